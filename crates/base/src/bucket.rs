@@ -82,6 +82,11 @@ impl Default for BucketName {
     }
 }
 
+/// Returns the refusal of a request for a bucket that does not exist.
+pub fn no_such_bucket(name: &BucketName) -> Error {
+    Error::new(Reason::NoSuchBucket, format!("no bucket `{name}`: create it first"))
+}
+
 impl fmt::Display for BucketName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.full)

@@ -3,6 +3,7 @@
 //! `Kind` says what to do, `Reason` says which of the known situations it is (doors match on it to
 //! speak their clients' words), `detail` says it in a sentence that names the remedy.
 
+use crate::codec::Malformed;
 use std::fmt;
 
 /// What the caller can do.
@@ -241,6 +242,17 @@ impl Error {
     pub fn text(&self) -> String {
         crate::codec::printable(&self.detail)
     }
+}
+
+/// Returns the error of stored bytes that do not decode.
+pub fn damaged(malformed: Malformed) -> Error {
+    let text = format!("a stored {} can't be read: run `credenza check`", malformed.0);
+    Error::new(Reason::Damaged, text)
+}
+
+/// Returns the refusal of a request that comes while the node stops.
+pub fn going_down() -> Error {
+    Error::new(Reason::GoingDown, "the node is stopping")
 }
 
 impl fmt::Display for Error {

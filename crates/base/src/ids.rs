@@ -58,6 +58,13 @@ number!(
     /// A group: the replicas that agree on one log. Group 0 is the directory.
     GroupId, u32
 );
+impl GroupId {
+    /// The directory's group.
+    pub const DIRECTORY: GroupId = GroupId(0);
+    /// The group of consistent buckets that every cluster begins with.
+    pub const DEFAULT: GroupId = GroupId(1);
+}
+
 number!(
     /// A bucket's number; never given twice, not even after a drop. Bucket 0 is a group's own
     /// bookkeeping.

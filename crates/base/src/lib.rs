@@ -10,6 +10,7 @@
 
 pub mod available;
 pub mod bucket;
+pub mod check;
 pub mod cluster;
 pub mod codec;
 pub mod datatype;

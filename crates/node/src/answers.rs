@@ -5,13 +5,13 @@
 //! of its own lies beside that until the connection takes it, so as much room as it may need is
 //! taken before it begins; who finds none waits in line.
 
-use crate::world::timeout;
 use base::limits::{
     ANSWER_BYTES_MAX, FORWARD_MS_MAX, GATHERED_BYTES_MIN, PAGE_BYTES_MAX, VALUE_BYTES_MAX,
     VALUES_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
 };
 use base::range::Extent;
 use base::{Error, Read, Reason, Result};
+use runtime::world::timeout;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -2,19 +2,20 @@
 //! asks.
 
 use crate::Inner;
-use crate::consistent::comparison::{Comparing, Comparisons, Difference, Report};
-use crate::consistent::group::Group;
-use crate::consistent::seals::OWN;
-use crate::peers::{Asked, Peers};
 use crate::settings::NodeSettings;
-use crate::status::{ComparisonStatus, DifferenceStatus};
-use crate::world;
 use base::{BucketId, GroupId, NodeId, Result};
+use replication::comparison::{
+    Comparing, ComparisonStatus, Comparisons, Difference, DifferenceStatus, Report,
+};
+use replication::group::Group;
+use replication::seals::OWN;
+use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
+use transport::{Asked, Peers};
 
 /// How often is looked at what is due.
 const LOOK: Duration = Duration::from_secs(1);

@@ -7,14 +7,13 @@
 //! Never: says who is master; what stands here is where to ask.
 
 use crate::Inner;
-use crate::catalog::Bucket;
-use crate::consistent::group::{Group, Standing};
-use crate::peers::Peers;
-use crate::recovery::DIRECTORY;
 use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
+use replication::bucket::Bucket;
+use replication::group::{Group, Standing};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
+use transport::Peers;
 
 /// A group without a part here.
 pub(crate) struct Away {
@@ -107,7 +106,9 @@ impl Inner {
     pub(crate) fn whom_now(&self, whom: &Whom) -> Whom {
         match whom {
             // Every node has a part in the directory, as long as it belongs to the cluster.
-            Whom::Here(group) if group.id != DIRECTORY && group.standing().borrow().dismissed => {
+            Whom::Here(group)
+                if group.id != GroupId::DIRECTORY && group.standing().borrow().dismissed =>
+            {
                 self.whom_away(group.id)
             }
             whom => whom.clone(),
@@ -116,7 +117,7 @@ impl Inner {
 
     /// Whether this node is kept up to date with a group: of one it has left it knows what was.
     pub(crate) fn keeps_up(&self, group: &Group) -> bool {
-        group.id == DIRECTORY || group.has_part()
+        group.id == GroupId::DIRECTORY || group.has_part()
     }
 
     /// Whether there is a connection to this other node.

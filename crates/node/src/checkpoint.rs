@@ -1,9 +1,9 @@
 //! A copy of the whole node while it works.
 
 use crate::Inner;
-use crate::keeper::store_error;
-use crate::stopping::going_down;
+use base::error::going_down;
 use base::{Error, Reason, Result};
+use runtime::keeper::store_error;
 use std::path::Path;
 use std::sync::Arc;
 use store::failpoint::{Point, reach};

@@ -1,9 +1,9 @@
 //! Checkpoints that were made before: a list, and their removal.
 
 use crate::Node;
-use crate::keeper::store_error;
-use crate::stopping::going_down;
+use base::error::going_down;
 use base::{Error, Reason, Result};
+use runtime::keeper::store_error;
 use std::path::PathBuf;
 use store::StoredCheckpoint;
 use tokio::task::spawn_blocking;

@@ -1,10 +1,12 @@
 //! The alarm of a disk that hangs: calls on the log's files that do not return.
 //!
-//! The log writer says since when it waits (`keeper.rs`). Groups whose master is here look at that
-//! by themselves with every tick (`consistent/ticks.rs`), since a master must give way without
-//! anybody's help; this task only says so in the log, for nobody else can while the disk hangs.
+//! The log writer says since when it waits (`runtime/keeper.rs`). Groups whose master is here look
+//! at that by themselves with every tick (`replication/ticks.rs`), since a master must give way
+//! without anybody's help; this task only says so in the log, for nobody else can while the disk
+//! hangs.
 
-use crate::{Inner, world};
+use crate::Inner;
+use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;

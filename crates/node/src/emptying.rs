@@ -12,13 +12,13 @@
 //! beyond the end.
 
 use crate::Node;
-use crate::world;
 use base::range::Direction;
 use base::request::{Missing, Steps};
 use base::{
     Body, Bound, BucketName, Call, Consistency, Error, Key, Outcome, Page, Range, Read, Reason,
     Request, Result, Update, Want,
 };
+use runtime::world;
 use std::time::Duration;
 
 /// Keys of the first part, and of the largest: they grow as long as they are taken.

@@ -1,20 +1,18 @@
 //! What other nodes say, brought to whom it concerns.
 
-use crate::available::{self, ABOUT_VNODES};
 use crate::cluster::{self, ABOUT_MEMBERS};
-use crate::consistent::comparison::ABOUT_COMPARISON;
-use crate::consistent::group::Group;
-use crate::consistent::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
 use crate::forward::{self, PASSED_ON, PASSED_ON_FOR_VERSION};
 use crate::groups::Groups;
-use crate::peers::{
-    Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
-};
 use crate::transfer::{self, ABOUT_MOVES};
 use crate::{Inner, NodeSettings};
 use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
+use dynamo::ABOUT_VNODES;
+use replication::comparison::ABOUT_COMPARISON;
+use replication::group::Group;
+use replication::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
+use transport::{Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink};
 
 /// Opens the node to its peers, if it takes any.
 pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
@@ -89,7 +87,7 @@ impl Sink for Exchange {
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
         tracing::info!(target: "peers", %node, %incarnation, "connected");
         if let Some(inner) = self.inner.upgrade() {
-            inner.shelf.meet();
+            inner.available.shelf.meet();
         }
     }
 
@@ -111,7 +109,7 @@ impl Receiver for Exchange {
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
             Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),
             Some(&ABOUT_MOVES) => transfer::asked(&inner, peers, asked),
-            Some(&ABOUT_VNODES) => available::asked(&inner, peers, asked),
+            Some(&ABOUT_VNODES) => dynamo::asked(&inner.available, peers, asked),
             _ => drop(peers.decline(&asked)),
         }
     }

@@ -10,10 +10,10 @@
 //! has not processed.
 //! Never: waits, but for [`Flush::wait`]; runs beside another round (see `Inner::flushing`).
 
-use crate::available::shelf::Shelf;
-use crate::consistent::group::Group;
-use crate::keeper::{Keeper, store_error};
 use base::{LogIndex, Result};
+use dynamo::shelf::Shelf;
+use replication::group::Group;
+use runtime::keeper::{Keeper, store_error};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

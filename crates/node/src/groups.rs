@@ -1,8 +1,9 @@
 //! The groups this node has a part in.
 
 use crate::away::Away;
-use crate::consistent::group::Group;
 use base::{Error, GroupId, NodeId, Reason, Result};
+use replication::bucket::Bucket;
+use replication::group::Group;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -25,6 +26,12 @@ pub(crate) struct Inquirer {
     pub node: NodeId,
     /// Milliseconds of this node's clock.
     pub at: u64,
+}
+
+/// A consistent bucket, and its group's replica on this node.
+pub(crate) struct Local {
+    pub bucket: Arc<Bucket>,
+    pub group: Arc<Group>,
 }
 
 impl Groups {

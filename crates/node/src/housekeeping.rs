@@ -5,21 +5,17 @@
 //! One thread of its own, so that nothing here ever blocks an answer. How the store is made durable
 //! and the log truncated tells `flush.rs`.
 
-use crate::consistent::group::Group;
-use crate::consistent::layout;
+use crate::Inner;
 use crate::flush::{Flush, Step};
-use crate::keeper::store_error;
 use crate::reclaimed::Reclaimed;
-use crate::recovery::DIRECTORY;
-use crate::space::Figures;
-use crate::{Inner, world};
-use base::{BucketId, Kind, LogIndex, Result};
+use base::{BucketId, GroupId, Kind, LogIndex, Result};
+use replication::layout;
+use runtime::disk_space::Figures;
+use runtime::keeper::store_error;
+use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-use store::Position;
 
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
@@ -45,26 +41,6 @@ pub(crate) struct Statements {
     left: usize,
 }
 
-/// Wakes the thread before its pause is over.
-#[derive(Default)]
-pub(crate) struct Bell {
-    rung: Mutex<bool>,
-    wake: Condvar,
-}
-
-impl Bell {
-    pub(crate) fn ring(&self) {
-        *self.rung.lock().expect("no one panics while holding it") = true;
-        self.wake.notify_all();
-    }
-
-    fn sleep(&self, pause: Duration) {
-        let rung = self.rung.lock().expect("no one panics while holding it");
-        let waited = self.wake.wait_timeout_while(rung, pause, |rung| !*rung);
-        *waited.expect("no one panics while holding it").0 = false;
-    }
-}
-
 impl Inner {
     /// The thread's life.
     pub(crate) fn keep_house(&self) {
@@ -77,12 +53,12 @@ impl Inner {
                 stated_ms = now;
                 self.state_again(&mut statements);
             }
-            let Ok(working) = self.workers.begin() else { return };
+            let Ok(working) = self.file_tasks.begin() else { return };
             let round = self.round(&mut reclaimed, &mut looked_at);
             drop(working);
             match round {
-                Ok(true) => self.bell.sleep(PAUSE),
-                Ok(false) => self.bell.sleep(PAUSE_IDLE),
+                Ok(true) => self.maintenance.wait(PAUSE),
+                Ok(false) => self.maintenance.wait(PAUSE_IDLE),
                 Err(error) if error.kind() == Kind::Corrupt => {
                     self.fail(error);
                     return;
@@ -99,7 +75,7 @@ impl Inner {
     /// anybody wrote: what stands in a hole must be known for each.
     pub(crate) fn state_again(&self, statements: &mut Statements) {
         let groups = self.groups.all();
-        let mut wrote = self.shelf.has_written();
+        let mut wrote = self.available.shelf.has_written();
         for group in &groups {
             wrote |= group.has_written();
         }
@@ -113,7 +89,7 @@ impl Inner {
         for place in 0..now {
             groups[(statements.next + place) % groups.len()].state_again();
         }
-        self.shelf.state_again();
+        self.available.shelf.state_again();
         statements.left -= now;
         statements.next = (statements.next + now) % groups.len();
     }
@@ -122,7 +98,7 @@ impl Inner {
     /// the store has memory for what is written meanwhile.
     pub(crate) fn keep_merging(&self) {
         loop {
-            let Ok(working) = self.workers.begin() else { return };
+            let Ok(working) = self.file_tasks.begin() else { return };
             let merged = self.trees.compact().map_err(store_error);
             drop(working);
             match merged {
@@ -156,7 +132,8 @@ impl Inner {
             self.flush_and_collapse()?;
         }
         let mut busy = flush;
-        let applied = self.groups.get(DIRECTORY).map(|directory| directory.applied.index());
+        let applied =
+            self.groups.get(GroupId::DIRECTORY).map(|directory| directory.applied.index());
         if applied == *looked_at {
             return Ok(busy);
         }
@@ -214,7 +191,8 @@ impl Inner {
         let shared = groups.iter().any(|group| !group.is_alone());
         let spare = if shared { self.settings.log_bytes_max / KEPT_PART } else { 0 };
         let (trees, keeper) = (self.trees.clone(), self.keeper.clone());
-        let mut round = Flush::new(trees, keeper, groups, Some(self.shelf.clone()), spare);
+        let mut round =
+            Flush::new(trees, keeper, groups, Some(self.available.shelf.clone()), spare);
         loop {
             match round.step()? {
                 Step::Went => {}
@@ -230,7 +208,7 @@ impl Inner {
     /// to be applied: that may wait for a flush, and this thread is the one that flushes.
     pub(crate) fn reclaim(&self, bucket: BucketId, seen: &mut Reclaimed, now: u64) -> Result<bool> {
         let Some(group) = self.groups.get(seen.group) else { return Ok(true) };
-        if !seen.is_over(&group.sight(), now) {
+        if !seen.is_over(&group.apply_progress(), now) {
             return Ok(false);
         }
         let mut prefix = Vec::new();
@@ -259,46 +237,5 @@ impl Inner {
         if let Some(disk) = Figures::of(&self.settings.data) {
             self.space.see(&disk, self.settings.reserve_bytes, self.keeper.no_space());
         }
-    }
-}
-
-impl Group {
-    /// Where the first record begins that a restart would still need.
-    pub(crate) fn log_needed_from(&self) -> Option<Position> {
-        let state = self.state();
-        let (replica, applied, flight) =
-            (&state.replica, self.applied.index(), &state.values.in_flight);
-        let ballots = [Some(replica.promised()), replica.staging()];
-        let known = state.values.runs.needed(applied, ballots, flight.adopts());
-        known.into_iter().chain(flight.oldest()).min()
-    }
-
-    /// Whether it wrote since it was asked last.
-    fn has_written(&self) -> bool {
-        std::mem::take(&mut self.state().statement.wrote)
-    }
-
-    /// Has the driver say again what lives only in the log.
-    fn state_again(&self) {
-        self.state().statement.asked = true;
-        self.wake.notify_one();
-    }
-
-    /// Has the driver write what lives only in the log to its head; it says so when that is handed
-    /// to the keeper. None: the driver has ended.
-    pub(crate) fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
-        let (done, handed) = std::sync::mpsc::sync_channel(1);
-        {
-            let mut state = self.state();
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            if state.ended {
-                return Ok(None);
-            }
-            state.statement.copy = Some(done);
-        }
-        self.wake.notify_one();
-        Ok(Some(handed))
     }
 }

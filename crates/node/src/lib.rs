@@ -1,102 +1,86 @@
-//! One member of the cluster: the only room that waits, sends and asks the time.
+//! One member of the cluster: groups and vnodes put together, started, tended and stopped.
 //!
 //! Promises: an update is answered only after it is decided; an answer carries the index it
 //! reflects.
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
-//! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
+//! Read next: `life.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
 mod answers;
 mod audit;
-mod available;
 mod away;
-mod beside;
-mod catalog;
 mod checkpoint;
 mod checkpoints;
 mod cluster;
-mod complaint;
-mod consistent;
-mod directory;
 mod disk_alarm;
 mod emptying;
 mod exchange;
-mod flaws;
 mod flush;
 mod forward;
+mod group_lifecycle;
 mod groups;
 mod housekeeping;
-mod keeper;
 mod life;
 mod master_alarm;
-mod metrics;
+mod metadata;
 mod observe;
-pub mod peers;
 mod place;
 mod process;
 mod readiness;
 mod reading;
 mod reclaimed;
 mod recovery;
+mod ring;
+mod ring_heirs;
 mod route;
 mod settings;
 mod single;
-mod space;
 mod status;
 mod stopping;
-mod submit;
-mod sync;
 mod transfer;
 mod updating;
 mod warnings;
-mod world;
 
-pub use available::{AvailableStatus, HintsStatus};
 pub use checkpoints::CheckpointStatus;
 pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
     Remains, RingRemains,
 };
-pub use complaint::Complaint;
+pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{Emptied, EmptyingCursor};
-pub use flaws::break_rule;
 pub use place::{Member, Place};
 pub use process::processor_seconds;
 pub use recovery::{Mending, trust_log};
+pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
+pub use replication::snapshot::SnapshotStatus;
+pub use runtime::mutants::break_rule;
+pub use runtime::submit::{Answer, Flow, Submitted, Ticket};
+pub use runtime::{Complaint, Sample, SampleKind};
 pub use settings::{NodeSettings, PeerPlace};
-pub use status::{
-    ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,
-    SnapshotStatus, Status, StoreStatus,
-};
-pub use submit::{Answer, Flow, Submitted, Ticket};
+pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
+
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use answers::Answers;
-use available::finding::Finding;
-use available::moving::Moving;
-use available::quickest::Quickest;
-use available::shelf::Shelf;
-use available::watching::Watching;
+use base::error::going_down;
 use base::{
     BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, Lived,
     LogIndex, NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
-use beside::Seats;
 use bytes::Bytes;
-use catalog::Catalog;
-use consistent::snapshot::Snapshots;
-use directory::Directory;
-use forward::Desk;
+use dynamo::Available;
 use groups::Groups;
-use housekeeping::Bell;
-use keeper::Keeper;
-use metrics::Metrics;
-use peers::Peers;
+use metadata::Directory;
+use metadata::catalog::Catalog;
+use replication::snapshot::Snapshots;
+use runtime::keeper::Keeper;
+use runtime::{DiskSpace, FileTasks, MaintenanceSignal, Metrics};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use stopping::{Workers, going_down};
 use store::{DataDir, Trees};
 use tokio::sync::watch;
 use transfer::Transfers;
+use transport::Peers;
+use transport::incoming::CallAdmission;
 
 /// A running node. Cheap to clone; the last word of its life is [`Node::stop`].
 #[derive(Clone)]
@@ -125,34 +109,24 @@ pub(crate) struct Inner {
     /// See [`forward`]: an unknown bucket is one that does not exist.
     heard_directory: AtomicBool,
     /// Room for requests that other nodes pass on.
-    desk: Desk,
+    incoming: Arc<CallAdmission>,
     /// Room for answers.
     answers: Answers,
     /// The moves of buckets that this node drives.
     transfers: Transfers,
     keeper: Arc<Keeper>,
-    /// What this node's vnodes hold.
-    shelf: Arc<Shelf>,
-    /// What this node thinks of the others.
-    watching: Watching,
-    /// Whether it has found them since it started.
-    finding: Finding,
-    /// How long the others take to make a row firm.
-    quickest: Quickest,
-    /// Room for keys that are asked beside others.
-    seats: Seats,
-    /// How far what it receives is, when the ring changes.
-    moving: Moving,
+    /// The available path.
+    available: Arc<Available>,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
-    bell: Arc<Bell>,
+    maintenance: Arc<MaintenanceSignal>,
     /// Where the log ended when all before it was made durable in the store.
     flushed_at: AtomicU64,
     /// One flush at a time.
     flushing: Mutex<()>,
-    workers: Arc<Workers>,
+    file_tasks: Arc<FileTasks>,
     /// What is left of the disk.
-    space: space::Space,
+    space: Arc<DiskSpace>,
     stopping: AtomicBool,
     stop: watch::Sender<bool>,
     failed: watch::Sender<Option<Error>>,
@@ -222,7 +196,7 @@ impl Node {
     /// The ring of available buckets, as this node knows it; needs no quorum.
     pub fn ring(&self) -> Option<RingDescription> {
         let ring = self.inner.catalog.available.ring();
-        ring.map(|ring| directory::described(&ring))
+        ring.map(|ring| metadata::described(&ring))
     }
 
     /// Makes another voter master of a group that this node is master of, once it has everything.
@@ -256,7 +230,7 @@ impl Node {
     /// Makes a join token, which lets nodes in from now on: for so long, or until all are revoked.
     /// It is told here and nowhere else; the cluster keeps its digest.
     pub async fn make_join_token(&self, lifetime_ms: Option<u64>) -> Result<JoinToken> {
-        let token = JoinToken::of(world::secret());
+        let token = JoinToken::of(runtime::world::secret());
         let call = ClusterCall::AddToken { digest: token.digest(), lifetime_ms };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         self.handle(Request { bucket: BucketName::default(), call, retry: None }).await?;
@@ -301,7 +275,7 @@ impl Node {
         }
         self.inner.reaches_masters()?;
         self.inner.knows_ring()?;
-        self.inner.finds_others()
+        self.inner.available.finds_others()
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process
@@ -347,7 +321,7 @@ impl Inner {
         for group in self.groups.all() {
             group.fail(error.clone());
         }
-        self.shelf.fail(error.clone());
+        self.available.shelf.fail(error.clone());
         self.failed.send_if_modified(|failed| {
             let first = failed.is_none();
             failed.get_or_insert(error);

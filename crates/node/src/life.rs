@@ -1,37 +1,43 @@
 //! How a node begins.
 
 use crate::answers::Answers;
-use crate::available::batch::Mark;
-use crate::available::finding::Finding;
-use crate::available::layout::VNODES;
-use crate::available::moving::{self, Moving};
-use crate::available::quickest::Quickest;
-use crate::available::shelf::Shelf;
-use crate::available::watching::{self, Watching};
-use crate::available::{heirs, hints, reap, sync};
-use crate::catalog::Catalog;
-use crate::consistent::Mailbox;
-use crate::consistent::comparison::Comparisons;
-use crate::consistent::group::{Group, Shared};
-use crate::consistent::snapshot::{Pace, Snapshots};
-use crate::directory::Directory;
-use crate::forward::Desk;
+use crate::group_lifecycle::drive;
 use crate::groups::Groups;
-use crate::housekeeping::Bell;
-use crate::keeper::{Done, Keeper, store_error};
-use crate::metrics::Metrics;
-use crate::recovery::{self, DIRECTORY, Recovered, RecoveredGroup, recover};
-use crate::stopping::{Workers, going_down};
+use crate::metadata::Directory;
+use crate::metadata::catalog::Catalog;
+use crate::recovery::{Recovered, recover};
 use crate::transfer::Transfers;
-use crate::{Inner, Node, NodeSettings};
-use crate::{audit, cluster, disk_alarm, exchange, master_alarm, transfer, world};
-use base::{BucketName, ClusterDescription, Error, Lived, NodeId, Placement, Reason, Result};
+use crate::{
+    Inner, Node, NodeSettings, audit, cluster, disk_alarm, exchange, master_alarm, ring,
+    ring_heirs, transfer,
+};
+use base::error::going_down;
+use base::{BucketName, ClusterDescription, Error, GroupId, Lived, NodeId, Reason, Result};
+use dynamo::batch::Mark;
+use dynamo::finding::Finding;
+use dynamo::layout::VNODES;
+use dynamo::moving::{self, Moving};
+use dynamo::multi_key::Seats;
+use dynamo::quickest::Quickest;
+use dynamo::shelf::Shelf;
+use dynamo::watching::{self, Watching};
+use dynamo::{Available, Members, hints, reap, sync};
 use logic::consensus::Configuration;
+use replication::comparison::Comparisons;
+use replication::group::{Group, Shared};
+use replication::recovered::RecoveredGroup;
+use replication::snapshot::{Pace, Snapshots};
+use runtime::keeper::{AppendSink, Done, Keeper, store_error};
+use runtime::maintenance_signal::MaintenanceSignal;
+use runtime::metrics::Metrics;
+use runtime::world;
+use runtime::{DiskSpace, file_tasks::FileTasks};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use store::{DataDir, LogReader, Trees};
 use tokio::sync::watch;
+use transport::incoming::CallAdmission;
 
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
@@ -89,9 +95,9 @@ pub(crate) struct Parts {
 pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner>> {
     let Parts { node, data, incarnation, known, is_written_down, trees, witness, .. } = parts;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
-    let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
-    let workers = Arc::<Workers>::default();
-    let around = (metrics.clone(), workers.clone());
+    let (maintenance, peers) = (Arc::new(MaintenanceSignal::default()), Arc::default());
+    let file_tasks = Arc::<FileTasks>::default();
+    let around = (metrics.clone(), file_tasks.clone());
     let snapshots = Snapshots::new(trees.clone(), around, Pace::default());
     let shared = Shared {
         node,
@@ -99,7 +105,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         keeper: keeper.clone(),
         reader: parts.reader,
         metrics: metrics.clone(),
-        bell: bell.clone(),
+        maintenance: maintenance.clone(),
         peers: Arc::clone(&peers),
         snapshots: Arc::clone(&snapshots),
         comparisons: Comparisons::new(trees.clone()),
@@ -112,12 +118,15 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
     };
     let cluster = known.cluster;
     let catalog = Arc::new(Catalog::new(known));
-    let shelf = shelf(&shared, catalog.clone(), (incarnation, parts.vnodes));
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(parts.groups.into_iter().map(group).collect()));
-    let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone())?;
+    let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
     let answers = Answers::new(settings.memory_bytes_max);
-    Ok(Arc::new(Inner {
+    let incoming = Arc::<CallAdmission>::default();
+    let space = Arc::new(DiskSpace::default());
+    let limits = (Arc::clone(&incoming), Arc::clone(&space));
+    let available = available(&settings, &shared, &catalog, (incarnation, parts.vnodes), limits);
+    let inner = Arc::new(Inner {
         settings,
         node,
         incarnation,
@@ -131,28 +140,54 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         catalog,
         directory,
         heard_directory: AtomicBool::new(false),
-        desk: Desk::default(),
+        incoming,
+        available,
         answers,
         transfers: Transfers::default(),
         keeper,
-        shelf,
-        watching: Watching::new(metrics.clone()),
-        finding: Finding::new(),
-        quickest: Quickest::default(),
-        seats: Default::default(),
-        moving: Moving::default(),
         trees,
         metrics,
-        bell,
+        maintenance,
         flushed_at: AtomicU64::new(0),
         flushing: Mutex::new(()),
-        workers,
-        space: crate::space::Space::default(),
+        file_tasks,
+        space,
         stopping: AtomicBool::new(false),
         stop: watch::Sender::new(false),
         failed: watch::Sender::new(None),
         started_ms: parts.began_ms,
-    }))
+    });
+    ring::connect(&inner);
+    Ok(inner)
+}
+
+/// Returns the available path, with what the data directory holds of its vnodes.
+fn available(
+    settings: &NodeSettings,
+    shared: &Shared,
+    catalog: &Arc<Catalog>,
+    found: (u64, Mark),
+    (incoming, space): (Arc<CallAdmission>, Arc<DiskSpace>),
+) -> Arc<Available> {
+    Arc::new(Available {
+        node: shared.node,
+        cluster: catalog.cluster().cluster,
+        settings: settings.available(),
+        schema: catalog.available.clone(),
+        members: Members::new((shared.node, settings.name.clone()), catalog.watch_cluster()),
+        peers: Arc::clone(&shared.peers),
+        incoming,
+        directory: OnceLock::new(),
+        shelf: shelf(shared, catalog.clone(), found),
+        watching: Watching::new(shared.metrics.clone()),
+        finding: Finding::begin(),
+        quickest: Quickest::default(),
+        seats: Seats::default(),
+        space,
+        moving: Moving::default(),
+        trees: shared.trees.clone(),
+        metrics: shared.metrics.clone(),
+    })
 }
 
 /// What the data directory holds, and the lives that this one comes from: of a node that speaks to
@@ -178,12 +213,12 @@ async fn found(
 
 /// What the vnodes hold, as it was found.
 fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
-    let Shared { node, trees, keeper, bell, .. } = shared;
+    let Shared { node, trees, keeper, maintenance, .. } = shared;
     let known = catalog.clone();
     let alone = Box::new(move || known.cluster().members.len() < 2);
     let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
     let around = (Box::new(copies) as _, alone as _);
-    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone(), around))
+    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), maintenance.clone(), around))
 }
 
 fn watch_over(node: &Node) {
@@ -191,7 +226,7 @@ fn watch_over(node: &Node) {
     inner.groups.all().into_iter().for_each(|group| drive(inner, group));
     tend_vnodes(inner);
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
-    tokio::spawn(heirs::tend(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(ring_heirs::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(disk_alarm::watch(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(master_alarm::watch(inner.clone(), inner.stop.subscribe()));
@@ -202,69 +237,15 @@ fn watch_over(node: &Node) {
 pub(crate) fn tend_vnodes(inner: &Arc<Inner>) {
     let (owner, stop) = (inner.clone(), inner.stop.subscribe());
     world::spawn(async move {
-        if let Err(error) = owner.shelf.drive(stop).await {
+        if let Err(error) = owner.available.shelf.drive(stop).await {
             owner.fail(error);
         }
     });
-    world::spawn(watching::tend(inner.clone(), inner.stop.subscribe()));
-    world::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
-    world::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
-    world::spawn(moving::tend(inner.clone(), inner.stop.subscribe()));
-    world::spawn(reap::tend(inner.clone(), inner.stop.subscribe()));
-}
-
-/// Has a group do its part on this node.
-pub(crate) fn drive(inner: &Arc<Inner>, group: Arc<Group>) {
-    let (owner, stop) = (inner.clone(), inner.stop.subscribe());
-    world::spawn(async move {
-        if let Err(error) = group.drive(stop).await {
-            owner.fail(error);
-        }
-    });
-}
-
-/// Begins a group on this node, unless it is here. Whom it began with is written down already:
-/// after any crash the node knows that it has a word in it.
-pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<()> {
-    if inner.groups.get(placement.group).is_some() {
-        return Ok(());
-    }
-    let shared = inner.directory.group.shared.clone();
-    let own = (shared.node, &inner.settings, shared.witness);
-    let found = recovery::begin(placement, own, &*shared.trees)?;
-    let group = Arc::new(Group::new(found, shared));
-    if inner.groups.add(Arc::clone(&group)) {
-        tracing::info!(target: "node", group = group.id.0, "a group begins here");
-        drive(inner, group);
-    }
-    Ok(())
-}
-
-/// Ends a group that was dropped: its part here, then its rows. The log lets go of its records as
-/// of all that nobody needs. Cut short, the next start goes on.
-pub(crate) fn end_group(inner: &Arc<Inner>, group: Arc<Group>) {
-    if !group.end() {
-        return;
-    }
-    let inner = inner.clone();
-    tokio::spawn(async move {
-        group.ends().await;
-        let id = group.id;
-        inner.groups.remove(id);
-        let owner = inner.clone();
-        let dropping = move || {
-            owner.at_work(|| {
-                owner.trees.drop_prefix(&id.0.to_be_bytes()).map_err(store_error)?;
-                owner.flush_and_collapse()
-            })
-        };
-        match tokio::task::spawn_blocking(dropping).await {
-            Ok(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
-            Ok(Err(error)) if error.reason == Reason::Damaged => inner.fail(error),
-            Ok(Err(error)) => tracing::warn!(target: "node", %error, "a group's rows stay"),
-            Err(error) => tracing::error!(target: "node", %error, "ending a group broke off"),
-        }
-    });
+    world::spawn(watching::tend(inner.available.clone(), inner.stop.subscribe()));
+    world::spawn(hints::tend(inner.available.clone(), inner.stop.subscribe()));
+    world::spawn(sync::tend(inner.available.clone(), inner.stop.subscribe()));
+    world::spawn(moving::tend(inner.available.clone(), inner.stop.subscribe()));
+    world::spawn(reap::tend(inner.available.clone(), inner.stop.subscribe()));
 }
 
 fn start_threads(inner: &Arc<Inner>) -> Result<()> {
@@ -325,12 +306,12 @@ pub(crate) struct Post {
 
 impl Post {
     pub(crate) fn of(inner: &Inner) -> Post {
-        let (groups, shelf) = (inner.groups.clone(), inner.shelf.clone());
+        let (groups, shelf) = (inner.groups.clone(), inner.available.shelf.clone());
         Post { groups, shelf, failed: inner.failed.clone() }
     }
 }
 
-impl Mailbox for Post {
+impl AppendSink for Post {
     fn done(&self, done: &[Done]) {
         for mine in done.chunk_by(|one, next| one.group == next.group) {
             if mine[0].group == VNODES {

@@ -4,10 +4,11 @@
 //! An election follows every loss of a master and is over within two leases: what lasts longer
 //! needs an operator. The sentence is that of `/ready` (`readiness.rs`).
 
+use crate::Inner;
 use crate::readiness::{self, Unreached};
-use crate::{Inner, world};
 use base::GroupId;
 use base::duration::text_of_ms;
+use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,11 @@
 //! What a node tells of itself.
 
-use crate::consistent::group::Group;
-use crate::status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
-use crate::{Inner, process, world};
+use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
+use crate::{Inner, process};
 use base::LogIndex;
+use replication::group::Group;
+use runtime::sample::{Sample, SampleKind};
+use runtime::world;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names of interval buckets shown in status.
@@ -43,7 +45,7 @@ impl Inner {
             interval_buckets,
             lease_ms: cluster.lease_ms,
             members: cluster.members,
-            available: self.available_status(),
+            available: self.available.status(),
             warnings,
         }
     }
@@ -174,7 +176,7 @@ impl Inner {
             let help = "Files (inodes) that can still be made under the data directory.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
-        counters.chain(gauges).chain(files).chain(groups).chain(self.available_samples()).collect()
+        counters.chain(gauges).chain(files).chain(groups).chain(self.available.samples()).collect()
     }
 }
 

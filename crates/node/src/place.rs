@@ -5,10 +5,10 @@
 
 use crate::Inner;
 use crate::away::Whom;
-use crate::consistent::group::Group;
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Part, Reason, Result};
 use logic::consensus::{Progress, Role};
+use replication::group::Group;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -141,9 +141,6 @@ impl Inner {
 
     /// A node's name: its own as it was set, another's as the directory has it.
     pub(crate) fn name_of(&self, node: NodeId) -> String {
-        if node == self.node {
-            return self.settings.name.clone();
-        }
-        self.catalog.member(node).map_or_else(|| format!("{:016x}", node.0), |known| known.name)
+        self.available.members.name_of(node)
     }
 }

@@ -1,6 +1,6 @@
 //! What the machine says of this process, under the names that dashboards of any program know.
 
-use crate::status::{Sample, SampleKind};
+use runtime::sample::{Sample, SampleKind};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 

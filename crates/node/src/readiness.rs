@@ -5,12 +5,12 @@
 //! agreed on: it is what this node sees now.
 
 use crate::Inner;
-use crate::consistent::group::Group;
-use crate::peers::PeerStatus;
-use crate::world;
 use base::duration::text_of_ms;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
+use replication::group::Group;
+use runtime::world;
 use std::sync::Arc;
+use transport::PeerStatus;
 
 /// Groups named in one sentence at most.
 const GROUPS_NAMED_MAX: usize = 8;

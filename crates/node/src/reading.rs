@@ -6,19 +6,20 @@
 
 use crate::Inner;
 use crate::answers::bytes_of_read;
-use crate::catalog::Bucket;
-use crate::consistent::check;
-use crate::consistent::group::Group;
-use crate::consistent::read;
-use crate::consistent::seals::sealed;
-use crate::metrics::Metrics;
-use crate::route::{Routed, Unrouted, pending};
-use crate::submit::{Flow, Submitted, Ticket};
-use crate::world::{self, timeout};
-use base::limits::FORWARD_MS_MAX;
+use crate::groups::Local;
+use crate::updating::pending;
+use base::error::going_down;
 use base::{
     BucketName, Call, Consistency, Error, LogIndex, Read, Reason, Reply, Request, Result, Update,
+    check,
 };
+use replication::bucket::Bucket;
+use replication::group::Group;
+use replication::read::{self, still_master};
+use replication::seals::sealed;
+use runtime::metrics::Metrics;
+use runtime::submit::{Flow, Submitted, Ticket};
+use runtime::world::{self, timeout};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,27 +33,25 @@ impl Inner {
         self: &Arc<Inner>,
         flow: &mut Flow,
         name: &BucketName,
+        local: Local,
         read: &Read,
         consistency: Consistency,
-    ) -> Routed {
-        let (bucket, group) = self.asked_bucket(name)?;
+    ) -> Result<Submitted> {
+        let Local { bucket, group } = local;
         if consistency == Consistency::Consistent && !group.master.load(Ordering::Acquire) {
-            return Err(Error::new(Reason::NotMaster, "None").into());
+            return Err(Error::new(Reason::NotMaster, "None"));
         }
         let holds = || self.keeps_up(&group) && !group.is_bare();
         if consistency != Consistency::Consistent && !holds() {
-            return Err(Error::new(Reason::NotMaster, "None").into());
+            return Err(Error::new(Reason::NotMaster, "None"));
         }
         check::read(read, &bucket.properties)?;
         Metrics::count(&self.metrics.reads);
         let applied = group.applied.index();
         match consistency {
-            Consistency::Consistent if !self.is_informed(&group) => {
-                Err(Unrouted::Uninformed(group))
-            }
-            Consistency::Consistent => Ok(self.read_consistent(flow, name, &bucket, &group, read)?),
+            Consistency::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
             Consistency::AtLeast(index) if group.applied.shown() < index => {
-                Err(not_fresh(applied, index).into())
+                Err(not_fresh(applied, index))
             }
             Consistency::AtLeast(_) | Consistency::Dirty => {
                 // An answer that shows the first of several values that are being applied names the
@@ -171,7 +170,7 @@ impl Inner {
         let read = read.clone();
         world::apart(move || read::read(&group, &bucket, &read))
             .await
-            .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
+            .unwrap_or_else(|| Err(going_down()))
     }
 }
 
@@ -186,20 +185,4 @@ fn in_place(group: &Group, bucket: &Bucket, consistency: Consistency) -> Result<
         return Err(sealed());
     }
     if consistency == Consistency::Dirty { Ok(()) } else { group.check_seal(bucket) }
-}
-
-/// Asks the others whether this node is master, and waits until it has applied all that was decided
-/// when it asked.
-pub(crate) async fn still_master(group: &Group) -> Result<()> {
-    let asking = async {
-        let index = group.read_index().await?;
-        group.applied.reached(index).await
-    };
-    timeout(Duration::from_millis(FORWARD_MS_MAX), asking).await.unwrap_or_else(|| {
-        let text = format!(
-            "no majority of group {} confirmed that this node is its master: try again",
-            group.id
-        );
-        Err(Error::new(Reason::NoQuorum, text))
-    })
 }

@@ -4,9 +4,8 @@
 //! bucket; a member that lags waits until it has come so far.
 //! Never: waits, or gives space back itself.
 
-use crate::consistent::group::Group;
 use base::{GroupId, LogIndex};
-use std::sync::atomic::Ordering;
+use replication::maintenance::ApplyProgress;
 
 /// A node that is not master of the group gives a dropped bucket's space back after this.
 const RECLAIM_MS: u64 = 5_000;
@@ -25,51 +24,27 @@ pub(crate) struct Reclaimed {
     pub done: bool,
 }
 
-/// What a node sees of a dropped bucket's group.
-pub(crate) struct Sight {
-    pub applied: LogIndex,
-    /// Of a master: its term, and the last value it has taken.
-    pub leads: Option<(u64, LogIndex)>,
-    /// Where another is known to be master: what that has decided.
-    pub decided: Option<LogIndex>,
-}
-
 impl Reclaimed {
     pub(crate) fn seen_at(now: u64, group: GroupId) -> Reclaimed {
         Reclaimed { group, seen: now, last: None, heard: None, done: false }
     }
 
     /// Whether everything that may hold an update of the bucket is applied here.
-    pub(crate) fn is_over(&mut self, sight: &Sight, now: u64) -> bool {
-        if let Some((term, taken)) = sight.leads {
+    pub(crate) fn is_over(&mut self, progress: &ApplyProgress, now: u64) -> bool {
+        if let Some((term, taken)) = progress.leads {
             // Updates that found the bucket before it was retired are in a value by now, or were
             // refused.
             let noted = self.last.filter(|(of, _)| *of == term);
             let (_, last) = *self.last.insert(noted.unwrap_or((term, taken)));
-            return sight.applied >= last;
+            return progress.applied >= last;
         }
         // Another node's last updates of it may still be on their way to a value.
         if now.saturating_sub(self.seen) < RECLAIM_MS {
             return false;
         }
         // This one may lag behind what is decided by any time: it comes that far first.
-        let Some(decided) = sight.decided else { return false };
-        sight.applied >= *self.heard.get_or_insert(decided)
-    }
-}
-
-impl Group {
-    /// What a dropped bucket's space waits for.
-    pub(crate) fn sight(&self) -> Sight {
-        // Before what may be applied: as of one moment, or a little later.
-        let leads = self.master.load(Ordering::Acquire);
-        let state = self.state();
-        let (term, applied) = (self.applied.term(), self.applied.index());
-        let open = state.open.as_ref().filter(|open| open.updates > 0);
-        let taken = open.or(state.pending.back()).map_or(applied, |batch| batch.index);
-        let other = state.replica.master().filter(|master| *master != self.shared.node);
-        let decided = other.map(|_| state.replica.heard_decided());
-        Sight { applied, leads: leads.then_some((term, taken)), decided }
+        let Some(decided) = progress.decided else { return false };
+        progress.applied >= *self.heard.get_or_insert(decided)
     }
 }
 
@@ -79,7 +54,7 @@ mod tests {
 
     fn over(seen: &mut Reclaimed, applied: u64, decided: Option<u64>, now: u64) -> bool {
         let decided = decided.map(LogIndex);
-        seen.is_over(&Sight { applied: LogIndex(applied), leads: None, decided }, now)
+        seen.is_over(&ApplyProgress { applied: LogIndex(applied), leads: None, decided }, now)
     }
 
     #[test]
@@ -98,7 +73,7 @@ mod tests {
         let mut seen = Reclaimed::seen_at(1_000, GroupId(1));
         let mut over = |term, applied, taken| {
             let leads = Some((term, LogIndex(taken)));
-            seen.is_over(&Sight { applied: LogIndex(applied), leads, decided: None }, 1_000)
+            seen.is_over(&ApplyProgress { applied: LogIndex(applied), leads, decided: None }, 1_000)
         };
         assert!(!over(1, 5, 7));
         assert!(!over(1, 6, 90), "what is taken later is of other buckets");

@@ -17,17 +17,13 @@ mod mending;
 mod replaying;
 mod trusting;
 
-use crate::available::{batch, former};
-use crate::consistent::layout::Mark;
-use crate::consistent::values::Runs;
-use crate::keeper::store_error;
 use crate::settings::NodeSettings;
 use base::{
-    ClusterDescription, ConfigurationId, Error, GroupId, LogIndex, Millis, NodeId, Part, Placement,
-    Reason, Result,
+    ClusterDescription, ConfigurationId, Error, GroupId, Millis, NodeId, Part, Placement, Reason,
+    Result,
 };
-use bytes::Bytes;
-use logic::consensus::{Configuration, LeaseClock, Member, Replica};
+use dynamo::{batch, former};
+use logic::consensus::{Configuration, LeaseClock, Member};
 pub use mending::Mending;
 #[cfg(test)]
 pub(crate) use mending::write_anew;
@@ -35,17 +31,14 @@ use replaying::Replaying;
 #[cfg(test)]
 pub(crate) use replaying::{Lost, survey};
 pub(crate) use replaying::{Mended, replay};
+use replication::recovered::RecoveredGroup;
+use runtime::keeper::store_error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{
     Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, StoreError, TreeSettings, Trees,
 };
 pub use trusting::trust_log;
-
-/// The directory's group.
-pub(crate) const DIRECTORY: GroupId = GroupId(0);
-/// The group of consistent buckets.
-pub(crate) const DEFAULT_GROUP: GroupId = GroupId(1);
 
 /// What was found in the data directory.
 pub(crate) struct Recovered {
@@ -76,19 +69,6 @@ pub(crate) struct Terms {
     made_upto: GroupId,
     /// This node is a witness: it keeps rows of the directory only.
     pub witness: bool,
-}
-
-/// One group's state.
-pub(crate) struct RecoveredGroup {
-    pub id: GroupId,
-    pub replica: Replica,
-    pub mark: Mark,
-    /// Accepted values behind the mark, not known to be decided.
-    pub tail: BTreeMap<LogIndex, Bytes>,
-    /// Where values stand in the log.
-    pub runs: Runs,
-    /// This node keeps no rows of it.
-    pub bare: bool,
 }
 
 /// Opens everything under the data directory and replays the log. Blocking. `first`: the members of
@@ -150,7 +130,7 @@ fn open(
     for placement in known.iter().flat_map(|known| &known.groups) {
         terms.add(placement)?;
     }
-    terms.made_upto = directory.made_upto().map_err(store_error)?.max(DEFAULT_GROUP);
+    terms.made_upto = directory.made_upto().map_err(store_error)?.max(GroupId::DEFAULT);
     Ok(Opened { trees, log, records, terms })
 }
 
@@ -188,7 +168,7 @@ fn founders(placement: &Placement) -> Result<Configuration> {
 
 /// A group may have been dropped when its rows were not gone yet.
 fn drop_rows(terms: &Terms, trees: &dyn Trees) -> Result<()> {
-    let numbers = (DEFAULT_GROUP.0 + 1)..=terms.made_upto.0;
+    let numbers = (GroupId::DEFAULT.0 + 1)..=terms.made_upto.0;
     for id in numbers.map(GroupId).filter(|id| terms.is_dropped(*id)) {
         let prefix = id.0.to_be_bytes();
         let found = Chunk::read(&*trees.snapshot(), &prefix, None, 1).map_err(store_error)?;
@@ -212,7 +192,7 @@ pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -
         first,
         made: BTreeMap::new(),
         own: BTreeSet::new(),
-        made_upto: DEFAULT_GROUP,
+        made_upto: GroupId::DEFAULT,
         witness: false,
     })
 }
@@ -232,7 +212,7 @@ impl Terms {
 
     /// Whether there was a group of this number, and is none any more.
     fn is_dropped(&self, group: GroupId) -> bool {
-        group > DEFAULT_GROUP && group <= self.made_upto && !self.made.contains_key(&group)
+        group > GroupId::DEFAULT && group <= self.made_upto && !self.made.contains_key(&group)
     }
 
     /// Whether it is known whom the group of a record began with.

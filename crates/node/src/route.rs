@@ -1,41 +1,27 @@
 //! Which path a request takes; the only place that looks at a bucket's promise.
 
 use crate::away::Whom;
-use crate::catalog::Bucket;
-use crate::consistent::group::Group;
-use crate::consistent::submit::Submission;
-use crate::directory::no_such_bucket;
-use crate::metrics::Metrics;
-use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::updating::answer;
+use crate::groups::Local;
 use crate::{Inner, Node};
-use base::request::Expiry;
+use base::bucket::no_such_bucket;
+use base::error::going_down;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Properties, Reason, Reply, Request, Result, SessionCall,
-    Update,
+    Body, BucketName, Call, Consistency, Error, NodeId, Properties, Reason, Reply, Request, Result,
+    SessionCall,
 };
+use replication::bucket::Bucket;
+use replication::group::Group;
+use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Why a request can't be evaluated now.
-pub(crate) enum Unrouted {
-    /// For this reason.
-    Failed(Error),
-    /// This node has become master of the group, and does not know yet that its directory is as
-    /// clients left it.
-    Uninformed(Arc<Group>),
-    /// The bucket is available, with these properties.
+/// Path of a request for a bucket, resolved once for each request.
+pub(crate) enum Route {
+    /// A consistent bucket whose group has a replica here.
+    Local(Local),
+    /// An available bucket, by its properties.
     Available(Arc<Properties>),
 }
-
-impl From<Error> for Unrouted {
-    fn from(error: Error) -> Unrouted {
-        Unrouted::Failed(error)
-    }
-}
-
-/// A request that was evaluated, or why not.
-pub(crate) type Routed = std::result::Result<Submitted, Unrouted>;
 
 impl Node {
     pub(crate) fn route(&self, flow: &mut Flow, request: Request) -> Submitted {
@@ -47,20 +33,62 @@ impl Inner {
     /// Answers a request here if this node may, and sees to it otherwise.
     pub(crate) fn submit(self: &Arc<Inner>, flow: &mut Flow, request: Request) -> Submitted {
         if self.stopping.load(Ordering::Acquire) {
-            return Submitted::Ready(Err(Error::new(Reason::GoingDown, "the node is stopping")));
+            return Submitted::Ready(Err(going_down()));
         }
-        let routed = match &request.call {
-            Call::Update(update) => self.update(flow, &request.bucket, update, request.retry),
-            Call::Read(read, consistency) => self.read(flow, &request.bucket, read, *consistency),
-            Call::Session(call) => self.session(flow, &request.bucket, *call),
+        let evaluated = match &request.call {
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
-            Call::Available(call) => self.one_value(&request.bucket, call),
+            call => match self.resolve(&request.bucket) {
+                Ok(Route::Available(properties)) => {
+                    return self.available.submit(request, &properties);
+                }
+                Ok(Route::Local(Local { group, .. })) if self.is_uninformed(&group, call) => {
+                    return self.after_information(flow, group, request);
+                }
+                Ok(Route::Local(local)) => self.evaluate(flow, local, &request),
+                Err(error) => Err(error),
+            },
         };
-        match routed {
-            Ok(submitted) => submitted,
-            Err(Unrouted::Failed(error)) => self.elsewhere(flow, request, error),
-            Err(Unrouted::Uninformed(group)) => self.after_information(flow, group, request),
-            Err(Unrouted::Available(properties)) => self.of_keys(request, &properties),
+        evaluated.unwrap_or_else(|error| self.elsewhere(flow, request, error))
+    }
+
+    /// Resolves the path of a request for a bucket: the only place that looks at a bucket's
+    /// promise. What is no consistent bucket may be an available one: those exist by being named.
+    ///
+    /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
+    #[inline]
+    fn resolve(&self, name: &BucketName) -> Result<Route> {
+        match self.bucket(name) {
+            Ok((bucket, group)) => Ok(Route::Local(Local { bucket, group })),
+            Err(error) if error.reason == Reason::NoSuchBucket => {
+                self.catalog.available.find(name).map(Route::Available).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True if this node is the group's master, has not yet learnt that its directory is as clients
+    /// left it, and the request's answer depends on that.
+    #[inline]
+    fn is_uninformed(&self, group: &Group, call: &Call) -> bool {
+        let depends = matches!(call, Call::Update(_) | Call::Read(_, Consistency::Consistent));
+        depends && group.master.load(Ordering::Acquire) && !self.is_informed(group)
+    }
+
+    /// Evaluates a request on the replica here. Errors: `NotMaster` if another node must.
+    #[inline]
+    fn evaluate(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        local: Local,
+        request: &Request,
+    ) -> Result<Submitted> {
+        let name = &request.bucket;
+        match &request.call {
+            Call::Update(update) => self.update(flow, name, local, update, request.retry),
+            Call::Read(read, consistency) => self.read(flow, name, local, read, *consistency),
+            Call::Session(call) => session(flow, &local, *call),
+            Call::Available(call) => Ok(self.one_value(name, call)),
+            Call::Directory(call) => self.directory(flow, name, call),
         }
     }
 
@@ -145,60 +173,6 @@ impl Inner {
         self.catalog.find(name).ok_or_else(|| no_such_bucket(name))
     }
 
-    /// A consistent bucket and its group, on the way of a client's request. What is no consistent
-    /// bucket may be an available one: they exist by being named. The one place that asks for a
-    /// bucket's promise.
-    #[inline]
-    pub(crate) fn asked_bucket(
-        &self,
-        name: &BucketName,
-    ) -> std::result::Result<(Arc<Bucket>, Arc<Group>), Unrouted> {
-        match self.bucket(name) {
-            Err(error) if error.reason == Reason::NoSuchBucket => {
-                match self.catalog.available.find(name) {
-                    Some(properties) => Err(Unrouted::Available(properties)),
-                    None => Err(error.into()),
-                }
-            }
-            found => Ok(found?),
-        }
-    }
-
-    pub(crate) fn full_disk(&self) -> Error {
-        Metrics::count(&self.metrics.updates_refused);
-        Error::new(
-            Reason::OutOfSpace,
-            match self.space.lacks_files() {
-                false => {
-                    "the disk is nearly full: deletes and reads go on; free some space, or lower \
-                     reserve_bytes"
-                }
-                true => {
-                    "the disk has nearly no inodes left (df -i): deletes and reads go on; remove \
-                     files that are not needed"
-                }
-            },
-        )
-    }
-
-    fn session(&self, flow: &mut Flow, name: &BucketName, call: SessionCall) -> Routed {
-        let (bucket, group) = self.asked_bucket(name)?;
-        let (ticket, body) = match call {
-            SessionCall::Open => {
-                let (ticket, session) = group.open_session(&bucket)?;
-                (Some(ticket), Body::Session(session))
-            }
-            SessionCall::Close(session) => (group.close_session(&bucket, session)?, Body::Done),
-        };
-        let index = ticket.map_or_else(|| group.applied.shown(), |ticket| ticket.index);
-        let reply = Reply::new(index, body);
-        flow.last = ticket.or(flow.last);
-        Ok(match ticket {
-            Some(ticket) => Submitted::Pending(ticket, Ok(reply)),
-            None => Submitted::Ready(Ok(reply)),
-        })
-    }
-
     /// Waits for what came of a request.
     pub(crate) async fn answered(&self, submitted: Submitted) -> Result<Reply> {
         match submitted {
@@ -224,33 +198,21 @@ impl Inner {
     }
 }
 
-/// The answer of an evaluated update, and what it waits for.
-pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> Submitted {
-    let reply = answer(stamp, outcome);
-    match ticket {
-        Some(ticket) => {
-            flow.last = Some(ticket);
-            Submitted::Pending(ticket, reply)
+/// Opens or closes a session of retried updates.
+fn session(flow: &mut Flow, local: &Local, call: SessionCall) -> Result<Submitted> {
+    let Local { bucket, group } = local;
+    let (ticket, body) = match call {
+        SessionCall::Open => {
+            let (ticket, session) = group.open_session(bucket)?;
+            (Some(ticket), Body::Session(session))
         }
-        None => Submitted::Ready(reply),
-    }
-}
-
-/// Whether an update can only make the store smaller: those go on when the disk is nearly full.
-pub(crate) fn frees(update: &Update) -> bool {
-    match update {
-        Update::Delete { .. }
-        | Update::DeletePrefix { .. }
-        | Update::Replace { wanted: None, .. }
-        | Update::TestAndSet { wanted: None, .. }
-        | Update::Expire { expiry: Expiry::After(_), .. }
-        | Update::Assert { .. }
-        | Update::AssertExists { .. }
-        | Update::AssertRange { .. }
-        | Update::AssertVersion { .. }
-        | Update::Read(_)
-        | Update::Nop => true,
-        Update::Sequence { steps, .. } => steps.iter().all(frees),
-        _ => false,
-    }
+        SessionCall::Close(session) => (group.close_session(bucket, session)?, Body::Done),
+    };
+    let index = ticket.map_or_else(|| group.applied.shown(), |ticket| ticket.index);
+    let reply = Reply::new(index, body);
+    flow.last = ticket.or(flow.last);
+    Ok(match ticket {
+        Some(ticket) => Submitted::Pending(ticket, Ok(reply)),
+        None => Submitted::Ready(Ok(reply)),
+    })
 }

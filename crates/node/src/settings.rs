@@ -104,6 +104,17 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
+    /// Returns those of the available path.
+    pub(crate) fn available(&self) -> dynamo::Settings {
+        dynamo::Settings {
+            ring_bytes_per_second: self.ring_bytes_per_second,
+            ring_grace_ms: self.ring_grace_ms,
+            compare_copies_ms: self.compare_copies_ms,
+            reap_after_ms: self.reap_after_ms,
+            memory_bytes_max: self.memory_bytes_max,
+        }
+    }
+
     /// Whether it is said who is to be master.
     pub(crate) fn names_masters(&self) -> bool {
         self.forced_master.is_some() || !self.preferred_masters.is_empty()

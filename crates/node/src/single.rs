@@ -5,8 +5,6 @@
 //! headers are refused.
 
 use crate::Inner;
-use crate::route::Routed;
-use crate::submit::{Flow, Submitted};
 use base::codec::{Malformed, Reader, Writer};
 use base::request::{Expiry, Missing, Steps, When};
 use base::{
@@ -15,6 +13,7 @@ use base::{
     Update, Version, Vtag, Want,
 };
 use bytes::Bytes;
+use runtime::submit::{Flow, Submitted};
 use std::sync::Arc;
 
 /// The first byte of a context that is a version.
@@ -22,11 +21,14 @@ const VERSION: u8 = 0xC5;
 
 impl Inner {
     /// Answers what is meant for available buckets where the bucket is consistent.
-    pub(crate) fn one_value(self: &Arc<Inner>, name: &BucketName, call: &AvailableCall) -> Routed {
-        self.asked_bucket(name)?;
+    pub(crate) fn one_value(
+        self: &Arc<Inner>,
+        name: &BucketName,
+        call: &AvailableCall,
+    ) -> Submitted {
         let asked = Asked { inner: self.clone(), bucket: name.clone() };
         let call = call.clone();
-        Ok(Submitted::Later(Box::pin(async move { asked.answer(call).await })))
+        Submitted::Later(Box::pin(async move { asked.answer(call).await }))
     }
 }
 

@@ -1,8 +1,10 @@
 //! What a node says of itself: one struct for health checks, one list of samples for metrics.
 
-use crate::available::AvailableStatus;
 use crate::cluster::{MemberStatus, PartStatus};
 use base::{Ballot, ClusterId, GroupId, LogIndex, NodeId};
+use dynamo::AvailableStatus;
+use replication::comparison::ComparisonStatus;
+use replication::snapshot::SnapshotStatus;
 
 /// Everything a health check needs.
 #[derive(Clone, Debug, Default)]
@@ -90,67 +92,6 @@ pub struct GroupStatus {
     pub comparison: Option<ComparisonStatus>,
 }
 
-/// What comparing a group's replicas led to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ComparisonStatus {
-    /// A pass over all rows is under way.
-    pub running: bool,
-    /// Passes that ended while this node is master, also those that broke off.
-    pub passes: u64,
-    /// Why the last one broke off, if it did.
-    pub trouble: Option<String>,
-    /// Milliseconds since the last whole one.
-    pub ended_ms_ago: Option<u64>,
-    /// The master's rows that were compared in the pass that runs, or ran last.
-    pub rows: u64,
-    /// The same in bytes.
-    pub bytes: u64,
-    /// Other replicas, and with how many of these rows each was compared.
-    pub compared: Vec<(String, u64)>,
-    /// Where they differ, at most a few places.
-    pub differences: Vec<DifferenceStatus>,
-}
-
-/// A range of keys in which replicas do not hold the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DifferenceStatus {
-    /// The bucket; none: what the group keeps for itself.
-    pub bucket: Option<String>,
-    /// The first key, as escaped text.
-    pub from: String,
-    /// The first key behind, as escaped text; empty: the bucket's end.
-    pub upto: String,
-    /// Names of those who hold the same, the most first.
-    pub camps: Vec<Vec<String>>,
-    /// All of it in words.
-    pub text: String,
-}
-
-/// How far a snapshot is that comes from another node.
-#[derive(Clone, Debug, Default)]
-pub struct SnapshotStatus {
-    /// Of which group.
-    pub group: GroupId,
-    /// Who sends it.
-    pub from: NodeId,
-    /// The group's state will be that after this value; 0 until it is known.
-    pub upto: LogIndex,
-    /// Rows that are here.
-    pub rows: u64,
-    /// At most about so many rows in all; 0 until it is known.
-    pub rows_about: u64,
-    /// Bytes of keys and values that are here.
-    pub bytes: u64,
-    /// Bytes a second since it began.
-    pub bytes_per_second: u64,
-    /// At most about how long it still takes, milliseconds; none: nobody knows yet.
-    pub left_ms: Option<u64>,
-    /// How often something was lost and asked for again.
-    pub resumed: u64,
-    /// How often it began anew.
-    pub anew: u64,
-}
-
 /// The transaction log.
 #[derive(Clone, Debug, Default)]
 pub struct LogStatus {
@@ -200,35 +141,4 @@ pub struct DiskStatus {
     pub free_files: Option<u64>,
     /// Whether writes are refused for lack of space.
     pub full: bool,
-}
-
-/// How a sample behaves over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SampleKind {
-    /// Only goes up.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-}
-
-/// One measured number. Names follow Prometheus' customs: base units, `_total` for counters.
-#[derive(Clone, Debug)]
-pub struct Sample {
-    /// `credenza_...`, or `process_...` where every program has it.
-    pub name: &'static str,
-    /// One line.
-    pub help: &'static str,
-    /// Counter or gauge.
-    pub kind: SampleKind,
-    /// Label names and values.
-    pub labels: Vec<(&'static str, String)>,
-    /// The number.
-    pub value: f64,
-}
-
-impl Sample {
-    /// The number of the first sample of this name; 0 where there is none.
-    pub fn value_of(samples: &[Sample], name: &str) -> f64 {
-        samples.iter().find(|sample| sample.name == name).map_or(0.0, |sample| sample.value)
-    }
 }

@@ -1,14 +1,14 @@
 //! How a node ends.
 
 use crate::Inner;
-use crate::consistent::group::Group;
-use crate::keeper::store_error;
-use crate::peers::{Lane, PeerStatus};
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
+use replication::group::Group;
+use runtime::keeper::store_error;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use transport::{Lane, PeerStatus};
 
 /// How often a stop looks whether all who write files have ended.
 const WORK_PAUSE: Duration = Duration::from_millis(5);
@@ -23,68 +23,17 @@ const STOP_WAIT: Duration = Duration::from_secs(30);
 /// The same while the log has no room on the disk: what is in flight can't end.
 const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
 
-/// Who writes files of the data directory beside the keeper and the stop itself: merges, gives
-/// space back, makes copies, takes a snapshot in. A stop waits for all of them and lets nobody
-/// begin, for the files may be another life's by the time it were done.
-#[derive(Default)]
-pub(crate) struct Workers(Mutex<Crew>);
-
-#[derive(Default)]
-struct Crew {
-    at_work: usize,
-    dismissed: bool,
-}
-
-/// One who is at work until this is dropped.
-pub(crate) struct Working(Arc<Workers>);
-
-impl Workers {
-    /// One more begins; an error: the node is stopping.
-    pub(crate) fn begin(self: &Arc<Workers>) -> Result<Working> {
-        let mut crew = self.crew();
-        if crew.dismissed {
-            return Err(going_down());
-        }
-        crew.at_work += 1;
-        Ok(Working(self.clone()))
-    }
-
-    /// Nobody begins any more.
-    pub(crate) fn dismiss(&self) {
-        self.crew().dismissed = true;
-    }
-
-    /// Whether anybody is at work.
-    pub(crate) fn any(&self) -> bool {
-        self.crew().at_work > 0
-    }
-
-    fn crew(&self) -> MutexGuard<'_, Crew> {
-        self.0.lock().expect("no one panics while holding it")
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.crew().at_work -= 1;
-    }
-}
-
 impl Inner {
-    /// Does something as one of the [`Workers`].
+    /// Does something as one of the [`FileTasks`].
     pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _working = self.workers.begin()?;
+        let _task = self.file_tasks.begin()?;
         work()
     }
 }
 
-pub(crate) fn going_down() -> Error {
-    Error::new(Reason::GoingDown, "the node is stopping")
-}
-
 /// Resolves when nobody is at work on the files; a stopping node begins nothing.
 async fn files_rest(inner: &Inner) {
-    while inner.workers.any() {
+    while inner.file_tasks.any() {
         tokio::time::sleep(WORK_PAUSE).await;
     }
 }
@@ -109,7 +58,7 @@ pub(crate) async fn step_down(inner: &Inner) {
 async fn last_words_said(inner: &Inner) {
     let Some(peers) = inner.peers.get() else { return };
     let said = async {
-        inner.desk.rests().await;
+        inner.incoming.close().await;
         let waits =
             |lane: Lane, status: &PeerStatus| status.lanes[lane as usize].waiting_messages > 0;
         let any = |status: PeerStatus| {
@@ -128,15 +77,15 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     if inner.stopping.swap(true, Ordering::AcqRel) {
         return Ok(());
     }
-    inner.workers.dismiss();
-    inner.bell.ring();
+    inner.file_tasks.close();
+    inner.maintenance.raise();
     inner.groups.close();
     inner.stop.send_replace(true);
     let retired = async {
         for group in inner.groups.all() {
             group.ends().await;
         }
-        inner.shelf.ends().await
+        inner.available.shelf.ends().await
     };
     let wait = if inner.keeper.no_space() { STOP_WAIT_FULL } else { STOP_WAIT };
     let retired = tokio::time::timeout(wait, retired).await;
@@ -150,7 +99,7 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
         ending.keeper.stop();
         let _one = ending.flushing.lock().expect("no one panics while holding it");
         if vnodes_ended {
-            ending.shelf.end_well()?;
+            ending.available.shelf.end_well()?;
         }
         ending.trees.rotate().map_err(store_error)?;
         ending.trees.flush().map_err(store_error)

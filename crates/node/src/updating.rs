@@ -1,20 +1,22 @@
 //! Updates: evaluated where they came in as a rule, on a thread of their own where that may take
 //! long, and away from the group's lock where they only read.
 
+use crate::Inner;
 use crate::answers::bytes_of_steps;
-use crate::catalog::Bucket;
-use crate::consistent::Weight;
-use crate::consistent::check;
-use crate::consistent::group::Group;
-use crate::consistent::submit::{Stamp, Submission};
-use crate::metrics::Metrics;
-use crate::reading::still_master;
-use crate::route::{Routed, Unrouted, frees, pending};
-use crate::submit::{Flow, Submitted, Ticket};
-use crate::{Inner, world};
+use crate::groups::Local;
+use base::error::going_down;
+use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, RetryId, Update,
+    Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, RetryId, Update, check,
 };
+use replication::Weight;
+use replication::bucket::Bucket;
+use replication::group::Group;
+use replication::read::still_master;
+use replication::submit::{Stamp, Submission};
+use runtime::metrics::Metrics;
+use runtime::submit::{Flow, Submitted, Ticket};
+use runtime::world;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,11 +29,13 @@ impl Inner {
         self: &Arc<Inner>,
         flow: &mut Flow,
         name: &BucketName,
+        local: Local,
         update: &Update,
         retry: Option<RetryId>,
-    ) -> Routed {
+    ) -> Result<Submitted> {
+        let Local { mut bucket, mut group } = local;
         for _ in 0..LOOKUPS_MAX {
-            let (bucket, group) = self.updated_bucket(name, update)?;
+            self.may_update(&bucket, &group, update)?;
             let weight = Weight::of(update);
             let only_reads = weight.only_reads && retry.is_none();
             if weight.is_heavy() {
@@ -51,31 +55,25 @@ impl Inner {
             match submission {
                 Ok(Some(submission)) => return Ok(pending(flow, submission)),
                 Ok(None) => return Ok(self.read_steps_later(flow, name, update, weight)),
-                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {
+                    (bucket, group) = self.bucket(name)?;
+                }
+                Err(error) => return Err(error),
             }
         }
-        Err(keeps_changing().into())
+        Err(keeps_changing())
     }
 
-    /// The bucket of an update that may be evaluated here and now, and its group.
-    fn updated_bucket(
-        &self,
-        name: &BucketName,
-        update: &Update,
-    ) -> std::result::Result<(Arc<Bucket>, Arc<Group>), Unrouted> {
-        let (bucket, group) = self.asked_bucket(name)?;
+    /// Checks that an update of the bucket may be evaluated here and now.
+    fn may_update(&self, bucket: &Bucket, group: &Group, update: &Update) -> Result<()> {
         if !group.master.load(Ordering::Acquire) {
-            return Err(Error::new(Reason::NotMaster, "None").into());
-        }
-        if !self.is_informed(&group) {
-            return Err(Unrouted::Uninformed(group));
+            return Err(Error::new(Reason::NotMaster, "None"));
         }
         if self.space.is_full() && !frees(update) {
-            return Err(self.full_disk().into());
+            Metrics::count(&self.metrics.updates_refused);
+            return Err(self.space.refusal());
         }
-        check::update(update, &bucket.properties)?;
-        Ok((bucket, group))
+        check::update(update, &bucket.properties)
     }
 
     /// An update that may take long.
@@ -153,7 +151,7 @@ impl Inner {
         let read = async || {
             let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
             let read = world::apart(move || group.read_steps(&bucket, &update)).await;
-            let stopping = || Err(Error::new(Reason::GoingDown, "the node is stopping"));
+            let stopping = || Err(going_down());
             read.map_or_else(stopping, |(index, outcome)| answer(Stamp::of_read(index), outcome))
         };
         if group.readable() {
@@ -190,7 +188,7 @@ fn read_steps(
 }
 
 /// The reply to an update of this outcome.
-pub(crate) fn answer(stamp: Stamp, outcome: Result<Outcome>) -> Result<Reply> {
+fn answer(stamp: Stamp, outcome: Result<Outcome>) -> Result<Reply> {
     let Stamp { index, version } = stamp;
     outcome.map(|outcome| Reply { index, version, body: told(outcome) })
 }
@@ -205,4 +203,35 @@ fn told(outcome: Outcome) -> Body {
 
 fn keeps_changing() -> Error {
     Error::new(Reason::Changed, "the bucket keeps changing: repeat")
+}
+
+/// The answer of an evaluated update, and what it waits for.
+pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> Submitted {
+    let reply = answer(stamp, outcome);
+    match ticket {
+        Some(ticket) => {
+            flow.last = Some(ticket);
+            Submitted::Pending(ticket, reply)
+        }
+        None => Submitted::Ready(reply),
+    }
+}
+
+/// Whether an update can only make the store smaller: those go on when the disk is nearly full.
+fn frees(update: &Update) -> bool {
+    match update {
+        Update::Delete { .. }
+        | Update::DeletePrefix { .. }
+        | Update::Replace { wanted: None, .. }
+        | Update::TestAndSet { wanted: None, .. }
+        | Update::Expire { expiry: Expiry::After(_), .. }
+        | Update::Assert { .. }
+        | Update::AssertExists { .. }
+        | Update::AssertRange { .. }
+        | Update::AssertVersion { .. }
+        | Update::Read(_)
+        | Update::Nop => true,
+        Update::Sequence { steps, .. } => steps.iter().all(frees),
+        _ => false,
+    }
 }

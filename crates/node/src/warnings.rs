@@ -34,7 +34,7 @@ impl Inner {
         }
         all.extend(of_members(cluster, self.node));
         all.extend(cluster.warnings());
-        if self.shelf.has_many_siblings() {
+        if self.available.shelf.has_many_siblings() {
             all.push(
                 "a key of an available bucket has many siblings (the log names its bucket): let \
                  its writers send the context that they read; with too many, writes are refused"

@@ -13,7 +13,7 @@ macro_rules! flaws {
     ($($(#[$doc:meta])* $flaw:ident,)+) => {
         /// A rule that can be broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Flaw {
+        pub enum Flaw {
             $($(#[$doc])* $flaw,)+
         }
 

@@ -71,8 +71,10 @@ fn levels_are_changed_by_section_while_it_runs_or_not_at_all() {
 fn targets_find_their_sections() {
     let section = |target| SECTIONS[section_of(target)];
     assert_eq!(section("node::route"), "node");
-    assert_eq!(section("node::consistent::group"), "consensus");
-    assert_eq!(section("peers"), "node");
+    assert_eq!(section("replication::group"), "consensus");
+    for of_the_node in ["runtime::keeper", "transport::tcp", "dynamo::shelf", "peers"] {
+        assert_eq!(section(of_the_node), "node");
+    }
     assert_eq!(section("consensus"), "consensus");
     assert_eq!(section("store::trees"), "store");
     assert_eq!(section("store::logs"), "store");

@@ -10,8 +10,7 @@
 
 use super::told::ABOUT_MEMBERS;
 use crate::Inner;
-use crate::directory::no_such_group;
-use crate::peers::{Asked, Peers};
+use crate::metadata::no_such_group;
 use base::codec::Malformed;
 use base::limits::NAME_BYTES_MAX;
 use base::wire::{read_answer, write_answer};
@@ -19,6 +18,7 @@ use base::{Body, Error, GroupId, LogIndex, NodeId, Reason, Reply, Result};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use transport::{Asked, Peers};
 
 /// What follows [`ABOUT_MEMBERS`] in such a question.
 pub(super) const HAND_OVER: u8 = 2;

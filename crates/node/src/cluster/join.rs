@@ -3,12 +3,12 @@
 
 use super::described;
 use crate::NodeSettings;
-use crate::keeper::store_error;
 use crate::recovery::unusable;
 use base::{
     ClusterCall, ClusterDescription, ClusterSecret, DirectoryCall, Error, NodeId, Part, Reason,
     Result,
 };
+use runtime::keeper::store_error;
 use store::{DataDir, Joiner, Opening};
 
 /// A directory that has yet to join. It stays locked until this is dropped.

@@ -7,9 +7,9 @@
 
 use super::tend::quietly;
 use crate::Inner;
-use crate::directory::lives::Record;
-use crate::keeper::store_error;
+use crate::metadata::lives::Record;
 use base::{ClusterDescription, Error, Lived, NodeId, Reason, Result};
+use runtime::keeper::store_error;
 use std::sync::Arc;
 use store::{DataDir, StoreError};
 

@@ -4,7 +4,7 @@
 //! Promises: whom a node knew last it knows again after a start; members only change by the log:
 //! what is wanted stands in the directory, what is stands in each group's configuration.
 //! Never: says who belongs to a group without a stop-sign that is decided.
-//! Read next: `steward.rs`, `tend.rs`, then `../directory/members.rs` (what is wanted).
+//! Read next: `steward.rs`, `tend.rs`, then `../metadata/members.rs` (what is wanted).
 
 mod full;
 mod handing;
@@ -23,9 +23,6 @@ mod tend;
 mod told;
 mod view;
 
-use crate::consistent::group::Group;
-use crate::keeper::store_error;
-use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
 use crate::{Inner, NodeSettings};
 use base::{
     ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription, NodeId,
@@ -35,6 +32,8 @@ pub(crate) use handing::{transfer, verify};
 pub use join::Joining;
 pub use recover::{GroupRemains, Remains, RingRemains};
 pub use rejoin::Rejoining;
+use replication::group::Group;
+use runtime::keeper::store_error;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use steward::Parts;
@@ -102,7 +101,7 @@ impl Inner {
     /// Makes what every cluster has, where it is not there yet, and fills the catalog.
     pub(crate) async fn found(&self) -> Result<()> {
         let founder = described(&self.settings, self.node);
-        let groups = [DIRECTORY, DEFAULT_GROUP];
+        let groups = [GroupId::DIRECTORY, GroupId::DEFAULT];
         let token = self.settings.join_token.as_ref().map(JoinToken::digest);
         self.directory.open(&founder, self.settings.lease_ms, &groups, token).await
     }

@@ -15,23 +15,24 @@
 //! Promises: what this node has accepted is kept; whoever was left behind is refused.
 //! Never: runs beside a serving node (the directory's lock); chooses the survivor.
 
-use crate::consistent::batch::Batch;
-use crate::consistent::layout::{StoredRow, row_key};
-use crate::consistent::records;
-use crate::consistent::seals::OWN;
-use crate::consistent::value::read_value;
-use crate::consistent::view::damaged;
-use crate::directory::read_ring;
-use crate::directory::rows::RING;
-use crate::keeper::{record, store_error};
-use crate::recovery::{DIRECTORY, Recovered, RecoveredGroup, recover};
+use crate::metadata::read_ring;
+use crate::metadata::rows::RING;
+use crate::recovery::{Recovered, recover};
 use crate::{Node, NodeSettings};
+use base::error::damaged;
 use base::{
     Ballot, ClusterDescription, ClusterId, ConfigurationId, Error, GroupId, LogIndex, NodeId, Part,
     Reason, Result,
 };
 use logic::consensus::Configuration;
 use logic::ring::Ring;
+use replication::batch::Batch;
+use replication::layout::{StoredRow, row_key};
+use replication::records;
+use replication::recovered::RecoveredGroup;
+use replication::seals::OWN;
+use replication::value::read_value;
+use runtime::keeper::{record, store_error};
 use store::Log;
 
 /// What a stopped member has.
@@ -152,7 +153,7 @@ pub(crate) async fn cut_off(settings: NodeSettings) -> Result<(Remains, NodeSett
 /// The ring, as it is applied here.
 fn ring_of(found: &Recovered) -> Result<Option<Ring>> {
     let mut key = Vec::new();
-    row_key(DIRECTORY, OWN, RING, &mut key);
+    row_key(GroupId::DIRECTORY, OWN, RING, &mut key);
     let Some(row) = found.trees.snapshot().get(&key).map_err(store_error)? else {
         return Ok(None);
     };
@@ -183,7 +184,7 @@ fn take(settings: &NodeSettings) -> Result<(Remains, u64)> {
                     holds the data";
         return Err(Error::new(Reason::NotSupported, text));
     }
-    if remains.groups.iter().all(|group| group.group != DIRECTORY) {
+    if remains.groups.iter().all(|group| group.group != GroupId::DIRECTORY) {
         let text = "this member has no part in the directory (group 0): recover another";
         return Err(Error::new(Reason::NotSupported, text));
     }

@@ -10,9 +10,9 @@
 //! Never: does so where there are no others: they have nothing to fetch from.
 
 use crate::NodeSettings;
-use crate::keeper::store_error;
 use crate::recovery::unusable;
 use base::{ClusterCall, DirectoryCall, NodeId, Part, Result};
+use runtime::keeper::store_error;
 use std::path::PathBuf;
 use store::DataDir;
 

@@ -16,17 +16,16 @@
 use super::told::ABOUT_MEMBERS;
 use super::view::{ClusterStatus, PlaceStatus};
 use crate::Inner;
-use crate::peers::{Asked, Peers};
-use crate::recovery::DIRECTORY;
-use crate::status::{ComparisonStatus, DifferenceStatus};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupId, LogIndex, NodeId, Part};
 use bytes::Bytes;
+use replication::comparison::{ComparisonStatus, DifferenceStatus};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use transport::{Asked, Peers};
 
 /// What follows [`ABOUT_MEMBERS`] in such a question.
 pub(super) const REPORT: u8 = 4;
@@ -64,7 +63,7 @@ impl Inner {
                 let peers = peers.clone();
                 reports.spawn(async move {
                     let question = Bytes::from_static(&[ABOUT_MEMBERS, REPORT]);
-                    let answer = peers.ask(node, DIRECTORY, question, WITHIN).await;
+                    let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
                     (node, answer.ok().and_then(|answer| read(&answer).ok()))
                 });
             }

@@ -14,16 +14,15 @@ use super::lives::write;
 use super::tend::quietly;
 use super::told::ABOUT_MEMBERS;
 use crate::Inner;
-use crate::directory::secret::SecretRow;
-use crate::keeper::store_error;
-use crate::peers::{Asked, Credential, Peers};
-use crate::recovery::DIRECTORY;
-use base::{ClusterDescription, ClusterSecret, NodeId, Result};
+use crate::metadata::secret::SecretRow;
+use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
 use bytes::Bytes;
+use runtime::keeper::store_error;
 use std::sync::Arc;
 use std::time::Duration;
 use store::DataDir;
 use tokio::task::JoinSet;
+use transport::{Asked, Credential, Peers};
 
 /// Second byte, behind [`ABOUT_MEMBERS`], of a question whether a node holds the secret.
 pub(super) const ABOUT_SECRET: u8 = 6;
@@ -56,13 +55,6 @@ pub(crate) fn credential(inner: &Inner) -> Result<Option<Credential>> {
 impl From<SecretRow> for Credential {
     fn from(SecretRow { secret, is_required }: SecretRow) -> Credential {
         Credential { secret, is_required }
-    }
-}
-
-impl Credential {
-    /// Returns true if it is the same secret, required by now.
-    fn is_newer_than(&self, other: &Credential) -> bool {
-        self.secret == other.secret && self.is_required && !other.is_required
     }
 }
 
@@ -132,7 +124,7 @@ impl Secrets {
 /// Returns true if a member says that it has written this secret down.
 async fn holds(peers: &Peers, node: NodeId, secret: &ClusterSecret) -> bool {
     let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_SECRET]);
-    let answer = peers.ask(node, DIRECTORY, question, WITHIN).await;
+    let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
     let mac = answer.ok().and_then(|answer| <[u8; 32]>::try_from(&answer[..]).ok());
     mac.is_some_and(|mac| secret.verifies(&[HELD, &node.0.to_le_bytes()], &mac))
 }

@@ -6,10 +6,10 @@
 use super::steward::{Parts, Seen, Step, next_step, words};
 use super::{parts_of, saved};
 use crate::Inner;
-use crate::consistent::group::Group;
-use crate::directory::groups::fitting;
+use crate::metadata::groups::fitting;
 use base::{ClusterDescription, Result};
 use logic::consensus::Member;
+use replication::group::Group;
 
 /// The next step of a group towards the members that are wanted, and then towards the quorum.
 pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {

@@ -10,20 +10,20 @@ use super::spread::{Sight, Spread, differs};
 use super::step::take_step;
 use super::steward::{Parts, Seen, Step, next_step};
 use super::{described, lives, parts_of, told};
-use crate::consistent::group::Group;
-use crate::keeper::store_error;
-use crate::peers::{Incarnation, Member};
-use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
-use crate::{Inner, Node, life, world};
+use crate::{Inner, Node, group_lifecycle};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
     NodeId, Reason, Request, Result, Stay,
 };
+use replication::group::Group;
+use runtime::keeper::store_error;
+use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
+use transport::{Incarnation, Member};
 
 /// How often everything is looked at, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -155,7 +155,7 @@ impl Tending {
         }
         let made = known.groups.iter().filter(|placement| !placement.founders.is_empty());
         for placement in made.filter(|placement| placement.concerns(inner.node)) {
-            quietly("a group that begins", life::begin_group(inner, placement));
+            quietly("a group that begins", group_lifecycle::begin_group(inner, placement));
         }
     }
 
@@ -166,8 +166,8 @@ impl Tending {
             return;
         }
         for group in inner.groups.all() {
-            if group.id > DEFAULT_GROUP && known.placement(group.id).is_none() {
-                life::end_group(inner, group);
+            if group.id > GroupId::DEFAULT && known.placement(group.id).is_none() {
+                group_lifecycle::end_group(inner, group);
             }
         }
     }
@@ -332,7 +332,7 @@ fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
 /// Who is master of the groups with buckets, and who is fit to be of this node's.
 fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
     let mut sight = Sight::default();
-    for group in inner.groups.all().into_iter().filter(|group| group.id != DIRECTORY) {
+    for group in inner.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
         let Some(master) = group.standing().borrow().master else { continue };
         *sight.led.entry(master).or_default() += 1;
         let Some(wanted) = wanted(known, group.id) else { continue };

@@ -15,21 +15,21 @@
 //! about to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
 use super::{handing, report, secret};
-use crate::consistent::group::Group;
+use crate::Inner;
 use crate::groups::Inquirer;
-use crate::peers::{Asked, Peers};
-use crate::reading::still_master;
-use crate::recovery::DIRECTORY;
-use crate::world::timeout;
-use crate::{Inner, world};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::GROUP_MEMBERS_MAX;
-use base::{NodeId, Placement};
+use base::{GroupId, NodeId, Placement};
 use bytes::Bytes;
 use logic::consensus::Configuration;
+use replication::group::Group;
+use replication::read::still_master;
+use runtime::world;
+use runtime::world::timeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use transport::{Asked, Peers};
 
 /// The first byte of a question about a group's members.
 pub(crate) const ABOUT_MEMBERS: u8 = 3;
@@ -127,13 +127,13 @@ fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
 pub(super) fn led_here(inner: &Inner) -> usize {
     let groups = inner.groups.all().into_iter();
     let leads = |group: &Arc<Group>| group.master.load(Ordering::Acquire);
-    groups.filter(|group| group.id != DIRECTORY && leads(group)).count()
+    groups.filter(|group| group.id != GroupId::DIRECTORY && leads(group)).count()
 }
 
 /// The same of another node; none: it did not say.
 pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
     let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_LEADS]);
-    let asked = inner.peers.get()?.ask(node, DIRECTORY, question, WITHIN).await;
+    let asked = inner.peers.get()?.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
     let answer = asked.ok()?;
     let mut reader = Reader::new(&answer);
     let count = reader.u32("how many groups").ok()?;
@@ -144,7 +144,10 @@ pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
 pub(super) async fn hangs(inner: &Inner, node: NodeId) -> bool {
     let Some(peers) = inner.peers.get() else { return false };
     let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_DISK]);
-    peers.ask(node, DIRECTORY, question, WITHIN).await.is_ok_and(|answer| answer[..] == [1])
+    peers
+        .ask(node, GroupId::DIRECTORY, question, WITHIN)
+        .await
+        .is_ok_and(|answer| answer[..] == [1])
 }
 
 /// Who is in a group now, as its master says; none: it was not found.

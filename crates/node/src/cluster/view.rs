@@ -4,12 +4,12 @@
 use super::steward::{Parts, Seen, next_step, whole_way, words};
 use super::{parts_of, saved};
 use crate::Inner;
-use crate::consistent::group::Group;
-use crate::peers::PeerStatus;
-use crate::status::ComparisonStatus;
 use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
+use replication::comparison::ComparisonStatus;
+use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
+use transport::PeerStatus;
 
 /// A cluster as one of its nodes sees it.
 #[derive(Clone, Debug, Default)]
@@ -149,8 +149,8 @@ impl Inner {
             away_ms: peer.as_ref().filter(|_| !own).and_then(|peer| peer.away_ms),
             rtt_us: peer.as_ref().map_or(0, |peer| peer.rtt_us),
             trouble: trouble.and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
-            standing: self.standing_word(member.node),
-            hints: self.shelf.kept().get(&member.node).map_or(0, |kept| kept.rows),
+            standing: self.available.standing_word(member.node),
+            hints: self.available.shelf.kept().get(&member.node).map_or(0, |kept| kept.rows),
         }
     }
 

@@ -9,16 +9,15 @@
 
 use crate::Inner;
 use crate::away::Whom;
-use crate::consistent::group::Group;
-use crate::reading::still_master;
-use crate::route::Routed;
-use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::world::timeout;
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, ClusterCall, Consistency, DirectoryCall, Error, LogIndex, Read, Reason,
     Reply, Request, Result,
 };
+use replication::group::Group;
+use replication::read::still_master;
+use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::world::timeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,9 +29,9 @@ impl Inner {
         flow: &mut Flow,
         name: &BucketName,
         call: &DirectoryCall,
-    ) -> Routed {
+    ) -> Result<Submitted> {
         if !self.directory.group.master.load(Ordering::Acquire) {
-            return Err(Error::new(Reason::NotMaster, "None").into());
+            return Err(Error::new(Reason::NotMaster, "None"));
         }
         let (inner, name, call) = (self.clone(), name.clone(), call.clone());
         let (before, elsewhere) = (flow.last, flow.elsewhere);
@@ -61,7 +60,7 @@ impl Inner {
             return self.ring_here(call).await;
         }
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
-            self.holds_nothing(name).await?;
+            self.available.holds_nothing(name).await?;
         }
         let whom = self.whom(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;

@@ -1,18 +1,18 @@
 //! A request on its way to its group's master, until there is an answer or its time has passed.
 
 use super::letter;
-use crate::consistent::group::Standing;
-use crate::peers::{Peers, Unanswered};
-use crate::world::{self, sleep, timeout};
 use base::codec::Malformed;
 use base::{
     Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result, RingCall,
 };
 use bytes::Bytes;
+use replication::group::Standing;
+use runtime::world::{self, sleep, timeout};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::watch;
+use transport::{Peers, Unanswered};
 
 /// Between two attempts, unless the group has news: links come back unannounced.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -3,7 +3,7 @@
 //!
 //! On the side that was asked, `errand.rs` finds the master, waits for one while an election is
 //! under way, and tells what did not happen (it may try again) from what may have happened (it
-//! may not, unless the request names its attempt). On the master's side `desk.rs` evaluates the
+//! may not, unless the request names its attempt). On the master's side `server.rs` evaluates the
 //! request as if it had been asked there. `docs/inside/life-of-a-forwarded-request.md` tells it
 //! from beginning to end.
 //!
@@ -13,27 +13,26 @@
 //! every wait is bounded; a node takes a bounded number of foreign requests.
 //! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
 //! keeps an order among requests: those of one connection wait for each other in their door.
-//! Read next: `errand.rs`, then `desk.rs`.
+//! Read next: `errand.rs`, then `server.rs`.
 
-pub(crate) mod desk;
 mod directory;
 mod errand;
 mod letter;
+mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use desk::{Desk, answer};
 pub(crate) use letter::{PASSED_ON, PASSED_ON_FOR_VERSION};
+pub(crate) use server::answer;
 
 use crate::Inner;
 use crate::away::Whom;
-use crate::consistent::check;
-use crate::metrics::Metrics;
-use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::world::{self, timeout};
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
-use base::{Call, Error, Properties, Reason, Reply, Request, Result};
+use base::{Call, Error, Properties, Reason, Reply, Request, Result, check};
 use errand::{Errand, Repeat};
+use runtime::metrics::Metrics;
+use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::world::{self, timeout};
 use std::sync::Arc;
 use std::time::Duration;
 

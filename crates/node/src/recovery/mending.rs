@@ -11,14 +11,15 @@
 //! Never: guesses; mends what the log does not vouch for.
 
 use super::replaying::{Lost, Mended, replay, survey};
-use super::{Opened, RecoveredGroup, Terms, open, unusable};
+use super::{Opened, Terms, open, unusable};
 use crate::NodeSettings;
-use crate::available::batch::last_batch;
-use crate::consistent::records;
-use crate::keeper::{Job, record, store_error};
 use base::limits::MENDED_BYTES_MAX;
 use base::{ClusterDescription, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
+use dynamo::batch::last_batch;
+use replication::records;
+use replication::recovered::RecoveredGroup;
+use runtime::keeper::{Job, record, store_error};
 use store::{DataDir, Hole, Log, Trees};
 
 /// A log with holes, and what is to be fetched before its node can go on.

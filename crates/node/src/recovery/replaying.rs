@@ -6,22 +6,23 @@
 //!
 //! Never: takes a group whose promises may stand in a hole for whole.
 
-use super::{DEFAULT_GROUP, DIRECTORY, RecoveredGroup, Terms};
-use crate::available::layout::VNODES;
-use crate::available::{batch, replay as vnodes};
-use crate::consistent::apply::apply_value;
-use crate::consistent::layout::{Mark, configuration_key, mark_key, read_configuration};
-use crate::consistent::records;
-use crate::consistent::value::read_sign;
-use crate::consistent::values::Runs;
-use crate::consistent::view::damaged;
-use crate::consistent::witness::keep_value;
-use crate::flaws::{Flaw, flawed};
-use crate::keeper::store_error;
+use super::Terms;
+use base::error::damaged;
 use base::limits::MENDED_VALUES_MAX;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
+use dynamo::layout::VNODES;
+use dynamo::{batch, replay as vnodes};
 use logic::consensus::{Replay, Replica, Restored, Tear};
+use replication::apply::apply_value;
+use replication::layout::{Mark, configuration_key, mark_key, read_configuration};
+use replication::records;
+use replication::recovered::RecoveredGroup;
+use replication::value::read_sign;
+use replication::values::Runs;
+use replication::witness::keep_value;
+use runtime::keeper::store_error;
+use runtime::mutants::{Flaw, flawed};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use store::{Hole, Log, OwnedRecord, Position, Trees};
@@ -99,7 +100,7 @@ struct All<'a> {
 impl<'a> All<'a> {
     fn new(trees: &'a dyn Trees, terms: &'a Terms, mended: Option<&'a Mended>) -> Result<All<'a>> {
         let mut groups = BTreeMap::new();
-        for id in [DIRECTORY, DEFAULT_GROUP] {
+        for id in [GroupId::DIRECTORY, GroupId::DEFAULT] {
             groups.insert(id, Replaying::new(id, trees, terms)?);
         }
         for id in terms.made.keys() {
@@ -211,7 +212,7 @@ impl Replaying {
             None => Mark::default(),
         };
         let replay = Replay::new(LogIndex(mark.applied));
-        let bare = terms.witness && id != DIRECTORY;
+        let bare = terms.witness && id != GroupId::DIRECTORY;
         let mended = BTreeMap::new();
         Ok(Replaying { id, mark, replay, runs: Runs::default(), bare, mended })
     }

@@ -7,9 +7,9 @@
 use super::replaying::{Mended, replay};
 use super::{Opened, open, unusable};
 use crate::NodeSettings;
-use crate::consistent::records;
-use crate::keeper::{record, store_error};
 use base::{GroupId, Result};
+use replication::records;
+use runtime::keeper::{record, store_error};
 use store::DataDir;
 
 /// Says in the log of a stopped node that no tear of it is open any more; gives the groups of which

@@ -85,7 +85,7 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
         group.master.store(false, Ordering::Release);
     }
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
-    node.inner.bell.ring();
+    node.inner.maintenance.raise();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(node.inner.directory.dropped().expect("readable").len(), 1, "not without a master");
     group.master.store(true, Ordering::Release);

@@ -1,15 +1,13 @@
 //! What one request may cost, all its steps together.
 
 use super::{Place, bytes, get, reason, request, set, update};
-use crate::consistent::group::Group;
-use crate::consistent::read::BYTES_AT_ONCE;
-use crate::recovery::DEFAULT_GROUP;
 use crate::{Emptied, EmptyingCursor, Flow, Node, Submitted};
 use base::limits::{ANSWER_BYTES_MAX, EVALUATION_ROWS_MAX, SEQUENCE_ROWS_MAX};
 use base::request::Steps;
-use base::{Body, BucketName, Call, Consistency, Outcome, Range, Read, Reason, Update};
-use std::sync::Arc;
-use std::sync::mpsc;
+use base::{Body, BucketName, Call, Consistency, GroupId, Outcome, Range, Read, Reason, Update};
+use replication::group::Group;
+use replication::read::BYTES_AT_ONCE;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Longest wait for what must come about, however much else the machine does.
@@ -20,7 +18,7 @@ fn sequence(steps: Vec<Update>) -> Update {
 }
 
 fn group(node: &Node) -> Arc<Group> {
-    node.inner.groups.find(DEFAULT_GROUP).expect("it is there")
+    node.inner.groups.find(GroupId::DEFAULT).expect("it is there")
 }
 
 async fn fill(node: &Node, prefix: &str, rows: usize) {

@@ -1,9 +1,8 @@
 //! A node whose log finds no room on the disk ends when it is told to.
 
-use crate::consistent::{Mailbox, records};
-use crate::keeper::{Done, Keeper};
-use crate::recovery::DEFAULT_GROUP;
-use base::{Ballot, Error, Reason};
+use base::{Ballot, Error, GroupId, Reason};
+use replication::records;
+use runtime::keeper::{AppendSink, Done, Keeper};
 use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -18,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Passes on why nothing more is written.
 struct Failures(Mutex<Sender<Error>>);
 
-impl Mailbox for Failures {
+impl AppendSink for Failures {
     fn done(&self, _: &[Done]) {
         panic!("nothing can be written");
     }
@@ -39,7 +38,7 @@ fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
     let keeper = Keeper::new();
     let mailbox = Arc::new(Failures(Mutex::new(failed)));
     keeper.start(log, Duration::from_secs(1), mailbox, Arc::default()).expect("a thread");
-    keeper.write([records::promise(DEFAULT_GROUP, Ballot::default(), None)]);
+    keeper.write([records::promise(GroupId::DEFAULT, Ballot::default(), None)]);
     while !keeper.no_space() {
         std::thread::yield_now();
     }

@@ -5,12 +5,12 @@ use super::buckets::space_is_back;
 use super::cluster::{LOG_BYTES, collapse, large_values, received};
 use super::house::{GROUP, House, bucket, wait};
 use super::{Place, bytes as text};
-use crate::consistent::group::Group;
-use crate::consistent::layout::{self, Space};
-use crate::consistent::read::read;
 use base::request::{ExpireWhen, Expiry, Missing};
 use base::{Body, BucketName, Call, DirectoryCall, Range, Read, Request, RetryId, Update};
 use bytes::Bytes;
+use replication::group::Group;
+use replication::layout::{self, Space};
+use replication::read::read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

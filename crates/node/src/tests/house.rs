@@ -1,9 +1,6 @@
 //! A house of several nodes in one process: real files, real sockets, and members from the start.
 
 use super::Place;
-use crate::catalog::Bucket;
-use crate::consistent::group::Group;
-use crate::peers::{Incarnation, Member as Peer};
 use crate::{Node, PeerPlace, life};
 use base::request::Expiry;
 use base::{
@@ -12,11 +9,14 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::{Configuration, Member};
+use replication::bucket::Bucket;
+use replication::group::Group;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use store::{DataDir, Opening};
+use transport::{Incarnation, Member as Peer};
 
 /// The group the tests write into.
 pub(crate) const GROUP: GroupId = GroupId(1);
@@ -161,7 +161,7 @@ impl House {
     pub(crate) fn value(&self, which: usize, key: &str) -> Option<Bytes> {
         let group = self.group(which);
         let read = base::Read::Get(super::bytes(key));
-        let reply = crate::consistent::read::read(&group, &bucket(), &read).expect("a read");
+        let reply = replication::read::read(&group, &bucket(), &read).expect("a read");
         match reply.body {
             base::Body::Row(row) => row.map(|row| row.value),
             other => panic!("a get is answered with a row, not {other:?}"),

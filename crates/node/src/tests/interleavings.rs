@@ -2,10 +2,10 @@
 //! interleavings: the product's own loops, of which one runs at a time (`sync/turns.rs`).
 
 use super::truncation::Sole;
-use crate::flaws::{BROKEN, Flaw};
 use crate::flush::Step;
-use crate::sync::{Turns, point};
-use crate::world::SIMULATED;
+use runtime::mutants::{Flaw, break_on_thread};
+use runtime::sync::{Turns, point};
+use runtime::world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,8 +22,8 @@ const TURN_NS: u64 = 100_000;
 
 /// Sets the clock of this thread, and breaks a rule on it.
 fn begin(flaw: Option<Flaw>) {
-    SIMULATED.set(Some(NOW_NS));
-    BROKEN.set(flaw);
+    world::set_time(Some(NOW_NS));
+    break_on_thread(flaw);
 }
 
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
@@ -45,7 +45,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
         here();
         let mut tickets = Vec::new();
         for turn in 0.. {
-            SIMULATED.set(Some(NOW_NS + turn * TURN_NS));
+            world::set_time(Some(NOW_NS + turn * TURN_NS));
             if tickets.len() < VALUES {
                 tickets.push(sole.submit(tickets.len()));
             }
@@ -124,8 +124,8 @@ fn notices(case: Case, flaw: Flaw) {
 }
 
 fn clean_up() {
-    SIMULATED.set(None);
-    BROKEN.set(None);
+    world::set_time(None);
+    break_on_thread(None);
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Updates whose log is not written: those who wait for them are answered all the same.
 
 use super::truncation::Sole;
-use crate::submit::Ticket;
-use crate::world::SIMULATED;
 use base::Reason;
 use base::limits::DECIDED_MS_MAX;
+use runtime::submit::Ticket;
+use runtime::world;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 const NOW_NS: u64 = 1_000_000_000_000;
 
 fn time_passes(ms: u64) {
-    SIMULATED.set(Some(SIMULATED.get().unwrap_or(NOW_NS) + ms * 1_000_000));
+    world::set_time(Some(world::thread_time().unwrap_or(NOW_NS) + ms * 1_000_000));
 }
 
 /// Result of a ticket now: `None` while it waits, then done or the reason why not.
@@ -49,5 +49,5 @@ fn what_is_not_written_in_time_is_told_though_it_may_happen_yet() {
     assert_eq!(told(&sole, third), None);
     sole.settle(&mut writer);
     assert_eq!(told(&sole, third), Some(Ok(())));
-    SIMULATED.set(None);
+    world::set_time(None);
 }

@@ -2,15 +2,15 @@
 
 use super::house::{own_address, wait};
 use super::{Place, bytes, request};
-use crate::catalog::Bucket;
-use crate::consistent::group::Group;
-use crate::directory::rows::{bucket_key, set, write_bucket};
+use crate::metadata::rows::{bucket_key, set, write_bucket};
 use crate::{Joining, Node, NodeSettings, PeerPlace};
 use base::{
     Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, Consistency, DirectoryCall,
     GroupId, Part, Placement, Properties, Read, Reply, Request, Result,
 };
 use bytes::Bytes;
+use replication::bucket::Bucket;
+use replication::group::Group;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -6,6 +6,7 @@ mod available;
 mod buckets;
 mod budget;
 mod cluster;
+mod comparison;
 mod composites;
 mod cost;
 mod forwarded;

@@ -3,13 +3,12 @@
 //! The driver shares this test's one thread: until the test waits, nothing is decided.
 
 use super::{Place, bytes, get, request, set};
-use crate::consistent::group::Group;
-use crate::recovery::DEFAULT_GROUP;
 use crate::{Flow, Node, NodeSettings, Submitted, Ticket};
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
-use base::{Call, Error, Reason, Update};
+use base::{Call, Error, GroupId, Reason, Update};
+use replication::group::Group;
 use std::sync::Arc;
 
 /// Submits without waiting.
@@ -22,7 +21,7 @@ fn submit(node: &Node, flow: &mut Flow, update: Update) -> Result<Ticket, Error>
 }
 
 fn group(node: &Node) -> Arc<Group> {
-    node.inner.groups.find(DEFAULT_GROUP).expect("it is there")
+    node.inner.groups.find(GroupId::DEFAULT).expect("it is there")
 }
 
 fn undecided(node: &Node) -> (u64, usize) {
@@ -31,7 +30,7 @@ fn undecided(node: &Node) -> (u64, usize) {
 
 /// Bytes of the longest value that waits.
 fn longest(node: &Node) -> Option<usize> {
-    group(node).state().pending.iter().map(|batch| batch.len()).max()
+    group(node).state().pending.iter().map(|batch| batch.value_bytes()).max()
 }
 
 #[tokio::test]

@@ -8,9 +8,8 @@ use super::house::wait;
 use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
 use super::{Place, request, set};
 use crate::reclaimed::Reclaimed;
-use crate::recovery::DEFAULT_GROUP;
 use crate::{Flow, Node, NodeSettings, Submitted};
-use base::{BucketName, Call, Reason};
+use base::{BucketName, Call, GroupId, Reason};
 use std::time::Duration;
 
 /// So that few values fill it.
@@ -57,12 +56,12 @@ async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
     let write = |n: usize| Call::Update(set(&n.to_string(), &value));
     let flow = fill(&node, &BucketName::default(), write).await;
     let last = flow.last.expect("some wait");
-    let group = node.inner.groups.find(DEFAULT_GROUP).expect("it is there");
+    let group = node.inner.groups.find(GroupId::DEFAULT).expect("it is there");
     assert!(group.applied.index() < last.index, "the store is full");
 
     let (bucket, of) = node.inner.directory.dropped().expect("readable")[0];
     let inner = node.inner.clone();
-    let now = crate::world::milliseconds();
+    let now = runtime::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
         inner.reclaim(bucket, &mut Reclaimed::seen_at(now, of), now)
     });
@@ -85,10 +84,11 @@ async fn a_stop_brings_available_writes_home_though_nobody_flushes_any_more() {
     let value = "v".repeat(VALUE_BYTES);
     let write = |n: usize| Call::Available(storing(&n.to_string(), &value, None));
     fill(&node, &bucket, write).await;
-    wait("a write that waits", || node.inner.shelf.log_needed_from()).await;
+    wait("a write that waits", || node.inner.available.shelf.log_needed_from()).await;
     let stopping = node.clone();
     let stopped = tokio::spawn(async move { stopping.stop().await });
-    let home = tokio::time::timeout(Duration::from_secs(10), node.inner.shelf.ends()).await;
+    let home =
+        tokio::time::timeout(Duration::from_secs(10), node.inner.available.shelf.ends()).await;
     assert_eq!(home, Ok(true), "what was begun waits for a flush that never comes");
     drop(flushes);
     stopped.await.expect("no panic").expect("it stops");

@@ -3,17 +3,17 @@
 
 use super::house::wait;
 use super::many::{Cluster, ask, leads};
-use crate::catalog::Bucket;
-use crate::directory::rows::SECRET;
-use crate::peers::Credential;
+use crate::metadata::rows::SECRET;
 use base::request::Missing;
 use base::{
     Body, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Properties,
     Reason, Result, Update,
 };
 use bytes::Bytes;
+use replication::bucket::Bucket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use transport::Credential;
 
 impl Cluster {
     /// Returns the credential that a node greets with.

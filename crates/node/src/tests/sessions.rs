@@ -3,14 +3,14 @@
 use super::house::{self, House};
 use super::{Place, bytes, get, reason, request, set};
 use crate::Node;
-use crate::consistent::clock::Clock;
-use crate::consistent::layout::{self, Space, StoredSession};
 use base::limits::{SESSION_OUTCOME_BYTES_MAX, SESSION_TTL_MS, SESSION_WINDOW};
 use base::request::SessionCall;
 use base::{
     Body, BucketName, Call, DirectoryCall, GroupId, Outcome, Reason, Reply, Request, Result,
     RetryId, SessionId, Update,
 };
+use replication::clock::Clock;
+use replication::layout::{self, Space, StoredSession};
 use std::collections::BTreeSet;
 
 async fn open(node: &Node) -> SessionId {

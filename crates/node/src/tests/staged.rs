@@ -1,11 +1,12 @@
 //! A log that was being adopted, as a restart finds it.
 
 use super::{Place, bytes};
-use crate::consistent::records;
-use crate::keeper::{Job, record};
-use crate::recovery::{DEFAULT_GROUP, RecoveredGroup, recover};
-use base::{Ballot, LogIndex, NodeId, Reason, Result};
+use crate::recovery::recover;
+use base::{Ballot, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
+use replication::records;
+use replication::recovered::RecoveredGroup;
+use runtime::keeper::{Job, record};
 use std::sync::Arc;
 use store::{DataDir, FileDisk, Log, LogSettings};
 
@@ -14,16 +15,16 @@ fn ballot(round: u64) -> Ballot {
 }
 
 fn stage(round: u64, index: u64, text: &str) -> Job {
-    records::stage(DEFAULT_GROUP, ballot(round), LogIndex(index), bytes(text))
+    records::stage(GroupId::DEFAULT, ballot(round), LogIndex(index), bytes(text))
 }
 
 fn accept(round: u64, index: u64, text: &str) -> Job {
     let (index, none) = (LogIndex(index), LogIndex(0));
-    records::accept(DEFAULT_GROUP, ballot(round), index, none, bytes(text), true)
+    records::accept(GroupId::DEFAULT, ballot(round), index, none, bytes(text), true)
 }
 
 fn adopt(round: u64, from: u64, upto: u64) -> Job {
-    records::adopt(DEFAULT_GROUP, ballot(round), LogIndex(from), LogIndex(upto))
+    records::adopt(GroupId::DEFAULT, ballot(round), LogIndex(from), LogIndex(upto))
 }
 
 /// The group as a start finds it behind these records.
@@ -40,7 +41,7 @@ fn found(jobs: Vec<Job>) -> Result<RecoveredGroup> {
     log.close().expect("it closes");
     drop(directory);
     let recovered = recover(&place.settings(), None)?;
-    Ok(recovered.groups.into_iter().find(|group| group.id == DEFAULT_GROUP).expect("there"))
+    Ok(recovered.groups.into_iter().find(|group| group.id == GroupId::DEFAULT).expect("there"))
 }
 
 fn tail(jobs: Vec<Job>) -> Vec<(u64, Bytes)> {

@@ -4,10 +4,10 @@
 use super::Place;
 use super::house::{House, wait};
 use crate::Node;
-use crate::consistent::layout::{self, Mark};
-use crate::consistent::snapshot::Staged;
 use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
 use logic::consensus::Configuration;
+use replication::layout::{self, Mark};
+use replication::snapshot::Staged;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwh
     let node = place.start().await;
     let inner = node.inner.clone();
     let works = held(move |hold| {
-        let _working = inner.workers.begin().expect("it does not stop yet");
+        let _task = inner.file_tasks.begin().expect("it does not stop yet");
         hold();
     });
     let stopping = node.clone();
@@ -71,7 +71,7 @@ pub(super) async fn a_dropped_bucket_waits_for_a_flush(node: &Node) -> Sender<()
     // Others are at work for moments; who waits for the flush is all the time.
     let mut times = 0;
     wait("someone at work", || {
-        times = if node.inner.workers.any() { times + 1 } else { 0 };
+        times = if node.inner.file_tasks.any() { times + 1 } else { 0 };
         (times > 40).then_some(())
     })
     .await;
@@ -98,10 +98,10 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     from.apply(&mut [Change::Put(key.into(), mark.write())].into_iter()).expect("memory");
     let inner = &node.inner;
     let (to, first) = (inner.trees.clone(), Configuration::alone(ConfigurationId(0), inner.node));
-    let staged = Staged::copied(&from, (to, &inner.workers), away, first.ok()).expect("newer");
+    let staged = Staged::copied(&from, (to, &inner.file_tasks), away, first.ok()).expect("newer");
     inner.groups.find(GroupId(1)).expect("here").keep_waiting(staged);
     node.stop().await.expect("it stops");
-    assert!(!node.inner.workers.any());
+    assert!(!node.inner.file_tasks.any());
     DataDir::open(place.path()).expect("it is free");
 }
 

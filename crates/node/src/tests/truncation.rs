@@ -1,21 +1,26 @@
 //! The log is truncated no further than its groups have processed it: log writer, maintenance and
 //! driver, one step at a time.
 
-use crate::catalog::Bucket;
-use crate::consistent::group::Group;
-use crate::consistent::read;
-use crate::flaws::{BROKEN, Flaw};
 use crate::flush::{self, Flush};
-use crate::keeper::{self, Writer};
 use crate::life::{self, Parts, Post};
-use crate::recovery::{DEFAULT_GROUP, Mended, replay, terms};
-use crate::submit::Ticket;
-use crate::{Inner, NodeSettings, world};
+use crate::recovery::{Mended, replay, terms};
+use crate::{Inner, NodeSettings};
+use base::codec::Writer as _;
 use base::request::Expiry;
 use base::{
-    Body, BucketId, ClusterDescription, Key, LogIndex, NodeId, Properties, Read, Result, Update,
+    Ballot, Body, BucketId, ClusterDescription, ConfigurationId, GroupId, Key, LogIndex, NodeId,
+    Properties, Read, Result, Update,
 };
 use bytes::Bytes;
+use logic::consensus::{Body as Said, Message};
+use replication::bucket::Bucket;
+use replication::group::Group;
+use replication::read;
+use replication::receive::INBOX_BYTES_MAX;
+use runtime::keeper::{self, Writer};
+use runtime::mutants::{Flaw, break_on_thread};
+use runtime::submit::Ticket;
+use runtime::world;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,7 +37,7 @@ pub(crate) struct Sole {
 
 /// The bucket and key of a value.
 fn place(n: usize) -> (Bucket, Key) {
-    let bucket = Bucket::new(BucketId(9), DEFAULT_GROUP, Properties::default());
+    let bucket = Bucket::new(BucketId(9), GroupId::DEFAULT, Properties::default());
     (bucket, Bytes::from(format!("k{n}")))
 }
 
@@ -67,7 +72,7 @@ impl Sole {
         let inner = life::assemble(NodeSettings::default(), parts).expect("it begins");
         let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
         let writer = Writer::new(log, keeper, metrics, Duration::from_secs(1));
-        let group = inner.groups.find(DEFAULT_GROUP).expect("it is there");
+        let group = inner.groups.find(GroupId::DEFAULT).expect("it is there");
         let sole = Sole { disk, trees, post: Post::of(&inner), group, inner };
         (sole, writer)
     }
@@ -138,7 +143,7 @@ impl Sole {
 
     pub(super) fn flush(&self) -> Flush {
         let (trees, keeper) = (self.inner.trees.clone(), self.inner.keeper.clone());
-        let shelf = Some(self.inner.shelf.clone());
+        let shelf = Some(self.inner.available.shelf.clone());
         Flush::new(trees, keeper, self.inner.groups.all(), shelf, 0)
     }
 
@@ -158,7 +163,7 @@ impl Sole {
         let disk = Arc::new(self.disk.clone()) as Arc<dyn Disk>;
         let (log, records) = Log::open(disk, settings()).expect("it opens");
         let (found, _) = replay(&log, records, &*self.trees, &terms, &Mended::default())?;
-        let group = found.into_iter().find(|group| group.id == DEFAULT_GROUP).expect("there");
+        let group = found.into_iter().find(|group| group.id == GroupId::DEFAULT).expect("there");
         let tail = group.tail.last_key_value().map(|(index, _)| *index);
         Ok(tail.unwrap_or(LogIndex(group.mark.applied)))
     }
@@ -209,9 +214,29 @@ fn what_is_processed_and_durable_is_truncated() {
 
 #[test]
 fn truncation_past_unprocessed_records_is_noticed() {
-    BROKEN.set(Some(Flaw::TruncatesUnprocessed));
+    break_on_thread(Some(Flaw::TruncatesUnprocessed));
     let (sole, ..) = flushed_between_publish_and_done();
-    BROKEN.set(None);
+    break_on_thread(None);
     let error = sole.starts_again().expect_err("the log lacks a value");
     assert!(error.text().contains("lacks value"), "{error}");
+}
+
+#[test]
+fn what_arrives_while_a_driver_stands_still_is_bounded() {
+    const VALUE_BYTES: usize = 1 << 20;
+    let (sole, _writer) = Sole::new();
+    let bytes_max = INBOX_BYTES_MAX.min(sole.group.undecided_bytes_max);
+    let body = Said::Accept { after: LogIndex(3), upto: LogIndex(4), decided: LogIndex(2) };
+    let ballot = Ballot { round: 7, node: NodeId(1) };
+    let mut payload = Vec::new();
+    Message { configuration: ConfigurationId(0), ballot, body }.write(&mut payload);
+    payload.put_string(&vec![0; VALUE_BYTES]);
+    let payload = Bytes::from(payload);
+    let many = bytes_max / VALUE_BYTES;
+    for _ in 0..2 * many {
+        sole.group.arrived(NodeId(2), payload.clone());
+    }
+    let (messages, bytes) = sole.group.inbox.lock().expect("nobody panics").size();
+    assert!((many - 1..=many).contains(&messages), "{messages} of {many}");
+    assert!(bytes <= bytes_max, "{bytes} bytes");
 }

@@ -2,15 +2,15 @@
 //! applied, in parts of bounded size.
 
 use super::letter::Item;
-use crate::catalog::Bucket;
-use crate::consistent::group::Group;
-use crate::consistent::layout::{StoredRow, StoredSession};
-use crate::consistent::tracking::{Tracked, prefixes};
-use crate::consistent::view::damaged;
-use crate::keeper::store_error;
 use base::codec::Reader;
+use base::error::damaged;
 use base::{BucketDigest, Result, SessionId};
 use bytes::Bytes;
+use replication::bucket::Bucket;
+use replication::group::Group;
+use replication::layout::{StoredRow, StoredSession};
+use replication::tracking::{Tracked, prefixes};
+use runtime::keeper::store_error;
 use std::sync::Arc;
 use store::{Chunk, Snapshot};
 

@@ -1,6 +1,6 @@
 //! The side a bucket moves to: its master takes what comes, in the group's own order.
 //!
-//! A row of the group's own (`i`, see `../consistent/seals.rs`) stands for each intake. A part that
+//! A row of the group's own (`i`, see `replication/seals.rs`) stands for each intake. A part that
 //! was taken before, or comes when the intake is closed, changes nothing: a call that was given up
 //! may arrive at any time, also when clients write to the bucket already.
 //!
@@ -14,18 +14,19 @@
 
 use super::letter::{Answer, Item, Question};
 use crate::Inner;
-use crate::consistent::group::Group;
-use crate::consistent::layout::{StoredRow, StoredSession};
-use crate::consistent::outcome;
-use crate::consistent::seals::{OWN, intake_key};
-use crate::consistent::view::{View, damaged};
-use crate::forward::desk;
-use crate::peers::{Asked, Peers};
 use base::codec::{Malformed, Reader};
+use base::error::damaged;
 use base::limits::SESSION_WINDOW;
 use base::{BucketId, Error, GroupId, Reason, Result};
+use bytes::Bytes;
+use replication::group::Group;
+use replication::layout::{StoredRow, StoredSession};
+use replication::outcome;
+use replication::seals::{OWN, intake_key};
+use replication::view::View;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use transport::{Asked, Peers};
 
 const FORM: u8 = 1;
 
@@ -72,16 +73,12 @@ impl Intake {
 
 /// Answers another node's question about a move. Hands over and returns.
 pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
-    desk::serve(
-        inner,
-        peers,
-        asked,
-        "a question about a move",
-        |inner, group, payload| async move {
-            let question = Question::read(&payload)?;
-            Ok(answer(&inner, group, question).await.write())
-        },
-    );
+    let owner = inner.clone();
+    let attend = move |group, payload: Bytes| async move {
+        let question = Question::read(&payload)?;
+        Ok(answer(&owner, group, question).await.write())
+    };
+    inner.incoming.serve(peers, asked, "a question about a move", attend);
 }
 
 /// Answers a question, this node's own too.

@@ -2,11 +2,11 @@
 //! which question (1), then its fields in their order, as `base::codec` writes them.
 
 use super::progress::MoveProgress;
-use crate::consistent::layout::StoredSession;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId};
 use bytes::Bytes;
+use replication::layout::StoredSession;
 
 /// The first byte of a call between nodes about a move.
 pub(crate) const ABOUT_MOVES: u8 = 8;

@@ -5,17 +5,18 @@ use super::letter::{Answer, Item, Question};
 use super::progress::{MovePhase, MoveProgress, Reached};
 use super::target::Target;
 use crate::Inner;
-use crate::catalog::Bucket;
-use crate::consistent::group::Group;
-use crate::consistent::seals::Seal;
-use crate::consistent::tracking::Tracked;
-use crate::flaws::{Flaw, flawed};
-use crate::submit::Flow;
-use crate::world::{self, sleep};
+use base::error::going_down;
 use base::{
     BucketName, Call, DirectoryCall, Error, Kind, MoveStep, Moving, Reason, Request, Result,
 };
 use bytes::Bytes;
+use replication::bucket::Bucket;
+use replication::group::Group;
+use replication::seals::Seal;
+use replication::tracking::Tracked;
+use runtime::mutants::{Flaw, flawed};
+use runtime::submit::Flow;
+use runtime::world::{self, sleep};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -316,6 +317,5 @@ impl Mover {
 
 /// On a thread that may wait.
 async fn apart<T: Send + 'static>(act: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let stopping = || Error::new(Reason::GoingDown, "the node is stopping");
-    world::apart(act).await.unwrap_or_else(|| Err(stopping()))
+    world::apart(act).await.unwrap_or_else(|| Err(going_down()))
 }

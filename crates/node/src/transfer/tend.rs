@@ -3,10 +3,11 @@
 
 use super::mover;
 use super::progress::MovePhase;
-use crate::consistent::group::Group;
-use crate::consistent::seals::{Noted, intake_key, seal_key};
-use crate::{Inner, world};
+use crate::Inner;
 use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
+use replication::group::Group;
+use replication::seals::{Noted, intake_key, seal_key};
+use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,10 +3,10 @@
 use super::intake::Intake;
 use super::letter::{Answer, Item, Question};
 use super::progress::{MovePhase, MoveProgress};
-use crate::consistent::layout::StoredSession;
-use crate::consistent::seals::Seal;
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
 use bytes::Bytes;
+use replication::layout::StoredSession;
+use replication::seals::Seal;
 use std::fmt::Write;
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::letter::{Answer, Question};
 use super::progress::MoveProgress;
 use super::target::Target;
 use crate::Inner;
-use crate::directory::no_such_bucket;
+use base::bucket::no_such_bucket;
 use base::{BucketName, GroupId, Result};
 use std::sync::Arc;
 

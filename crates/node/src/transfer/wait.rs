@@ -1,10 +1,10 @@
 //! Requests that meet a bucket on its way: they wait a little, and begin anew where it lives then.
 
 use crate::Inner;
-use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::world::{self, sleep};
 use base::limits::FORWARD_MS_MAX;
 use base::{Reason, Reply, Request, Result};
+use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::world::{self, sleep};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -225,7 +225,7 @@ pub fn formats(house: &House) -> Vec<Complaint> {
     let table = house.text(TABLE).unwrap_or("");
     let mut complaints = Vec::new();
     for source in &house.sources {
-        if !matches!(source.room(), "store" | "node") {
+        if !matches!(source.room(), "store" | "replication" | "dynamo" | "transport" | "node") {
             continue;
         }
         for (line, text) in source.shipped() {

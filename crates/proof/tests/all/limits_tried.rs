@@ -200,7 +200,7 @@ const TRIED: &[(&str, Tried)] = &[
 /// What the page says of a limit.
 pub fn tried(name: &str) -> String {
     if name.starts_with("PEER") {
-        return "between nodes, no client reaches it: `crates/node/src/peers`".into();
+        return "between nodes, no client reaches it: `crates/transport/src`".into();
     }
     let known = TRIED.iter().find(|(known, _)| *known == name);
     let known = known.unwrap_or_else(|| panic!("{name}: say in limits_tried.rs what tries it"));

@@ -11,11 +11,16 @@ const CIRCLES: &[(&str, &str)] = &[
     ("base", "available datatype"),
     ("doors", "arakoon buffer_room http_input intake listener native resp riak shared"),
     (
-        "node",
-        "audit available away catalog cluster consistent directory exchange flush forward groups \
-         housekeeping keeper life master_alarm readiness reading reclaimed recovery route status \
-         stopping transfer updating",
+        "dynamo",
+        "change contexts coordinate letter list local moving passing reply request sync watching \
+         writing",
     ),
+    (
+        "replication",
+        "catch_up comparison driver evaluate group heavy in_flight office pace read receive \
+         recovered seals send session shared snapshot submit ticks tracking values wait witness",
+    ),
+    ("transport", "accept greet peer tcp"),
 ];
 
 fn holds(rule: impl Fn(&House) -> Vec<Complaint>) {

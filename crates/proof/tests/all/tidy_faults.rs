@@ -46,7 +46,7 @@ fn a_forbidden_word_is_caught_where_it_acts_and_nowhere_else() {
     caught(words("crates/base/src/a.rs", "fn f() { println!(\"x\") }\n"), "only `app` prints");
     caught(words("crates/node/src/a.rs", "use std::fs;\n"), "store's business");
     caught(words("crates/node/src/a.rs", "fn f() { rand::random() }\n"), "dice");
-    quiet(words("crates/node/src/world.rs", "fn f() { rand::random() }\n"));
+    quiet(words("crates/runtime/src/world.rs", "fn f() { rand::random() }\n"));
     quiet(words(
         "crates/logic/src/a.rs",
         "// an Instant is never read\nconst A: &str = \"Instant\";\n",

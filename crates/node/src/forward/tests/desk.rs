@@ -2,7 +2,6 @@
 
 use super::fakes::{Nobody, bridge};
 use crate::forward::{answer, letter};
-use crate::peers::{Asked, Broken, Delivered, Incarnation, Peers, Receiver, Sink, Unanswered};
 use crate::tests::{Place, bytes, get, request, set};
 use crate::{Inner, Node};
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use transport::{Asked, Broken, Delivered, Incarnation, Peers, Receiver, Sink, Unanswered};
 
 const MASTER: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
@@ -154,17 +154,18 @@ async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
 async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    let desk = &node.inner.desk;
+    let incoming = &node.inner.incoming;
     let look = request(Call::Read(Read::KeyCount, Consistency::Consistent));
     let letter = letter::write(LogIndex(0), &look).expect("small");
-    let mut seats: Vec<_> = (0..FORWARDED_MAX).map(|_| desk.sit(1).expect("a seat")).collect();
+    let mut permits: Vec<_> =
+        (0..FORWARDED_MAX).map(|_| incoming.admit(1).expect("a permit")).collect();
     let answer = asker.ask(MASTER, GroupId(1), letter, LONG).await;
     assert_eq!(answer, Err(Unanswered::Declined(MASTER)));
-    seats.pop();
-    ask(&asker, &look).await.expect("one seat is free");
-    drop(seats);
-    let all = desk.sit(FORWARDED_BYTES_MAX).expect("all the room");
-    assert!(desk.sit(1).is_none(), "there is no more");
+    permits.pop();
+    ask(&asker, &look).await.expect("one is free");
+    drop(permits);
+    let all = incoming.admit(FORWARDED_BYTES_MAX).expect("all the room");
+    assert!(incoming.admit(1).is_none(), "there is no more");
     drop(all);
     ask(&asker, &look).await.expect("there is room again");
     node.stop().await.expect("it stops");

@@ -1,13 +1,13 @@
 //! A request on its way: what is tried again, what is not, and what its client is told.
 
 use super::fakes::{Script, Will};
-use crate::consistent::group::Standing;
 use crate::forward::errand::{Errand, Repeat};
 use crate::forward::letter;
-use crate::world;
 use base::{Body, Error, GroupId, Kind, LogIndex, NodeId, Reason, Reply, Result};
 use bytes::Bytes;
 use logic::consensus::Role;
+use replication::group::Standing;
+use runtime::world;
 use tokio::sync::watch;
 
 const ME: u64 = 1;

@@ -1,15 +1,14 @@
 //! Networks that do what a test says.
 
-use crate::peers::PeerStatus;
-use crate::peers::{
-    Asked, Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network, Peers,
-    Receiver, Sending, Sink,
-};
 use base::wire::write_answer;
 use base::{NodeId, Reply, Result};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
+use transport::{
+    Asked, Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network,
+    PeerStatus, Peers, Receiver, Sending, Sink,
+};
 
 /// What a node does with the next question.
 pub(super) enum Will {

@@ -4,12 +4,12 @@
 use super::three::{settled, three};
 use super::{bucket, fetch, living, store};
 use crate::Inner;
-use crate::available::layout::{hints_prefix, read_row};
-use crate::available::slots::Slot;
 use crate::tests::bytes;
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
 use base::{Call, DirectoryCall, Millis, NodeId};
+use dynamo::layout::{hints_prefix, read_row};
+use dynamo::slots::Slot;
 use logic::members::Event;
 use logic::sync::Summary;
 use std::collections::BTreeSet;
@@ -47,16 +47,15 @@ pub(super) fn hints(inner: &Inner) -> usize {
 
 /// The owners of a key, and what a node has of it itself.
 fn owners(inner: &Inner, key: &str, n: u8) -> Vec<NodeId> {
-    inner.ways(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
+    inner.available.ways(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
 }
 
 fn own_values(inner: &Inner, key: &str) -> Option<Vec<bytes::Bytes>> {
-    let spot = inner.ways(&bucket(), &bytes(key), 3).expect("a ring").spot;
-    let row = inner.shelf.read(&spot).expect("it reads")?;
+    let spot = inner.available.ways(&bucket(), &bytes(key), 3).expect("a ring").spot;
+    let row = inner.available.shelf.read(&spot).expect("it reads")?;
     let row = read_row(&row).expect("it reads");
-    let value = |value: &crate::available::layout::Stored| {
-        value.sibling(None).expect("it reads").content.value
-    };
+    let value =
+        |value: &dynamo::layout::Stored| value.sibling(None).expect("it reads").content.value;
     Some(row.values().map(value).collect())
 }
 
@@ -130,8 +129,8 @@ async fn round(cluster: &Cluster) -> (u64, bool) {
     let (mut rows, mut quiet) = (0, true);
     for which in 0..3 {
         let inner = inner(cluster, which);
-        for (copies, other) in inner.pairs(&BTreeSet::from([2, 3])) {
-            let compared = inner.compare_copies(copies, other).await.expect("compared");
+        for (copies, other) in inner.available.pairs(&BTreeSet::from([2, 3])) {
+            let compared = inner.available.compare_copies(copies, other).await.expect("compared");
             assert!(compared.complete);
             rows += compared.rows;
             quiet &= compared == Summary { complete: true, questions: 1, rows: 0 };
@@ -157,16 +156,20 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
     settled(&cluster).await;
     // A row that was lost without a trace, as by damage that was cut away.
     let lost = inner(&cluster, 1);
-    let spot = lost.ways(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
+    let spot = lost.available.ways(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
     let gone = spot.row_key();
     let ticket = {
-        let mut state = lost.shelf.admit().expect("it takes changes");
-        lost.shelf.change(&mut state, [(gone, None)], true)
+        let mut state = lost.available.shelf.admit().expect("it takes changes");
+        lost.available.shelf.change(&mut state, [(gone, None)], true)
     };
-    lost.shelf.settled(ticket).await.expect("it is gone");
+    lost.available.shelf.settled(ticket).await.expect("it is gone");
     // Who changed nothing does not wait for whoever changes something next (seed 354).
-    let nothing = lost.shelf.change(&mut lost.shelf.admit().expect("it takes changes"), [], true);
-    let settled = lost.shelf.settled(nothing);
+    let nothing = lost.available.shelf.change(
+        &mut lost.available.shelf.admit().expect("it takes changes"),
+        [],
+        true,
+    );
+    let settled = lost.available.shelf.settled(nothing);
     let settled = tokio::time::timeout(std::time::Duration::from_secs(10), settled).await;
     settled.expect("nobody writes").expect("it is in the store");
     assert_eq!(own_values(lost, "k7"), None);
@@ -198,9 +201,9 @@ async fn buckets_with_other_numbers_of_copies_are_compared_by_themselves() {
 /// Three requests that found no answer, as the coordinators tell them.
 fn speak_against(inner: &Inner, node: NodeId) {
     for _ in 0..3 {
-        let now = Millis(crate::world::milliseconds());
+        let now = Millis(runtime::world::milliseconds());
         let after = Millis(1_000);
-        inner.watching.hear(Event::Unanswered { node, after, now });
+        inner.available.watching.hear(Event::Unanswered { node, after, now });
     }
 }
 
@@ -214,14 +217,14 @@ async fn a_node_that_is_doubted_is_stood_in_for_until_its_probes_are_answered() 
     // It is heard once the node knows its members.
     let begun = || {
         speak_against(writer, doubted);
-        writer.watching.doubts(doubted)
+        writer.available.watching.doubts(doubted)
     };
     wait("the doubt", || begun().then_some(())).await;
-    assert!(!writer.reaches(doubted), "there is a link, and yet it is spared");
+    assert!(!writer.available.reaches(doubted), "there is a link, and yet it is spared");
     for key in &keys {
         store(cluster.node(0), key, "v", None).await.expect("a write");
     }
-    wait("the trust", || writer.reaches(doubted).then_some(())).await;
+    wait("the trust", || writer.available.reaches(doubted).then_some(())).await;
     let all_home = || {
         let has = |key: &String| own_values(inner(&cluster, 2), key) == Some(vec![bytes("v")]);
         keys.iter().all(has) && (0..2).all(|which| hints(inner(&cluster, which)) == 0)

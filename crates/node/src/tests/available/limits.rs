@@ -2,8 +2,6 @@
 
 use super::three::three;
 use super::{bucket, call, fetch, get, living, refused, remove, store, storing};
-use crate::available::layout::Row;
-use crate::available::local::Rules;
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes, set};
 use base::dots::DotContext;
@@ -13,6 +11,8 @@ use base::{
     Actor, AvailableCall, Call, Condition, Consistency, Content, NodeId, Read, Reason, Store,
     Update,
 };
+use dynamo::layout::Row;
+use dynamo::local::Rules;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
@@ -72,9 +72,13 @@ async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_a
     let actor = |incarnation| Actor { node: NodeId(7), vnode: 3, incarnation };
     let lives = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
     let (name, key) = (bucket(), bytes("k"));
-    let ways = node.inner.ways(&name, &key, 3).expect("there is a ring");
+    let ways = node.inner.available.ways(&name, &key, 3).expect("there is a ring");
     let rules = Rules { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
-    node.inner.shelf.merge(&ways.spot, Row::empty().discard(&lives), rules, None).expect("kept");
+    node.inner
+        .available
+        .shelf
+        .merge(&ways.spot, Row::empty().discard(&lives), rules, None)
+        .expect("kept");
     // What is written later is readable later.
     store(&node, "other", "1", None).await.expect("a write");
     let read = fetch(&node, "k").await.expect("a read");

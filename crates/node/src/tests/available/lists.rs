@@ -3,9 +3,9 @@
 use super::bucket;
 use super::load::{Load, rests};
 use super::moving::{begin, evenly, join};
-use crate::available::list::Names;
 use crate::tests::house::wait;
 use base::Reason;
+use dynamo::list::Names;
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -13,14 +13,15 @@ async fn a_list_planned_by_an_older_ring_is_refused_and_not_incomplete() {
     let mut cluster = evenly(4).await;
     let _load = Load::fill(&cluster, 100).await;
     let nobody = BTreeSet::new();
-    let plan = |which| cluster.node(which).inner.coverage(3, &nobody).expect("a ring");
+    let plan = |which| cluster.node(which).inner.available.coverage(3, &nobody).expect("a ring");
     let plans = [0, 1].map(plan);
     let fifth = cluster.join().await;
     begin(&cluster, vec![join(fifth)]).await;
     wait("the rows at the fifth node", || rests(&cluster).then_some(())).await;
     for (which, plan) in plans.into_iter().enumerate() {
         let names = Names::Keys { bucket: bucket(), after: None };
-        let listed = cluster.node(which).inner.walk_covered(plan, 3, &names, 10_000).await;
+        let listed =
+            cluster.node(which).inner.available.walk_covered(plan, 3, &names, 10_000).await;
         let (_, error) = listed.expect_err("rows have gone elsewhere");
         assert_eq!(error.reason, Reason::Changed, "{}", error.text());
     }

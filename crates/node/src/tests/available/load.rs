@@ -2,8 +2,6 @@
 
 use super::{bucket, call, remove, store, values};
 use crate::Node;
-use crate::available::layout::{read_row, read_row_key, slot_of};
-use crate::available::slots::Slot;
 use crate::tests::bytes;
 use crate::tests::many::Cluster;
 use base::{
@@ -11,6 +9,8 @@ use base::{
     Quorum, Reason, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
+use dynamo::layout::{read_row, read_row_key, slot_of};
+use dynamo::slots::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
@@ -181,7 +181,7 @@ impl Load {
             }
             let has: BTreeMap<_, _> = rows.iter().map(|(_, key, row)| (key, row)).collect();
             for (key, value) in self.newest.iter().filter(|(key, _)| !self.shaky.contains(*key)) {
-                let ways = node.inner.ways(&bucket(), &bytes(key), 3).expect("a ring");
+                let ways = node.inner.available.ways(&bucket(), &bytes(key), 3).expect("a ring");
                 if !ways.replicas.primaries.contains(&node.inner.node) {
                     continue;
                 }
@@ -315,7 +315,7 @@ pub(super) fn held(node: &Node) -> (usize, u64) {
 /// How many rows, and bytes of them, a node has received since the change began.
 pub(super) fn moved(node: &Node) -> (u64, u64) {
     let mut transfer = base::RingTransfer { node: NodeId(0), ..base::RingTransfer::default() };
-    node.inner.moving.told(&mut transfer);
+    node.inner.available.moving.told(&mut transfer);
     (transfer.rows, transfer.bytes)
 }
 

@@ -78,7 +78,7 @@ pub(super) async fn linked(cluster: &Cluster) {
     let linked = || {
         let all = ids(cluster);
         let mut nodes = cluster.nodes.iter().flatten();
-        nodes.all(|node| all.iter().all(|other| node.inner.reaches(*other)))
+        nodes.all(|node| all.iter().all(|other| node.inner.available.reaches(*other)))
     };
     wait("the links", || linked().then_some(())).await;
     let kept = || cluster.nodes.iter().flatten().map(|it| hints(&it.inner)).sum::<usize>();
@@ -91,7 +91,7 @@ pub(super) async fn reached(cluster: &Cluster, nodes: &BTreeSet<NodeId>) {
         cluster.nodes.iter().flatten().all(|node| {
             let ring = node.inner.catalog.available.ring();
             let knows = ring.is_some_and(|ring| ring.layout().nodes().keys().eq(nodes));
-            knows && ids(cluster).iter().all(|other| node.inner.reaches(*other))
+            knows && ids(cluster).iter().all(|other| node.inner.available.reaches(*other))
         })
     };
     wait("the ring and the links", || ready().then_some(())).await;

@@ -121,9 +121,9 @@ async fn a_copy_of_a_directory_in_use_has_what_was_acknowledged_and_mints_as_ano
     }
     let actor = |node: &Node, key: &str| {
         let (name, key) = (bucket(), bytes(key));
-        let ways = node.inner.ways(&name, &key, 3).expect("there is a ring");
-        let row = node.inner.shelf.read(&ways.spot).expect("a row").expect("there");
-        let row = crate::available::layout::read_row(&row).expect("it reads");
+        let ways = node.inner.available.ways(&name, &key, 3).expect("there is a ring");
+        let row = node.inner.available.shelf.read(&ways.spot).expect("a row").expect("there");
+        let row = dynamo::layout::read_row(&row).expect("it reads");
         row.ids().copied().collect::<Vec<_>>()
     };
     store(&node, "fresh", "1", None).await.expect("a write");

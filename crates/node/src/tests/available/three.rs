@@ -1,13 +1,13 @@
 //! Three nodes: concurrent writes stand beside each other, and nobody misses one that is down.
 
 use super::{bucket, fetch, get, keys, living, refused, remove, store, values};
-use crate::available::layout::Stored;
 use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
 use crate::tests::{bytes, set};
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, NodeId, Reason, RingCall, RingDescription,
 };
+use dynamo::layout::Stored;
 use std::collections::BTreeMap;
 
 async fn ring(cluster: &Cluster, call: RingCall) -> RingDescription {
@@ -31,7 +31,7 @@ pub(super) async fn settled(cluster: &Cluster) {
         cluster.nodes.iter().flatten().all(|node| {
             let known = node.inner.catalog.available.ring();
             let complete = known.is_some_and(|ring| ring.layout().nodes().len() == 3);
-            complete && ids.iter().all(|other| node.inner.reaches(*other))
+            complete && ids.iter().all(|other| node.inner.available.reaches(*other))
         })
     };
     wait("the ring and the links", || ready().then_some(())).await;
@@ -116,10 +116,10 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
     let repaired = || {
         (0..40).all(|number| {
             let inner = &cluster.node(2).inner;
-            let ways = inner.ways(&bucket(), &bytes(&key(number)), 3).expect("a ring");
-            let row = inner.shelf.read(&ways.spot).expect("it reads");
+            let ways = inner.available.ways(&bucket(), &bytes(&key(number)), 3).expect("a ring");
+            let row = inner.available.shelf.read(&ways.spot).expect("it reads");
             row.is_some_and(|row| {
-                let row = crate::available::layout::read_row(&row).expect("it reads");
+                let row = dynamo::layout::read_row(&row).expect("it reads");
                 let value = |value: &Stored| value.sibling(None).expect("it reads").content.value;
                 row.values().all(|stored| value(stored) == "new")
             })

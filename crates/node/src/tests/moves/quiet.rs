@@ -57,7 +57,7 @@ async fn tidy(cluster: &Cluster) {
             let noted = cluster.group(0, group).seals.all();
             noted.sealed.is_empty() && noted.intakes.len() <= 1
         };
-        node.inner.bell.ring();
+        node.inner.maintenance.raise();
         let dropped = node.inner.directory.dropped().expect("readable");
         (clean(1) && clean(2) && dropped.is_empty()).then_some(())
     })

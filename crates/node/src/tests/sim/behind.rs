@@ -23,7 +23,7 @@ fn a_log_is_sent_without_pauses_to_who_was_away() {
         world.cuts.clear();
         let pause_us = world.longest_pause(away, last);
         assert!(pause_us < PAUSE_US, "none came for {pause_us} us");
-        crate::world::SIMULATED.set(None);
+        runtime::world::set_time(None);
     }
 }
 
@@ -46,7 +46,7 @@ fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
         let failures = world.mates[master].disk.take_failures();
         assert_eq!(failures.len() as u64, refused, "all of them were in its way");
         assert_eq!(world.master(0), Some(master), "it leads as before");
-        crate::world::SIMULATED.set(None);
+        runtime::world::set_time(None);
     }
 }
 

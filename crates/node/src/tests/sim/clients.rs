@@ -2,12 +2,12 @@
 
 use super::judge::Judge;
 use super::mate::{Life, Mate, group_id};
-use crate::catalog::Bucket;
-use crate::consistent::read;
-use crate::submit::Ticket;
 use base::request::Expiry;
 use base::{Body, BucketId, Error, LogIndex, Properties, Read, Reason, Result, Update};
 use bytes::Bytes;
+use replication::bucket::Bucket;
+use replication::read;
+use runtime::submit::Ticket;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

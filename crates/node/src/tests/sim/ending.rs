@@ -58,7 +58,7 @@ impl World {
             let last = self.seen.iter().map(|seen| seen[group].0).max();
             *self.counts.entry("values").or_default() += last.unwrap_or(0);
         }
-        crate::world::SIMULATED.set(None);
+        runtime::world::set_time(None);
         if self.judges.len() > 1 {
             *self.counts.entry("several groups").or_default() += 1;
         }

@@ -9,8 +9,8 @@
 use super::chance::Chance;
 use super::mate::Mate;
 use super::world::{Event, World};
-use crate::keeper::{Step, store_error};
 use base::Error;
+use runtime::keeper::{Step, store_error};
 use std::io::ErrorKind;
 use store::{Operation, StoreError};
 

@@ -2,7 +2,7 @@
 //! and whether they see a broken rule.
 
 use super::remains;
-use crate::flaws::{BROKEN, Flaw};
+use runtime::mutants::{Flaw, break_on_thread};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -108,9 +108,9 @@ fn is_verdict(flaw: Flaw, said: &str) -> bool {
 /// What a history with this broken rule says, if it fails.
 fn failure(flaw: Flaw, seed: u64, history: History) -> Option<String> {
     remains::forget();
-    BROKEN.set(Some(flaw));
+    break_on_thread(Some(flaw));
     let lived = catch_unwind(|| history(seed));
-    BROKEN.set(None);
+    break_on_thread(None);
     lived.err().map(|panic| words(&*panic))
 }
 

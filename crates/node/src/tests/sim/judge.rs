@@ -5,10 +5,10 @@
 //! whatever was acknowledged stands in it, nothing that began after another's end stands before it,
 //! and each read saw the last write of some moment between its begin and its end.
 
-use crate::consistent::layout::StoredRow;
-use crate::consistent::value::read_value;
 use base::LogIndex;
 use bytes::Bytes;
+use replication::layout::StoredRow;
+use replication::value::read_value;
 use std::collections::BTreeMap;
 use store::Change;
 

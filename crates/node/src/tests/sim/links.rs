@@ -7,16 +7,16 @@
 use super::chance::Chance;
 use super::stage::{Stage, here};
 use crate::forward;
-use crate::peers::{
-    Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network, PeerStatus,
-    Sending, Sink,
-};
 use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
+use transport::{
+    Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network, PeerStatus,
+    Sending, Sink,
+};
 
 /// Every message takes at least so long, microseconds.
 const WAY_US: u64 = 100;

@@ -4,17 +4,16 @@ use super::chance::Chance;
 use super::remains;
 use super::rot::Rot;
 use super::wire::{Outbox, peers};
-use crate::consistent::Mailbox;
-use crate::consistent::comparison::Comparisons;
-use crate::consistent::group::{Group, Shared};
-use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::flush::{Flush, Step};
-use crate::housekeeping::Bell;
-use crate::keeper::{self, Done, Keeper, Writer, record, store_error};
-use crate::metrics::Metrics;
-use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, Terms, replay, terms};
-use crate::world::SIMULATED;
+use crate::recovery::{Mended, Terms, replay, terms};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
+use replication::comparison::Comparisons;
+use replication::group::{Group, Shared};
+use replication::snapshot::{Pace, Snapshots};
+use runtime::keeper::{self, AppendSink, Done, Keeper, Writer, record, store_error};
+use runtime::maintenance_signal::MaintenanceSignal;
+use runtime::metrics::Metrics;
+use runtime::world;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -126,7 +125,7 @@ impl Life {
 /// Brings the log writer's news to the groups.
 struct Post<'a>(&'a [Seat]);
 
-impl Mailbox for Post<'_> {
+impl AppendSink for Post<'_> {
     fn done(&self, done: &[Done]) {
         for done in done {
             let seat = self.0.iter().find(|seat| seat.group.id == done.group);
@@ -142,7 +141,7 @@ impl Mailbox for Post<'_> {
 
 /// The number of the group that is the first, the second, ...
 pub(super) fn group_id(which: usize) -> GroupId {
-    GroupId(DEFAULT_GROUP.0 + which as u32)
+    GroupId(GroupId::DEFAULT.0 + which as u32)
 }
 
 impl Mate {
@@ -171,7 +170,7 @@ impl Mate {
     pub fn look_at_the_clock(&self, now: u64) {
         let (ahead, rate) = self.clock;
         let own = u128::from(ahead) + u128::from(now) * u128::from(rate) / 1_000_000;
-        SIMULATED.set(Some(own as u64 * 1_000));
+        world::set_time(Some(own as u64 * 1_000));
     }
 
     /// What is the same for all its groups.
@@ -214,7 +213,7 @@ impl Mate {
             metrics,
             snapshots,
             comparisons: Comparisons::new(self.trees.clone()),
-            bell: Arc::new(Bell::default()),
+            maintenance: Arc::new(MaintenanceSignal::default()),
             peers: Arc::new(all),
             memory_bytes_max: 640 << 20,
             lease_ms: LEASE_MS,
@@ -224,7 +223,7 @@ impl Mate {
             kept_bytes_max: 1 << 20,
             forced_master: Arc::default(),
         };
-        let simulated = found.into_iter().filter(|group| group.id != DIRECTORY);
+        let simulated = found.into_iter().filter(|group| group.id != GroupId::DIRECTORY);
         let seats = simulated.map(|found| {
             let group = Group::new(found, shared.clone());
             group.begin();

@@ -8,10 +8,10 @@
 use super::chance::Chance;
 use super::mate::{Life, Mate};
 use super::world::{Event, World};
-use crate::available::batch::last_batch;
-use crate::consistent::records::Head;
-use crate::recovery::{DIRECTORY, Mended, survey, write_anew};
+use crate::recovery::{Mended, survey, write_anew};
 use base::{GroupId, LogIndex, Result};
+use dynamo::batch::last_batch;
+use replication::records::Head;
 use std::sync::Arc;
 use store::{Disk, Honesty, Log};
 
@@ -46,8 +46,10 @@ impl Life {
         for seat in &self.seats {
             seat.group.state().statement.asked = true;
         }
-        let jobs =
-            Head::default().records(DIRECTORY, false).into_iter().chain([last_batch(0, false)]);
+        let jobs = Head::default()
+            .records(GroupId::DIRECTORY, false)
+            .into_iter()
+            .chain([last_batch(0, false)]);
         self.keeper.write(jobs);
     }
 }

@@ -3,8 +3,8 @@
 
 use super::mate::group_id;
 use super::world::{Event, World};
-use crate::consistent::snapshot::Staged;
 use base::{ConfigurationId, NodeId};
+use replication::snapshot::Staged;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

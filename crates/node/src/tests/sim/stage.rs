@@ -2,7 +2,7 @@
 //! in which they began, and time passes when nobody is awake.
 
 use super::chance::Chance;
-use crate::world::{self, SIMULATED, STAGE, Task};
+use runtime::world::{self, Task};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -99,7 +99,7 @@ impl Stage {
         };
         let stage = Rc::new(Stage { state: RefCell::new(state), woken: Woken::default() });
         HERE.set(Some(Rc::clone(&stage)));
-        STAGE.set(Some(Rc::clone(&stage) as Rc<dyn world::Stage>));
+        world::enter(Some(Rc::clone(&stage) as Rc<dyn world::World>));
         stage
     }
 
@@ -108,8 +108,8 @@ impl Stage {
         let tasks = std::mem::take(&mut self.state.borrow_mut().tasks);
         drop(tasks);
         HERE.set(None);
-        STAGE.set(None);
-        SIMULATED.set(None);
+        world::enter(None);
+        world::set_time(None);
     }
 
     /// Microseconds since the beginning.
@@ -168,7 +168,7 @@ impl Stage {
                 ahead + (u128::from(state.now) * u128::from(rate) / 1_000_000) as u64
             }
         };
-        SIMULATED.set(Some(own * 1_000));
+        world::set_time(Some(own * 1_000));
         std::mem::replace(&mut state.current, of)
     }
 
@@ -255,7 +255,7 @@ impl Stage {
     }
 }
 
-impl world::Stage for Stage {
+impl world::World for Stage {
     fn spawn(&self, task: Task) {
         let of = self.state.borrow().current;
         self.begin(of, task);

@@ -7,8 +7,8 @@
 use super::mate::Mate;
 use super::world::{Era, Event, World};
 use crate::flush::Step;
-use crate::keeper::{self, store_error};
 use base::LogIndex;
+use runtime::keeper::{self, store_error};
 
 /// From one round of maintenance anywhere to the next, microseconds.
 const ROUNDS_US: (u64, u64) = (20_000, 400_000);

@@ -1,12 +1,12 @@
 //! A network that keeps what is sent until the world picks it up.
 
-use crate::peers::{
-    Asked, Boxed, Broken, Delivered, Incarnation, Member, Message, Network, PeerStatus, Peers,
-    Receiver, Sending, Sink,
-};
 use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
+use transport::{
+    Asked, Boxed, Broken, Delivered, Incarnation, Member, Message, Network, PeerStatus, Peers,
+    Receiver, Sending, Sink,
+};
 
 /// What a node sent and the world has not picked up: to whom, about which group, and the whole
 /// message.

@@ -4,7 +4,6 @@ use super::judge::{Seen, Write};
 use super::mate::CLUSTER;
 use super::stage::Stage;
 use super::world::World;
-use crate::submit::Flow;
 use base::codec::checksum;
 use base::dots::DotContext;
 use base::{
@@ -12,6 +11,7 @@ use base::{
     Reply, Request, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
+use runtime::submit::Flow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::rc::Rc;
@@ -71,7 +71,7 @@ pub(super) async fn ask(
         let submitted = inner.submit(&mut Flow::default(), request);
         let _ = sender.send(inner.answered(submitted).await);
     });
-    crate::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
+    runtime::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
 }
 
 /// Asks and asks, until the trouble ends.
@@ -195,7 +195,7 @@ async fn write(
     }
     let dot = judge.stands(write, sent.as_ref(), seen(&place, &now));
     if let Some((id, count)) = dot.filter(|_| !value) {
-        judge.named(crate::available::layout::vtag(Some((&id, count))), write);
+        judge.named(dynamo::layout::vtag(Some((&id, count))), write);
     }
     if !unread {
         let mut seen = may;

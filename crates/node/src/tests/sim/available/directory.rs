@@ -8,7 +8,6 @@ use super::mate::Told;
 use super::stage::Stage;
 use super::wire::{self, End, Hub, Wire};
 use super::world::World;
-use crate::peers::{Asked, Broken, Delivered, Incarnation, Network, Peers, Receiver, Sink};
 use base::wire::write_answer;
 use base::{
     Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall, RingTransfer,
@@ -18,6 +17,7 @@ use logic::ring::{Change, Rack, Ring, plan};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use transport::{Asked, Broken, Delivered, Incarnation, Network, Peers, Receiver, Sink};
 
 /// The node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
@@ -288,7 +288,7 @@ impl World {
             let mates = self.mates.borrow();
             let inner = mates.iter().find(|mate| mate.node == *node).and_then(|it| it.inner());
             let mut how = RingTransfer::default();
-            inner.expect("everyone lives").moving.told(&mut how);
+            inner.expect("everyone lives").available.moving.told(&mut how);
             let partitions: Vec<_> = told.ring.left_at(*node).collect();
             return Some(format!("node {node} has {partitions:?} left: {}", how.waits_for));
         }

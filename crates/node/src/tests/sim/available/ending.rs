@@ -4,9 +4,9 @@ use super::clients;
 use super::judge::{Dot, Write};
 use super::world::World;
 use crate::Inner;
-use crate::available::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
 use base::{BucketName, NodeId, Partition};
 use bytes::Bytes;
+use dynamo::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
 use logic::ring::point;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -135,7 +135,7 @@ fn own(inner: &Inner, row_key: &Bytes) -> Option<Bytes> {
 
 /// Living values, by their dots.
 fn left(row: &Row) -> BTreeMap<Dot, Write> {
-    let value = |dot: Option<(&base::Actor, u64)>, bytes: &crate::available::layout::Stored| {
+    let value = |dot: Option<(&base::Actor, u64)>, bytes: &dynamo::layout::Stored| {
         let (id, count) = dot.expect("every value here has a dot");
         let sibling = bytes.sibling(dot).expect("it reads");
         let living = !sibling.tombstone;

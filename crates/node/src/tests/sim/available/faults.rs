@@ -1,9 +1,8 @@
 //! What goes wrong, and when.
 
-use super::directory;
 use super::mate::{self, Place};
-use super::wire;
 use super::world::World;
+use super::{directory, wire};
 use base::NodeId;
 use bytes::Bytes;
 use std::ops::Bound;
@@ -180,7 +179,7 @@ fn rows(world: &World, which: usize) -> Vec<Bytes> {
     let snapshot = inner.trees.snapshot();
     let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
     let keys = all.map(|row| row.expect("memory").0);
-    let rows = keys.filter(|key| crate::available::layout::slot_of(key).is_some());
+    let rows = keys.filter(|key| dynamo::layout::slot_of(key).is_some());
     rows.filter(|_| world.stage.dice(|dice| dice.often(600))).collect()
 }
 

@@ -3,8 +3,11 @@
 
 use super::strays::Story;
 use super::world::World;
-use crate::flaws::{BROKEN, Flaw};
+use base::Properties;
+use dynamo::local::{Rules, Spot};
+use dynamo::replica::Brought;
 use logic::ring::Change;
+use runtime::mutants::{Flaw, break_on_thread};
 use std::cell::Cell;
 
 /// Worlds that are tried: what was kept has to go home before its keeper hears that it owns the
@@ -31,11 +34,15 @@ fn has_it_still(world: u64) -> Option<bool> {
     let which = story.at(next);
     world.stage.within(which, || {
         let mates = world.mates.borrow();
-        mates[which].inner().expect("it lives").brought(story.place.clone(), row, *old);
+        let spot = Spot::new(story.place.0.clone(), story.place.1.clone());
+        let rules = Rules::of(&Properties::available());
+        let brought = Brought { spot, rules, hint: Some(*old), row };
+        let inner = mates[which].inner().expect("it lives");
+        inner.available.take(0, &brought).expect("it takes it");
     });
     let kept = || {
         let mates = world.mates.borrow();
-        let kept = mates[story.at(next)].inner().expect("it lives").shelf.kept();
+        let kept = mates[story.at(next)].inner().expect("it lives").available.shelf.kept();
         kept.get(old).is_some_and(|kept| kept.rows > 0)
     };
     world.stage.run(20_000);
@@ -53,8 +60,8 @@ fn has_it_still(world: u64) -> Option<bool> {
 fn what_went_home_stays_with_who_owns_it_next() {
     let tried: Vec<_> = (0..TRIED).filter_map(has_it_still).collect();
     assert!(!tried.is_empty() && tried.iter().all(|has| *has), "{tried:?}");
-    BROKEN.set(Some(Flaw::GuestsForget));
+    break_on_thread(Some(Flaw::GuestsForget));
     let tried: Vec<_> = (0..TRIED).filter_map(has_it_still).collect();
-    BROKEN.set(None);
+    break_on_thread(None);
     assert!(tried.contains(&false), "the rule is what makes the difference");
 }

@@ -1,12 +1,11 @@
 //! Who a vnode is, from one life of its node to the next: the story of seed 111.
 
 use super::clients::{ask, bucket, key, seen};
-use super::mate;
-use super::wire;
 use super::world::World;
-use crate::flaws::{BROKEN, Flaw};
+use super::{mate, wire};
 use base::{Actor, AvailableCall, Body, Content, Store};
 use logic::ring::point;
+use runtime::mutants::{Flaw, break_on_thread};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -69,8 +68,8 @@ fn a_fall_is_not_forgotten_in_a_life_that_wrote_nothing() {
     let [first, second, last] = lives();
     assert_eq!(first, second, "a life that ended well goes on");
     assert!(last.incarnation > second.incarnation, "{last:?}");
-    BROKEN.set(Some(Flaw::ForgetsTheFall));
+    break_on_thread(Some(Flaw::ForgetsTheFall));
     let [_, second, last] = lives();
-    BROKEN.set(None);
+    break_on_thread(None);
     assert_eq!(second, last, "the rule is what makes the difference");
 }

@@ -5,21 +5,19 @@ use super::super::remains;
 use super::directory::{COPIES, DIRECTORY as MASTER};
 use super::stage::{Stage, here};
 use super::wire::{self, End, Hub, Wire};
-use crate::consistent::Mailbox;
-use crate::directory::rows::RING;
 use crate::exchange::Exchange;
-use crate::keeper::{Writer, record};
 use crate::life::{self, Parts, Post};
-use crate::peers::Peers;
-use crate::recovery::{DIRECTORY, Mended, replay, terms};
+use crate::recovery::{Mended, replay, terms};
 use crate::{Inner, NodeSettings};
-use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Properties, Stay};
+use base::{ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Properties, Stay};
 use logic::ring::Ring;
+use runtime::keeper::{AppendSink, Writer, record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use transport::Peers;
 
 /// The cluster's id.
 pub(super) const CLUSTER: ClusterId = ClusterId(77);
@@ -132,10 +130,10 @@ impl Mate {
         let terms = terms(self.node, 600, None).expect("terms");
         let (mut groups, vnodes) =
             replay(&log, records, &*trees, &terms, &Mended::default()).expect("it is replayed");
-        groups.retain(|group| group.id == DIRECTORY);
+        groups.retain(|group| group.id == GroupId::DIRECTORY);
         self.place.begun += 1;
         let parts = Parts {
-            began_ms: crate::world::milliseconds(),
+            began_ms: runtime::world::milliseconds(),
             node: self.node,
             data: None,
             incarnation: self.place.begun,
@@ -166,7 +164,7 @@ impl Mate {
         let mut mailroom = None;
         let over = |sink| {
             mailroom = Some(sink);
-            Arc::new(wire) as Arc<dyn crate::peers::Network>
+            Arc::new(wire) as Arc<dyn transport::Network>
         };
         let peers = Peers::over(over, Arc::new(Exchange::new(&inner)), process << 32);
         let _ = inner.peers.set(peers);
@@ -186,8 +184,7 @@ impl Mate {
     pub(super) fn hear(&mut self, at: usize, told: &Told) {
         if let Some(inner) = self.inner() {
             inner.catalog.fill(Vec::new(), told.known());
-            let row = told.ring.encode().into();
-            inner.catalog.available.apply(RING, Some(&row)).expect("a ring");
+            inner.catalog.available.set_ring(Some(told.ring.clone()));
             self.place.heard = at;
             self.place.kept = self.place.kept.max(at.saturating_sub(self.forgets_max));
         }
@@ -236,7 +233,7 @@ impl Mate {
             return;
         }
         let end = writer.log().end();
-        let keep_from = life.inner.shelf.log_needed_from().unwrap_or(end).min(end);
+        let keep_from = life.inner.available.shelf.log_needed_from().unwrap_or(end).min(end);
         make_durable(&self.place.trees);
         writer.log_mut().collapse(keep_from).expect("a disk without faults");
         life.inner.keeper.publish(writer.log());
@@ -245,17 +242,17 @@ impl Mate {
     /// Takes everything from the store that a bad disk could take without a word.
     pub(super) fn lose(&mut self, keys: &[bytes::Bytes]) {
         let Some(life) = &self.life else { return };
-        let Ok(mut state) = life.inner.shelf.admit() else { return };
+        let Ok(mut state) = life.inner.available.shelf.admit() else { return };
         let changes = keys.iter().map(|key| (key.clone(), None));
-        life.inner.shelf.change(&mut state, changes.collect::<Vec<_>>(), true);
+        life.inner.available.shelf.change(&mut state, changes.collect::<Vec<_>>(), true);
     }
 }
 
 /// Ends a life in good order; the mate is dead when it resolves. `false`: it did not come to that.
 pub(super) async fn end_well(inner: Arc<Inner>) -> bool {
     inner.stop.send_replace(true);
-    let ended = crate::world::timeout(Duration::from_secs(5), inner.shelf.ends());
-    ended.await == Some(true) && inner.shelf.end_well().is_ok()
+    let ended = runtime::world::timeout(Duration::from_secs(5), inner.available.shelf.ends());
+    ended.await == Some(true) && inner.available.shelf.end_well().is_ok()
 }
 
 impl Told {
@@ -284,9 +281,9 @@ impl Told {
 
 /// The disk: takes what is given, writes it, and says so.
 async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, slow: Arc<Mutex<bool>>) {
-    let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
+    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&inner));
     loop {
-        if crate::world::timeout(INTERVAL, inner.keeper.given.notified()).await.is_none() {
+        if runtime::world::timeout(INTERVAL, inner.keeper.given.notified()).await.is_none() {
             let mut writer = desk.lock().expect("one thread");
             writer.log_mut().commit(true).expect("a disk without faults");
         }
@@ -306,7 +303,7 @@ async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, slow: Arc<Mutex<bool
 }
 
 /// The log writer's next step; whether its round goes on.
-fn step(desk: &Mutex<Writer>, post: &Arc<dyn Mailbox>) -> bool {
+fn step(desk: &Mutex<Writer>, post: &Arc<dyn AppendSink>) -> bool {
     let mut writer = desk.lock().expect("one thread");
     writer.step(&**post).expect("a disk without faults");
     !writer.rests()

@@ -5,10 +5,10 @@
 use super::directory::at as of;
 use super::strays::Story;
 use super::wire;
-use crate::available::slots::Span;
-use crate::flaws::{BROKEN, Flaw};
 use base::NodeId;
+use dynamo::slots::Span;
 use logic::ring::point;
+use runtime::mutants::{Flaw, break_on_thread};
 use std::collections::BTreeSet;
 
 impl Story {
@@ -69,7 +69,7 @@ fn taken_by_a_former_owner() -> bool {
     world.start(which);
     let inner = world.mates.borrow()[which].inner().expect("it lives").clone();
     let span = Span::new(&before, before.partition(&point));
-    let pairs = inner.pairs(&BTreeSet::from([3])).into_iter();
+    let pairs = inner.available.pairs(&BTreeSet::from([3])).into_iter();
     let mut pairs = pairs.filter(|((it, _), other)| *it == span && other.node == old);
     let (copies, other) = pairs.next().expect("they were a pair");
     world.stage.run(1_000_000);
@@ -78,7 +78,7 @@ fn taken_by_a_former_owner() -> bool {
     story.hears(first, known);
     story.hears(first, known + 1);
     world.stage.begin(Some(which), async move {
-        let _ = inner.compare_copies(copies, other).await;
+        let _ = inner.available.compare_copies(copies, other).await;
     });
     world.stage.run(500_000);
     let taken = story.has(old).is_some();
@@ -89,9 +89,9 @@ fn taken_by_a_former_owner() -> bool {
 #[test]
 fn who_was_chosen_by_an_older_ring_does_not_take_what_it_keeps_no_more() {
     assert!(!taken_by_a_former_owner());
-    BROKEN.set(Some(Flaw::SaysTheNewest));
+    break_on_thread(Some(Flaw::SaysTheNewest));
     let taken = taken_by_a_former_owner();
-    BROKEN.set(None);
+    break_on_thread(None);
     assert!(taken, "the rule is what makes the difference");
 }
 
@@ -137,8 +137,8 @@ fn comes_to_who_keeps_it() -> bool {
 #[test]
 fn a_hint_stays_until_who_keeps_the_key_by_now_has_the_row() {
     assert!(comes_to_who_keeps_it());
-    BROKEN.set(Some(Flaw::HintGoesAnywhere));
+    break_on_thread(Some(Flaw::HintGoesAnywhere));
     let came = comes_to_who_keeps_it();
-    BROKEN.set(None);
+    break_on_thread(None);
     assert!(!came, "the rule is what makes the difference");
 }

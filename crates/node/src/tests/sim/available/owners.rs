@@ -4,10 +4,10 @@
 use super::clients::ask;
 use super::strays::Story;
 use super::wire;
-use crate::flaws::{BROKEN, Flaw};
 use base::{
     AvailableCall, Body, Content, FetchOptions, Kind, Quorum, Reply, Result, Store, StoreOptions,
 };
+use runtime::mutants::{Flaw, break_on_thread};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -65,8 +65,8 @@ fn a_write_that_asks_for_owners_is_with_those_who_own_the_key_next() {
     // Who asks for none has it kept, and brought there when that one can be reached.
     let (stored, read) = written_as_it_goes_over(Quorum::Number(0));
     assert!(stored.is_ok() && read == 0);
-    BROKEN.set(Some(Flaw::CountsOwnersOfNow));
+    break_on_thread(Some(Flaw::CountsOwnersOfNow));
     let (stored, read) = written_as_it_goes_over(Quorum::Quorum);
-    BROKEN.set(None);
+    break_on_thread(None);
     assert!(stored.is_ok() && read == 0, "the rule is what makes the difference");
 }

@@ -75,7 +75,7 @@ fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks(
 fn a_write_that_was_not_sent_is_passed_on_to_the_next_owner() {
     let (world, guest, owner) = quiet();
     let full = world.mates.borrow()[owner].inner().expect("it lives").clone();
-    let seats: Vec<_> = std::iter::from_fn(|| full.desk.sit(1)).collect();
+    let seats: Vec<_> = std::iter::from_fn(|| full.incoming.admit(1)).collect();
     let answers = asks(&world, guest, write());
     world.stage.run(100_000);
     let (_, answer) = answers.take().pop().expect("an answer at once");

@@ -2,7 +2,7 @@
 
 use super::super::histories::{Counts, all_are_noticed, all_happened, live_through, seeds};
 use super::world::World;
-use crate::flaws::Flaw;
+use runtime::mutants::Flaw;
 
 /// Simulated seconds of trouble in one history.
 const SECONDS: u64 = 12;

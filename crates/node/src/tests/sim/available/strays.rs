@@ -6,11 +6,11 @@ use super::clients::ask;
 use super::directory::at as of;
 use super::wire;
 use super::world::World;
-use crate::available::layout::row_key;
-use crate::flaws::{BROKEN, Flaw};
 use base::{AvailableCall, BucketName, Content, Key, NodeId, Partition, Store};
 use bytes::Bytes;
+use dynamo::layout::row_key;
 use logic::ring::{Change, Rack, point};
+use runtime::mutants::{Flaw, break_on_thread};
 use std::rc::Rc;
 
 /// A key with one copy, who has it, and who is to have it.
@@ -159,9 +159,9 @@ fn kept_while_the_ring_changes(falls: bool) -> bool {
 fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
     let [old, new] = taken_by_a_ring_of_long_ago();
     assert!(old.is_none() && new.is_some());
-    BROKEN.set(Some(Flaw::DropsStrays));
+    break_on_thread(Some(Flaw::DropsStrays));
     let rows = taken_by_a_ring_of_long_ago();
-    BROKEN.set(None);
+    break_on_thread(None);
     assert_eq!(rows, [None, None], "the rule is what makes the difference");
 }
 
@@ -169,9 +169,9 @@ fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
 fn what_is_brought_to_who_has_just_let_go_does_not_stay() {
     for falls in [false, true] {
         assert!(!kept_while_the_ring_changes(falls));
-        BROKEN.set(Some(Flaw::LooksOnce));
+        break_on_thread(Some(Flaw::LooksOnce));
         let kept = kept_while_the_ring_changes(falls);
-        BROKEN.set(None);
+        break_on_thread(None);
         assert!(kept, "the rule is what makes the difference");
     }
 }

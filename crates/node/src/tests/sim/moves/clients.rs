@@ -3,13 +3,13 @@
 use super::super::links;
 use super::judge::Fate;
 use super::world::World;
-use crate::submit::Flow;
 use base::request::Expiry;
 use base::{
     Body, BucketName, Call, Consistency, Error, Kind, Outcome, Read, Reply, Request, Result,
     RetryId, SessionCall, Update,
 };
 use bytes::Bytes;
+use runtime::submit::Flow;
 use std::hash::Hash;
 use std::rc::Rc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) async fn ask(
         let submitted = inner.submit(&mut Flow::default(), request);
         let _ = sender.send(inner.answered(submitted).await);
     });
-    crate::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
+    runtime::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
 }
 
 /// What a get found; the value of a row that is not there is 0.

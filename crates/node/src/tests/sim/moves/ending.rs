@@ -5,10 +5,9 @@ use super::super::links;
 use super::clients::{ask, get};
 use super::world::{FILLERS, GROUPS, World, filler};
 use crate::Inner;
-use crate::consistent::seals::Noted;
-use crate::recovery::DIRECTORY;
 use base::{Body, BucketId, GroupId, LogIndex};
 use bytes::Bytes;
+use replication::seals::Noted;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::rc::Rc;
@@ -30,7 +29,7 @@ impl World {
         self.over.set(true);
         self.stage.run(3_000_000);
         self.look_at_fillers();
-        GROUPS.into_iter().chain([DIRECTORY]).for_each(|group| self.look_at_rows(group));
+        GROUPS.into_iter().chain([GroupId::DIRECTORY]).for_each(|group| self.look_at_rows(group));
         self.judge.borrow().judge();
         let moves = self.lived.borrow().len() - self.buckets.len();
         self.add("moved", moves as u64);
@@ -42,7 +41,7 @@ impl World {
 
     /// What is not at rest yet.
     fn restless(&self, wrote: u64) -> Option<String> {
-        for group in GROUPS.into_iter().chain([DIRECTORY]) {
+        for group in GROUPS.into_iter().chain([GroupId::DIRECTORY]) {
             let Some((_, master)) = self.master(group) else {
                 return Some(format!("group {group} has no master"));
             };
@@ -57,7 +56,7 @@ impl World {
                 let lives = |id: &BucketId| self.lives(&inner, *id);
                 let Noted { sealed, intakes } = there.seals.all();
                 let left = !sealed.is_empty() || !intakes.iter().all(lives);
-                if group != DIRECTORY && left {
+                if group != GroupId::DIRECTORY && left {
                     return Some(format!("{}, group {group}: {sealed:?} {intakes:?}", member.node));
                 }
             }

@@ -4,8 +4,7 @@ use super::super::links;
 use super::clients::ask;
 use super::mate::{QUICK, SLOW};
 use super::world::{GROUPS, World};
-use crate::recovery::DIRECTORY;
-use base::{BucketId, Call, DirectoryCall};
+use base::{BucketId, Call, DirectoryCall, GroupId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -29,7 +28,8 @@ pub(super) async fn happen(world: Rc<World>) {
 
 /// Often a master: there it hurts most.
 fn victim(world: &Rc<World>) -> usize {
-    let group = [DIRECTORY, GROUPS[0], GROUPS[1]][world.stage.dice(|dice| dice.below(3)) as usize];
+    let group =
+        [GroupId::DIRECTORY, GROUPS[0], GROUPS[1]][world.stage.dice(|dice| dice.below(3)) as usize];
     match world.master(group) {
         Some((master, _)) if world.stage.dice(|dice| dice.often(600)) => master,
         _ => world.stage.dice(|dice| dice.below(world.count as u64)) as usize,
@@ -145,7 +145,7 @@ pub(super) async fn keep_house(world: Rc<World>) {
     let mut seen = BTreeMap::<BucketId, u64>::new();
     loop {
         world.stage.rest(20_000).await;
-        let Some((master, _)) = world.master(DIRECTORY) else { continue };
+        let Some((master, _)) = world.master(GroupId::DIRECTORY) else { continue };
         let Some(inner) = world.inner(master).filter(|_| !world.stage.is_paused(master)) else {
             continue;
         };

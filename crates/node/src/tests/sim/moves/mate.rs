@@ -4,18 +4,18 @@ use super::super::chance::Chance;
 use super::super::links::{self, End, Hub, Wire};
 use super::super::remains;
 use super::super::stage::{Stage, here};
-use crate::consistent::Mailbox;
 use crate::exchange::Exchange;
-use crate::keeper::{Writer, record};
 use crate::life::{self, Parts, Post};
-use crate::peers::{Network, Peers};
 use crate::recovery::{Mended, replay, terms};
-use crate::{Inner, NodeSettings, transfer, world};
+use crate::{Inner, NodeSettings, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
+use runtime::keeper::{AppendSink, Writer, record};
+use runtime::world;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use transport::{Network, Peers};
 
 /// Length of the lease, milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
@@ -115,7 +115,11 @@ impl Mate {
         let sink = mailroom.expect("the network is made with its sink");
         let end = End { node: self.node, incarnation: self.begun, process, sink };
         links::at(hub).begins(self.which, end);
-        inner.groups.all().into_iter().for_each(|group| life::drive(&inner, group));
+        inner
+            .groups
+            .all()
+            .into_iter()
+            .for_each(|group| crate::group_lifecycle::drive(&inner, group));
         world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
         let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
         let writer = Writer::new(log, keeper, metrics, NEVER);
@@ -152,7 +156,7 @@ impl Mate {
 
 /// The disk: takes what is given, writes it, and says so.
 async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, takes: Arc<Mutex<Takes>>) {
-    let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
+    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&inner));
     loop {
         inner.keeper.given.notified().await;
         loop {
@@ -169,7 +173,7 @@ async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, takes: Arc<Mutex<Tak
 }
 
 /// The log writer's next step; whether its round goes on.
-fn step(desk: &Mutex<Writer>, post: &Arc<dyn Mailbox>) -> bool {
+fn step(desk: &Mutex<Writer>, post: &Arc<dyn AppendSink>) -> bool {
     let mut writer = desk.lock().expect("one thread");
     writer.step(&**post).expect("a disk without faults");
     !writer.rests()

@@ -4,24 +4,22 @@ use super::super::chance::Chance;
 use super::super::links::{self, Hub, Links};
 use super::super::remains;
 use super::super::stage::{Clock, Stage};
-use super::clients;
-use super::faults;
 use super::judge::Judge;
 use super::mate::{LEASE_MS, Mate, QUICK};
+use super::{clients, faults};
 use crate::Inner;
-use crate::consistent::group::Group;
-use crate::consistent::layout::{StoredRow, row_key};
-use crate::consistent::seals::OWN;
-use crate::directory::rows::{
+use crate::metadata::rows::{
     CLUSTER, ClusterRow, NEXT_BUCKET, bucket_key, group_key, member_key, type_key, write_bucket,
     write_cluster, write_group, write_member, write_properties,
 };
-use crate::recovery::DIRECTORY;
 use base::{
     BucketDescription, BucketId, BucketName, ClusterDescription, ClusterId, GroupId,
     MemberDescription, NodeId, Part, Placement, Properties, Stay, Version,
 };
 use bytes::Bytes;
+use replication::group::Group;
+use replication::layout::{StoredRow, row_key};
+use replication::seals::OWN;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -81,7 +79,7 @@ fn known(count: usize) -> ClusterDescription {
         changes: 1,
         members: (0..count).map(member).collect(),
         groups: vec![
-            placement(DIRECTORY, all),
+            placement(GroupId::DIRECTORY, all),
             placement(GROUPS[0], some(3).collect()),
             placement(GROUPS[1], some(0).collect()),
         ],
@@ -105,26 +103,26 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
     };
     let ClusterDescription { founder, lease_ms, changes, .. } = *known;
     let cluster = ClusterRow { founder, lease_ms, changes };
-    put(DIRECTORY, OWN, CLUSTER, &write_cluster(&cluster));
+    put(GroupId::DIRECTORY, OWN, CLUSTER, &write_cluster(&cluster));
     for member in &known.members {
-        put(DIRECTORY, OWN, &member_key(member.node), &write_member(member));
+        put(GroupId::DIRECTORY, OWN, &member_key(member.node), &write_member(member));
     }
     for placement in &known.groups {
-        put(DIRECTORY, OWN, &group_key(placement.group), &write_group(placement));
+        put(GroupId::DIRECTORY, OWN, &group_key(placement.group), &write_group(placement));
     }
     let properties = Properties::default();
-    put(DIRECTORY, OWN, &type_key(BucketName::DEFAULT), &write_properties(&properties));
+    put(GroupId::DIRECTORY, OWN, &type_key(BucketName::DEFAULT), &write_properties(&properties));
     for (number, name) in buckets.iter().enumerate() {
         let id = BucketId(number as u32 + 1);
         let (name, properties) = (name.clone(), properties.clone());
         let key = bucket_key(&name);
         let lives = BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
-        put(DIRECTORY, OWN, &key, &write_bucket(&lives));
+        put(GroupId::DIRECTORY, OWN, &key, &write_bucket(&lives));
         for (key, value) in (0..FILLERS).map(filler) {
             put(GROUPS[0], id, &key, &value);
         }
     }
-    put(DIRECTORY, OWN, NEXT_BUCKET, &(buckets.len() as u32 + 1).to_le_bytes());
+    put(GroupId::DIRECTORY, OWN, NEXT_BUCKET, &(buckets.len() as u32 + 1).to_le_bytes());
     rows
 }
 

@@ -1,0 +1,186 @@
+//! The one place where every door's requests meet the limits, before anything is evaluated or
+//! logged.
+
+use crate::limits::{
+    KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,
+    UPDATE_BYTES_MAX, VALUES_BYTES_MAX,
+};
+use crate::request::Expiry;
+use crate::{Error, Properties, Read, Reason, Result, Update};
+
+/// Whether an update is within the house's limits and its bucket's.
+pub fn update(update: &Update, properties: &Properties) -> Result<()> {
+    // The common case costs three comparisons.
+    if let Update::Set { key, value, expiry } = update {
+        check_key(key, properties)?;
+        check_value(value, properties)?;
+        return check_expiry(*expiry);
+    }
+    let mut count = Count { properties, steps: 0, bytes: 0 };
+    count.update(update, 0)
+}
+
+/// Whether a read is within the limits. Keys longer than any key could be are refused, not looked
+/// for.
+pub fn read(read: &Read, properties: &Properties) -> Result<()> {
+    let many = |keys: &[crate::Key]| {
+        if keys.len() > KEYS_PER_READ_MAX {
+            return Err(too_large(
+                "keys in one read",
+                keys.len(),
+                "keys_per_read_max",
+                KEYS_PER_READ_MAX,
+            ));
+        }
+        keys.iter().try_for_each(|key| check_key(key, properties))
+    };
+    match read {
+        Read::Get(key) | Read::AssertExists(key) | Read::Assert { key, .. } => {
+            check_key(key, properties)
+        }
+        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => many(keys),
+        Read::Range(range) => {
+            for bound in [&range.low, &range.high] {
+                if let crate::Bound::Included(key) | crate::Bound::Excluded(key) = bound
+                    && key.len() > KEY_BYTES_MAX
+                {
+                    return Err(too_large(
+                        "bytes in a bound",
+                        key.len(),
+                        "key_bytes_max",
+                        KEY_BYTES_MAX,
+                    ));
+                }
+            }
+            Ok(())
+        }
+        Read::KeyCount => Ok(()),
+    }
+}
+
+/// Whether the values found so far still fit into one answer.
+pub fn values(bytes: usize) -> Result<()> {
+    if bytes <= VALUES_BYTES_MAX {
+        return Ok(());
+    }
+    Err(too_large("bytes of values in one read", bytes, "values_bytes_max", VALUES_BYTES_MAX))
+}
+
+struct Count<'a> {
+    properties: &'a Properties,
+    steps: usize,
+    bytes: usize,
+}
+
+impl Count<'_> {
+    fn key(&mut self, key: &[u8]) -> Result<()> {
+        self.bytes += key.len();
+        check_key(key, self.properties)
+    }
+
+    fn value(&mut self, value: &[u8]) -> Result<()> {
+        self.bytes += value.len();
+        check_value(value, self.properties)
+    }
+
+    fn key_and(&mut self, key: &[u8], values: [Option<&crate::Value>; 2]) -> Result<()> {
+        self.key(key)?;
+        values.into_iter().flatten().try_for_each(|value| self.value(value))
+    }
+
+    fn update(&mut self, update: &Update, depth: usize) -> Result<()> {
+        match update {
+            Update::Set { key, value, expiry } | Update::SetIf { key, value, expiry, .. } => {
+                self.key_and(key, [Some(value), None])?;
+                check_expiry(*expiry)?;
+            }
+            Update::Expire { key, expiry, .. } => {
+                self.key(key)?;
+                check_expiry(*expiry)?;
+            }
+            Update::Delete { key, .. }
+            | Update::AssertExists { key }
+            | Update::AssertVersion { key, .. }
+            | Update::Add { key, .. }
+            | Update::AddFloat { key, .. } => self.key(key)?,
+            Update::TestAndSet { key, expected, wanted } => {
+                self.key_and(key, [expected.as_ref(), wanted.as_ref()])?;
+            }
+            Update::Replace { key, wanted } => self.key_and(key, [wanted.as_ref(), None])?,
+            Update::Assert { key, expected } => self.key_and(key, [expected.as_ref(), None])?,
+            Update::Confirm { key, value }
+            | Update::Append { key, value }
+            | Update::SetRange { key, value, .. } => self.key_and(key, [Some(value), None])?,
+            Update::Rename { from, to, .. } | Update::Copy { from, to, .. } => {
+                self.key(from)?;
+                self.key(to)?;
+            }
+            Update::AssertRange { prefix, keys } => {
+                self.key(prefix)?;
+                keys.iter().try_for_each(|key| self.key(key))?;
+            }
+            Update::DeletePrefix { prefix } => self.key(prefix)?,
+            Update::Read(step) => read(step, self.properties)?,
+            Update::Nop => {}
+            Update::Sequence { steps, .. } => self.sequence(steps, depth)?,
+        }
+        if self.bytes > UPDATE_BYTES_MAX {
+            return Err(too_large(
+                "bytes in one update",
+                self.bytes,
+                "update_bytes_max",
+                UPDATE_BYTES_MAX,
+            ));
+        }
+        Ok(())
+    }
+
+    fn sequence(&mut self, steps: &[Update], depth: usize) -> Result<()> {
+        if depth >= SEQUENCE_DEPTH_MAX {
+            return Err(too_large(
+                "levels of sequences",
+                depth + 1,
+                "sequence_depth_max",
+                SEQUENCE_DEPTH_MAX,
+            ));
+        }
+        self.steps += steps.len();
+        if self.steps > SEQUENCE_STEPS_MAX {
+            return Err(too_large(
+                "steps in a sequence",
+                self.steps,
+                "sequence_steps_max",
+                SEQUENCE_STEPS_MAX,
+            ));
+        }
+        steps.iter().try_for_each(|step| self.update(step, depth + 1))
+    }
+}
+
+fn check_key(key: &[u8], properties: &Properties) -> Result<()> {
+    if key.len() <= properties.key_bytes_max {
+        return Ok(());
+    }
+    Err(too_large("bytes in a key", key.len(), "key_bytes_max", properties.key_bytes_max))
+}
+
+fn check_value(value: &[u8], properties: &Properties) -> Result<()> {
+    if value.len() <= properties.value_bytes_max {
+        return Ok(());
+    }
+    Err(too_large("bytes in a value", value.len(), "value_bytes_max", properties.value_bytes_max))
+}
+
+fn check_expiry(expiry: Expiry) -> Result<()> {
+    match expiry {
+        Expiry::After(ms) if ms > TTL_MS_MAX => Err(Error::new(
+            Reason::TooLarge,
+            format!("a time to live of {ms} ms; at most {TTL_MS_MAX} (ttl_ms_max)"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn too_large(what: &str, found: usize, name: &str, max: usize) -> Error {
+    Error::new(Reason::TooLarge, format!("{found} {what}; at most {max} are allowed ({name})"))
+}

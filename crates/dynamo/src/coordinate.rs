@@ -1,0 +1,365 @@
+//! One request for one key, from here to the replicas and back: what `logic::quorum` wants done is
+//! done, and what happens is told to it.
+//!
+//! The caller is answered as soon as enough have answered; what is left (the last replicas of a
+//! write, the repairs of a read) goes on behind it, until it is done or the time is up.
+
+use super::crowd::Crowd;
+use super::layout::{Row, read_row};
+use super::letter::{self, Question};
+use super::local::{Rules, Spot, Write, Written};
+use super::moving::{Beside, Chosen};
+use super::reply;
+use super::watching::{TO_THE_END, asked_for};
+use super::writing::StoreErrand;
+use crate::Available;
+use base::codec::Malformed;
+use base::error::{damaged, going_down};
+use base::{BucketName, Error, GroupId, Key, NodeId, Partition, Reason, Result};
+use bytes::Bytes;
+use logic::quorum::{
+    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreNeeds, Stored,
+    Versions,
+};
+use runtime::metrics::Metrics;
+use runtime::mutants::{Flaw, flawed};
+use runtime::world;
+use runtime::world::sleep;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Who has not answered after this long has a fallback asked beside it.
+pub(super) const LATE_MS: u64 = 500;
+/// Questions about vnodes concern no group.
+pub(super) const NO_GROUP: GroupId = GroupId(0);
+
+/// What replicas have of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Held(pub Row);
+
+impl Versions for Held {
+    fn merge(&mut self, other: &Held) {
+        self.0 = std::mem::take(&mut self.0).sync(other.0.clone());
+    }
+}
+
+/// A key, and who keeps it.
+pub struct Ways {
+    pub spot: Spot,
+    pub partition: Partition,
+    /// How many nodes keep anything.
+    pub nodes: usize,
+    pub replicas: Replicas,
+    /// Who is to have copies soon and is sent every write.
+    pub receivers: Vec<NodeId>,
+    /// Who kept it a moment ago, and may not have heard that it does not any more.
+    pub former: Vec<NodeId>,
+    /// Of the ring that says all this.
+    pub epoch: u64,
+}
+
+impl Available {
+    /// Who keeps a key of which there are `n` copies.
+    pub fn ways(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<Ways> {
+        let ring = self.schema.ring().ok_or_else(no_ring)?;
+        let spot = Spot::new(bucket.clone(), key.clone());
+        let partition = spot.partition(&ring);
+        let mut primaries = ring.preference(partition, n.into());
+        if flawed(Flaw::AsksReceivers)
+            && let Some(pending) = ring.pending()
+        {
+            primaries = pending.layout().preference(partition, n.into());
+        }
+        let copies = ring.owners(partition, n.into()).len();
+        let mut fallbacks = primaries.split_off(copies);
+        // Whoever coordinates and is no owner stands in first.
+        if let Some(at) = fallbacks.iter().position(|node| *node == self.node) {
+            fallbacks[..=at].rotate_right(1);
+        }
+        let all = primaries.iter().chain(&fallbacks);
+        let down: BTreeSet<_> = all.filter(|node| !self.reaches(**node)).copied().collect();
+        let nodes = ring.layout().nodes().len();
+        let receivers = ring.receivers(partition, n.into());
+        let mut former: Vec<_> = ring.leftovers(partition).collect();
+        former.retain(|node| !primaries.contains(node) && !receivers.contains(node));
+        let replicas = Replicas { primaries, fallbacks, down };
+        let epoch = ring.epoch();
+        Ok(Ways { spot, partition, nodes, replicas, receivers, former, epoch })
+    }
+
+    /// Says whether a node can be asked now: this one, or one with a connection.
+    pub fn reaches(&self, node: NodeId) -> bool {
+        let linked = || self.peers.get().is_some_and(|peers| peers.linked(node));
+        node == self.node || (linked() && !self.watching.doubts(node))
+    }
+
+    /// Writes here, and brings it to all replicas.
+    pub(super) async fn store(
+        self: &Arc<Available>,
+        ways: Ways,
+        write: Write,
+        (rules, needs): (Rules, StoreNeeds),
+        within: Duration,
+    ) -> Result<Written> {
+        self.look_at_fence();
+        let hint = self.stands_in_for(&ways.replicas);
+        let beside = Beside::new(self.node, &ways);
+        let Ways { spot, replicas, epoch, .. } = ways;
+        let written = self.shelf.write(&spot, write, rules, hint)?;
+        let (sender, receiver) = oneshot::channel();
+        let errand = StoreErrand {
+            available: self.clone(),
+            spot,
+            rules,
+            ticket: written.ticket,
+            row: written.bytes.clone(),
+            epoch,
+            pw: needs.pw,
+        };
+        world::spawn(errand.run((Store::new(needs, replicas), beside), sender, within));
+        came_of(receiver.await).map(|()| written)
+    }
+
+    /// In place of which owner this node keeps what it coordinates; none: it is one.
+    fn stands_in_for(&self, replicas: &Replicas) -> Option<NodeId> {
+        let Replicas { primaries, down, .. } = replicas;
+        if primaries.contains(&self.node) {
+            return None;
+        }
+        primaries.iter().find(|node| down.contains(node)).or(primaries.first()).copied()
+    }
+
+    /// What the replicas have, merged; none: they have nothing.
+    pub(super) async fn fetch(
+        self: &Arc<Available>,
+        ways: Ways,
+        (rules, needs): (Rules, FetchNeeds),
+        within: Duration,
+    ) -> Result<Option<Row>> {
+        let (sender, receiver) = oneshot::channel();
+        let Ways { spot, replicas, epoch, .. } = ways;
+        let errand = FetchErrand { available: self.clone(), spot, rules, epoch };
+        world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
+        match receiver.await {
+            Ok(Fetched::Found(held)) => {
+                let row = rules.settle(held.0);
+                self.saw_siblings(&row);
+                Ok(Some(row))
+            }
+            Ok(Fetched::Nothing) => Ok(None),
+            Ok(Fetched::TooFew(short) | Fetched::OutOfTime(short)) => Err(short.unanswered(
+                "fewer replicas answered than were asked for: start the nodes that are down, or \
+                 ask for less",
+            )),
+            Err(_) if self.knows_newer(epoch) => Err(outdated()),
+            Err(_) => Err(going_down()),
+        }
+    }
+
+    /// Asks a node about vnodes, chosen by the ring as it is now.
+    pub(super) async fn ask_vnode(
+        &self,
+        node: NodeId,
+        question: Bytes,
+        within: Duration,
+    ) -> Result<Bytes> {
+        let epoch = self.schema.ring().map_or(0, |ring| ring.epoch());
+        self.ask_vnode_of(epoch, node, question, within).await
+    }
+
+    /// The same, chosen by the ring of this epoch.
+    pub(super) async fn ask_vnode_of(
+        &self,
+        epoch: u64,
+        node: NodeId,
+        question: Bytes,
+        within: Duration,
+    ) -> Result<Bytes> {
+        let question = letter::enclose(epoch, &question);
+        let alone = || Error::new(Reason::NoQuorum, "this node has no peers");
+        let peers = self.peers.get().ok_or_else(alone)?;
+        let bytes = peers.ask(node, NO_GROUP, question, within).await?;
+        reply::answer(&bytes).unwrap_or_else(|Malformed(field)| {
+            let text = format!("node {:016x} answered what can't be read ({field})", node.0);
+            Err(Error::new(Reason::NoLongerMaster, text))
+        })
+    }
+}
+
+/// The outcome of a write that is logged here; an error: the errand broke off with the node. No
+/// error may say that nothing was done: whoever hears that has another node write it again.
+fn came_of(stored: std::result::Result<Stored, oneshot::error::RecvError>) -> Result<()> {
+    match stored {
+        Ok(Stored::Enough) => Ok(()),
+        Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
+            "fewer replicas took the write than were asked for; it is kept where it is and may \
+             spread: read before you write again",
+        )),
+        Err(_) => {
+            let text = "the node is stopping: the write is logged there and may spread; read \
+                        before you write again";
+            Err(Error::new(Reason::DeadlinePassed, text))
+        }
+    }
+}
+
+/// A read on its way to the replicas.
+struct FetchErrand {
+    available: Arc<Available>,
+    spot: Spot,
+    rules: Rules,
+    /// Of the ring that said who the replicas are.
+    epoch: u64,
+}
+
+type Told = (NodeId, Result<Option<Held>>);
+
+impl FetchErrand {
+    async fn run(
+        self,
+        mut machine: Fetch<Held>,
+        caller: oneshot::Sender<Fetched<Held>>,
+        within: Duration,
+    ) {
+        let began = world::milliseconds();
+        let deadline = began + within.as_millis() as u64;
+        let mut late = Some(began + LATE_MS);
+        let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
+        let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
+        machine.step(FetchEvent::Begun, &mut effects);
+        loop {
+            for effect in std::mem::take(&mut effects) {
+                match effect {
+                    FetchEffect::Ask { node, .. } => {
+                        waiting.insert(node);
+                        self.ask(node, deadline, &mut crowd);
+                    }
+                    FetchEffect::Done(fetched) => {
+                        let _ = caller.take().map(|caller| caller.send(fetched));
+                    }
+                    FetchEffect::Repair { node, versions } => {
+                        self.repair(node, versions, (deadline, within));
+                    }
+                    FetchEffect::Finished => return crowd.finish(TO_THE_END).await,
+                }
+            }
+            tokio::select! {
+                biased;
+                (by, answer) = crowd.next() => {
+                    waiting.remove(&by);
+                    if caller.is_some() && self.is_outdated(by, &answer, deadline).await {
+                        return; // Who waits asks again.
+                    }
+                    let event = match answer {
+                        Ok(versions) => FetchEvent::Answered { by, versions },
+                        Err(_) => FetchEvent::Failed { by },
+                    };
+                    machine.step(event, &mut effects);
+                }
+                () = sleep(until(late.unwrap_or(deadline).min(deadline))) => {
+                    if late.take().is_none_or(|late| late >= deadline) {
+                        machine.step(FetchEvent::OutOfTime, &mut effects);
+                    } else {
+                        for by in waiting.clone() {
+                            machine.step(FetchEvent::Late { by }, &mut effects);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a node refused because it knows another ring, and this node knows it now too.
+    async fn is_outdated(&self, by: NodeId, answer: &Result<Option<Held>>, deadline: u64) -> bool {
+        let refused = answer.as_ref().is_err_and(|error| error.reason == Reason::Changed);
+        refused && self.available.learn_ring(by, self.epoch, until(deadline)).await
+    }
+
+    fn ask(&self, node: NodeId, deadline: u64, crowd: &mut Crowd<Told>) {
+        let available = self.available.clone();
+        if node == available.node {
+            let spot = self.spot.clone();
+            crowd.push(async move {
+                let held = available.shelf.read(&spot).and_then(|row| held(row.as_ref()));
+                (node, held)
+            });
+            return;
+        }
+        let question = Question::Fetch(self.spot.clone()).write();
+        let epoch = self.epoch;
+        crowd.push(async move {
+            let within = asked_for(until(deadline));
+            let asking = available.ask_vnode_of(epoch, node, question, within);
+            let answer = available.witnessed(node, asking).await;
+            let held = answer.and_then(|bytes| match bytes.first() {
+                Some(1) => held(Some(&bytes.slice(1..))),
+                Some(0) => Ok(None),
+                _ => Err(damaged(Malformed("yes or no"))),
+            });
+            (node, held)
+        });
+    }
+
+    fn repair(&self, node: NodeId, versions: Held, (deadline, within): (u64, Duration)) {
+        // What was read long ago, by a node that slept meanwhile, might by now be what a tombstone
+        // deleted that is itself gone.
+        if world::milliseconds() > deadline + LATE_MS {
+            return;
+        }
+        Metrics::count(&self.available.metrics.available.read_repairs);
+        let (available, spot, rules) = (self.available.clone(), self.spot.clone(), self.rules);
+        if node == available.node {
+            // The partition may have gone over since the read began.
+            let taken = available.takes_still(self.epoch, &spot);
+            let taken = taken.and_then(|()| available.shelf.merge(&spot, versions.0, rules, None));
+            if let Err(error) = taken {
+                tracing::debug!(target: "node", %error, "a row is not repaired");
+            }
+            return;
+        }
+        let row = super::layout::write_row(&versions.0);
+        let question = Question::Store { spot, rules, hint: None, row }.write();
+        let chosen = Chosen { node, epoch: self.epoch };
+        world::spawn(async move {
+            let _ = available.ask_chosen(chosen, question, within).await;
+        });
+    }
+}
+
+/// How long it is until then.
+pub(super) fn until(ms: u64) -> Duration {
+    Duration::from_millis(ms.saturating_sub(world::milliseconds()))
+}
+
+pub(super) fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
+    let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
+    // A row that has heard of writes and holds none is still something: what it has heard of
+    // matters to a merge.
+    Ok(row.map(Held))
+}
+
+/// A read was asked by a ring that is outdated, of which this node has learned meanwhile.
+fn outdated() -> Error {
+    Error::new(Reason::Changed, "the ring has changed: ask again by the one that is known now")
+}
+
+pub(super) fn no_ring() -> Error {
+    let text = "the cluster has no ring yet: `credenza cluster ring --give-out`";
+    Error::new(Reason::NotSupported, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Kind;
+
+    #[tokio::test]
+    async fn a_logged_write_whose_errand_broke_off_may_have_happened() {
+        let (sender, receiver) = oneshot::channel();
+        drop(sender);
+        let told = came_of(receiver.await).expect_err("nobody knows how far it came");
+        assert_eq!(told.kind(), Kind::Unknown, "{told}");
+    }
+}

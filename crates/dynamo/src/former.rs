@@ -1,0 +1,168 @@
+//! Rows and hints of earlier versions, which kept them by the ring's partitions: at the start each
+//! is put where its slot is, once.
+//!
+//! The ring of those versions could not change its number of partitions while it held data, so who
+//! minted for a partition goes on as the vnode of the slot of the same number: its counters are
+//! above all that it gave, and no other vnode has its name.
+//!
+//! Promises: cut short anywhere, it goes on at the next start; where both places hold a row, both
+//! are merged.
+//! Never: reads more than [`ROWS`] rows at a time.
+
+use super::layout::{Space, front, read_row, read_row_tail, write_row};
+use super::slots::Slot;
+use base::codec::Malformed;
+use base::error::damaged;
+use base::limits::PARTITIONS_MAX;
+use base::{Partition, Result};
+use bytes::Bytes;
+use runtime::keeper::store_error;
+use std::ops::Bound;
+use store::{Change, Trees};
+
+/// So many rows are put elsewhere together.
+const ROWS: usize = 1_024;
+
+/// Puts all of them where they belong; how many there were.
+pub fn put_in_slots(trees: &dyn Trees) -> Result<usize> {
+    let mut count = 0;
+    for partition in (0..PARTITIONS_MAX as u32).map(Partition) {
+        loop {
+            let found = page(trees, partition)?;
+            if found.is_empty() {
+                break;
+            }
+            count += found.len();
+            let mut changes = Vec::with_capacity(2 * found.len());
+            for (former, value) in found {
+                let key = read_former_key(&former);
+                let key = key.ok_or_else(|| damaged(Malformed("a key of an earlier version")))?;
+                let value = beside(trees, &key, value)?;
+                changes.extend([Change::Put(key, value), Change::Remove(former)]);
+            }
+            trees.apply(&mut changes.into_iter()).map_err(store_error)?;
+            if trees.pressure().rotate_is_due() {
+                trees.rotate().map_err(store_error)?;
+                trees.flush().map_err(store_error)?;
+            }
+        }
+    }
+    Ok(count)
+}
+
+fn page(trees: &dyn Trees, partition: Partition) -> Result<Vec<(Bytes, Bytes)>> {
+    let (low, high) = former_keys(partition);
+    let snapshot = trees.snapshot();
+    let rows = snapshot.range(Bound::Included(low), Bound::Excluded(high), false);
+    rows.take(ROWS).map(|row| row.map_err(store_error)).collect()
+}
+
+/// What is to stand under a key: the value, merged with what is there.
+fn beside(trees: &dyn Trees, key: &Bytes, value: Bytes) -> Result<Bytes> {
+    match trees.get(key).map_err(store_error)? {
+        Some(there) if !there.is_empty() => {
+            let there = read_row(&there).map_err(damaged)?;
+            Ok(write_row(&there.sync(read_row(&value).map_err(damaged)?)))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// Of a tree key by which earlier versions kept a row or a hint under its partition: the key it has
+/// now; none: it is none of those.
+fn read_former_key(tree_key: &Bytes) -> Option<Bytes> {
+    let row = tree_key.get(4) == Some(&(Space::FormerRow as u8));
+    let hint = tree_key.get(4) == Some(&(Space::FormerHint as u8));
+    let tail = if hint { 13 } else { 5 };
+    if !(row || hint) || tree_key.len() < tail {
+        return None;
+    }
+    let (bucket, key) = read_row_tail(&tree_key.slice(tail..))?;
+    let space = if hint { Space::Hint } else { Space::Row };
+    let mut now = front(Slot::of(&bucket, &key).0, space, tree_key.len() - 5);
+    now.extend_from_slice(&tree_key[5..]);
+    Some(now.into())
+}
+
+/// Between which tree keys those lie that earlier versions used for a partition's rows and hints.
+fn former_keys(partition: Partition) -> (Bytes, Bytes) {
+    let bound = |space| Bytes::from(front(partition.0, space, 0));
+    (bound(Space::FormerRow), bound(Space::Arrival))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Row, Stored, arrival_key, hint_key, record_key, row_key};
+    use base::{Actor, BucketName, Content, NodeId};
+    use store::MemoryTrees;
+
+    fn bucket() -> BucketName {
+        BucketName::new("available", "b").expect("a name")
+    }
+
+    /// A key of an earlier version in partition 7.
+    fn former(space: u8, tail: &[u8], key: &[u8]) -> Bytes {
+        let front = [&[0x80, 0, 0, 7, space][..], tail, b"\0\x0bavailable/b", key];
+        Bytes::from(front.concat())
+    }
+
+    #[test]
+    fn keys_of_earlier_versions_have_their_place_among_those_of_today() {
+        let (bucket, key) = (bucket(), b"k");
+        let former = |space, tail| former(space, tail, key);
+        let slot = Slot::of(&bucket, key);
+        assert_eq!(read_former_key(&former(1, b"")), Some(row_key(&bucket, key)));
+        let hint = read_former_key(&former(2, b"\0\0\0\0\0\0\0\x09"));
+        assert_eq!(hint, Some(hint_key(slot, NodeId(9), &bucket, key)));
+        let (low, high) = former_keys(Partition(7));
+        assert!(
+            former(1, b"") > low && former(2, b"") < high && arrival_key(Partition(7), 3) > high
+        );
+        for now in [row_key(&bucket, key), record_key(slot), arrival_key(Partition(7), 3)] {
+            assert_eq!(read_former_key(&now), None);
+        }
+        assert_eq!(read_former_key(&former(2, b"").slice(..9)), None, "cut");
+    }
+
+    fn row(count: u64, text: &str) -> Bytes {
+        let content = Content::plain(Bytes::from(text.to_string()));
+        let id = Actor { node: NodeId(count), vnode: 7, incarnation: 1 };
+        let mut row = Row::empty();
+        row.event(logic::causal::Dot { id, count }, Stored::new(Some(&content), 1));
+        write_row(&row)
+    }
+
+    #[test]
+    fn rows_and_hints_are_put_in_their_slots_once_and_nothing_else_is_touched() {
+        let trees = MemoryTrees::new(1 << 20);
+        let bucket = bucket();
+        let key = |number: u32| format!("k{number:05}").into_bytes();
+        let all = 3_000_u32;
+        let hint = former(2, &9_u64.to_be_bytes(), b"hinted");
+        let (record, arrival) = (record_key(Slot(7)), arrival_key(Partition(7), 3));
+        let mut planted: Vec<_> = (0..all)
+            .map(|number| Change::Put(former(1, b"", &key(number)), row(1, "former")))
+            .collect();
+        planted.push(Change::Put(hint, Bytes::new()));
+        // The newest of this one was written before the start was cut short.
+        planted.push(Change::Put(row_key(&bucket, &key(5)), row(2, "now")));
+        planted.push(Change::Put(record.clone(), Bytes::from_static(b"who")));
+        planted.push(Change::Put(arrival.clone(), Bytes::from_static(b"how far")));
+        trees.apply(&mut planted.into_iter()).expect("memory");
+
+        assert_eq!(put_in_slots(&trees).expect("memory"), all as usize + 1);
+        assert_eq!(put_in_slots(&trees).expect("memory"), 0);
+        for number in 0..all {
+            let found = trees.get(&row_key(&bucket, &key(number))).expect("memory");
+            let found = read_row(&found.expect("it is there")).expect("it reads");
+            assert_eq!(found.size(), if number == 5 { 2 } else { 1 }, "{number}");
+        }
+        let hint = hint_key(Slot::of(&bucket, b"hinted"), NodeId(9), &bucket, b"hinted");
+        for key in [hint, record, arrival] {
+            assert!(trees.get(&key).expect("memory").is_some());
+        }
+        let left = trees.snapshot().range(Bound::Unbounded, Bound::Unbounded, false).count();
+        assert_eq!(left, all as usize + 3);
+    }
+}

@@ -1,0 +1,330 @@
+//! What was kept for a node that was away goes home when it is back.
+//!
+//! A fallback that stores a row in place of an owner keeps a *hint* beside it, in the same batch.
+//! Once the owner can be reached it is sent the row; the hint goes when the owner has answered that
+//! the row is on its disk, and not before. Then the row goes too, if this node is no owner and
+//! nobody else is waiting for it.
+//!
+//! Promises: a hint goes only after an acknowledgement of the node it names (whose greeting said
+//! who it is), or, where that node left the ring, of all that own the key now; a row that was
+//! written again meanwhile keeps its hint, and so does one whose owners have changed.
+//! Never: sends to itself and calls that home.
+
+use super::crowd::Crowd;
+use super::hashes::rows_behind;
+use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
+use super::letter::Question;
+use super::list::unhurried;
+use super::local::{Rules, Spot};
+use super::moving::Chosen;
+use super::shelf::{Shelf, State};
+use super::slots::Slot;
+use super::waiting::Kept;
+use crate::Available;
+use base::limits::FORWARD_MS_MAX;
+use base::{NodeId, Result};
+use bytes::Bytes;
+use logic::ring::Ring;
+use runtime::keeper::store_error;
+use runtime::mutants::{Flaw, flawed};
+use runtime::world;
+use runtime::world::rest;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use store::Snapshot;
+use tokio::sync::watch;
+
+/// How often it is looked whether somebody is back.
+const PAUSE: Duration = Duration::from_millis(500);
+/// So many hints are on their way at a time.
+const SENDING: usize = 64;
+/// So many hints are read at a time.
+const PAGE: usize = 1_024;
+
+/// A hint that can go home.
+struct Homeward {
+    spot: Spot,
+    /// Whom it names.
+    primary: NodeId,
+    /// Who has to have it before it goes, by the ring of this epoch.
+    homes: Vec<NodeId>,
+    epoch: u64,
+}
+
+/// Where a page begins: behind a hint of a slot, or at the slot's first.
+type Place = (Slot, Option<Bytes>);
+
+/// Hands hints back until the node stops.
+pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+    while !*stop.borrow_and_update() {
+        if let Err(error) = available.hand_back(&stop).await {
+            tracing::warn!(target: "node", %error, "hints stay for now");
+        }
+        rest(&mut stop, PAUSE).await;
+    }
+}
+
+impl Available {
+    /// Hands back, once, what is kept for whoever can be reached. What is kept for others is not
+    /// even read: a node may be away for long, and much may be kept for it.
+    async fn hand_back(self: &Arc<Available>, stop: &watch::Receiver<bool>) -> Result<()> {
+        let Some(ring) = self.schema.ring() else { return Ok(()) };
+        let available = self.clone();
+        let named = unhurried(move || available.shelf.hinted_nodes()).await?;
+        let gone = |node: &NodeId| !ring.layout().nodes().contains_key(node);
+        for primary in named.into_iter().filter(|node| gone(node) || self.reaches(*node)) {
+            let kept = self.shelf.begin_handing_back(primary);
+            let handed = self.hand_back_to(&ring, primary, stop).await;
+            if kept || handed.as_ref().map_or(true, |(_, left)| *left) {
+                self.shelf.names_again(primary);
+            }
+            let (sent, _) = handed?;
+            if sent > 0 {
+                let other = self.members.name_of(primary);
+                tracing::info!(target: "node", other, sent, "hints went home");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all that is kept for one node; how many went home, and whether any are left.
+    async fn hand_back_to(
+        self: &Arc<Available>,
+        ring: &Arc<Ring>,
+        primary: NodeId,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<(usize, bool)> {
+        let (mut sent, mut left) = (0, false);
+        let mut next = Some((Slot(0), None));
+        while let Some(from) = next {
+            let (available, ring) = (self.clone(), ring.clone());
+            let (page, behind) =
+                unhurried(move || available.homeward(&ring, primary, from)).await?;
+            let (went, stays) = self.hand_page(page, stop).await;
+            sent += went;
+            left |= stays;
+            if *stop.borrow() {
+                return Ok((sent, true));
+            }
+            next = behind;
+        }
+        Ok((sent, left))
+    }
+
+    /// Sends these; how many went home, and whether any stay.
+    async fn hand_page(
+        self: &Arc<Available>,
+        page: Vec<Homeward>,
+        stop: &watch::Receiver<bool>,
+    ) -> (usize, bool) {
+        let all = page.len();
+        let (mut crowd, mut waiting, mut sent) = (Crowd::new(), 0, 0);
+        for one in page {
+            if waiting == SENDING {
+                sent += usize::from(crowd.next().await);
+                waiting -= 1;
+            }
+            if *stop.borrow() {
+                break;
+            }
+            let available = self.clone();
+            crowd.push(async move {
+                let home = available.hand_one(&one).await;
+                home.inspect_err(|error| {
+                    tracing::debug!(target: "node", %error, "a hint stays for now");
+                })
+                .unwrap_or(false)
+            });
+            waiting += 1;
+        }
+        for _ in 0..waiting {
+            sent += usize::from(crowd.next().await);
+        }
+        (sent, sent < all)
+    }
+
+    /// A page of what is kept for a node, and where the next one begins.
+    fn homeward(
+        &self,
+        ring: &Ring,
+        primary: NodeId,
+        (first, mut after): Place,
+    ) -> Result<(Vec<Homeward>, Option<Place>)> {
+        let snapshot = self.trees.snapshot();
+        let mut page = Vec::new();
+        for slot in Slot::all().skip(first.0 as usize) {
+            let front = hints_of_prefix(slot, primary);
+            for hint in rows_behind(&*snapshot, &front, after.take().as_deref()) {
+                let (whole, _) = hint?;
+                let Some((_, bucket, key)) = read_hint_key(&whole) else { continue };
+                let spot = Spot { slot, bucket, key };
+                let Some(homes) = self.homes(ring, primary, &spot) else { continue };
+                page.push(Homeward { spot, primary, homes, epoch: ring.epoch() });
+                if page.len() == PAGE {
+                    let behind = whole.slice(front.len()..);
+                    return Ok((page, Some((slot, Some(behind)))));
+                }
+            }
+        }
+        Ok((page, None))
+    }
+
+    /// Who has to have a row before its hint goes: whom it names, or, if that one does not own the
+    /// key any more, all others that do.
+    fn homes(&self, ring: &Ring, primary: NodeId, spot: &Spot) -> Option<Vec<NodeId>> {
+        let copies = (self.shelf.copies)(&spot.bucket)?;
+        let partition = spot.partition(ring);
+        let mut owners = ring.owners(partition, usize::from(copies));
+        let receives = || ring.receivers(partition, usize::from(copies)).contains(&primary);
+        if owners.contains(&primary) || receives() {
+            owners = vec![primary];
+        }
+        owners.retain(|node| *node != self.node);
+        Some(owners)
+    }
+
+    /// Sends one row home; whether its hint has gone.
+    async fn hand_one(self: &Arc<Available>, one: &Homeward) -> Result<bool> {
+        let Homeward { spot, homes, epoch, .. } = one;
+        let sent = self.shelf.read(spot)?;
+        if let Some(row) = &sent
+            && let Some(properties) = self.schema.find(&spot.bucket)
+        {
+            // What goes home must not be lost there, whatever the bucket's writes risk: nobody
+            // else will send it again.
+            let rules = Rules { sync: true, ..Rules::of(&properties) };
+            let within = Duration::from_millis(FORWARD_MS_MAX);
+            for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
+                let (spot, row) = (spot.clone(), row.clone());
+                let question = Question::Store { spot, rules, hint: None, row };
+                let chosen = Chosen { node: *home, epoch: *epoch };
+                self.ask_chosen(chosen, question.write(), within).await?;
+            }
+        }
+        let Some(released) = self.release(one, sent.as_ref())? else { return Ok(false) };
+        self.shelf.settled(released).await?;
+        Ok(true)
+    }
+
+    /// The hint goes, unless the row is another one by now, or others are to have it; so does the
+    /// row, if nobody needs it here. Gives the ticket.
+    fn release(&self, one: &Homeward, sent: Option<&Bytes>) -> Result<Option<u64>> {
+        let Homeward { spot, primary, epoch, .. } = one;
+        // Whoever took it may keep the key no more.
+        if self.is_stale(*epoch, spot) && !flawed(Flaw::HintGoesAnywhere) {
+            return Ok(None);
+        }
+        let row = spot.row_key();
+        let mut guard = self.shelf.admit()?;
+        let state = &mut *guard;
+        let (_, newest) = self.shelf.newest(state, &row)?;
+        if newest.as_ref() != sent {
+            return Ok(None);
+        }
+        let mut changes = vec![(spot.hint_key(*primary), None)];
+        if self.shelf.newest(state, &changes[0].0)?.1.is_some() {
+            state.waiting.went_home(*primary);
+        }
+        if newest.is_some() && self.is_only_a_guest(state, one)? {
+            changes.push((row, None));
+        }
+        Ok(Some(self.shelf.change(state, changes, false)))
+    }
+
+    /// Whether this node keeps a row for nobody else, and not as its own.
+    fn is_only_a_guest(&self, state: &State, one: &Homeward) -> Result<bool> {
+        let Homeward { spot, primary, .. } = one;
+        let Some(ring) = self.schema.ring() else { return Ok(false) };
+        let Some(copies) = (self.shelf.copies)(&spot.bucket) else { return Ok(false) };
+        let (partition, copies) = (spot.partition(&ring), usize::from(copies));
+        // Who is to have the partition has it row by row; who had it lets go of it by and by.
+        let forgets = flawed(Flaw::GuestsForget);
+        if ring.owners(partition, copies).contains(&self.node)
+            || !forgets && ring.receivers(partition, copies).contains(&self.node)
+            || !forgets && ring.leftovers(partition).any(|node| node == self.node)
+        {
+            return Ok(false);
+        }
+        for node in ring.layout().nodes().keys().filter(|node| *node != primary) {
+            if self.shelf.newest(state, &spot.hint_key(*node))?.1.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Shelf {
+    /// For whom how much is kept.
+    pub fn kept(&self) -> BTreeMap<NodeId, Kept> {
+        self.state().waiting.all()
+    }
+
+    /// How many rows were ever kept for others, and how many of them went home.
+    pub(super) fn hints_ever(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.waiting.total, state.waiting.home)
+    }
+
+    /// For whom hints may be kept. After a start the store is asked once; from then on whoever adds
+    /// a hint says so.
+    fn hinted_nodes(&self) -> Result<BTreeSet<NodeId>> {
+        let (snapshot, mut found) = {
+            let mut state = self.state();
+            if let Some(hinted) = &state.hinted {
+                return Ok(hinted.clone());
+            }
+            let unseen = state.overlay.keys().filter_map(read_hint_key);
+            state.hinted = Some(unseen.map(|(primary, ..)| primary).collect());
+            state.waiting.forget();
+            let snapshot = self.trees.snapshot();
+            let unseen = self.unseen_hints(&state, &*snapshot)?;
+            (snapshot, unseen)
+        };
+        for slot in Slot::all() {
+            for hint in rows_behind(&*snapshot, &hints_prefix(slot), None) {
+                if let Some((primary, ..)) = read_hint_key(&hint?.0) {
+                    *found.entry(primary).or_default() += 1;
+                }
+            }
+        }
+        let mut state = self.state();
+        for (node, rows) in &found {
+            state.waiting.found(*node, (*rows).max(0) as u64, world::milliseconds());
+        }
+        let hinted = state.hinted.get_or_insert_default();
+        hinted.extend(found.into_keys());
+        Ok(hinted.clone())
+    }
+
+    /// By how many the hints for each node differ from what a snapshot shows: what is logged and
+    /// not in the store yet.
+    fn unseen_hints(
+        &self,
+        state: &State,
+        snapshot: &dyn Snapshot,
+    ) -> Result<BTreeMap<NodeId, i64>> {
+        let mut unseen = BTreeMap::new();
+        for (key, (_, newest)) in &state.overlay {
+            let Some((primary, ..)) = read_hint_key(key) else { continue };
+            let shown = snapshot.get(key).map_err(store_error)?.is_some();
+            *unseen.entry(primary).or_default() += i64::from(newest.is_some()) - i64::from(shown);
+        }
+        Ok(unseen)
+    }
+
+    /// What is kept for a node is about to be read from the store; whether there is something that
+    /// is not in the store yet.
+    fn begin_handing_back(&self, primary: NodeId) -> bool {
+        let mut state = self.state();
+        state.hinted.get_or_insert_default().remove(&primary);
+        let mut unseen = state.overlay.keys().filter_map(read_hint_key);
+        unseen.any(|(named, ..)| named == primary)
+    }
+
+    /// Something is kept for this node still.
+    fn names_again(&self, primary: NodeId) {
+        self.state().hinted.get_or_insert_default().insert(primary);
+    }
+}

@@ -1,0 +1,385 @@
+//! What one request asks of several keys of an available bucket, or does to them, though their
+//! replicas know nothing of each other: beside each other, and answered in the order they were
+//! named. A key that a batch changes twice is changed in that order, too.
+//!
+//! Promises: of one request no more keys at a time than the limits below, and of all requests no
+//! more than the node's seats allow; the first error in the order of the keys is the answer.
+//! Never: outlives the request.
+
+use crate::Available;
+use base::error::going_down;
+use base::request::Steps;
+use base::{
+    Body, BucketName, Call, Consistency, Error, Key, Kind, LogIndex, Outcome, Properties, Read,
+    Reason, Reply, Request, Result, Row, Update, check,
+};
+use runtime::submit::Submitted;
+use runtime::world;
+use std::collections::{BTreeSet, VecDeque};
+use std::future::Future;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Most keys of one request that are asked at the same time: as many as a connection may have
+/// requests under way.
+pub const KEYS_BESIDE_MAX: usize = 64;
+/// Fewer where their values are expected to be more bytes together.
+const BESIDE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What a key brings, as long as nothing is known of it.
+const KEY_BYTES: usize = BESIDE_BYTES_MAX / 16;
+/// Rows for which there is room from the beginning.
+const ROWS_AT_FIRST: usize = 1_024;
+/// Most keys that all requests together ask beside a first one.
+const SEATS: usize = 1_024;
+
+/// Room for keys beside the first of their request.
+pub struct Seats(Arc<Semaphore>);
+
+impl Default for Seats {
+    fn default() -> Seats {
+        Seats(Arc::new(Semaphore::new(SEATS)))
+    }
+}
+
+/// A key that is being asked.
+struct Going<T> {
+    answer: oneshot::Receiver<Result<T>>,
+    _seat: Option<OwnedSemaphorePermit>,
+}
+
+impl Seats {
+    /// Has tasks done beside each other, as many as there is room for and one in any case. What
+    /// came of each is taken in their order; `take` says how many bytes it brought.
+    async fn beside<T: Send + 'static>(
+        &self,
+        mut tasks: impl Iterator<Item = impl Future<Output = Result<T>> + Send + 'static>,
+        mut take: impl FnMut(T) -> Result<usize>,
+    ) -> Result<()> {
+        let (mut going, mut expected) = (VecDeque::new(), KEY_BYTES);
+        loop {
+            while going.len() < (BESIDE_BYTES_MAX / expected).clamp(1, KEYS_BESIDE_MAX) {
+                let seat = self.0.clone().try_acquire_owned().ok();
+                if seat.is_none() && !going.is_empty() {
+                    break;
+                }
+                let Some(task) = tasks.next() else { break };
+                going.push_back(Going { answer: begin(task), _seat: seat });
+            }
+            let Some(first) = going.pop_front() else { return Ok(()) };
+            let bytes = take(first.answer.await.unwrap_or_else(|_| Err(going_down()))?)?;
+            expected = bytes.max(expected - expected / 8).max(1);
+        }
+    }
+}
+
+/// Begins a task that ends as soon as nobody waits for it any more.
+fn begin<T: Send + 'static>(
+    task: impl Future<Output = Result<T>> + Send + 'static,
+) -> oneshot::Receiver<Result<T>> {
+    let (mut told, answer) = oneshot::channel();
+    world::spawn(async move {
+        let done = tokio::select! {
+            biased;
+            done = task => done,
+            () = told.closed() => return,
+        };
+        let _ = told.send(done); // Whoever asked may have gone meanwhile.
+    });
+    answer
+}
+
+/// Whether plain words are within the house's limits and the bucket's, before any other node hears
+/// of them. Whoever does what concerns one key checks that by itself, too.
+fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
+    match call {
+        Call::Read(read, _) => check::read(read, properties),
+        Call::Update(update) => check::update(update, properties),
+        Call::Available(_) | Call::Session(_) | Call::Directory(_) => Ok(()),
+    }
+}
+
+impl Available {
+    /// Answers a request of an available bucket with these properties, of however many keys.
+    pub fn submit(self: &Arc<Available>, request: Request, properties: &Properties) -> Submitted {
+        if let Err(error) = within_limits(&request.call, properties) {
+            return Submitted::Ready(Err(error));
+        }
+        let Request { bucket, call, retry: None } = request else {
+            return self.submit_one(request);
+        };
+        let asked = Asked { available: self.clone(), bucket };
+        match call {
+            Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
+                Submitted::Later(Box::pin(asked.values(keys, how)))
+            }
+            Call::Read(Read::MultiGetAll(keys), how) => {
+                Submitted::Later(Box::pin(asked.all_values(keys, how)))
+            }
+            Call::Read(Read::Exists(keys), how) if keys.len() > 1 => {
+                Submitted::Later(Box::pin(asked.count(keys, how)))
+            }
+            Call::Update(batch @ Update::Sequence { mode: Steps::Batch, .. }) => {
+                Submitted::Later(Box::pin(asked.batch(batch)))
+            }
+            call => self.submit_one(Request { bucket: asked.bucket, call, retry: None }),
+        }
+    }
+}
+
+/// Where several keys are read or changed.
+struct Asked {
+    available: Arc<Available>,
+    bucket: BucketName,
+}
+
+impl Asked {
+    async fn values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+        let mut rows = Vec::with_capacity(keys.len().min(ROWS_AT_FIRST));
+        let mut bytes = 0;
+        let gets = keys.into_iter().map(|key| self.ask(Call::Read(Read::Get(key), how)));
+        let take = |body| {
+            let Body::Row(row) = body else { return Err(strange()) };
+            let brought = row.as_ref().map_or(0, |row: &Row| row.value.len());
+            bytes += brought;
+            rows.push(row);
+            check::values(bytes).map(|()| brought)
+        };
+        self.available.seats.beside(gets, take).await?;
+        Ok(Reply::new(LogIndex(0), Body::Rows(rows)))
+    }
+
+    /// The values of keys that are all there.
+    async fn all_values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+        let reply = self.values(keys.clone(), how).await?;
+        let Body::Rows(rows) = &reply.body else { return Err(strange()) };
+        match keys.iter().zip(rows).find(|(_, row)| row.is_none()) {
+            Some((key, _)) => Err(Error::key(Reason::NotFound, key)),
+            None => Ok(reply),
+        }
+    }
+
+    async fn count(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+        let mut sum = 0;
+        let looks = keys.into_iter().map(|key| self.ask(Call::Read(Read::Exists(vec![key]), how)));
+        let take = |body| {
+            let Body::Count(count) = body else { return Err(strange()) };
+            sum += count;
+            Ok(0)
+        };
+        self.available.seats.beside(looks, take).await?;
+        Ok(Reply::new(LogIndex(0), Body::Count(sum)))
+    }
+
+    /// Nothing is changed if any step is nothing that is done here.
+    async fn batch(self, batch: Update) -> Result<Reply> {
+        let Update::Sequence { steps, .. } = batch else { return Err(strange()) };
+        if !steps.iter().all(|step| changed(step).is_some()) {
+            let text = "in an available bucket a batch sets and deletes keys, and nothing else";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        let (mut outcomes, count) = (Vec::with_capacity(steps.len()), steps.len());
+        let mut steps = steps.into_iter().peekable();
+        while steps.peek().is_some() {
+            let mut keys = BTreeSet::new();
+            let others = std::iter::from_fn(|| {
+                steps.next_if(|step| changed(step).is_some_and(|key| keys.insert(key.clone())))
+            });
+            let asks = others.map(|step| self.ask(Call::Update(step)));
+            let take = |body| {
+                let Body::Updated(outcome) = body else { return Err(strange()) };
+                outcomes.push(Ok(outcome));
+                Ok(0)
+            };
+            self.available.seats.beside(asks, take).await.map_err(|error| partly(error, count))?;
+        }
+        Ok(Reply::new(LogIndex(0), Body::Updated(Outcome::Steps(outcomes))))
+    }
+
+    /// Reads or changes one key.
+    fn ask(&self, call: Call) -> impl Future<Output = Result<Body>> + Send + use<> {
+        let (available, bucket) = (self.available.clone(), self.bucket.clone());
+        let request = Request { bucket, call, retry: None };
+        async move { available.answer_available(request).await.map(|reply| reply.body) }
+    }
+}
+
+/// The error of a batch of so many steps. With others beside it, a step that was not done does not
+/// say that nothing was; whoever hears that asks again. Other errors say what a key is like.
+fn partly(error: Error, steps: usize) -> Error {
+    if steps < 2 || error.kind() != Kind::Unavailable {
+        return error;
+    }
+    let text = format!("a step failed ({error}); any of the {steps} steps may be done: read first");
+    Error::new(Reason::NoLongerMaster, text)
+}
+
+/// The key that a step of a batch changes; none: it does something else.
+fn changed(step: &Update) -> Option<&Key> {
+    match step {
+        Update::Set { key, .. } | Update::Delete { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
+fn strange() -> Error {
+    Error::new(Reason::Malformed, "what was asked of one key was answered with something else")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use tokio::sync::{Barrier, watch};
+
+    /// Counts how many are under way, and how many ever were.
+    #[derive(Default)]
+    struct Crowd {
+        now: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    struct Present(Arc<Crowd>);
+
+    impl Present {
+        fn among(crowd: &Arc<Crowd>) -> Present {
+            let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
+            crowd.most.fetch_max(now, Ordering::SeqCst);
+            Present(crowd.clone())
+        }
+    }
+
+    impl Drop for Present {
+        fn drop(&mut self) {
+            self.0.now.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// What came of tasks in the order they were taken; each brings so many bytes. They hang if
+    /// they wait for others that never begin.
+    async fn taken<F>(seats: &Seats, tasks: impl Iterator<Item = F>, bytes: usize) -> Vec<usize>
+    where
+        F: Future<Output = Result<usize>> + Send + 'static,
+    {
+        let mut taken = Vec::new();
+        let take = |number| {
+            taken.push(number);
+            Ok(bytes)
+        };
+        let all = tokio::time::timeout(Duration::from_secs(20), seats.beside(tasks, take));
+        all.await.expect("they are beside each other").expect("none fails");
+        taken
+    }
+
+    #[tokio::test]
+    async fn what_is_done_last_is_taken_in_its_place() {
+        let done = Arc::new(watch::Sender::new(BTreeSet::new()));
+        let task = |number: usize| {
+            let done = done.clone();
+            async move {
+                // Of ten in a row the last is done first.
+                if number % 10 != 9 {
+                    let _ = done.subscribe().wait_for(|done| done.contains(&(number + 1))).await;
+                }
+                done.send_modify(|done| {
+                    done.insert(number);
+                });
+                Ok(number)
+            }
+        };
+        let found = taken(&Seats::default(), (0..40).map(task), 10).await;
+        assert_eq!(found, (0..40).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn as_many_are_under_way_as_the_limits_allow_and_no_more() {
+        let (crowd, gate) = (Arc::new(Crowd::default()), Arc::new(Barrier::new(KEYS_BESIDE_MAX)));
+        let task = |number: usize| {
+            let (crowd, gate) = (crowd.clone(), gate.clone());
+            async move {
+                let _present = Present::among(&crowd);
+                // By then it is known that they are small.
+                if number >= 64 {
+                    gate.wait().await;
+                }
+                Ok(number)
+            }
+        };
+        let all = 64 + 3 * KEYS_BESIDE_MAX;
+        assert_eq!(taken(&Seats::default(), (0..all).map(task), 10).await.len(), all);
+        assert_eq!(crowd.most.load(Ordering::SeqCst), KEYS_BESIDE_MAX);
+    }
+
+    /// How many were under way at most, of those behind the first ones.
+    async fn most(seats: &Seats, bytes: usize) -> usize {
+        let crowd = Arc::new(Crowd::default());
+        let task = |number: usize| {
+            let crowd = crowd.clone();
+            async move {
+                let present = (number >= 20).then(|| Present::among(&crowd));
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+                drop(present);
+                Ok(number)
+            }
+        };
+        assert_eq!(taken(seats, (0..60).map(task), bytes).await, (0..60).collect::<Vec<_>>());
+        crowd.most.load(Ordering::SeqCst)
+    }
+
+    #[tokio::test]
+    async fn large_values_and_a_busy_node_leave_room_for_few() {
+        assert_eq!(most(&Seats::default(), BESIDE_BYTES_MAX / 4).await, 4);
+        assert_eq!(most(&Seats::default(), 3 * BESIDE_BYTES_MAX).await, 1);
+        assert_eq!(most(&Seats(Arc::new(Semaphore::new(3))), 10).await, 3);
+        assert_eq!(most(&Seats(Arc::new(Semaphore::new(0))), 10).await, 1, "one in any case");
+    }
+
+    #[test]
+    fn a_batch_with_several_steps_that_fails_may_have_happened() {
+        let refused = || Error::new(Reason::OutOfSpace, "full");
+        assert_eq!(partly(refused(), 1), refused(), "one step alone did nothing");
+        assert_eq!(partly(refused(), 2).kind(), Kind::Unknown);
+        for other in [Reason::TooFewStored, Reason::NotFound] {
+            let error = Error::new(other, "1 of 2");
+            assert_eq!(partly(error.clone(), 2), error);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_error_by_place_is_the_answer_and_nothing_goes_on_behind_it() {
+        let (crowd, seats) = (Arc::new(Crowd::default()), Seats::default());
+        let task = |number: usize| {
+            let crowd = crowd.clone();
+            async move {
+                let _present = Present::among(&crowd);
+                match number {
+                    0..3 => Ok(number),
+                    3 => {
+                        tokio::task::yield_now().await;
+                        Err(Error::new(Reason::NoQuorum, "of the fourth"))
+                    }
+                    4 => Err(Error::new(Reason::DeadlinePassed, "of the fifth")),
+                    _ => std::future::pending().await,
+                }
+            }
+        };
+        let mut taken = Vec::new();
+        let answer = seats.beside((0..20).map(task), |number| {
+            taken.push(number);
+            Ok(0)
+        });
+        assert_eq!(answer.await, Err(Error::new(Reason::NoQuorum, "of the fourth")));
+        assert_eq!(taken, [0, 1, 2]);
+        while crowd.now.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(seats.0.available_permits(), SEATS);
+        let full = seats.beside((0..9).map(|number| async move { Ok(number) }), |number| {
+            if number == 2 { Err(Error::new(Reason::TooLarge, "all of them")) } else { Ok(0) }
+        });
+        assert_eq!(full.await, Err(Error::new(Reason::TooLarge, "all of them")));
+    }
+}

@@ -1,0 +1,392 @@
+//! Rows without living values go, when nobody can bring back what they deleted.
+//!
+//! A tombstone has to stay as long as anyone may still hold what it deleted: an owner that missed
+//! it, a fallback with a hint, a request that is under way. So the first owner of each partition
+//! goes through its rows, and of each that holds nothing living it asks *all* members of the
+//! cluster, twice: does every owner have exactly this row, on disk, and nobody else any? Between
+//! the two lies more time than any request, repair or hint is under way. Agreed twice, the owners
+//! drop it. Nobody who is away can be asked, so while a member is away nothing goes.
+//!
+//! What goes leaves no gap for dots to be given twice: a vnode counts on above all it ever gave
+//! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard
+//! of them and holds them no more, which is a delete like any other.
+//!
+//! Promises: a turn asks about at most [`BARE_ROWS_MAX`] rows, all in one question to each member;
+//! reading takes a tenth of the time, and less where nothing goes; a row that differs anywhere, or
+//! changed in between, stays.
+//! Never: drops a row while the ring changes; asks a clock on the wall whether a row may go.
+
+use super::crowd::Crowd;
+use super::hashes::hash;
+use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
+use super::letter::{BARE_ROWS_MAX, Question};
+use super::list::unhurried;
+use super::local::{Rules, Spot, living};
+use crate::Available;
+use base::codec::Malformed;
+use base::error::damaged;
+use base::limits::FORWARD_MS_MAX;
+use base::{NodeId, Result};
+use bytes::Bytes;
+use logic::ring::Ring;
+use runtime::keeper::store_error;
+use runtime::mutants::{Flaw, flawed};
+use runtime::world::{self, rest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// After a turn the reaper rests so many times as long as it took to read, and at least so long.
+const RESTS: u32 = 9;
+const REST_MIN: Duration = Duration::from_millis(10);
+/// Between two rounds it rests so long; where nothing went in the last one, likewise many times as
+/// long as that one read, up to the second of these.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Rows, living ones among them, and their bytes that are read in a turn, and one row more.
+const PAGE_ROWS_MAX: usize = 4_096;
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of keys that are asked about in a turn, and one key more.
+const ASKED_BYTES_MAX: usize = 256 << 10;
+/// Most rows that were agreed on once and wait for the second time, and bytes of the store's memory
+/// for each of them.
+const AGREED_MAX: u64 = 1 << 19;
+const MEMORY_PER_AGREED: u64 = 256;
+
+/// The tree key behind which the next page begins; none: it begins at the first row.
+type Place = Option<Bytes>;
+
+/// The bare rows of a page.
+struct BarePage {
+    bare: Vec<Bare>,
+    /// True if values were found whose time to live is over.
+    expired: bool,
+    next: Place,
+}
+
+/// A row without living values, of whose partition this node is the first owner.
+struct Bare {
+    spot: Spot,
+    digest: u128,
+}
+
+/// A first agreement of all nodes on a row.
+struct Agreed {
+    since_ms: u64,
+    /// The last round in which it was there still.
+    round: u64,
+}
+
+/// Goes through the rows, turn by turn, until the node stops.
+pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+    let mut reaper = Reaper::default();
+    while !*stop.borrow_and_update() {
+        let time = match reaper.turn(&available).await {
+            Ok(time) => time,
+            Err(error) => {
+                tracing::debug!(target: "node", %error, "tombstones stay for now");
+                PAUSE
+            }
+        };
+        rest(&mut stop, time).await;
+    }
+}
+
+#[derive(Default)]
+struct Reaper {
+    epoch: u64,
+    place: Place,
+    /// The number of the round through all rows, how long it read so far, and whether anything
+    /// went, or was agreed on, in it.
+    round: u64,
+    read: Duration,
+    goes_on: bool,
+    /// Rows that all agreed on once, by the digest of key and row.
+    agreed: BTreeMap<u128, Agreed>,
+}
+
+impl Reaper {
+    /// Looks at one page; returns how long to rest afterwards.
+    async fn turn(&mut self, available: &Arc<Available>) -> Result<Duration> {
+        let Some(ring) = available.schema.ring() else { return Ok(PAUSE) };
+        if ring.epoch() != self.epoch {
+            *self = Reaper { epoch: ring.epoch(), ..Reaper::default() };
+        }
+        if ring.pending().is_some() {
+            return Ok(PAUSE);
+        }
+        let began = world::nanoseconds();
+        let (place, owner, asked) = (self.place.clone(), available.clone(), ring.clone());
+        let page = unhurried(move || owner.bare_rows(&asked, place)).await?;
+        let read = Duration::from_nanos(world::nanoseconds().saturating_sub(began));
+        self.place = page.next;
+        self.goes_on |= page.expired;
+        let (first, second) = self.sorted(page.bare, available.settings.reap_after_ms);
+        if flawed(Flaw::ReapsAlone) {
+            let all: Vec<_> = first.into_iter().chain(second).collect();
+            available.reap_here(named(&all), ring.epoch()).await?;
+            return Ok(self.rest_after(read));
+        }
+        let room = (available.settings.memory_bytes_max / MEMORY_PER_AGREED).min(AGREED_MAX);
+        let room = room.saturating_sub(self.agreed.len() as u64) as usize;
+        let first: Vec<_> = first.into_iter().take(room).collect();
+        let (round, agreed) = (self.round, available.all_agree(&ring, first).await?);
+        let since_ms = world::milliseconds();
+        self.agreed.extend(agreed.iter().map(|row| (row.digest, Agreed { since_ms, round })));
+        let gone = available.all_agree(&ring, second).await?;
+        self.goes_on |= !agreed.is_empty() || !gone.is_empty();
+        available.reap(&ring, gone).await?;
+        Ok(self.rest_after(read))
+    }
+
+    /// Rows to be asked about for the first time, and for the second.
+    fn sorted(&mut self, rows: Vec<Bare>, after_ms: u64) -> (Vec<Bare>, Vec<Bare>) {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for row in rows {
+            match self.agreed.get_mut(&row.digest) {
+                None => first.push(row),
+                Some(agreed) if world::milliseconds() < agreed.since_ms + after_ms => {
+                    agreed.round = self.round;
+                }
+                Some(_) => {
+                    self.agreed.remove(&row.digest);
+                    second.push(row);
+                }
+            }
+        }
+        (first, second)
+    }
+
+    /// The rest after a turn that read for so long.
+    fn rest_after(&mut self, read: Duration) -> Duration {
+        self.read += read;
+        if self.place.is_some() {
+            return (read * RESTS).max(REST_MIN);
+        }
+        // What was not seen in the round that ends has changed, or is gone.
+        self.agreed.retain(|_, agreed| agreed.round == self.round);
+        self.round += 1;
+        let read = std::mem::take(&mut self.read);
+        match std::mem::take(&mut self.goes_on) {
+            true => PAUSE,
+            false => (read * RESTS).clamp(PAUSE, PAUSE_MAX),
+        }
+    }
+}
+
+fn named(rows: &[Bare]) -> Vec<(Spot, u128)> {
+    rows.iter().map(|row| (row.spot.clone(), row.digest)).collect()
+}
+
+/// Those of which the same was said as of all.
+fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
+    rows.into_iter().zip(said).filter_map(|(row, said)| said.then_some(row)).collect()
+}
+
+impl Available {
+    /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
+    /// and for which this node speaks.
+    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<BarePage> {
+        let snapshot = self.trees.snapshot();
+        let mut page = BarePage { bare: Vec::new(), expired: false, next: None };
+        let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
+        let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
+        let (mut bytes, mut asked) = (0, 0);
+        for (seen, found) in (1..).zip(keys) {
+            let (tree_key, row) = found.map_err(store_error)?;
+            bytes += tree_key.len() + row.len();
+            // Hints and records lie between the rows.
+            if slot_of(&tree_key).is_some() {
+                let before = page.bare.len();
+                self.look(ring, (&tree_key, row), &mut page)?;
+                asked += if page.bare.len() > before { tree_key.len() } else { 0 };
+            }
+            let full = seen >= PAGE_ROWS_MAX || bytes > PAGE_BYTES_MAX;
+            if full || asked > ASKED_BYTES_MAX || page.bare.len() >= BARE_ROWS_MAX {
+                page.next = Some(tree_key);
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    fn look(
+        &self,
+        ring: &Ring,
+        (tree_key, bytes): (&Bytes, Bytes),
+        page: &mut BarePage,
+    ) -> Result<()> {
+        let row = read_row(&bytes).map_err(damaged)?;
+        let expired = row.values().any(|value| value.has_expired(world::unix_ms()));
+        if living(&row) && !expired {
+            return Ok(());
+        }
+        let named = read_row_key(tree_key).ok_or_else(|| damaged(Malformed("row's key")))?;
+        let (bucket, key) = named;
+        let Some(properties) = self.schema.find(&bucket) else { return Ok(()) };
+        let spot = Spot::new(bucket, key);
+        if expired {
+            page.expired = true;
+            return self.shelf.expire(&spot, Rules::of(&properties));
+        }
+        let owners = ring.owners(spot.partition(ring), properties.replication.n_val.into());
+        if owners.first() == Some(&self.node) {
+            page.bare.push(Bare { digest: hash(tree_key, &bytes).digest, spot });
+        }
+        Ok(())
+    }
+
+    /// Those of these rows that every owner has exactly so, and nobody else at all.
+    async fn all_agree(self: &Arc<Available>, ring: &Ring, rows: Vec<Bare>) -> Result<Vec<Bare>> {
+        let known = self.members.cluster();
+        let members = known.members.iter().map(|member| member.node);
+        let mut all: BTreeSet<_> = members.chain(ring.layout().nodes().keys().copied()).collect();
+        all.remove(&self.node);
+        if rows.is_empty() || all.iter().any(|node| !self.reaches(*node)) {
+            return Ok(Vec::new());
+        }
+        let epoch = ring.epoch();
+        let here = self.have_just(named(&rows), epoch).await?;
+        let rows = those(rows, here);
+        let asked = |node: NodeId, row: &Bare| {
+            !flawed(Flaw::ReapsWithoutGuests) || self.owners_of(ring, &row.spot).contains(&node)
+        };
+        let said = self.all_say_yes(all, epoch, &rows, asked, false).await;
+        Ok(those(rows, said))
+    }
+
+    fn owners_of(&self, ring: &Ring, spot: &Spot) -> Vec<NodeId> {
+        let copies = (self.shelf.copies)(&spot.bucket).unwrap_or_default();
+        ring.owners(spot.partition(ring), copies.into())
+    }
+
+    /// Asks the nodes; one answer for each row, true if every node that was `asked` about it says
+    /// yes.
+    async fn all_say_yes(
+        self: &Arc<Available>,
+        all: impl IntoIterator<Item = NodeId>,
+        epoch: u64,
+        rows: &[Bare],
+        asked: impl Fn(NodeId, &Bare) -> bool,
+        drop: bool,
+    ) -> Vec<bool> {
+        let (mut crowd, mut waiting) = (Crowd::new(), 0);
+        for node in all {
+            let places = (0..rows.len()).filter(|place| asked(node, &rows[*place]));
+            let places: Vec<usize> = places.collect();
+            let about = places.iter().map(|place| (rows[*place].spot.clone(), rows[*place].digest));
+            let question = Question::Bare { epoch, rows: about.collect(), drop };
+            if places.is_empty() {
+                continue;
+            }
+            let available = self.clone();
+            crowd.push(async move {
+                let within = Duration::from_millis(FORWARD_MS_MAX);
+                (
+                    places,
+                    available.ask_vnode(node, question.write(), within).await.unwrap_or_default(),
+                )
+            });
+            waiting += 1;
+        }
+        let mut agreed = vec![true; rows.len()];
+        for _ in 0..waiting {
+            let (places, answer) = crowd.next().await;
+            for (at, place) in places.into_iter().enumerate() {
+                agreed[place] &= answer.get(at) == Some(&1);
+            }
+        }
+        agreed
+    }
+
+    /// All owners drop the rows. One that does not sends it to the others again, and it is looked
+    /// at anew.
+    async fn reap(self: &Arc<Available>, ring: &Ring, rows: Vec<Bare>) -> Result<()> {
+        let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.spot)).collect();
+        let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();
+        others.remove(&self.node);
+        let asked = |node: NodeId, row: &Bare| self.owners_of(ring, &row.spot).contains(&node);
+        let said = self.all_say_yes(others, ring.epoch(), &rows, asked, true).await;
+        self.reap_here(named(&those(rows, said)), ring.epoch()).await.map(|_| ())
+    }
+
+    /// An answer to whoever asks whether rows may go, or that they go.
+    pub(super) async fn are_bare(
+        self: &Arc<Available>,
+        rows: Vec<(Spot, u128)>,
+        epoch: u64,
+        drop: bool,
+    ) -> Result<Vec<bool>> {
+        match drop {
+            true => self.reap_here(rows, epoch).await,
+            false => self.have_just(rows, epoch).await,
+        }
+    }
+
+    /// `has_just` for each row, off the threads that answer; false for one that can't be read.
+    async fn have_just(
+        self: &Arc<Available>,
+        rows: Vec<(Spot, u128)>,
+        epoch: u64,
+    ) -> Result<Vec<bool>> {
+        let available = self.clone();
+        let look = move || {
+            let said = |row| available.has_just(row, epoch).unwrap_or(false);
+            Ok(rows.iter().map(said).collect())
+        };
+        unhurried(look).await
+    }
+
+    /// Whether this node has of a key just the row of this digest, firm, if it is an owner, and
+    /// nothing otherwise.
+    fn has_just(&self, (spot, digest): &(Spot, u128), epoch: u64) -> Result<bool> {
+        let Some(ring) = self.schema.ring() else { return Ok(false) };
+        if ring.epoch() != epoch || ring.pending().is_some() {
+            return Ok(false);
+        }
+        let owns = self.owners_of(&ring, spot).contains(&self.node);
+        let (state, tree_key) = (self.shelf.state(), spot.row_key());
+        let (batch, row) = self.shelf.newest(&state, &tree_key)?;
+        let found = row.map(|row| hash(&tree_key, &row).digest);
+        Ok(batch == 0 && found == owns.then_some(*digest))
+    }
+
+    /// Drops rows, if they are those that were agreed on; of each whether it is gone, for good.
+    async fn reap_here(
+        self: &Arc<Available>,
+        rows: Vec<(Spot, u128)>,
+        epoch: u64,
+    ) -> Result<Vec<bool>> {
+        let available = self.clone();
+        let dropped = move || {
+            let (mut gone, mut last) = (Vec::with_capacity(rows.len()), None);
+            for row in &rows {
+                // One that can't be dropped now stays; what became of the others is told.
+                let ticket = available.drop_just(row, epoch).unwrap_or(None);
+                gone.push(ticket.is_some());
+                last = ticket.or(last);
+            }
+            Ok((gone, last))
+        };
+        let (gone, last) = unhurried(dropped).await?;
+        if let Some(ticket) = last {
+            self.shelf.settled(ticket).await?;
+        }
+        Ok(gone)
+    }
+
+    /// Drops one row, if it is the one that was agreed on; the ticket.
+    fn drop_just(&self, row: &(Spot, u128), epoch: u64) -> Result<Option<u64>> {
+        let (tree_key, is_there) = (row.0.row_key(), self.has_just(row, epoch)?);
+        let mut guard = self.shelf.admit()?;
+        let (_, newest) = self.shelf.newest(&guard, &tree_key)?;
+        let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
+        let drop = is_there && same;
+        Ok(drop.then(|| self.shelf.change(&mut guard, [(tree_key, None)], true)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! The vnodes' part of recovery: their records are applied again, behind the store's mark.
+
+use super::batch::{Mark, apply};
+use base::{Error, Reason, Result};
+use store::{Kind, OwnedRecord, Trees};
+
+/// What the log says of the vnodes.
+pub struct Replaying {
+    mark: Mark,
+    /// A part of the log can't be read: a batch may have stood there that nothing speaks of since.
+    in_doubt: bool,
+}
+
+impl Replaying {
+    /// Begins behind what the store already holds.
+    pub fn new(trees: &dyn Trees) -> Result<Replaying> {
+        Ok(Replaying { mark: Mark::of(trees)?, in_doubt: false })
+    }
+
+    /// A part of the log can't be read.
+    pub fn hole(&mut self) {
+        self.in_doubt = true;
+    }
+
+    /// A record of theirs; without `apply` it is only counted. One without a payload says again
+    /// which batch was written last.
+    pub fn show(&mut self, record: &OwnedRecord, trees: &dyn Trees, apply_it: bool) -> Result<()> {
+        if record.kind != Kind::Vnode {
+            let text = "the log holds a record of a kind this version does not write";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        if record.index <= self.mark.applied {
+            self.in_doubt = false;
+            return Ok(());
+        }
+        if record.index != self.mark.applied + 1 || record.payload.is_empty() {
+            return Err(lacks(self.mark.applied + 1, record.index));
+        }
+        if apply_it {
+            apply(trees, record.index, &record.payload)?;
+        }
+        self.mark = Mark { applied: record.index, ended: 0 };
+        self.in_doubt = false;
+        Ok(())
+    }
+
+    /// How far they are.
+    pub fn finish(self) -> Result<Mark> {
+        if self.in_doubt {
+            let text = "a batch of the vnodes may stand where the log can't be read";
+            return Err(Error::new(Reason::Damaged, text));
+        }
+        Ok(self.mark)
+    }
+}
+
+fn lacks(wanted: u64, found: u64) -> Error {
+    let text = format!(
+        "the log lacks the vnodes' record {wanted}: what follows is {found}; restore from a copy \
+         or a peer"
+    );
+    Error::new(Reason::Damaged, text)
+}

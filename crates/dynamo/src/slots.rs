@@ -1,0 +1,111 @@
+//! The ring's points in 1,024 slots, and how a partition is made of them.
+//!
+//! A vnode is the part of one node in one slot. A partition of a ring of 64 is sixteen slots in a
+//! row, one of 1,024 a single slot: when the number of partitions doubles or halves, no row changes
+//! its place, no actor its name, and no owner its keys.
+//!
+//! Promises: a key's slot never changes.
+//! Never: asks which ring is in force.
+
+use base::limits::PARTITIONS_MAX;
+use base::{BucketName, Partition};
+use logic::ring::{Ring, point};
+use std::ops::Range;
+
+/// So many slots there are: as many as a ring may have partitions.
+pub const SLOTS: u32 = PARTITIONS_MAX as u32;
+
+/// One of the [`SLOTS`] equal parts of the ring's points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+impl Slot {
+    /// Where a key lies.
+    pub fn of(bucket: &BucketName, key: &[u8]) -> Slot {
+        Slot(point(bucket.full().as_bytes(), key).partition(SLOTS).0)
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Slot> {
+        (0..SLOTS).map(Slot)
+    }
+
+    /// The partition it is part of.
+    pub fn partition(self, ring: &Ring) -> Partition {
+        Partition(self.0 / (SLOTS / ring.partitions()))
+    }
+}
+
+/// A partition of a ring of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// The partition.
+    pub partition: Partition,
+    /// How many partitions that ring has.
+    pub of: u32,
+}
+
+impl Span {
+    /// A ring's partition.
+    pub fn new(ring: &Ring, partition: Partition) -> Span {
+        Span { partition, of: ring.partitions() }
+    }
+
+    /// All of a ring.
+    pub fn all(ring: &Ring) -> impl Iterator<Item = Span> {
+        let of = ring.partitions();
+        (0..of).map(move |partition| Span { partition: Partition(partition), of })
+    }
+
+    /// The slots it is made of.
+    pub fn slots(self) -> Range<u32> {
+        let each = SLOTS / self.of;
+        self.partition.0 * each..(self.partition.0 + 1) * each
+    }
+
+    /// The partitions of another ring that hold some of it.
+    pub fn in_ring(self, ring: &Ring) -> impl Iterator<Item = Partition> {
+        let (slots, each) = (self.slots(), SLOTS / ring.partitions());
+        (slots.start / each..=(slots.end - 1) / each).map(Partition)
+    }
+
+    /// The partition of a ring of so many in which a slot lies.
+    pub fn around(slot: Slot, of: u32) -> Span {
+        Span { partition: Partition(slot.0 / (SLOTS / of)), of }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logic::ring::Rack;
+
+    fn ring(partitions: u32) -> Ring {
+        Ring::founded(base::NodeId(1), Rack::default(), partitions, 3)
+    }
+
+    #[test]
+    fn every_ring_has_a_key_in_the_partition_in_which_its_slot_is() {
+        let bucket = BucketName::new("available", "b").expect("a name");
+        for number in 0..500_u32 {
+            let key = number.to_be_bytes();
+            let slot = Slot::of(&bucket, &key);
+            for ring in [8, 64, 1_024].map(ring) {
+                let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
+                assert_eq!(slot.partition(&ring), partition);
+                let span = Span::new(&ring, partition);
+                assert!(span.slots().contains(&slot.0));
+                assert_eq!(Span::around(slot, ring.partitions()), span);
+            }
+        }
+        let all: Vec<u32> = Span::all(&ring(64)).flat_map(Span::slots).collect();
+        assert_eq!(all, (0..SLOTS).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_partition_lies_in_others_of_finer_and_coarser_rings() {
+        let span = Span { partition: Partition(5), of: 64 };
+        let lies = |of| span.in_ring(&ring(of)).map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!((lies(64), lies(32), lies(128)), (vec![5], vec![2], vec![10, 11]));
+    }
+}

@@ -1,0 +1,147 @@
+//! Who is asked first and who is spared: what requests say of the nodes they went to is told to
+//! `logic::members`, and a node that is in doubt is probed until it does as well as the others.
+//!
+//! Promises: without a link nobody is asked; with one, a node is spared only upon evidence of its
+//! own requests; no request waits here.
+//! Never: tells others what it thinks (each node finds out for itself).
+
+use super::letter::{Meanwhile, Question};
+use crate::Available;
+use base::{Error, Kind, Millis, NodeId, Result};
+use logic::members::{Effect, Event, Standing, Watch};
+use runtime::metrics::Metrics;
+use runtime::world;
+use runtime::world::{rest, sleep};
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often links are looked at and probes are sent.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A request without an answer for so long speaks against its node, whatever comes later.
+const LATE_MS: u64 = 500;
+/// Who is still asked when its request ends is awaited at most so long: until it has answered, or
+/// its silence was heard.
+pub(super) const TO_THE_END: Duration = Duration::from_millis(2 * LATE_MS);
+/// A probe waits for its answer at most so long.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// What this node thinks of the others.
+pub struct Watching {
+    watch: Mutex<Watch>,
+    metrics: Arc<Metrics>,
+}
+
+impl Watching {
+    /// Begins with nothing watched.
+    pub fn new(metrics: Arc<Metrics>) -> Watching {
+        Watching { watch: Mutex::default(), metrics }
+    }
+
+    /// What is thought of a node.
+    pub fn standing(&self, node: NodeId) -> Standing {
+        self.watch.lock().expect("no one panics while holding it").standing(node)
+    }
+
+    /// Whether requests speak against a node.
+    pub fn doubts(&self, node: NodeId) -> bool {
+        self.watch.lock().expect("no one panics while holding it").doubts(node)
+    }
+
+    /// Takes in what was heard; gives who is to be probed.
+    pub fn hear(&self, event: Event) -> Vec<NodeId> {
+        let mut effects = Vec::new();
+        self.watch.lock().expect("no one panics while holding it").step(event, &mut effects);
+        let mut probes = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Changed { node, to } => {
+                    Metrics::count(&self.metrics.available.standings);
+                    tracing::info!(target: "node", %node, "for available buckets: {to:?}");
+                }
+                Effect::Probe { node } => probes.push(node),
+            }
+        }
+        probes
+    }
+}
+
+/// Looks at links and sends probes until the node stops.
+pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+    let mut linked = BTreeSet::new();
+    let mut members = BTreeSet::new();
+    while !*stop.borrow_and_update() {
+        let now = Millis(world::milliseconds());
+        let known = available.members.cluster();
+        let others: BTreeSet<NodeId> = known.members.iter().map(|member| member.node).collect();
+        let others: BTreeSet<_> =
+            others.into_iter().filter(|node| *node != available.node).collect();
+        if others != members {
+            linked.retain(|node| others.contains(node));
+            available.watching.hear(Event::Members { nodes: others.clone(), now });
+            members = others;
+        }
+        for node in &members {
+            let is = available.peers.get().is_some_and(|peers| peers.linked(*node));
+            if is && linked.insert(*node) {
+                available.watching.hear(Event::Connected { node: *node });
+            } else if !is && linked.remove(node) {
+                available.watching.hear(Event::Broken { node: *node, now });
+            }
+        }
+        for node in available.watching.hear(Event::Tick { now }) {
+            let available = available.clone();
+            world::spawn(async move {
+                let question = Question::Holds(Meanwhile::Open).write();
+                let asking = available.ask_vnode(node, question, PROBE);
+                let _ = available.witnessed(node, asking).await;
+            });
+        }
+        rest(&mut stop, PAUSE).await;
+    }
+}
+
+/// How long a node is asked by a request that has so much time left: also by one in a hurry long
+/// enough for its silence to be heard. Else who is silent would never be doubted by such requests,
+/// and who is merely slower than they would like would be.
+pub(super) fn asked_for(left: Duration) -> Duration {
+    left.max(Duration::from_millis(LATE_MS))
+}
+
+impl Available {
+    /// Asks, and tells how that went.
+    pub(super) async fn witnessed<T>(
+        &self,
+        node: NodeId,
+        asking: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let began = world::milliseconds();
+        let mut asking = pin!(asking);
+        let mut was_late = false;
+        let answer = tokio::select! {
+            biased;
+            answer = &mut asking => answer,
+            () = sleep(Duration::from_millis(LATE_MS)) => {
+                was_late = true;
+                let (after, now) = (Millis(LATE_MS), Millis(began + LATE_MS));
+                self.watching.hear(Event::Unanswered { node, after, now });
+                asking.await
+            }
+        };
+        let now = Millis(world::milliseconds());
+        let after = Millis(now.0.saturating_sub(began));
+        match answer.as_ref().map_err(Error::kind) {
+            Ok(_) => self.watching.hear(Event::Answered { node, after, now }),
+            Err(Kind::Unavailable) => self.watching.hear(Event::Failed { node, now }),
+            Err(Kind::Unknown) if !was_late => {
+                self.watching.hear(Event::Unanswered { node, after, now })
+            }
+            // It has answered: what it says concerns the request.
+            Err(Kind::Unknown) => Vec::new(),
+            Err(_) => self.watching.hear(Event::Answered { node, after, now }),
+        };
+        answer
+    }
+}

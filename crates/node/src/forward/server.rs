@@ -1,0 +1,91 @@
+//! The master's side: requests that other nodes pass on, evaluated as if they were asked here.
+
+use super::letter::{self, BYTES_MAX};
+use crate::Inner;
+use crate::answers::Answers;
+use base::wire::{answer_bytes, changes, write_answer_to};
+use base::{Body, Call, Error, GroupId, LogIndex, Outcome, Reason, Reply, Request, Result};
+use bytes::Bytes;
+use replication::seals::sealed;
+use runtime::metrics::Metrics;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use transport::Asked;
+
+/// Answers beyond this count against the memory for answers.
+const LARGE_BYTES: usize = 64 * 1024;
+/// Takes a request that another node passes on, or declines it. Hands over and returns.
+pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
+    let Some(peers) = inner.peers.get() else { return };
+    let owner = inner.clone();
+    let attend = move |group, payload: Bytes| async move {
+        let (directory, request) = letter::read(&payload)?;
+        let call = request.call.clone();
+        let answer = evaluate(&owner, group, directory, request).await;
+        Ok(written(&owner.answers, (&payload[..], &call), answer))
+    };
+    if !inner.incoming.serve(peers, asked, "a request passed on", attend) {
+        Metrics::count(&inner.metrics.passed_here_declined);
+    }
+}
+
+/// The bytes of the answer to a letter that asks this call. A large one counts against the memory
+/// for answers until it is sent; without room, an update is told to be applied, another change may
+/// have happened, and a read is refused.
+fn written(answers: &Answers, (letter, call): (&[u8], &Call), answer: Result<Reply>) -> Bytes {
+    let bytes = answer_bytes(&answer);
+    let room = match bytes {
+        ..=LARGE_BYTES => Ok(None),
+        _ => answers.room_now(bytes.min(BYTES_MAX)),
+    };
+    let (answer, room) = match (room, answer) {
+        (Ok(room), answer) => (answer, room),
+        (Err(_), Ok(Reply { index, version, body: Body::Updated(_) })) => {
+            let body = Body::Updated(Outcome::AppliedAt(index));
+            (Ok(Reply { index, version, body }), None)
+        }
+        // `overloaded` would say that nothing was done.
+        (Err(_), _) if changes(call) => (Err(unanswered()), None),
+        (Err(error), _) => (Err(error), None),
+    };
+    let mut bytes = Vec::new();
+    letter::put_version(letter, &answer, &mut bytes);
+    write_answer_to(call, &answer, BYTES_MAX - bytes.len(), &mut bytes);
+    match room {
+        None => bytes.into(),
+        Some(room) => Bytes::from_owner(Counted { bytes, _room: room }),
+    }
+}
+
+fn unanswered() -> Error {
+    Error::new(Reason::NoLongerMaster, "done, and no memory is left for the answer: read it back")
+}
+
+/// Bytes that hold their room as long as anybody holds them.
+struct Counted {
+    bytes: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+async fn evaluate(
+    inner: &Arc<Inner>,
+    group: GroupId,
+    directory: LogIndex,
+    request: Request,
+) -> Result<Reply> {
+    Metrics::count(&inner.metrics.passed_here);
+    inner.directory_reaches(directory).await?;
+    // This node's directory is not behind: who asked looked for the bucket where it lived before.
+    let bucket = inner.catalog.find(&request.bucket);
+    let lives = !matches!(request.call, Call::Directory(_));
+    if lives && bucket.is_some_and(|bucket| bucket.group != group) {
+        return Err(sealed());
+    }
+    inner.here(request).await
+}

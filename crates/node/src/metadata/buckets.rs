@@ -1,0 +1,263 @@
+//! Buckets and bucket types: what each call changes, under assertions that make it safe.
+
+use super::rows::{
+    BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, describe, dropped, properties_of,
+    set, type_key, write_bucket, write_properties,
+};
+use super::{Directory, Plan};
+use base::bucket::no_such_bucket;
+use base::codec::Reader;
+use base::properties::Changes;
+use base::request::Missing;
+use base::{
+    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving,
+    Promise, Properties, Range, Reason, Result, Update, Value, limits,
+};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+
+impl Directory {
+    pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<Plan> {
+        if let Some(plan) = self.plan_available(name, call)? {
+            return Ok(plan);
+        }
+        match call {
+            DirectoryCall::CreateBucket(changes) => {
+                self.create_bucket(name, changes, GroupId::DEFAULT)
+            }
+            DirectoryCall::PlaceBucket { changes, place } => {
+                self.create_bucket(name, changes, self.place_for(*place)?)
+            }
+            DirectoryCall::MoveBucket { group } => self.move_bucket(name, *group),
+            DirectoryCall::CancelMove => self.cancel_move(name),
+            DirectoryCall::StepMove { id, moving, step } => {
+                self.step_move(name, *id, *moving, *step)
+            }
+            DirectoryCall::AlterBucket(changes) => {
+                let (value, mut bucket) = self.bucket(name)?;
+                let promise = bucket.properties.promise;
+                bucket.properties = bucket.properties.with(changes)?;
+                fixed_promise(promise, &bucket.properties)?;
+                let key = bucket_key(name);
+                let changed = write_bucket(&bucket);
+                Ok(Plan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
+            }
+            DirectoryCall::DropBucket => {
+                let (value, bucket) = self.bucket(name)?;
+                let key = bucket_key(name);
+                let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
+                let mut steps = vec![assert(&key, Some(value)), drop];
+                steps.extend(all_dropped(&bucket));
+                Ok(Plan::Change(steps))
+            }
+            DirectoryCall::ClearBucket => self.clear_bucket(name),
+            DirectoryCall::ResetBucket => {
+                let text = "only an available bucket goes back to its type's properties";
+                Err(Error::new(Reason::NotSupported, text))
+            }
+            DirectoryCall::DescribeBucket => {
+                let (_, bucket) = self.bucket(name)?;
+                Ok(Plan::Answer(Body::Buckets(vec![bucket])))
+            }
+            DirectoryCall::ListBuckets { after, rows_max } => self.list_buckets(after, *rows_max),
+            DirectoryCall::CreateType(changes) => {
+                let key = type_key(name.kind());
+                if self.template(name.kind()).is_ok() {
+                    let text = format!("the bucket type `{}` exists", name.kind());
+                    return Err(Error::new(Reason::AlreadyExists, text));
+                }
+                let properties = supported(Properties::default().with(changes)?)?;
+                let template = set(key.clone(), write_properties(&properties));
+                Ok(Plan::Change(vec![assert(&key, None), template]))
+            }
+            DirectoryCall::AlterType(changes) => {
+                let key = type_key(name.kind());
+                let (value, before) = self.template(name.kind())?;
+                let after = supported(before.with(changes)?)?;
+                fixed_values(&before, &after)?;
+                let template = set(key.clone(), write_properties(&after));
+                Ok(Plan::Change(vec![assert(&key, value), template]))
+            }
+            DirectoryCall::DropType => self.drop_type(name.kind()),
+            DirectoryCall::ListTypes => self.list_types(),
+            DirectoryCall::Cluster(call) => self.plan_members(call),
+            DirectoryCall::Ring(call) => self.plan_ring(call, &BTreeSet::new()),
+        }
+    }
+
+    fn create_bucket(&self, name: &BucketName, changes: &Changes, group: GroupId) -> Result<Plan> {
+        let key = bucket_key(name);
+        if self.get(&key)?.is_some() {
+            let text = format!("the bucket `{name}` exists");
+            return Err(Error::new(Reason::AlreadyExists, text));
+        }
+        if !name.is_plain() {
+            let text = "a consistent bucket's name is 1 to 63 of a-z 0-9 _ - and begins with a \
+                        letter or digit";
+            return Err(Error::new(Reason::Malformed, text));
+        }
+        if self.catalog.len() >= limits::BUCKETS_MAX {
+            let text = format!("{} buckets exist (buckets_max): drop some", limits::BUCKETS_MAX);
+            return Err(Error::new(Reason::TooMany, text));
+        }
+        let (template, properties) = self.template(name.kind())?;
+        let properties = supported(properties.with(changes)?)?;
+        if properties.promise == Promise::Available {
+            let text = "a bucket is available if its type is: make a type with `promise` \
+                        available, and name its buckets";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        let (mut steps, id) = self.next_id()?;
+        let bucket = BucketDescription { name: name.clone(), id, group, properties, moving: None };
+        steps.push(assert(&type_key(name.kind()), template));
+        steps.push(assert(&key, None));
+        steps.push(set(key, write_bucket(&bucket)));
+        Ok(Plan::Change(steps))
+    }
+
+    fn drop_type(&self, kind: &str) -> Result<Plan> {
+        let (value, properties) = self.template(kind)?;
+        let prefix = Bytes::from(format!("b/{kind}/"));
+        if kind == BucketName::DEFAULT || properties.promise == Promise::Available {
+            let text = format!(
+                "the type `{kind}` can't be dropped: it is every cluster's, or its buckets exist \
+                 by being named"
+            );
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        if !self.page(&Range::prefix(prefix.clone()))?.entries.is_empty() {
+            let text = format!("the type `{kind}` has buckets: drop them first");
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let key = type_key(kind);
+        let none = Update::AssertRange { prefix, keys: Vec::new() };
+        let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
+        Ok(Plan::Change(vec![assert(&key, value), none, drop]))
+    }
+
+    fn list_buckets(&self, after: &Option<BucketName>, rows_max: usize) -> Result<Plan> {
+        let mut range = Range::prefix(Bytes::from_static(BUCKETS));
+        if let Some(after) = after {
+            range = range.after(bucket_key(after));
+        }
+        range.rows_max = Some(rows_max.min(limits::PAGE_ROWS_MAX));
+        let page = self.page(&range)?;
+        let bucket =
+            |entry: &base::Entry| describe(&entry.key, entry.row.as_ref().map(|row| &row.value));
+        let buckets = page.entries.iter().map(bucket).collect::<Result<_>>()?;
+        Ok(Plan::Answer(Body::Buckets(buckets)))
+    }
+
+    fn list_types(&self) -> Result<Plan> {
+        let mut range = Range::prefix(Bytes::from_static(TYPES));
+        range.rows_max = Some(limits::PAGE_ROWS_MAX);
+        let page = self.page(&range)?;
+        let kind = |entry: &base::Entry| {
+            let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
+            let properties = properties_of(&value)?;
+            Ok((String::from_utf8_lossy(&entry.key[2..]).into_owned(), properties))
+        };
+        let mut types: Vec<(String, Properties)> =
+            page.entries.iter().map(kind).collect::<Result<_>>()?;
+        let built_in = BucketName::AVAILABLE;
+        if let Err(at) = types.binary_search_by(|(name, _)| name.as_str().cmp(built_in)) {
+            types.insert(at, (built_in.into(), Properties::available()));
+        }
+        Ok(Plan::Answer(Body::Types(types)))
+    }
+
+    /// A bucket on its way goes on: what is to come there is as empty.
+    fn clear_bucket(&self, name: &BucketName) -> Result<Plan> {
+        let (value, bucket) = self.bucket(name)?;
+        let (mut steps, id) = self.next_ids(if bucket.moving.is_some() { 2 } else { 1 })?;
+        let moving = bucket.moving.map(|moving| Moving { id: BucketId(id.0 + 1), ..moving });
+        let key = bucket_key(name);
+        let cleared = BucketDescription { id, moving, ..bucket.clone() };
+        steps.push(assert(&key, Some(value)));
+        steps.push(set(key, write_bucket(&cleared)));
+        steps.extend(all_dropped(&bucket));
+        Ok(Plan::Change(steps))
+    }
+
+    pub(super) fn next_id(&self) -> Result<(Vec<Update>, BucketId)> {
+        self.next_ids(1)
+    }
+
+    /// So many fresh numbers, the first of them named.
+    fn next_ids(&self, count: u32) -> Result<(Vec<Update>, BucketId)> {
+        let key = Bytes::from_static(NEXT_BUCKET);
+        let value = self.get(&key)?;
+        let id = match &value {
+            Some(bytes) => Reader::new(bytes).u32("next bucket").map_err(bad_row)?,
+            None => 1,
+        };
+        let next = Bytes::copy_from_slice(&(id + count).to_le_bytes());
+        Ok((vec![assert(&key, value), set(key, next)], BucketId(id)))
+    }
+
+    pub(super) fn bucket(&self, name: &BucketName) -> Result<(Value, BucketDescription)> {
+        let key = bucket_key(name);
+        let value = self.get(&key)?.ok_or_else(|| no_such_bucket(name))?;
+        let bucket = describe(&key, Some(&value))?;
+        Ok((value, bucket))
+    }
+
+    /// A type's template, and its row. The type `available` is every cluster's, also of one that
+    /// was made before there was such a type: it has a row only where it was altered.
+    pub(super) fn template(&self, kind: &str) -> Result<(Option<Value>, Properties)> {
+        match self.get(&type_key(kind))? {
+            Some(value) => {
+                let properties = properties_of(&value)?;
+                Ok((Some(value), properties))
+            }
+            None if kind == BucketName::AVAILABLE => Ok((None, Properties::available())),
+            None => {
+                let text = format!("no bucket type `{kind}`: create it first");
+                Err(Error::new(Reason::NoSuchType, text))
+            }
+        }
+    }
+}
+
+/// Its rows are nobody's any more, where it lived and where it was on its way to.
+fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
+    let there = bucket.moving.map(|moving| dropped(moving.id, moving.group));
+    std::iter::once(dropped(bucket.id, bucket.group)).chain(there)
+}
+
+/// What no bucket can have yet is refused, and not forgotten in silence.
+pub(super) fn supported(properties: Properties) -> Result<Properties> {
+    if properties.promise == Promise::Consistent {
+        return Ok(properties);
+    }
+    if properties.ttl_ms != 0 && properties.replication.datatype != DataType::None {
+        let refused = "data types have no time to live: leave out `ttl_ms`, and delete them, or \
+                       keep plain values in a bucket of another type";
+        return Err(Error::new(Reason::NotSupported, refused));
+    }
+    Ok(properties)
+}
+
+pub(super) fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
+    if before == after.promise {
+        return Ok(());
+    }
+    let text = "a bucket's promise is fixed when it is made: create another bucket";
+    Err(Error::new(Reason::NotSupported, text))
+}
+
+/// Values that are there already stay what they are.
+pub(super) fn fixed_values(before: &Properties, after: &Properties) -> Result<()> {
+    fixed_promise(before.promise, after)?;
+    let (before, after) = (&before.replication, &after.replication);
+    let text = if before.datatype != after.datatype {
+        "a bucket type's datatype is fixed when it is made: create another type"
+    } else if after.hll_precision > before.hll_precision {
+        "hll_precision can only be made smaller: what is counted already is not known better"
+    } else if before.write_once != after.write_once {
+        "write_once is fixed when a bucket type is made: create another type, and name its buckets"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Reason::NotSupported, text))
+}

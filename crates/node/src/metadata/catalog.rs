@@ -1,0 +1,330 @@
+//! Which buckets and members exist: the node's copy of what the directory (group 0) has decided, a
+//! function of its applied rows.
+
+use super::lives::{self, Record};
+use super::read_ring;
+use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, SECRET, TYPES};
+use super::secret::{self, SecretRow};
+use base::error::damaged;
+use base::{
+    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, Lived, MemberDescription,
+    NodeId, Properties, Result, Value,
+};
+use bytes::Bytes;
+use dynamo::offered::Offered;
+use replication::bucket::Bucket;
+use replication::group::Observer;
+use replication::layout::StoredRow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, RwLock};
+use tokio::sync::watch;
+
+/// Buckets by name; members and placement.
+pub(crate) struct Catalog {
+    buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
+    /// Those of them that are on their way to another group.
+    moving: watch::Sender<BTreeSet<BucketName>>,
+    /// Members and placement as the applied rows draw them.
+    drawn: Mutex<ClusterDescription>,
+    /// The life of each member that was let in last.
+    lives: Mutex<BTreeMap<NodeId, Lived>>,
+    /// The cluster's secret as the applied rows have it.
+    secret: Mutex<Option<SecretRow>>,
+    /// What is known of available buckets.
+    pub(crate) available: Arc<Offered>,
+    /// The newest that this node knows of: while it catches up, what it was told when it joined or
+    /// knew before it stopped, so that it does not forget the way to those who can help it.
+    cluster: watch::Sender<Arc<ClusterDescription>>,
+}
+
+impl Catalog {
+    /// Without buckets; of the cluster what this node knew last.
+    pub(crate) fn new(known: ClusterDescription) -> Catalog {
+        let drawn = ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
+        Catalog {
+            buckets: RwLock::default(),
+            moving: watch::Sender::default(),
+            drawn: Mutex::new(drawn),
+            lives: Mutex::default(),
+            secret: Mutex::default(),
+            available: Arc::default(),
+            cluster: watch::Sender::new(Arc::new(known)),
+        }
+    }
+
+    /// The bucket of this name.
+    #[inline]
+    pub(crate) fn find(&self, name: &BucketName) -> Option<Arc<Bucket>> {
+        self.buckets.read().expect("no one panics while holding it").get(name).cloned()
+    }
+
+    /// The buckets of a group, by id.
+    pub(crate) fn of_group(&self, group: GroupId) -> BTreeMap<BucketId, BucketName> {
+        let buckets = self.buckets.read().expect("no one panics while holding it");
+        let mine = buckets.iter().filter(|(_, bucket)| bucket.group == group);
+        mine.map(|(name, bucket)| (bucket.id, name.clone())).collect()
+    }
+
+    /// A bucket that lives in this group, or moves there.
+    pub(crate) fn in_or_into(&self, group: GroupId) -> Option<BucketName> {
+        let buckets = self.buckets.read().expect("no one panics while holding it");
+        let there = |bucket: &Arc<Bucket>| {
+            bucket.group == group || bucket.moving.is_some_and(|moving| moving.group == group)
+        };
+        buckets.iter().find(|(_, bucket)| there(bucket)).map(|(name, _)| name.clone())
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.buckets.read().expect("no one panics while holding it").len()
+    }
+
+    /// Members and placement.
+    pub(crate) fn cluster(&self) -> Arc<ClusterDescription> {
+        self.cluster.borrow().clone()
+    }
+
+    /// The same, for those who wait for a change.
+    pub(crate) fn watch_cluster(&self) -> watch::Receiver<Arc<ClusterDescription>> {
+        self.cluster.subscribe()
+    }
+
+    /// The member of this id.
+    pub(crate) fn member(&self, node: NodeId) -> Option<MemberDescription> {
+        self.cluster.borrow().member(node).cloned()
+    }
+
+    /// The life of a member that was let in last, as told from all others.
+    pub(crate) fn lived(&self, node: NodeId) -> Option<Lived> {
+        self.lives.lock().expect("no one panics while holding it").get(&node).copied()
+    }
+
+    /// What the applied rows say of a member's lives; none: nothing.
+    pub(crate) fn record(&self, node: NodeId) -> Option<Record> {
+        // In the order in which the rows are written: of two changes a life is never the older.
+        let drawn = self.drawn.lock().expect("no one panics while holding it");
+        let number = drawn.member(node)?.incarnation;
+        Some(Record { number, lived: self.lived(node) })
+    }
+
+    /// Exactly these lives are on record.
+    pub(crate) fn fill_lives(&self, lives: BTreeMap<NodeId, Lived>) {
+        *self.lives.lock().expect("no one panics while holding it") = lives;
+    }
+
+    /// The cluster's secret; none: it has none, or this node has not applied its row yet.
+    pub(crate) fn secret(&self) -> Option<SecretRow> {
+        self.secret.lock().expect("no one panics while holding it").clone()
+    }
+
+    /// This is the cluster's secret.
+    pub(crate) fn fill_secret(&self, row: Option<SecretRow>) {
+        *self.secret.lock().expect("no one panics while holding it") = row;
+    }
+
+    /// A row of the directory was written (or removed: no value), in the order of the log.
+    fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<()> {
+        if key.starts_with(BUCKETS) {
+            let bucket = value.map(|value| rows::describe(key, Some(value))).transpose()?;
+            if let Some(name) = rows::bucket_name(key) {
+                self.replace(&name, bucket);
+            }
+        } else if key == RING {
+            self.available.set_ring(value.map(|value| read_ring(value)).transpose()?);
+        } else if let Some(kind) = rows::type_of(key).filter(|_| key.starts_with(TYPES)) {
+            self.available.set_type(kind, properties(value)?);
+        } else if key.starts_with(CUSTOM) {
+            let properties = properties(value)?;
+            if let Some(name) = rows::custom_of(key) {
+                self.available.set_custom(name, properties);
+            }
+        } else if key.starts_with(LIVES) {
+            let lived = value.map(|value| lives::read(value)).transpose()?;
+            if let Some(node) = lives::node_of(key) {
+                let mut lives = self.lives.lock().expect("no one panics while holding it");
+                lives.remove(&node);
+                lives.extend(lived.map(|lived| (node, lived)));
+            }
+        } else if key.starts_with(MEMBERS) {
+            let member = value.map(|value| rows::read_member(key, value)).transpose()?;
+            let node = rows::member_of(key);
+            self.redraw(|cluster| {
+                cluster.members.retain(|known| Some(known.node) != node);
+                cluster.members.extend(member);
+                cluster.members.sort_unstable_by_key(|member| member.node);
+            });
+        } else if key.starts_with(GROUPS) {
+            let placement = value.map(|value| rows::read_group(key, value)).transpose()?;
+            let group = rows::group_of(key);
+            self.redraw(|cluster| {
+                cluster.groups.retain(|known| Some(known.group) != group);
+                cluster.groups.extend(placement);
+                cluster.groups.sort_unstable_by_key(|placement| placement.group);
+            });
+        } else if key == SECRET {
+            self.fill_secret(value.map(|value| secret::read(value)).transpose()?);
+        } else if key == CLUSTER {
+            let row = value.map(|value| rows::read_cluster(value)).transpose()?.unwrap_or_default();
+            self.redraw(|cluster| {
+                cluster.founder = row.founder;
+                cluster.lease_ms = row.lease_ms;
+                cluster.changes = row.changes;
+            });
+        }
+        Ok(())
+    }
+
+    fn redraw(&self, change: impl FnOnce(&mut ClusterDescription)) {
+        let mut drawn = self.drawn.lock().expect("no one panics while holding it");
+        change(&mut drawn);
+        self.cluster.send_if_modified(|cluster| {
+            let newer = drawn.changes >= cluster.changes && *drawn != **cluster;
+            if newer {
+                *cluster = Arc::new(drawn.clone());
+            }
+            newer
+        });
+    }
+
+    /// Exactly these buckets and members are in force.
+    pub(crate) fn fill(&self, buckets: Vec<BucketDescription>, cluster: ClusterDescription) {
+        let gone: Vec<_> = {
+            let kept: BTreeSet<_> = buckets.iter().map(|bucket| &bucket.name).collect();
+            let known = self.buckets.read().expect("no one panics while holding it");
+            known.keys().filter(|name| !kept.contains(name)).cloned().collect()
+        };
+        for name in gone {
+            self.replace(&name, None);
+        }
+        for bucket in buckets {
+            self.replace(&bucket.name.clone(), Some(bucket));
+        }
+        self.redraw(|drawn| *drawn = cluster);
+    }
+
+    /// Puts a bucket in force, or none; what was in force is retired, unless it is the same.
+    pub(crate) fn replace(&self, name: &BucketName, bucket: Option<BucketDescription>) {
+        let mut buckets = self.buckets.write().expect("no one panics while holding it");
+        let before = match bucket {
+            Some(bucket) => {
+                if buckets.get(name).is_some_and(|known| known.is(&bucket)) {
+                    return;
+                }
+                let BucketDescription { id, group, properties, moving, .. } = bucket;
+                let digest = name.digest();
+                let bucket = Bucket::new(id, group, properties).known_as(digest, moving);
+                buckets.insert(name.clone(), Arc::new(bucket))
+            }
+            None => buckets.remove(name),
+        };
+        let moves = buckets.get(name).is_some_and(|bucket| bucket.moving.is_some());
+        self.moving.send_if_modified(|moving| match moves {
+            true => {
+                moving.insert(name.clone());
+                true
+            }
+            false => moving.remove(name),
+        });
+        if let Some(before) = before {
+            before.retire();
+        }
+    }
+
+    /// The buckets that are on their way, for those who wait for a change.
+    pub(crate) fn watch_moving(&self) -> watch::Receiver<BTreeSet<BucketName>> {
+        self.moving.subscribe()
+    }
+
+    /// Every bucket.
+    pub(crate) fn each(&self, each: impl FnMut(&Arc<Bucket>)) {
+        self.buckets.read().expect("no one panics while holding it").values().for_each(each);
+    }
+
+    /// How many buckets live in each group that has some, or are on their way there.
+    pub(crate) fn counts(&self) -> BTreeMap<GroupId, usize> {
+        let mut counts = BTreeMap::new();
+        for bucket in self.buckets.read().expect("no one panics while holding it").values() {
+            let group = bucket.moving.map_or(bucket.group, |moving| moving.group);
+            *counts.entry(group).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Names of buckets whose updates are acknowledged before they are synced, at most `max`, in
+    /// order.
+    pub(crate) fn interval_buckets(&self, max: usize) -> Vec<String> {
+        let buckets = self.buckets.read().expect("no one panics while holding it");
+        let interval = |bucket: &Arc<Bucket>| bucket.properties.sync == base::SyncPolicy::Interval;
+        let names = buckets.iter().filter(|(_, bucket)| interval(bucket));
+        names.take(max).map(|(name, _)| name.full().to_string()).collect()
+    }
+}
+
+fn properties(value: Option<&Value>) -> Result<Option<Arc<Properties>>> {
+    Ok(value.map(|value| rows::properties_of(value)).transpose()?.map(Arc::new))
+}
+
+impl Observer for Catalog {
+    fn changed(&self, key: &[u8], row: Option<&Bytes>) {
+        let value = row.map(|row| StoredRow::read(row).map(|row| row.value).map_err(damaged));
+        let applied = value.transpose().and_then(|value| self.apply(key, value.as_ref()));
+        if let Err(error) = applied {
+            // The row is in the store all the same, and the next start says so, too.
+            tracing::error!(target: "node", %error, "a row of the directory");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows::{ClusterRow, member_key, write_cluster, write_member};
+    use super::*;
+    use base::{Stay, Version};
+
+    fn member(node: u64) -> MemberDescription {
+        let (peer, client) = (format!("a:{node}"), String::new());
+        let (node, name, stay) = (NodeId(node), format!("n{node}"), Stay::Member);
+        MemberDescription { node, name, peer, client, incarnation: 0, stay }
+    }
+
+    fn tell(catalog: &Catalog, key: &[u8], value: Option<Value>) {
+        let row = value.map(|value| {
+            let mut bytes = Vec::new();
+            StoredRow::write_head(Version(1), None, &mut bytes);
+            bytes.extend_from_slice(&value);
+            Bytes::from(bytes)
+        });
+        catalog.changed(key, row.as_ref());
+    }
+
+    #[test]
+    fn who_catches_up_does_not_forget_the_way_to_those_who_help_it() {
+        let told = ClusterDescription {
+            changes: 2,
+            members: vec![member(1), member(2)],
+            ..ClusterDescription::default()
+        };
+        let catalog = Catalog::new(told.clone());
+        let count = |changes| {
+            let row = ClusterRow { founder: NodeId(1), lease_ms: 600, changes };
+            tell(&catalog, CLUSTER, Some(write_cluster(&row)));
+        };
+        let names = || -> Vec<_> {
+            catalog.cluster().members.iter().map(|member| member.name.clone()).collect()
+        };
+        // Its log begins when the founder was alone.
+        tell(&catalog, &member_key(NodeId(1)), Some(write_member(&member(1))));
+        count(0);
+        assert_eq!(names(), ["n1", "n2"], "what it was told is newer");
+        tell(&catalog, &member_key(NodeId(3)), Some(write_member(&member(3))));
+        count(1);
+        assert_eq!(names(), ["n1", "n2"]);
+        tell(&catalog, &member_key(NodeId(2)), Some(write_member(&member(2))));
+        count(2);
+        assert_eq!(names(), ["n1", "n2", "n3"], "from here on it sees for itself");
+        tell(&catalog, &member_key(NodeId(3)), None);
+        assert_eq!(names(), ["n1", "n2"]);
+        tell(&catalog, b"m/no digits", Some(Value::from_static(b"no row")));
+        assert_eq!(names(), ["n1", "n2"], "a row that can't be read changes nothing");
+    }
+}

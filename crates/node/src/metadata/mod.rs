@@ -1,0 +1,274 @@
+//! What the cluster agrees on about itself: buckets, bucket types, members, placement. Ordinary
+//! rows of group 0, changed by sequences whose assertions make them safe.
+//!
+//! Promises: a call changes all its rows or none; the catalog is a function of the rows that were
+//! applied, on every node.
+//! Never: gives a dropped bucket's space back (`housekeeping.rs`), or moves a group (its master's
+//! `cluster/steward.rs`): here only the rows change.
+//! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
+
+mod admission;
+mod available;
+mod buckets;
+pub(crate) mod catalog;
+pub(crate) mod groups;
+mod heirs;
+pub(crate) mod lives;
+mod members;
+mod moves;
+mod ring;
+mod ring_words;
+pub(crate) mod rows;
+pub(crate) mod secret;
+mod staged;
+mod witnesses;
+
+use base::codec::Reader;
+use base::request::{Missing, Steps};
+use base::{
+    Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Entry, Error,
+    GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
+    Reply, Result, RingCall, TokenDigest, Update, Value,
+};
+use bytes::Bytes;
+use catalog::Catalog;
+pub(crate) use members::no_such_group;
+use replication::bucket::Bucket;
+use replication::group::Group;
+use replication::read;
+use replication::seals::OWN;
+pub(crate) use ring::read_ring;
+pub(crate) use ring_words::described;
+use rows::{
+    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, LIVES, MEMBERS, RING, TYPES, describe, dropped_key,
+    type_key,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+/// Attempts when others change the directory at the same time.
+const ATTEMPTS_MAX: usize = 16;
+
+/// The directory's way to group 0.
+pub(crate) struct Directory {
+    pub group: Arc<Group>,
+    pub catalog: Arc<Catalog>,
+    cluster: ClusterId,
+    rows: Bucket,
+    /// One change at a time from this node: fewer attempts.
+    turn: tokio::sync::Mutex<()>,
+    /// Names of members that have not got an offered secret, as this node saw it last as master.
+    lacking: Mutex<Vec<String>>,
+}
+
+/// What comes of a call: an answer at once, or a change.
+enum Plan {
+    Answer(Body),
+    Change(Vec<Update>),
+    /// A change that its client is told more of than that it is done.
+    Made(Vec<Update>, Body),
+}
+
+impl Directory {
+    /// The rows that are applied fill the catalog, and so do those that will be.
+    pub(crate) fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
+        let rows = Bucket::new(OWN, group.id, Properties::default());
+        let cluster = catalog.cluster().cluster;
+        let _ = group.observer.set(catalog.clone()); // Nobody else sets it.
+        let (turn, lacking) = (tokio::sync::Mutex::new(()), Mutex::default());
+        let directory = Directory { group, catalog, cluster, rows, turn, lacking };
+        directory.load().map(|()| directory)
+    }
+
+    fn load(&self) -> Result<()> {
+        let mut lives = BTreeMap::new();
+        self.each(LIVES, |key, value| {
+            lives.extend(lives::node_of(key).zip(Some(lives::read(value)?)));
+            Ok(())
+        })?;
+        // Before the members: who hears of those asks for these.
+        self.catalog.fill_lives(lives);
+        self.catalog.fill_secret(self.secret()?);
+        let mut buckets = Vec::new();
+        self.each(BUCKETS, |key, value| {
+            buckets.push(describe(key, Some(value))?);
+            Ok(())
+        })?;
+        self.catalog.fill(buckets, self.described()?);
+        let (mut types, mut custom) = (BTreeMap::new(), BTreeMap::new());
+        self.each(TYPES, |key, value| {
+            let kind = rows::type_of(key).map(String::from);
+            types.extend(kind.zip(Some(Arc::new(rows::properties_of(value)?))));
+            Ok(())
+        })?;
+        self.each(CUSTOM, |key, value| {
+            let name = rows::custom_of(key);
+            custom.extend(name.zip(Some(Arc::new(rows::properties_of(value)?))));
+            Ok(())
+        })?;
+        let ring = self.get(&Bytes::from_static(RING))?;
+        let ring = ring.map(|value| read_ring(&value)).transpose()?;
+        self.catalog.available.fill(types, custom, ring);
+        Ok(())
+    }
+
+    /// Makes what every cluster has, where it is not there yet: the default type and bucket, this
+    /// node as its founder and first member, and itself alone in these groups. `token`: lets nodes
+    /// join a cluster that is founded now.
+    pub(crate) async fn open(
+        &self,
+        founder: &MemberDescription,
+        lease_ms: u64,
+        groups: &[GroupId],
+        token: Option<TokenDigest>,
+    ) -> Result<()> {
+        let default = BucketName::default();
+        if self.get(&type_key(default.kind()))?.is_none() {
+            let call = DirectoryCall::CreateType(Vec::new());
+            self.execute(&default, call).await?;
+            self.execute(&default, DirectoryCall::CreateBucket(Vec::new())).await?;
+        }
+        self.change(|| self.plan_founding(founder, lease_ms, groups, token)).await?;
+        self.change(|| self.plan_first_ring(founder.node)).await.map(|_| ())
+    }
+
+    /// Carries out a directory call.
+    pub(crate) async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
+        let adds = |call: &DirectoryCall| match call {
+            DirectoryCall::Cluster(call) => call.joins(),
+            _ => false,
+        };
+        let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
+        if body == Body::Done && adds(&call) {
+            let known = self.described()?;
+            // Whoever may join may greet: it needs what the members must sign their greetings with.
+            // One that is only offered comes with the directory's rows, as to every member.
+            body = match self.secret()?.filter(|row| row.is_required) {
+                Some(row) => Body::Joined(known, row.secret),
+                None => Body::Cluster(known),
+            };
+        }
+        Ok(Reply::new(index, body))
+    }
+
+    /// Carries out what is asked about the ring; `down`: who can't be reached now.
+    pub(crate) async fn execute_ring(
+        &self,
+        call: &RingCall,
+        down: &BTreeSet<NodeId>,
+    ) -> Result<Reply> {
+        let (index, body) = self.change(|| self.plan_ring(call, down)).await?;
+        Ok(Reply::new(index, body))
+    }
+
+    /// A member that was leaving is out of every group: it is forgotten.
+    pub(crate) async fn forget_member(&self, node: NodeId) -> Result<()> {
+        self.change(|| self.plan_forgetting(node)).await.map(|_| ())
+    }
+
+    /// Nobody is left but this member, which has these groups: the others are forgotten, and it is
+    /// the voter of each.
+    pub(crate) async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
+        self.change(|| self.draft()?.survive(own, groups)).await.map(|_| ())
+    }
+
+    /// Plans and changes, again if others changed the same meanwhile.
+    async fn change(&self, plan: impl Fn() -> Result<Plan>) -> Result<(LogIndex, Body)> {
+        let _turn = self.turn.lock().await;
+        for _ in 0..ATTEMPTS_MAX {
+            if !self.group.master.load(Ordering::Acquire) {
+                return Err(Error::new(Reason::NotMaster, "None"));
+            }
+            let (steps, body) = match plan()? {
+                Plan::Answer(body) => return Ok((self.group.applied.shown(), body)),
+                Plan::Change(steps) => (steps, Body::Done),
+                Plan::Made(steps, body) => (steps, body),
+            };
+            let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
+            let (ticket, stamp, outcome) = self.group.submit(&self.rows, &sequence, None)?;
+            if let Some(ticket) = ticket {
+                self.group.settled(ticket).await?;
+            }
+            match outcome {
+                Ok(_) => return Ok((stamp.index, body)),
+                Err(error) if error.reason == Reason::AssertionFailed => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(Reason::Changed, "the directory keeps changing: repeat"))
+    }
+
+    /// Dropped buckets whose space is still to be given back.
+    pub(crate) fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
+        let page = self.page(&Range::prefix(Bytes::from_static(DROPPED)))?;
+        let bucket = |entry: &Entry| {
+            let id = u32::from_be_bytes(entry.key.get(2..6)?.try_into().ok()?);
+            let group = Reader::new(&entry.row.as_ref()?.value).u32("group").ok()?;
+            Some((BucketId(id), GroupId(group)))
+        };
+        Ok(page.entries.iter().filter_map(bucket).collect())
+    }
+
+    /// A dropped bucket's space is back.
+    pub(crate) fn forget_dropped(&self, bucket: BucketId) -> Result<()> {
+        let forget = Update::Delete { key: dropped_key(bucket), missing: Missing::Skipped };
+        self.group.submit(&self.rows, &forget, None).map(|_| ())
+    }
+
+    /// Members and placement, as they are applied here.
+    fn described(&self) -> Result<ClusterDescription> {
+        let row = self.get(&Bytes::from_static(CLUSTER))?;
+        let row = row.map(|value| rows::read_cluster(&value)).transpose()?.unwrap_or_default();
+        let mut described = ClusterDescription {
+            cluster: self.cluster,
+            founder: row.founder,
+            lease_ms: row.lease_ms,
+            changes: row.changes,
+            ..ClusterDescription::default()
+        };
+        self.each(MEMBERS, |key, value| {
+            described.members.push(rows::read_member(key, value)?);
+            Ok(())
+        })?;
+        self.each(GROUPS, |key, value| {
+            described.groups.push(rows::read_group(key, value)?);
+            Ok(())
+        })?;
+        Ok(described)
+    }
+
+    /// Every row under a prefix, in order.
+    fn each(
+        &self,
+        prefix: &'static [u8],
+        mut take: impl FnMut(&Key, &Value) -> Result<()>,
+    ) -> Result<()> {
+        let mut range = Range::prefix(Bytes::from_static(prefix));
+        loop {
+            let page = self.page(&range)?;
+            for entry in &page.entries {
+                let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
+                take(&entry.key, &value)?;
+            }
+            match page.entries.last() {
+                Some(last) if page.more => range = range.after(last.key.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>> {
+        match read::read(&self.group, &self.rows, &Read::Get(key.clone()))?.body {
+            Body::Row(row) => Ok(row.map(|row| row.value)),
+            _ => unreachable!("a get gives a row"),
+        }
+    }
+
+    fn page(&self, range: &Range) -> Result<Page> {
+        match read::read(&self.group, &self.rows, &Read::Range(range.clone()))?.body {
+            Body::Page(page) => Ok(page),
+            _ => unreachable!("a range gives a page"),
+        }
+    }
+}

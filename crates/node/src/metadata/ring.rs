@@ -1,0 +1,314 @@
+//! The ring, as the directory knows it: one row, and one more for planned changes.
+//!
+//! It begins with all partitions at the founder. Changes are planned one by one, shown together,
+//! and begun together; from then on the row holds both layouts, and each node that has its copy of
+//! a partition says so here, until the last one makes the partition go over. `Claim` gives every
+//! member that stays its even part at once: nothing is moved by it, so it is decided only when its
+//! caller has made sure that there is nothing to be moved (`dynamo/claim.rs`).
+
+use super::ring_words::{Names, described, transfers};
+use super::rows::{RING, assert, bad_row, set};
+use super::{Directory, Plan, staged};
+use base::codec::Malformed;
+use base::request::Missing;
+use base::{
+    Body, Error, NodeId, Reason, Result, RingCall, RingChange, RingLoad, RingMove, RingPlan, Stay,
+    Update, Value,
+};
+use bytes::Bytes;
+use logic::ring::{self, Change, PARTITIONS_DEFAULT, Rack, Ring, Unsafe};
+use std::collections::BTreeSet;
+
+/// For so many copies the ring is laid out.
+const COPIES: usize = 3;
+
+/// The ring's row, read.
+struct Known {
+    row: Value,
+    ring: Ring,
+}
+
+/// The planned changes.
+struct Staged {
+    row: Option<Value>,
+    changes: Vec<RingChange>,
+}
+
+impl Directory {
+    fn ring(&self) -> Result<Option<Known>> {
+        let Some(row) = self.get(&Bytes::from_static(RING))? else { return Ok(None) };
+        let ring = read_ring(&row)?;
+        Ok(Some(Known { row, ring }))
+    }
+
+    fn staged(&self) -> Result<Staged> {
+        let row = self.get(&staged::key())?;
+        let changes = row.as_ref().map(|row| staged::read(row)).transpose()?;
+        Ok(Staged { row, changes: changes.unwrap_or_default() })
+    }
+
+    /// For which numbers of copies buckets keep rows.
+    pub(super) fn numbers(&self) -> Vec<usize> {
+        self.catalog.available.numbers().into_iter().map(usize::from).collect()
+    }
+
+    pub(super) fn plan_ring(&self, call: &RingCall, down: &BTreeSet<NodeId>) -> Result<Plan> {
+        let known = self.ring()?;
+        match call {
+            RingCall::Describe => {
+                let described = known.map(|known| described(&known.ring)).unwrap_or_default();
+                return Ok(Plan::Answer(Body::Ring(described)));
+            }
+            RingCall::Claim => return self.claim(known),
+            _ => {}
+        }
+        let known = known.ok_or_else(|| {
+            Error::new(Reason::GoingDown, "the cluster is being founded: try again")
+        })?;
+        let numbers = self.numbers();
+        match call {
+            RingCall::Describe | RingCall::Claim => unreachable!("they were answered"),
+            RingCall::Plan => {
+                let changes = self.staged()?.changes;
+                Ok(Plan::Answer(Body::RingPlan(Box::new(self.shown(&known, changes, down)?))))
+            }
+            RingCall::Stage(change) => self.stage(&known, change, down),
+            RingCall::Clear => match self.staged()?.row {
+                None => Ok(Plan::Answer(Body::Done)),
+                row => Ok(Plan::Change(vec![assert(&staged::key(), row), unstage()])),
+            },
+            RingCall::Commit { epoch } => self.commit(known, *epoch, down),
+            RingCall::Cancel => self.call_off(known, down),
+            RingCall::Transfers => {
+                let transfers = transfers(&self.without_the_gone(known.ring)?, &numbers);
+                Ok(Plan::Answer(Body::RingTransfers(transfers)))
+            }
+            RingCall::Received { since, partition, node } => {
+                let next = known.ring.receive(*since, (*partition, *node), &numbers);
+                self.told(known, next)
+            }
+            RingCall::Cleared { partition, of, node } => {
+                let next = known.ring.clear((*partition, *of), *node);
+                self.told(known, next)
+            }
+        }
+    }
+
+    /// The plan for these changes of the ring.
+    fn worked_out(
+        &self,
+        ring: &Ring,
+        changes: &[RingChange],
+        down: &BTreeSet<NodeId>,
+    ) -> Result<ring::Plan> {
+        let known = self.described()?;
+        let names = Names { known: &known, ring };
+        let changes = changes.iter().map(|change| names.change(change));
+        let changes = changes.collect::<Result<Vec<_>>>()?;
+        ring::plan(ring, &changes, COPIES, down).map_err(|error| names.refused(&error))
+    }
+
+    fn stage(&self, known: &Known, change: &RingChange, down: &BTreeSet<NodeId>) -> Result<Plan> {
+        let Staged { row, mut changes } = self.staged()?;
+        staged::check(change, changes.len())?;
+        changes.push(change.clone());
+        self.worked_out(&known.ring, &changes, down)?;
+        let laid = staged::write(&changes);
+        let steps = vec![
+            assert(&Bytes::from_static(RING), Some(known.row.clone())),
+            assert(&staged::key(), row),
+            set(staged::key(), laid),
+        ];
+        let shown = self.shown(known, changes, down)?;
+        Ok(Plan::Made(steps, Body::RingPlan(Box::new(shown))))
+    }
+
+    /// What these changes would do, or why they can't be begun now.
+    fn shown(
+        &self,
+        known: &Known,
+        changes: Vec<RingChange>,
+        down: &BTreeSet<NodeId>,
+    ) -> Result<RingPlan> {
+        let shown = RingPlan { epoch: known.ring.epoch(), changes, ..RingPlan::default() };
+        if shown.changes.is_empty() {
+            return Ok(shown);
+        }
+        let plan = match self.worked_out(&known.ring, &shown.changes, down) {
+            Ok(plan) => plan,
+            Err(error) => {
+                return Ok(RingPlan { refused: Some(error.text()), ..shown });
+            }
+        };
+        let described = self.described()?;
+        let names = Names { known: &described, ring: &known.ring };
+        let count = |count: usize| count as u64;
+        let load = |load: &ring::Load| RingLoad {
+            node: load.node,
+            before: load.before.map(count),
+            after: load.after.map(count),
+            copies_before: count(load.copies_before),
+            copies_after: count(load.copies_after),
+        };
+        let one =
+            |one: &ring::Move| RingMove { partition: one.partition.0, from: one.from, to: one.to };
+        Ok(RingPlan {
+            loads: plan.loads.iter().map(load).collect(),
+            moves: plan.moves.iter().map(one).collect(),
+            copies_sent: count(plan.copies_sent),
+            copies: count(plan.copies),
+            warnings: plan.warnings.iter().map(|text| names.named(text)).collect(),
+            ..shown
+        })
+    }
+
+    fn commit(&self, known: Known, epoch: Option<u64>, down: &BTreeSet<NodeId>) -> Result<Plan> {
+        let Staged { row, changes } = self.staged()?;
+        if changes.is_empty() {
+            let text = "no change of the ring is planned: `credenza cluster ring join NODE`";
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let now = known.ring.epoch();
+        if let Some(epoch) = epoch.filter(|epoch| *epoch != now) {
+            let text = format!(
+                "the plan was shown for epoch {epoch} of the ring, which is at epoch {now}: look \
+                 at the plan again"
+            );
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let plan = self.worked_out(&known.ring, &changes, down)?;
+        let next = known.ring.commit(&plan);
+        let next = next.map_err(|error| Error::new(Reason::Changed, error.to_string()))?;
+        let next = self.without_the_gone(next.without_idle(&self.numbers()))?;
+        let steps = vec![
+            assert(&Bytes::from_static(RING), Some(known.row)),
+            assert(&staged::key(), row),
+            put_ring(&next),
+            unstage(),
+        ];
+        Ok(Plan::Made(steps, Body::Ring(described(&next))))
+    }
+
+    /// What has gone over goes back, which those must be there for who are to receive it again: a
+    /// change that waits for them could neither end nor be followed by another.
+    fn call_off(&self, known: Known, down: &BTreeSet<NodeId>) -> Result<Plan> {
+        let numbers = self.numbers();
+        let Some(next) = known.ring.cancel(&numbers) else {
+            return Err(Error::new(Reason::Changed, "no change of the ring is under way"));
+        };
+        // What had nothing to copy on its way has nothing to copy back.
+        let next = next.without_idle(&numbers);
+        let members = self.described()?;
+        let away = |node: &NodeId| down.contains(node) || members.member(*node).is_none();
+        let awaited = next.awaited(&numbers);
+        let away: Vec<_> = awaited.iter().filter(|node| away(node)).collect();
+        if away.is_empty() {
+            let next = self.without_the_gone(next)?;
+            return Ok(changed(Some(known.row), &next));
+        }
+        let names = Names { known: &members, ring: &known.ring };
+        let away: Vec<_> = away.iter().map(|node| names.named(&format!("node {node}"))).collect();
+        let text = format!(
+            "partitions that have gone over would have to go back to {}, out of reach: start it \
+             and call the change off then, or let the change end and plan another",
+            away.join(", ")
+        );
+        Err(Error::new(Reason::Changed, text))
+    }
+
+    /// Nobody waits for members that are none any more, neither for what they have left nor for
+    /// what they were to receive: they are not let in again.
+    fn without_the_gone(&self, ring: Ring) -> Result<Ring> {
+        let (known, numbers) = (self.described()?, self.numbers());
+        let gone = |node: NodeId| known.member(node).is_none();
+        Ok(ring.without_leftovers_of(gone).without_receivers_of(gone, &numbers))
+    }
+
+    /// What a node told changes the ring, or it is known already.
+    fn told(&self, known: Known, next: Option<Ring>) -> Result<Plan> {
+        let Some(next) = next else { return Ok(Plan::Answer(Body::Done)) };
+        let row = assert(&Bytes::from_static(RING), Some(known.row));
+        Ok(Plan::Change(vec![row, put_ring(&self.without_the_gone(next)?)]))
+    }
+
+    /// Whether giving out the ring would change it.
+    pub(crate) fn claim_changes(&self) -> Result<bool> {
+        Ok(!matches!(self.plan_ring(&RingCall::Claim, &BTreeSet::new())?, Plan::Answer(_)))
+    }
+
+    /// Every member that stays takes its part at once.
+    fn claim(&self, before: Option<Known>) -> Result<Plan> {
+        let known = self.described()?;
+        // A witness keeps no data.
+        let keeps = |node| !known.is_witness(node);
+        let stays = known.members.iter().filter(|member| member.stay == Stay::Member);
+        let stays = stays.filter(|member| keeps(member.node));
+        let stays: Vec<NodeId> = stays.map(|member| member.node).collect();
+        let (value, ring) = match before {
+            Some(Known { row, ring }) => (Some(row), ring),
+            None => {
+                let first = stays.first().copied().ok_or_else(|| {
+                    Error::new(Reason::Changed, "the cluster has no member that stays")
+                })?;
+                (None, founded(first))
+            }
+        };
+        let has = |node: &NodeId| ring.layout().nodes().contains_key(node);
+        let come = stays.iter().filter(|node| !has(node));
+        let go = ring.layout().nodes().keys().filter(|node| !stays.contains(node));
+        let rack = || Rack(String::new());
+        let mut changes: Vec<_> =
+            come.map(|node| Change::Join { node: *node, rack: rack() }).collect();
+        changes.extend(go.map(|node| Change::Leave { node: *node }));
+        if changes.is_empty() {
+            return match value {
+                Some(_) => Ok(Plan::Answer(Body::Ring(described(&ring)))),
+                None => Ok(changed(None, &ring)),
+            };
+        }
+        let refused = |error: Unsafe| {
+            Error::new(Reason::Changed, format!("the ring can't be changed so: {error}"))
+        };
+        let plan = ring::plan(&ring, &changes, COPIES, &BTreeSet::new()).map_err(refused)?;
+        let mut next = ring.commit(&plan).map_err(refused)?;
+        // There is nothing to be moved, so every partition has arrived, and nobody has anything
+        // left.
+        for copying in next.copying(COPIES) {
+            next = next.arrive(copying.partition, &[]).unwrap_or(next);
+        }
+        Ok(changed(value, &next))
+    }
+
+    /// The first ring of a cluster; none if it has one.
+    pub(super) fn plan_first_ring(&self, founder: NodeId) -> Result<Plan> {
+        match self.ring()? {
+            Some(_) => Ok(Plan::Answer(Body::Done)),
+            None => Ok(Plan::Change(vec![
+                assert(&Bytes::from_static(RING), None),
+                put_ring(&founded(founder)),
+            ])),
+        }
+    }
+}
+
+fn founded(node: NodeId) -> Ring {
+    Ring::founded(node, Rack(String::new()), PARTITIONS_DEFAULT, COPIES)
+}
+
+fn changed(value: Option<Value>, ring: &Ring) -> Plan {
+    let steps = vec![assert(&Bytes::from_static(RING), value), put_ring(ring)];
+    Plan::Made(steps, Body::Ring(described(ring)))
+}
+
+fn put_ring(ring: &Ring) -> Update {
+    set(Bytes::from_static(RING), Bytes::from(ring.encode()))
+}
+
+fn unstage() -> Update {
+    Update::Delete { key: staged::key(), missing: Missing::Fails }
+}
+
+/// The ring of a row.
+pub(crate) fn read_ring(value: &[u8]) -> Result<Ring> {
+    Ring::decode(value).map_err(|Malformed(field)| bad_row(Malformed(field)))
+}

@@ -1,0 +1,133 @@
+//! The cluster's secret as the directory keeps it, and when greetings must be signed with it.
+//!
+//! A cluster has one from its founding on. A cluster of a version before is given one by an
+//! operator while it runs, in two steps: the secret is *offered* (members sign, and still accept
+//! unsigned greetings); once each member says that it has written it down, it is *required*.
+//!
+//! Promises: it is required only after every member of that moment has it on its disk; whoever
+//! joins later gets it with the answer that lets it join.
+//! Never: gives the secret in any other answer; changes it.
+
+use super::rows::{CLUSTER, FORM, SECRET, assert, bad_row, form, read_cluster, set};
+use super::{Directory, Plan};
+use base::codec::Reader;
+use base::{Body, ClusterSecret, Error, Reason, Result, Update, Value};
+use bytes::Bytes;
+use runtime::world;
+use std::sync::PoisonError;
+
+/// The row `n/secret`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretRow {
+    pub secret: ClusterSecret,
+    /// False: it is offered.
+    pub is_required: bool,
+}
+
+impl Directory {
+    /// The secret, if the cluster has one.
+    pub(crate) fn secret(&self) -> Result<Option<SecretRow>> {
+        self.get(&Bytes::from_static(SECRET))?.map(|value| read(&value)).transpose()
+    }
+
+    /// Makes a secret where there is none, and says how far it has come.
+    pub(super) fn plan_secret(&self) -> Result<Plan> {
+        let Some(row) = self.secret()? else {
+            let row = SecretRow { secret: drawn(), is_required: false };
+            let steps = vec![assert(&Bytes::from_static(SECRET), None), written(&row)];
+            return Ok(Plan::Change(steps));
+        };
+        match row.is_required {
+            true => Ok(Plan::Answer(Body::Done)),
+            false => Err(self.offered()),
+        }
+    }
+
+    /// Requires an offered secret from here on, since every member has it: every one of those that
+    /// there were after so many `changes`. A node that joined since is to be asked first.
+    pub(crate) async fn require_secret(&self, changes: u64) -> Result<()> {
+        let plan = || {
+            let key = Bytes::from_static(CLUSTER);
+            let cluster = self.get(&key)?;
+            let asked = cluster.as_deref().map(read_cluster).transpose()?;
+            let is_same = asked.is_some_and(|row| row.changes == changes);
+            let Some(row) = self.secret()?.filter(|row| !row.is_required && is_same) else {
+                return Ok(Plan::Answer(Body::Done));
+            };
+            let before = assert(&Bytes::from_static(SECRET), Some(write(&row)));
+            let after = written(&SecretRow { is_required: true, ..row });
+            Ok(Plan::Change(vec![assert(&key, cluster), before, after]))
+        };
+        self.change(plan).await.map(|_| ())
+    }
+
+    /// Notes which members, by name, have not written an offered secret down.
+    pub(crate) fn note_lacking(&self, names: Vec<String>) {
+        *self.lacking.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    fn offered(&self) -> Error {
+        let names = self.lacking.lock().unwrap_or_else(PoisonError::into_inner).join(", ");
+        let text = match names.is_empty() {
+            true => "the members are being given the cluster's secret: ask again".into(),
+            false => format!(
+                "these members have not got the cluster's secret yet: {names}; start them with \
+                 this version, or remove them, and ask again: until then greetings without it are \
+                 accepted"
+            ),
+        };
+        Error::new(Reason::NoQuorum, text)
+    }
+}
+
+/// The step that gives a cluster its secret: required from the start, since there are no members
+/// that could lack it.
+pub(super) fn founding() -> Update {
+    written(&SecretRow { secret: drawn(), is_required: true })
+}
+
+fn drawn() -> ClusterSecret {
+    ClusterSecret::new(world::secret())
+}
+
+fn written(row: &SecretRow) -> Update {
+    set(Bytes::from_static(SECRET), write(row))
+}
+
+fn write(row: &SecretRow) -> Value {
+    let mut bytes = vec![FORM, u8::from(row.is_required)];
+    bytes.extend_from_slice(row.secret.bytes());
+    Bytes::from(bytes)
+}
+
+/// Reads the row.
+pub(crate) fn read(value: &[u8]) -> Result<SecretRow> {
+    let read = || {
+        let mut reader = Reader::new(value);
+        form(&mut reader, "secret")?;
+        let is_required = reader.u8("secret")? != 0;
+        let bytes = reader.take(ClusterSecret::BYTES, "secret")?;
+        let bytes = bytes.try_into().map_err(|_| base::codec::Malformed("secret"))?;
+        reader.end("secret")?;
+        Ok(SecretRow { secret: ClusterSecret::new(bytes), is_required })
+    };
+    read().map_err(bad_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back_and_the_bytes_are_for_ever() {
+        let row = |is_required| SecretRow { secret: ClusterSecret::new([7; 32]), is_required };
+        assert_eq!(write(&row(true)), [&[1, 1][..], &[7; 32]].concat());
+        for row in [row(true), row(false)] {
+            assert_eq!(read(&write(&row)), Ok(row));
+        }
+        for bad in [&[][..], &[1, 1], &[1; 33], &[1; 35], &[2; 34]] {
+            let refused = read(bad).expect_err("no such row");
+            assert!(!format!("{refused:?}").contains("7, 7"), "{refused:?}");
+        }
+    }
+}

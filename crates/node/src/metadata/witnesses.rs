@@ -1,0 +1,97 @@
+//! Who is a witness, and what follows from it.
+//!
+//! A node that joined as a witness is one in every group it has a part in, all its life: it holds
+//! no rows, and could not begin to, and whoever holds rows is none. In the directory it holds the
+//! rows all the same, for every node needs them; its part there says what it is.
+//!
+//! Promises: every majority of a group holds the data at least once.
+
+use super::members::Draft;
+use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX};
+use base::{Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay};
+
+impl Draft {
+    /// Everything that `old` was to do, `by` does, as what it is; of two parts of its own the
+    /// greater. So with the ring, as soon as that can change.
+    pub(super) fn take_place(
+        &mut self,
+        old: &MemberDescription,
+        by: NodeId,
+        is_witness: bool,
+    ) -> Result<()> {
+        let keeps_data = self.inherits(old.node, by);
+        for mut placement in self.known.groups.clone() {
+            let mut parts = Vec::new();
+            placement.members.retain(|(node, part)| {
+                let either = *node == old.node || *node == by;
+                if either {
+                    parts.push(*part);
+                }
+                !either
+            });
+            let part = match parts.iter().min() {
+                Some(Part::Learner) if !is_witness => Some(Part::Learner),
+                Some(_) => Some(if is_witness { Part::Witness } else { Part::Voter }),
+                None => None,
+            };
+            placement.members.extend(part.map(|part| (by, part)));
+            let has_room = placement.members.len() < GROUP_MEMBERS_MAX;
+            if keeps_data && has_room && placement.group == GroupId::DIRECTORY {
+                placement.members.push((old.node, Part::Learner));
+            }
+            self.put_group(placement)?;
+        }
+        self.put_member(&MemberDescription { stay: Stay::Leaving, ..old.clone() });
+        Ok(())
+    }
+
+    /// Whoever holds no rows can't begin to, and whoever holds some is no witness.
+    pub(super) fn check_part(&self, name: &str, node: NodeId, part: Part) -> Result<()> {
+        let text = match (self.known.is_witness(node), part) {
+            (true, Part::Witness) | (false, Part::Voter | Part::Learner) => return Ok(()),
+            (true, _) => format!(
+                "`{name}` is a witness and holds no rows: it votes as one (`--part witness`). To \
+                 hold data it leaves (`credenza cluster remove {name}`) and joins anew with an \
+                 empty directory"
+            ),
+            (false, _) => format!(
+                "`{name}` holds rows: only a node that joined as a witness is one. Start a fresh \
+                 node with `--join-as witness`"
+            ),
+        };
+        Err(Error::new(Reason::NotSupported, text))
+    }
+
+    /// That a node is a witness, its part in the directory says.
+    pub(super) fn stays_in_directory(&self, member: &MemberDescription) -> Result<()> {
+        if !self.known.is_witness(member.node) {
+            return Ok(());
+        }
+        let text = format!(
+            "the witness `{}` has a part in group 0 as long as it is a member: name another group",
+            member.name
+        );
+        Err(Error::new(Reason::NotSupported, text))
+    }
+}
+
+/// The part that a node which joins has in a group; none: the group has voters enough.
+pub(super) fn part_of_joiner(placement: &Placement, part: Part) -> Option<Part> {
+    let voters = placement.voters();
+    let fits = 2 * (placement.witnesses() + 1) <= voters + 1 && voters < GROUP_VOTERS_MAX;
+    match placement.replicas as usize {
+        _ if part == Part::Witness && !fits => None,
+        0 if part.votes() && voters >= GROUP_VOTERS_MAX => Some(Part::Learner),
+        0 => Some(part),
+        wanted => (part.votes() && voters < wanted).then_some(part),
+    }
+}
+
+pub(super) fn too_many_witnesses(placement: &Placement) -> Error {
+    let text = format!(
+        "group {} may have no more witnesses than voters that hold the data, so that every \
+         majority holds it: add a voter first",
+        placement.group
+    );
+    Error::new(Reason::Changed, text)
+}

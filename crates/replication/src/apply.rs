@@ -1,0 +1,204 @@
+//! Makes what is decided visible: a value's effects and the applied mark, in one batch.
+
+use super::comparison::is_marker;
+use super::group::{Group, Observer, State};
+use super::layout::{self, Mark};
+use super::seals::OWN;
+use super::value::{ValueHead, read_value};
+use base::codec::Malformed;
+use base::error::damaged;
+use base::{Error, GroupId, LogIndex, Reason, Result};
+use bytes::Bytes;
+use runtime::keeper::store_error;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::{Change, Trees};
+
+/// Values applied in one turn: heartbeats are answered in between.
+const TURN_BYTES_MAX: usize = 4 << 20;
+const TURN_VALUES_MAX: usize = 256;
+/// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
+const FULL_PAUSE: Duration = Duration::from_millis(2);
+
+impl Group {
+    /// Applies decided values, as many as one turn should, then lets go of them. Gives how long to
+    /// wait before the next, if some are left.
+    pub(super) fn apply_decided(&self, stopping: bool) -> Result<Option<Duration>> {
+        let (upto, payloads) = self.next_decided()?;
+        if payloads.is_empty() {
+            return Ok(None);
+        }
+        // The disk is behind. A stopping node must come to its end, whatever memory that takes.
+        if self.shared.trees.pressure().must_wait() && !stopping {
+            self.shared.maintenance.raise();
+            return Ok(Some(FULL_PAUSE));
+        }
+        let (group, values) = (self.id.0, payloads.len());
+        tracing::debug!(target: "consensus", group, upto = upto.0, values, "decided");
+        let observer = self.observer.get().map(|observer| &**observer);
+        let mut mark = None;
+        self.applied.shows(upto);
+        for (index, payload) in payloads {
+            let (applied, marker) = match self.is_bare() {
+                true => (self.keep(index, &payload)?, None),
+                false => apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?,
+            };
+            self.track_value(&payload)?;
+            self.time.store(applied.time, Ordering::Release);
+            mark = Some(applied);
+            if let Some(round) = marker {
+                self.marked(&round);
+            }
+        }
+        if self.shared.trees.pressure().rotate_is_due() {
+            self.shared.maintenance.raise();
+        }
+        self.applied.advance(upto);
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.mark = mark.unwrap_or(state.mark);
+        state.landed(upto);
+        Ok((upto < state.decided).then_some(Duration::ZERO))
+    }
+
+    fn next_decided(&self) -> Result<(LogIndex, Vec<(LogIndex, Bytes)>)> {
+        let (mut payloads, mut bytes) = (Vec::new(), 0);
+        let mut upto = self.applied.index();
+        let missing = {
+            let state = self.state();
+            loop {
+                let full = bytes >= TURN_BYTES_MAX || payloads.len() >= TURN_VALUES_MAX;
+                if upto >= state.decided || full {
+                    break None;
+                }
+                let Some((payload, _)) = state.values.get(upto.next()) else {
+                    break Some(state.decided).filter(|_| payloads.is_empty());
+                };
+                upto = upto.next();
+                bytes += payload.len();
+                payloads.push((upto, payload));
+            }
+        };
+        if let Some(decided) = missing {
+            let behind = upto;
+            for payload in self.read_back(behind, decided)? {
+                upto = upto.next();
+                payloads.push((upto, payload));
+            }
+            if payloads.is_empty() {
+                let text = format!("the log lacks value {} of group {}", behind.next(), self.id);
+                return Err(Error::new(Reason::Damaged, text));
+            }
+        }
+        Ok((upto, payloads))
+    }
+}
+
+impl State {
+    pub(super) fn landed(&mut self, upto: LogIndex) {
+        while self.pending.front().is_some_and(|batch| batch.index <= upto) {
+            self.pending.pop_front();
+            self.proposed = self.proposed.saturating_sub(1);
+        }
+        self.values.land(upto, self.is_alone());
+    }
+}
+
+/// Applies one value to the store: its effects, the configuration it begins, and the applied mark,
+/// visible together.
+pub fn apply_value(
+    group: GroupId,
+    trees: &dyn Trees,
+    index: LogIndex,
+    payload: &Bytes,
+    observer: Option<&dyn Observer>,
+) -> Result<Mark> {
+    apply_marked(group, trees, index, payload, observer).map(|(mark, _)| mark)
+}
+
+/// The same, and what the value's marker of a comparison says, if there is one.
+fn apply_marked(
+    group: GroupId,
+    trees: &dyn Trees,
+    index: LogIndex,
+    payload: &Bytes,
+    observer: Option<&dyn Observer>,
+) -> Result<(Mark, Option<Bytes>)> {
+    let (head, changes) = read_value(payload).map_err(damaged)?;
+    let ValueHead { time, first_version, updates, sign } = head;
+    let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
+    let mut key = Vec::new();
+    layout::mark_key(group, &mut key);
+    let marked = Change::Put(key.into(), mark.write());
+    let configured = sign.map(|configuration| {
+        let mut key = Vec::new();
+        layout::configuration_key(group, &mut key);
+        Change::Put(key.into(), layout::write_configuration(index, &configuration))
+    });
+    let mut prefix = Vec::new();
+    if observer.is_some() {
+        layout::row_key(group, OWN, &[], &mut prefix);
+    }
+    let mut marker = None;
+    let tell = |change: &Change| {
+        if let Change::Put(key, round) = change
+            && is_marker(key)
+        {
+            marker = Some(round.clone());
+        }
+        let Some(observer) = observer else { return };
+        if let Some(key) = change.key().strip_prefix(prefix.as_slice()) {
+            match change {
+                Change::Put(_, row) => observer.changed(key, Some(row)),
+                Change::Remove(_) => observer.changed(key, None),
+            }
+        }
+    };
+    let malformed = Cell::new(None::<Malformed>);
+    let effects =
+        changes.map_while(|change| change.map_err(|error| malformed.set(Some(error))).ok());
+    let effects = effects.inspect(tell);
+    // Half a value never counts as applied: a later life must meet it again.
+    let ends = configured.into_iter().chain([marked]).take_while(|_| malformed.get().is_none());
+    let mut all = effects.chain(ends);
+    trees.apply(&mut all).map_err(store_error)?;
+    drop(all);
+    match malformed.take() {
+        Some(error) => Err(damaged(error)),
+        None => Ok((mark, marker)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Batch, Room};
+    use store::MemoryTrees;
+
+    #[test]
+    fn a_malformed_value_is_never_marked_as_applied() {
+        let group = GroupId(1);
+        let mut batch = Batch::new(LogIndex(1), 5, 1, 0, Room::default());
+        batch.put_raw(b"one", b"1");
+        batch.put_raw(b"two", b"2");
+        let whole = batch.close();
+        let mut key = Vec::new();
+        layout::mark_key(group, &mut key);
+        let (mut malformed, mut half) = (0, 0);
+        for length in 0..whole.len() {
+            let trees = MemoryTrees::new(1 << 20);
+            let cut = whole.slice(..length);
+            // Cut between two changes it is another value.
+            let Err(error) = apply_value(group, &trees, LogIndex(1), &cut, None) else { continue };
+            let mark = trees.get(&key).expect("memory");
+            assert_eq!((error.reason, mark), (Reason::Damaged, None), "{length}");
+            malformed += 1;
+            half += usize::from(trees.get(b"one").expect("memory").is_some());
+        }
+        assert!(malformed > half && half > 0, "{half} of {malformed} stop behind the first change");
+        let trees = MemoryTrees::new(1 << 20);
+        apply_value(group, &trees, LogIndex(1), &whole, None).expect("a whole value");
+        assert!(trees.get(&key).expect("memory").is_some());
+    }
+}

@@ -1,0 +1,330 @@
+//! A value of the log while it is being made and until it is applied: its bytes, and a table to
+//! look into it.
+//!
+//! The bytes are the payload of the log record, laid out as updates are evaluated; nothing is
+//! copied again:
+//!
+//! ```text
+//! payload = format u8 (1) | time u64 | first version u64 | updates u32 | effect ...
+//!         | format u8 (2) | time u64 | first version u64 | updates u32 (0) | configuration
+//! effect  = 1 u8 | key length u32 | row length u32 | tree key | row        put
+//!         | 0 u8 | key length u32 | 0 u32          | tree key              remove
+//! ```
+//! The second is a stop-sign: behind it other members agree.
+//!
+//! The table maps a tree key to the offset of its latest effect, and holds no key: undecided values
+//! are an overlay over the store, and putting a row into the overlay must cost next to nothing.
+
+use super::layout::StoredRow;
+use base::codec;
+use base::{LogIndex, Version};
+use bytes::Bytes;
+use hashbrown::HashTable;
+use logic::consensus::Configuration;
+
+pub(super) const FORMAT: u8 = 1;
+pub(super) const FORMAT_SIGN: u8 = 2;
+pub(super) const HEAD_BYTES: usize = 21;
+pub(super) const EFFECT_HEAD_BYTES: usize = 9;
+pub(super) const PUT: u8 = 1;
+pub(super) const REMOVE: u8 = 0;
+/// Most that is kept for the next value: what a busy moment took is not held for ever.
+const ROOM_BYTES_MAX: usize = 1 << 20;
+const ROOM_ROWS_MAX: usize = 8_192;
+
+struct Slot {
+    hash: u64,
+    offset: u32,
+}
+
+enum Payload {
+    Open(Vec<u8>),
+    Closed(Bytes),
+}
+
+/// A value with its table.
+pub struct Batch {
+    /// Index of the value in its group's log.
+    pub index: LogIndex,
+    /// Group time of its updates, milliseconds.
+    pub time: u64,
+    /// Version of its first update.
+    pub first_version: u64,
+    /// Number of its updates.
+    pub updates: u32,
+    /// Whether a client waits for it to be synced.
+    pub sync: bool,
+    /// The soonest point of group time at which a row of it expires.
+    pub earliest_expiry: u64,
+    /// The next configuration, if this is a stop-sign.
+    pub sign: Option<Configuration>,
+    payload: Payload,
+    table: HashTable<Slot>,
+    /// What each effect replaced in the table, so that a failed sequence can be undone.
+    journal: Vec<(u32, Option<u32>)>,
+    salt: u64,
+}
+
+/// What the values before leave to the next. It is laid out in their buffer, which has its size
+/// and is still in the processor's caches, and the payload is copied out of it: that costs less
+/// than the slack of a buffer of its own, because payloads stay in memory until they are flushed.
+/// Only a large value takes its buffer with it.
+#[derive(Default)]
+pub struct Room {
+    bytes: Vec<u8>,
+    journal: Vec<(u32, Option<u32>)>,
+    rows: usize,
+}
+
+/// A place to come back to.
+#[derive(Clone, Copy)]
+pub struct Savepoint {
+    /// How many bytes the value held then.
+    pub bytes: usize,
+    journal: usize,
+}
+
+impl Batch {
+    /// An empty value. `salt` keys the table's hashes.
+    pub fn new(index: LogIndex, time: u64, first_version: u64, salt: u64, room: Room) -> Batch {
+        let Room { mut bytes, journal, rows } = room;
+        bytes.resize(HEAD_BYTES, 0); // filled in when it is closed
+        Batch {
+            index,
+            time,
+            first_version,
+            updates: 0,
+            sync: false,
+            earliest_expiry: u64::MAX,
+            sign: None,
+            payload: Payload::Open(bytes),
+            table: HashTable::with_capacity(rows),
+            journal,
+            salt,
+        }
+    }
+
+    /// A stop-sign.
+    pub fn sign(
+        index: LogIndex,
+        time: u64,
+        first_version: u64,
+        configuration: Configuration,
+    ) -> Batch {
+        let mut bytes = vec![FORMAT_SIGN];
+        bytes.extend_from_slice(&time.to_le_bytes());
+        bytes.extend_from_slice(&first_version.to_le_bytes());
+        bytes.extend_from_slice(&0_u32.to_le_bytes());
+        configuration.write(&mut bytes);
+        let sign = Some(configuration);
+        let payload = Payload::Closed(Bytes::from(bytes));
+        Batch {
+            sync: true,
+            sign,
+            payload,
+            ..Batch::new(index, time, first_version, 0, Room::default())
+        }
+    }
+
+    /// Bytes of the value so far.
+    pub fn value_bytes(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// The version the next update gets.
+    pub fn version(&self) -> Version {
+        Version(self.first_version + u64::from(self.updates))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.payload {
+            Payload::Open(bytes) => bytes,
+            Payload::Closed(bytes) => bytes,
+        }
+    }
+
+    fn open(&mut self) -> &mut Vec<u8> {
+        match &mut self.payload {
+            Payload::Open(bytes) => bytes,
+            Payload::Closed(_) => unreachable!("effects are written into an open value only"),
+        }
+    }
+
+    /// Adds: this row now stands under this tree key.
+    #[inline]
+    pub fn put(&mut self, key: &[u8], version: Version, expires: Option<u64>, row: &[&[u8]]) {
+        let value_bytes: usize = row.iter().map(|part| part.len()).sum();
+        let row_bytes = StoredRow::head_bytes(expires) + value_bytes;
+        let bytes = self.open();
+        let offset = bytes.len();
+        bytes.reserve(EFFECT_HEAD_BYTES + key.len() + row_bytes);
+        bytes.push(PUT);
+        bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(row_bytes as u32).to_le_bytes());
+        bytes.extend_from_slice(key);
+        StoredRow::write_head(version, expires, bytes);
+        for part in row {
+            bytes.extend_from_slice(part);
+        }
+        self.note(key, offset);
+    }
+
+    /// Adds: these bytes (no row) now stand under this tree key.
+    pub fn put_raw(&mut self, key: &[u8], value: &[u8]) {
+        let bytes = self.open();
+        let offset = bytes.len();
+        bytes.push(PUT);
+        bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        self.note(key, offset);
+    }
+
+    /// Adds: nothing stands under this tree key.
+    pub fn remove(&mut self, key: &[u8]) {
+        let bytes = self.open();
+        let offset = bytes.len();
+        bytes.push(REMOVE);
+        bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&0u32.to_le_bytes());
+        bytes.extend_from_slice(key);
+        self.note(key, offset);
+    }
+
+    #[inline]
+    fn note(&mut self, key: &[u8], offset: usize) {
+        let hash = codec::checksum(key, self.salt);
+        let offset = offset as u32;
+        let Payload::Open(bytes) = &self.payload else { return };
+        let same = |slot: &Slot| slot.hash == hash && key_at(bytes, slot.offset) == key;
+        let replaced = match self.table.find_mut(hash, same) {
+            Some(slot) => Some(std::mem::replace(&mut slot.offset, offset)),
+            None => {
+                self.table.insert_unique(hash, Slot { hash, offset }, |slot| slot.hash);
+                None
+            }
+        };
+        self.journal.push((offset, replaced));
+    }
+
+    /// What this value says of a tree key: nothing (`None`), removed (`Some(None)`), or these
+    /// bytes.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let hash = codec::checksum(key, self.salt);
+        let bytes = self.bytes();
+        let slot =
+            self.table.find(hash, |slot| slot.hash == hash && key_at(bytes, slot.offset) == key)?;
+        Some(self.row_at(slot.offset))
+    }
+
+    fn row_at(&self, offset: u32) -> Option<Bytes> {
+        let (put, key, row) = ranges_at(self.bytes(), offset as usize);
+        debug_assert!(key.end == row.start);
+        put.then(|| match &self.payload {
+            Payload::Open(bytes) => Bytes::copy_from_slice(&bytes[row]),
+            Payload::Closed(bytes) => bytes.slice(row),
+        })
+    }
+
+    /// How many tree keys it says something of.
+    pub fn rows(&self) -> usize {
+        self.table.len()
+    }
+
+    /// What this value says of the tree keys that are wanted, in no order.
+    pub fn select<'a>(
+        &'a self,
+        wanted: impl Fn(&[u8]) -> bool + 'a,
+    ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
+        let bytes = self.bytes();
+        self.table.iter().filter_map(move |slot| {
+            let key = key_at(bytes, slot.offset);
+            wanted(key).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
+        })
+    }
+
+    /// A place to come back to if what follows fails.
+    #[inline]
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { bytes: self.value_bytes(), journal: self.journal.len() }
+    }
+
+    /// Undoes every effect since.
+    pub fn undo(&mut self, savepoint: Savepoint) {
+        while self.journal.len() > savepoint.journal {
+            let Some((offset, replaced)) = self.journal.pop() else { break };
+            let Payload::Open(bytes) = &self.payload else { break };
+            let hash = codec::checksum(key_at(bytes, offset), self.salt);
+            match replaced {
+                Some(before) => {
+                    if let Some(slot) = self.table.find_mut(hash, |slot| slot.offset == offset) {
+                        slot.offset = before;
+                    }
+                }
+                None => {
+                    if let Ok(entry) = self.table.find_entry(hash, |slot| slot.offset == offset) {
+                        entry.remove();
+                    }
+                }
+            }
+        }
+        self.open().truncate(savepoint.bytes);
+    }
+
+    /// No more effects: gives the payload of the log record. The table stays usable.
+    pub fn close(&mut self) -> Bytes {
+        self.leave_room();
+        match &self.payload {
+            Payload::Closed(bytes) => bytes.clone(),
+            Payload::Open(_) => unreachable!("it was closed above"),
+        }
+    }
+
+    /// Closes it, and gives what the next value can use.
+    pub fn leave_room(&mut self) -> Room {
+        let Payload::Open(bytes) = &mut self.payload else { return Room::default() };
+        let mut bytes = std::mem::take(bytes);
+        bytes[0] = FORMAT;
+        bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
+        bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
+        bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
+        let mut room = Room {
+            bytes: Vec::new(),
+            journal: std::mem::take(&mut self.journal),
+            rows: self.table.len().max(self.table.capacity() / 2).min(ROOM_ROWS_MAX),
+        };
+        room.journal.clear();
+        room.journal.shrink_to(ROOM_ROWS_MAX);
+        self.payload = Payload::Closed(if bytes.capacity() > ROOM_BYTES_MAX {
+            Bytes::from(bytes)
+        } else {
+            let payload = Bytes::copy_from_slice(&bytes);
+            bytes.clear();
+            room.bytes = bytes;
+            payload
+        });
+        room
+    }
+}
+
+fn key_at(bytes: &[u8], offset: u32) -> &[u8] {
+    let (_, key, _) = ranges_at(bytes, offset as usize);
+    &bytes[key]
+}
+
+/// Where an effect's key and row stand. Only for bytes this file wrote itself.
+fn ranges_at(
+    bytes: &[u8],
+    offset: usize,
+) -> (bool, std::ops::Range<usize>, std::ops::Range<usize>) {
+    let word =
+        |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let key_start = offset + EFFECT_HEAD_BYTES;
+    let row_start = key_start + word(offset + 1);
+    (bytes[offset] == PUT, key_start..row_start, row_start..row_start + word(offset + 5))
+}

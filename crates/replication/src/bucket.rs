@@ -1,0 +1,49 @@
+//! A consistent bucket, as requests use it.
+
+use base::{BucketDescription, BucketDigest, BucketId, GroupId, Moving, Properties};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A bucket as the data path needs it. Immutable: a change makes a new one and retires this.
+#[derive(Debug)]
+pub struct Bucket {
+    /// Number of the bucket.
+    pub id: BucketId,
+    /// Group that keeps its rows.
+    pub group: GroupId,
+    /// Properties it was made or changed with.
+    pub properties: Properties,
+    /// Digest of its name; 0: rows of the node's own, which are no client's bucket.
+    pub digest: BucketDigest,
+    /// Where it is on its way to.
+    pub moving: Option<Moving>,
+    retired: AtomicBool,
+}
+
+impl Bucket {
+    /// A bucket that is in force, without a name.
+    pub fn new(id: BucketId, group: GroupId, properties: Properties) -> Bucket {
+        let (digest, retired) = (BucketDigest(0), AtomicBool::new(false));
+        Bucket { id, group, properties, digest, moving: None, retired }
+    }
+
+    /// Whether it was altered, cleared or dropped since it was looked up: look it up again.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// True if the description says the same.
+    pub fn is(&self, described: &BucketDescription) -> bool {
+        let BucketDescription { id, group, properties, moving, name: _ } = described;
+        (self.id, self.group, &self.properties, self.moving) == (*id, *group, properties, *moving)
+    }
+
+    /// The same, with the digest of its name, and the way that it is on.
+    pub fn known_as(self, digest: BucketDigest, moving: Option<Moving>) -> Bucket {
+        Bucket { digest, moving, ..self }
+    }
+
+    /// Marks it as altered, cleared or dropped: requests that looked it up look again.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,179 @@
+//! A snapshot on its way into a group: asked for when consensus says so, installed between two
+//! turns, when nothing else is applied.
+//!
+//! The store then holds values that the log does not, so the log must be on disk up to here first:
+//! a store that holds values tells of a log, and a log begins with a promise. A synced record
+//! behind everything tells when that is so.
+
+use super::group::{Group, Observer, State};
+use super::seals::OWN;
+use super::snapshot::{Fetched, Staged};
+use super::{layout, records};
+use base::{GroupId, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::consensus::Event;
+use runtime::keeper::{Done, store_error};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{Kind, Row, Snapshot};
+use tokio::task::{JoinError, JoinSet};
+
+/// The task that fetches a snapshot for a group: one at most.
+#[derive(Default)]
+pub(super) struct Fetches {
+    pub tasks: JoinSet<Result<Staged>>,
+    from: NodeId,
+}
+
+/// A snapshot that is here and waits for its turn.
+#[derive(Default)]
+pub struct Arrived {
+    staged: Option<Staged>,
+    /// Everything logged before it came is on disk.
+    synced: bool,
+}
+
+impl Group {
+    /// Fetches what the last turn wanted, unless that is under way. What comes from a node that is
+    /// gone is given up for another: that may be long away, and the rest need it.
+    pub(super) fn fetch_wanted(self: &Arc<Group>, fetches: &mut Fetches) {
+        let wanted = {
+            let mut state = self.state();
+            state.wants_snapshot.take().filter(|_| state.arrived.staged.is_none())
+        };
+        let (Some(from), Some(peers)) = (wanted, self.shared.peers.get()) else { return };
+        if !fetches.tasks.is_empty() {
+            if from != fetches.from && !peers.linked(fetches.from) {
+                fetches.tasks.abort_all();
+                // Asked for again when that has ended.
+                self.state().wants_snapshot.get_or_insert(from);
+            }
+            return;
+        }
+        fetches.from = from;
+        let (group, peers) = (Arc::clone(self), peers.clone());
+        fetches.tasks.spawn(async move {
+            match group.is_bare() {
+                true => group.shared.snapshots.fetch_mark(&peers, group.id, from).await,
+                false => group.shared.snapshots.fetch(&peers, group.id, from).await,
+            }
+        });
+    }
+
+    /// A fetch has ended.
+    pub fn fetched(&self, ended: std::result::Result<Result<Staged>, JoinError>) -> Result<()> {
+        let group = self.id.0;
+        match ended {
+            Ok(Ok(staged)) => {
+                let mut state = self.state();
+                let firm = records::firm(self.id, state.replica.decided(), staged.upto());
+                state.jobs.push(firm);
+                state.arrived = Arrived { staged: Some(staged), synced: false };
+                self.wake.notify_one();
+                Ok(())
+            }
+            Ok(Err(error)) if matches!(error.reason, Reason::StoreFailed | Reason::Damaged) => {
+                Err(error)
+            }
+            Ok(Err(error)) => {
+                tracing::info!(target: "consensus", group, %error, "no snapshot this time");
+                Ok(())
+            }
+            Err(error) if error.is_cancelled() => Ok(()),
+            Err(error) => {
+                tracing::warn!(target: "consensus", group, %error, "a snapshot broke off");
+                Ok(())
+            }
+        }
+    }
+
+    /// A record was written: is it the one that was waited for?
+    pub(super) fn note_firm(state: &mut State, done: &Done) {
+        let staged = state.arrived.staged.as_ref().map(Staged::upto);
+        if done.kind == Kind::Decided && Some(done.index) == staged {
+            state.arrived.synced = true;
+        }
+    }
+
+    /// One has come, and waits for the log.
+    pub fn keep_waiting(&self, staged: Staged) {
+        self.state().arrived = Arrived { staged: Some(staged), synced: false };
+    }
+
+    /// Installs a snapshot that is here.
+    pub(super) fn install_snapshot(&self) -> Result<()> {
+        let staged = {
+            let mut state = self.state();
+            let synced = state.arrived.synced;
+            state.arrived.staged.take_if(|_| synced)
+        };
+        let Some(staged) = staged else { return Ok(()) };
+        let (group, trees) = (self.id.0, &self.shared.trees);
+        if self.is_bare() && self.applied.index() < staged.upto() {
+            self.let_go_all()?;
+        }
+        let before = self.observer.get().map(|_| trees.snapshot());
+        self.applied.shows(staged.upto());
+        let fetched = match staged.install() {
+            Ok(fetched) => fetched,
+            Err(error) if matches!(error.reason, Reason::Changed | Reason::OutOfSpace) => {
+                tracing::info!(target: "consensus", group, %error, "a snapshot is of no use");
+                self.applied.shows_no_more();
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if let (Some(observer), Some(before)) = (self.observer.get(), before) {
+            tell_changes(self.id, &**observer, &*before, &*trees.snapshot())?;
+        }
+        self.lose_track();
+        let Fetched { upto, base, configuration, mark } = fetched;
+        self.time.store(mark.time, Ordering::Release);
+        self.flushed.fetch_max(upto.0, Ordering::Relaxed);
+        let mut guard = self.state();
+        let state = &mut *guard;
+        // A master of before may have proposed values below it: it does not say whose stand there.
+        if upto > state.replica.decided() {
+            self.end_term(state);
+        }
+        state.mark = mark;
+        state.decided = state.decided.max(upto);
+        state.values.installed(upto);
+        self.applied.advance(upto);
+        // Own values that are decided, and were not applied yet, would be seen above its rows.
+        state.landed(upto);
+        let configuration = (base, configuration);
+        self.step(state, Event::Installed { upto, configuration }, &[]);
+        // Whatever was accepted while it came stands before this.
+        state.jobs.push(records::superseded(self.id, upto));
+        Ok(())
+    }
+}
+
+/// Tells which rows of bucket 0 are not what they were.
+fn tell_changes(
+    group: GroupId,
+    observer: &dyn Observer,
+    before: &dyn Snapshot,
+    after: &dyn Snapshot,
+) -> Result<()> {
+    let mut prefix = Vec::new();
+    layout::row_key(group, OWN, &[], &mut prefix);
+    let (old, new) = (rows(before, &prefix)?, rows(after, &prefix)?);
+    let find = |rows: &[Row], key: &Bytes| {
+        let place = rows.binary_search_by(|(at, _)| at.cmp(key)).ok();
+        place.map(|place| rows[place].1.clone())
+    };
+    for (key, _) in old.iter().filter(|(key, _)| find(&new, key).is_none()) {
+        observer.changed(&key[prefix.len()..], None);
+    }
+    for (key, row) in new.iter().filter(|(key, row)| find(&old, key).as_ref() != Some(row)) {
+        observer.changed(&key[prefix.len()..], Some(row));
+    }
+    Ok(())
+}
+
+fn rows(snapshot: &dyn Snapshot, prefix: &[u8]) -> Result<Vec<Row>> {
+    let all = store::Chunk::read(snapshot, prefix, None, usize::MAX);
+    all.map(|chunk| chunk.rows).map_err(store_error)
+}

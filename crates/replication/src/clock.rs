@@ -1,0 +1,22 @@
+//! A group's own time.
+
+use runtime::world;
+
+/// Group time: goes on from the last value's time, by monotonic time only.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    group_ms: u64,
+    monotonic_ms: u64,
+}
+
+impl Clock {
+    /// Goes on from here.
+    pub fn from(group_ms: u64) -> Clock {
+        Clock { group_ms, monotonic_ms: world::milliseconds() }
+    }
+
+    /// Group time now.
+    pub fn now(&self) -> u64 {
+        self.group_ms + world::milliseconds().saturating_sub(self.monotonic_ms)
+    }
+}

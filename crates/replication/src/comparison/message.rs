@@ -1,0 +1,135 @@
+//! What the master asks of another replica, as bytes. All numbers little-endian.
+//!
+//! ```text
+//! question  7 | version 1 | round u64 | index u64 | low (string) | high (string)
+//! answer    version 1 | kind, then
+//!   1 sum       rows u64 | bytes u64 | digest u64
+//!   2 not yet: the marker at this index is not applied here
+//!   3 gone: its snapshot is not here any more, or never was
+//!   4 unreadable: the rows can't be read here
+//! ```
+//! `digest` is the xxh3 of each key and each value in their order, seeded with the one before.
+
+use super::super::snapshot::KEY_MAX;
+use base::LogIndex;
+use base::codec::{Malformed, Reader, Writer};
+use bytes::Bytes;
+
+/// The first byte of every question, among all that nodes ask each other.
+pub const ABOUT_COMPARISON: u8 = 7;
+const VERSION: u8 = 1;
+
+/// What is the digest of these rows?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    /// Which marker.
+    pub round: u64,
+    /// The value it stands in.
+    pub index: LogIndex,
+    /// The first key.
+    pub low: Bytes,
+    /// The first key behind them.
+    pub high: Bytes,
+}
+
+/// Some rows in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sum {
+    pub rows: u64,
+    pub bytes: u64,
+    pub digest: u64,
+}
+
+/// What a replica answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Sum(Sum),
+    NotYet,
+    Gone,
+    Unreadable,
+}
+
+impl Question {
+    pub fn write(&self) -> Bytes {
+        let mut out = vec![ABOUT_COMPARISON, VERSION];
+        out.put_u64(self.round);
+        out.put_u64(self.index.0);
+        out.put_string(&self.low);
+        out.put_string(&self.high);
+        out.into()
+    }
+
+    pub fn read(bytes: &Bytes) -> Result<Question, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("about")? != ABOUT_COMPARISON {
+            return Err(Malformed("about"));
+        }
+        if reader.u8("version")? != VERSION {
+            return Err(Malformed("version"));
+        }
+        let (round, index) = (reader.u64("round")?, LogIndex(reader.u64("index")?));
+        let low = Bytes::copy_from_slice(reader.string(KEY_MAX, "low")?);
+        let high = Bytes::copy_from_slice(reader.string(KEY_MAX, "high")?);
+        reader.end("question")?;
+        Ok(Question { round, index, low, high })
+    }
+}
+
+impl Answer {
+    pub fn write(&self) -> Bytes {
+        let mut out = vec![VERSION];
+        match self {
+            Answer::Sum(sum) => {
+                out.put_u8(1);
+                out.put_u64(sum.rows);
+                out.put_u64(sum.bytes);
+                out.put_u64(sum.digest);
+            }
+            Answer::NotYet => out.put_u8(2),
+            Answer::Gone => out.put_u8(3),
+            Answer::Unreadable => out.put_u8(4),
+        }
+        out.into()
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Answer, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("version")? != VERSION {
+            return Err(Malformed("version"));
+        }
+        let answer = match reader.u8("kind")? {
+            1 => Answer::Sum(Sum {
+                rows: reader.u64("rows")?,
+                bytes: reader.u64("bytes")?,
+                digest: reader.u64("digest")?,
+            }),
+            2 => Answer::NotYet,
+            3 => Answer::Gone,
+            4 => Answer::Unreadable,
+            _ => return Err(Malformed("kind")),
+        };
+        reader.end("answer")?;
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_as_it_was_said() {
+        let (low, high) = (Bytes::from("a"), Bytes::from("b"));
+        let question = Question { round: 1, index: LogIndex(2), low, high };
+        let bytes = question.write();
+        assert_eq!(Question::read(&bytes), Ok(question));
+        let sum = Answer::Sum(Sum { rows: 1, bytes: 2, digest: 3 });
+        for answer in [sum, Answer::NotYet, Answer::Gone, Answer::Unreadable] {
+            assert_eq!(Answer::read(&answer.write()), Ok(answer));
+        }
+        for length in 0..bytes.len() {
+            assert!(Question::read(&bytes.slice(..length)).is_err(), "{length} bytes");
+        }
+        assert!(Answer::read(&[1, 9]).is_err() && Answer::read(&[2, 2]).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether all replicas of a group hold the same rows, looked at in the background.
+//!
+//! Replicas apply the same values in the same order, so as of one index their stores must be equal.
+//! The master lays a *marker* out in a value; whoever applies that value opens a snapshot of its
+//! store right then, between this value and the next, and so all look at the same moment of the
+//! log without anybody waiting. The master then reads its rows piece by piece, and asks the others
+//! for the digest of the same range of keys. Where one differs, the range is halved until it holds
+//! one row of the master's. A snapshot keeps files from being removed, so it is given up after
+//! seconds, and the next marker goes on where the last one ended: a *pass* over a large group has
+//! many markers.
+//!
+//! Rows of buckets that are not in force are passed by: every node gives their space back when it
+//! sees fit.
+//!
+//! Promises: what is named as different differed as of one index; the applier never waits; bytes a
+//! second are bounded by a setting; at most one snapshot for each group, and few in all.
+//! Never: repairs anything; says who is right (it says who is alone with what it has).
+//! Read next: `held.rs` (what every replica does), `compare.rs` (what the master does).
+
+mod compare;
+mod held;
+pub mod message;
+mod report;
+mod status;
+
+pub use compare::Comparing;
+pub use held::Comparisons;
+pub use message::ABOUT_COMPARISON;
+pub use report::{Difference, Report};
+pub use status::{ComparisonStatus, DifferenceStatus};
+
+use super::group::Group;
+use super::layout::{self, Space};
+use base::codec::{Malformed, Reader};
+use base::{GroupId, Result};
+use bytes::Bytes;
+use runtime::submit::Ticket;
+
+/// Writes the key of a group's marker into `key`.
+pub(super) fn marker_key(group: GroupId, key: &mut Vec<u8>) {
+    layout::space_key(group, Space::Comparison, key);
+}
+
+/// Whether a tree key is that of a marker.
+#[inline]
+pub(super) fn is_marker(key: &[u8]) -> bool {
+    key.len() == 5 && key[4] == Space::Comparison as u8
+}
+
+/// The number of the round that a marker begins.
+pub(super) fn read_marker(value: &[u8]) -> std::result::Result<u64, Malformed> {
+    let mut reader = Reader::new(value);
+    let round = reader.u64("comparison's round")?;
+    reader.end("comparison's marker").map(|()| round)
+}
+
+impl Group {
+    /// Lays a marker out: all replicas look at the state behind the value it stands in.
+    pub(super) fn lay_out_marker(&self, round: u64) -> Result<Ticket> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.admit(self)?;
+        let (before, _) = state.begin(self.id);
+        let mut key = Vec::new();
+        marker_key(self.id, &mut key);
+        state.view(self).open.put_raw(&key, &round.to_le_bytes());
+        Ok(self.take(state, before, true))
+    }
+
+    /// A marker was applied, and nothing behind it.
+    pub(super) fn marked(&self, round: &Bytes) {
+        match read_marker(round) {
+            Ok(round) => self.shared.comparisons.open(self.id, round),
+            Err(Malformed(field)) => {
+                tracing::warn!(target: "consensus", group = self.id.0, "a marker's {field}");
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a comparison found.
+
+use super::super::layout::{ROW_PREFIX_BYTES, Space};
+use base::{BucketId, Error, NodeId};
+use bytes::Bytes;
+use runtime::world;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Differences kept of one pass; behind these a pass only counts.
+pub(super) const DIFFERENCES_MAX: usize = 16;
+
+/// What a group's master knows of its replicas.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// A pass is under way.
+    pub running: bool,
+    /// Passes that ended, also those that broke off.
+    pub passes: u64,
+    /// Why the last one broke off, if it did.
+    pub trouble: Option<String>,
+    /// When the last one did.
+    pub ended_ms: Option<u64>,
+    /// Rows and bytes of this replica that were compared in the pass that runs, or ran last.
+    pub rows: u64,
+    /// Bytes of these rows.
+    pub bytes: u64,
+    /// Who was compared in it, and with how many rows.
+    pub compared: BTreeMap<NodeId, u64>,
+    /// What the last whole pass found.
+    before: Vec<Difference>,
+    /// What the pass that runs found.
+    found: Vec<Difference>,
+}
+
+/// Replicas that do not hold the same rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The first tree key of the range, which holds one row of the master's at most.
+    pub low: Bytes,
+    /// The first tree key behind it.
+    pub high: Bytes,
+    /// Who holds the same, those first who are most.
+    pub camps: Vec<BTreeSet<NodeId>>,
+}
+
+impl Report {
+    pub(super) fn begin(&mut self) {
+        (self.running, self.rows, self.bytes) = (true, 0, 0);
+        self.compared.clear();
+        self.found.clear();
+    }
+
+    pub(super) fn end(&mut self) {
+        self.running = false;
+        self.passes += 1;
+        self.trouble = None;
+        self.ended_ms = Some(world::milliseconds());
+        self.before = std::mem::take(&mut self.found);
+    }
+
+    /// The pass broke off.
+    pub(super) fn broken(&mut self, why: &Error) {
+        self.running = false;
+        self.passes += 1;
+        self.trouble = Some(why.to_string());
+    }
+
+    /// Whether there was room for it.
+    pub(super) fn found(&mut self, difference: Difference) -> bool {
+        let room = self.found.len() < DIFFERENCES_MAX;
+        if room {
+            self.found.push(difference);
+        }
+        room
+    }
+
+    /// Everything that is known to differ.
+    pub fn differences(&self) -> Vec<Difference> {
+        let new = self.found.iter();
+        let old = self.before.iter().filter(|old| new.clone().all(|new| new.low != old.low));
+        old.chain(new.clone()).cloned().collect()
+    }
+}
+
+impl Difference {
+    /// The bucket whose rows these are; none: the group's own bookkeeping.
+    pub fn bucket(&self) -> Option<BucketId> {
+        let number = self.low.get(5..ROW_PREFIX_BYTES)?.try_into().ok()?;
+        (self.low[4] == Space::Row as u8).then(|| BucketId(u32::from_be_bytes(number)))
+    }
+
+    /// The range as clients see keys: from the first to the first behind it, that one being empty
+    /// at the bucket's end.
+    pub fn keys(&self) -> (Bytes, Bytes) {
+        let front = if self.bucket().is_some() { ROW_PREFIX_BYTES } else { 4 };
+        let same = self.high.get(..front) == self.low.get(..front);
+        let behind = if same { self.high.slice(front..) } else { Bytes::new() };
+        (self.low.slice(front.min(self.low.len())..), behind)
+    }
+}

@@ -1,0 +1,37 @@
+//! State of the comparison of a group's replicas, as operators see it.
+
+/// What comparing a group's replicas led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComparisonStatus {
+    /// A pass over all rows is under way.
+    pub running: bool,
+    /// Passes that ended while this node is master, also those that broke off.
+    pub passes: u64,
+    /// Why the last one broke off, if it did.
+    pub trouble: Option<String>,
+    /// Milliseconds since the last whole one.
+    pub ended_ms_ago: Option<u64>,
+    /// The master's rows that were compared in the pass that runs, or ran last.
+    pub rows: u64,
+    /// The same in bytes.
+    pub bytes: u64,
+    /// Other replicas, and with how many of these rows each was compared.
+    pub compared: Vec<(String, u64)>,
+    /// Where they differ, at most a few places.
+    pub differences: Vec<DifferenceStatus>,
+}
+
+/// A range of keys in which replicas do not hold the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DifferenceStatus {
+    /// The bucket; none: what the group keeps for itself.
+    pub bucket: Option<String>,
+    /// The first key, as escaped text.
+    pub from: String,
+    /// The first key behind, as escaped text; empty: the bucket's end.
+    pub upto: String,
+    /// Names of those who hold the same, the most first.
+    pub camps: Vec<Vec<String>>,
+    /// All of it in words.
+    pub text: String,
+}

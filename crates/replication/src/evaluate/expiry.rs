@@ -1,0 +1,107 @@
+//! Time to live: rows carry a point of group time; hints in an index of their own say when to look.
+
+use crate::bucket::Bucket;
+use crate::layout::{self, SESSION_BUCKET};
+use crate::view::View;
+use base::request::{ExpireWhen, Expiry};
+use base::{Key, Outcome, Properties, Result, SessionId};
+use bytes::Bytes;
+
+/// The point of group time at which a row written now expires. `before` is that of the row it
+/// replaces.
+pub(super) fn point(
+    expiry: Expiry,
+    before: Option<u64>,
+    properties: &Properties,
+    now: u64,
+) -> Option<u64> {
+    match expiry {
+        Expiry::Default => default_point(properties, now),
+        Expiry::Keep => before,
+        Expiry::Never => None,
+        Expiry::After(ms) => Some(now.saturating_add(ms)),
+    }
+}
+
+pub(super) fn default_point(properties: &Properties, now: u64) -> Option<u64> {
+    (properties.ttl_ms > 0).then(|| now.saturating_add(properties.ttl_ms))
+}
+
+pub(super) fn expire(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    expiry: Expiry,
+    when: ExpireWhen,
+) -> Result<Outcome> {
+    let Some(row) = view.row(bucket.id, key)? else { return Ok(Outcome::Applied(false)) };
+    let wanted = point(expiry, row.expires, &bucket.properties, view.open.time);
+    let never = u64::MAX;
+    let (new, old) = (wanted.unwrap_or(never), row.expires.unwrap_or(never));
+    let holds = match when {
+        ExpireWhen::Always => true,
+        ExpireWhen::HasNone => row.expires.is_none(),
+        ExpireWhen::HasOne => row.expires.is_some(),
+        ExpireWhen::Later => new > old,
+        ExpireWhen::Sooner => new < old,
+        ExpireWhen::HasLater => row.expires.is_some() && new < old,
+    };
+    // Removing an expiry that is not there changes nothing, and says so.
+    if !holds || (expiry == Expiry::Never && row.expires.is_none()) {
+        return Ok(Outcome::Applied(false));
+    }
+    if expiry == Expiry::After(0) {
+        view.remove(bucket.id, key, row.expires);
+    } else if wanted != row.expires {
+        if wanted.is_none() {
+            view.forget_hint(bucket.id, key, row.expires);
+        }
+        view.put(bucket.id, key, wanted, &[&row.value])?;
+    }
+    Ok(Outcome::Applied(true))
+}
+
+/// What a sweep did.
+pub struct Swept {
+    /// Hints it looked at.
+    pub looked: usize,
+    /// Where the next one goes on.
+    pub upto: Bytes,
+    /// When the next hint is due, if that is soon.
+    pub next: Option<u64>,
+}
+
+/// Collects what expired by the open value's time: at most `max` hints are looked at, from where
+/// the last sweep ended (nothing: as the store says). That place is written with what goes, so that
+/// whoever sweeps next, after a restart or as another master, goes on there too. `ahead_ms`: so far
+/// ahead the next hint is looked for.
+pub fn expire_due(view: &mut View, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
+    let now = view.open.time;
+    let from = if from.is_empty() { view.swept()? } else { from };
+    let (due, upto) = view.due(&from, max)?;
+    for hint in &due {
+        let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
+        if bucket == SESSION_BUCKET {
+            expire_session(view, now, &name)?;
+        } else if view.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
+            view.remove_row(bucket, &name);
+        }
+        view.remove_hint(hint);
+    }
+    if !due.is_empty() {
+        view.put_swept(&upto);
+    }
+    let next = view.next_hint(&upto, ahead_ms)?;
+    Ok(Swept { looked: due.len(), upto, next })
+}
+
+fn expire_session(view: &mut View, now: u64, name: &[u8]) -> Result<()> {
+    let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(()) };
+    let session = SessionId(u64::from_be_bytes(name));
+    let Some(stored) = view.session(session)? else { return Ok(()) };
+    if stored.expires() > now {
+        view.put_session_expiry(session, stored.expires());
+        return Ok(());
+    }
+    view.remove_session(session, stored.highest)
+}

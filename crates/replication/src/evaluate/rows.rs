@@ -1,0 +1,311 @@
+//! Updates of rows: set, delete, compare, append, rename, and the assertions.
+
+use super::expiry::point;
+use crate::bucket::Bucket;
+use crate::layout::StoredRow;
+use crate::view::View;
+use base::request::{Expiry, Missing, When};
+use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
+
+pub(super) fn set(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    value: &Value,
+    expiry: Expiry,
+) -> Result<Outcome> {
+    let before = match expiry {
+        Expiry::Keep => view.row(bucket.id, key)?.and_then(|row| row.expires),
+        _ => None,
+    };
+    write(view, bucket, key, expiry, before, &[value])?;
+    Ok(Outcome::Done)
+}
+
+/// Writes, or deletes where the new expiry is now.
+fn write(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    expiry: Expiry,
+    before: Option<u64>,
+    value: &[&[u8]],
+) -> Result<()> {
+    if expiry == Expiry::After(0) {
+        let expires = view.expires_at(bucket.id, key)?;
+        view.remove(bucket.id, key, expires);
+        return Ok(());
+    }
+    let expires = point(expiry, before, &bucket.properties, view.open.time);
+    view.put(bucket.id, key, expires, value)
+}
+
+pub(super) fn set_if(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    value: &Value,
+    expiry: Expiry,
+    when: When,
+) -> Result<Outcome> {
+    let old = view.row(bucket.id, key)?;
+    let written = match when {
+        When::Always => true,
+        When::Absent => old.is_none(),
+        When::Present => old.is_some(),
+        When::Unchanged(version) => old.as_ref().is_some_and(|row| row.version == version),
+    };
+    if written {
+        let before = old.as_ref().and_then(|row| row.expires);
+        write(view, bucket, key, expiry, before, &[value])?;
+    }
+    Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
+}
+
+pub(super) fn delete(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    missing: Missing,
+) -> Result<Outcome> {
+    match view.row(bucket.id, key)? {
+        Some(row) => view.remove(bucket.id, key, row.expires),
+        None if missing == Missing::Fails => return Err(Error::key(Reason::NotFound, key)),
+        None => return Ok(Outcome::Existed(false)),
+    }
+    Ok(Outcome::Existed(true))
+}
+
+fn store(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    wanted: Option<&Value>,
+    old: Option<&StoredRow>,
+) -> Result<()> {
+    match wanted {
+        Some(value) => write(view, bucket, key, Expiry::Default, None, &[value]),
+        None => {
+            if let Some(old) = old {
+                view.remove(bucket.id, key, old.expires);
+            }
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn test_and_set(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    expected: Option<&Value>,
+    wanted: Option<&Value>,
+) -> Result<Outcome> {
+    let old = view.row(bucket.id, key)?;
+    if old.as_ref().map(|row| &row.value) == expected {
+        store(view, bucket, key, wanted, old.as_ref())?;
+    }
+    Ok(Outcome::Old(old.map(|row| row.value)))
+}
+
+pub(super) fn replace(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    wanted: Option<&Value>,
+) -> Result<Outcome> {
+    let old = view.row(bucket.id, key)?;
+    store(view, bucket, key, wanted, old.as_ref())?;
+    Ok(Outcome::Old(old.map(|row| row.value)))
+}
+
+pub(super) fn confirm(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    value: &Value,
+) -> Result<Outcome> {
+    if view.row(bucket.id, key)?.is_none_or(|row| row.value != *value) {
+        write(view, bucket, key, Expiry::Default, None, &[value])?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn holds(held: bool, key: &Key) -> Result<Outcome> {
+    if held { Ok(Outcome::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
+}
+
+pub(super) fn assert(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    expected: Option<&Value>,
+) -> Result<Outcome> {
+    let value = view.row(bucket.id, key)?.map(|row| row.value);
+    holds(value.as_ref() == expected, key)
+}
+
+pub(super) fn assert_exists(view: &mut View, bucket: &Bucket, key: &Key) -> Result<Outcome> {
+    let exists = view.row(bucket.id, key)?.is_some();
+    holds(exists, key)
+}
+
+pub(super) fn assert_version(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    version: Option<Version>,
+) -> Result<Outcome> {
+    let found = view.row(bucket.id, key)?.map(|row| row.version);
+    if found == version { Ok(Outcome::Done) } else { Err(Error::key(Reason::Changed, key)) }
+}
+
+/// The keys may come in any order and are compared as a set: one more than those listed found is
+/// enough to fail.
+pub(super) fn assert_range(
+    view: &mut View,
+    bucket: &Bucket,
+    prefix: &Key,
+    keys: &[Key],
+) -> Result<Outcome> {
+    let mut expected: Vec<&Key> = keys.iter().collect();
+    expected.sort_unstable();
+    expected.dedup();
+    let mut found = Vec::new();
+    view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, _| {
+        found.push(key);
+        Ok(found.len() <= expected.len())
+    })?;
+    if found.iter().eq(expected.iter().copied()) {
+        return Ok(Outcome::Done);
+    }
+    let list = |keys: &mut dyn Iterator<Item = &Key>| {
+        keys.take(10).map(|key| base::codec::printable(key)).collect::<Vec<_>>().join(", ")
+    };
+    let expected = list(&mut expected.into_iter());
+    let found = list(&mut found.iter());
+    Err(Error::new(
+        Reason::AssertionFailed,
+        format!("the keys under the prefix are [{found}] and not [{expected}]"),
+    ))
+}
+
+pub(super) fn delete_prefix(view: &mut View, bucket: &Bucket, prefix: &Key) -> Result<Outcome> {
+    let mut found = Vec::new();
+    let mut bytes = 0;
+    let walked = view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, row| {
+        bytes += key.len() + limits::ROW_OVERHEAD_BYTES;
+        if bytes > limits::UPDATE_BYTES_MAX {
+            return Err(too_much_to_delete());
+        }
+        found.push((key, row.expires));
+        Ok(true)
+    });
+    walked.and_then(|()| view.budget.check()).map_err(|error| match error.reason {
+        Reason::TooLarge => too_much_to_delete(),
+        _ => error,
+    })?;
+    for (key, expires) in &found {
+        view.remove(bucket.id, key, *expires);
+    }
+    Ok(Outcome::Count(found.len() as u64))
+}
+
+fn too_much_to_delete() -> Error {
+    Error::new(
+        Reason::TooLarge,
+        format!(
+            "nothing was deleted: more lies under the prefix than one request deletes at one \
+             instant, at most {} rows and {} bytes of keys (evaluation_rows_max, \
+             update_bytes_max); `credenza bucket empty-prefix` and POST \
+             /v1/buckets/TYPE/BUCKET/empty_prefix delete any number of keys, in parts",
+            limits::EVALUATION_ROWS_MAX,
+            limits::UPDATE_BYTES_MAX
+        ),
+    )
+}
+
+fn fits(bucket: &Bucket, bytes: usize) -> Result<()> {
+    if bytes <= bucket.properties.value_bytes_max {
+        return Ok(());
+    }
+    let max = bucket.properties.value_bytes_max;
+    Err(Error::new(
+        Reason::TooLarge,
+        format!("the value would have {bytes} bytes, at most {max} are allowed (value_bytes_max)"),
+    ))
+}
+
+pub(super) fn append(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    value: &Value,
+) -> Result<Outcome> {
+    let old = view.row(bucket.id, key)?;
+    let before = old.as_ref().and_then(|row| row.expires);
+    let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
+    let front = old.map(|row| row.value).unwrap_or_default();
+    let length = front.len() + value.len();
+    fits(bucket, length)?;
+    write(view, bucket, key, expiry, before, &[&front, value])?;
+    Ok(Outcome::Length(length as u64))
+}
+
+pub(super) fn set_range(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    offset: usize,
+    value: &Value,
+) -> Result<Outcome> {
+    let old = view.row(bucket.id, key)?;
+    let before = old.as_ref().and_then(|row| row.expires);
+    let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
+    let front = old.map(|row| row.value).unwrap_or_default();
+    if value.is_empty() {
+        return Ok(Outcome::Length(front.len() as u64));
+    }
+    let end = offset.saturating_add(value.len());
+    let length = end.max(front.len());
+    fits(bucket, length)?;
+    let mut changed = front.to_vec();
+    changed.resize(length, 0);
+    changed[offset..end].copy_from_slice(value);
+    write(view, bucket, key, expiry, before, &[&changed])?;
+    Ok(Outcome::Length(length as u64))
+}
+
+pub(super) fn rename(
+    view: &mut View,
+    bucket: &Bucket,
+    from: &Key,
+    to: &Key,
+    when: When,
+) -> Result<Outcome> {
+    let Some(row) = view.row(bucket.id, from)? else {
+        return Err(Error::key(Reason::NotFound, from));
+    };
+    let Outcome::Applied(true) = copy(view, bucket, from, to, when)? else {
+        return Ok(Outcome::Applied(false));
+    };
+    if from != to {
+        view.remove(bucket.id, from, row.expires);
+    }
+    Ok(Outcome::Applied(true))
+}
+
+pub(super) fn copy(
+    view: &mut View,
+    bucket: &Bucket,
+    from: &Key,
+    to: &Key,
+    when: When,
+) -> Result<Outcome> {
+    let Some(row) = view.row(bucket.id, from)? else { return Ok(Outcome::Applied(false)) };
+    if when == When::Absent && view.row(bucket.id, to)?.is_some() {
+        return Ok(Outcome::Applied(false));
+    }
+    view.put(bucket.id, to, row.expires, &[&row.value])?;
+    Ok(Outcome::Applied(true))
+}

@@ -1,0 +1,110 @@
+//! How many bytes of values may be on their way to each follower.
+//!
+//! Consensus counts values, and lets many fly; but a value may be large, and a follower that stands
+//! still acknowledges none. Without a bound in bytes all of them would be sent to it, and, since
+//! what is not acknowledged for long is said again, all of them again and again.
+//!
+//! So values beyond the bound wait as if the way were full, until some are acknowledged. What is
+//! gone back to was lost, or is taken for it: it flies no more, and is sent again within the same
+//! bound.
+
+use base::{LogIndex, NodeId};
+use logic::consensus::Configuration;
+use std::collections::{BTreeMap, VecDeque};
+
+/// On the way to one follower: enough for 1 Gbit/s over 100 ms.
+const FLIGHT_BYTES_MAX: usize = 16 << 20;
+
+/// What is on its way to each follower.
+#[derive(Default)]
+pub struct Flights(BTreeMap<NodeId, Flight>);
+
+#[derive(Default)]
+struct Flight {
+    /// The last index of each message, and its bytes.
+    sent: VecDeque<(LogIndex, usize)>,
+    bytes: usize,
+}
+
+impl Flights {
+    /// Whether values behind `after` may be sent to a follower that has acknowledged those up to
+    /// `done`. One message may always, however large.
+    pub(super) fn has_room(&mut self, to: NodeId, after: LogIndex, done: LogIndex) -> bool {
+        let flight = self.0.entry(to).or_default();
+        flight.remove(|last| last <= done || last > after);
+        flight.bytes < FLIGHT_BYTES_MAX
+    }
+
+    /// So many bytes of values up to an index were sent.
+    pub(super) fn sent(&mut self, to: NodeId, upto: LogIndex, bytes: usize) {
+        let flight = self.0.entry(to).or_default();
+        flight.sent.push_back((upto, bytes));
+        flight.bytes += bytes;
+    }
+
+    /// Nothing is sent to others than these members any more.
+    pub(super) fn keep(&mut self, members: &Configuration) {
+        self.0.retain(|node, _| members.part(*node).is_some());
+    }
+}
+
+impl Flight {
+    /// Messages are sent in the order of their indexes, so those that go stand at either end.
+    fn remove(&mut self, goes: impl Fn(LogIndex) -> bool) {
+        while let Some((_, bytes)) = self.sent.pop_front_if(|(last, _)| goes(*last)) {
+            self.bytes -= bytes;
+        }
+        while let Some((_, bytes)) = self.sent.pop_back_if(|(last, _)| goes(*last)) {
+            self.bytes -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{ConfigurationId, Part};
+    use logic::consensus::Member;
+
+    const NODE: NodeId = NodeId(3);
+    const PART: usize = FLIGHT_BYTES_MAX / 4;
+
+    fn full() -> Flights {
+        let mut flights = Flights::default();
+        for index in 1..=4 {
+            assert!(flights.has_room(NODE, LogIndex(index - 1), LogIndex(0)));
+            flights.sent(NODE, LogIndex(index), PART);
+        }
+        flights
+    }
+
+    #[test]
+    fn values_wait_until_others_are_acknowledged() {
+        let mut flights = full();
+        assert!(!flights.has_room(NODE, LogIndex(4), LogIndex(0)));
+        assert!(flights.has_room(NodeId(4), LogIndex(4), LogIndex(0)), "another is on his own");
+        assert!(flights.has_room(NODE, LogIndex(4), LogIndex(1)));
+        flights.sent(NODE, LogIndex(5), 100 * PART);
+        assert!(
+            !flights.has_room(NODE, LogIndex(5), LogIndex(4)),
+            "one message is never too large"
+        );
+        assert!(flights.has_room(NODE, LogIndex(5), LogIndex(5)));
+        assert_eq!(flights.0[&NODE].bytes, 0);
+    }
+
+    #[test]
+    fn what_is_said_again_is_bounded_like_what_was_said() {
+        let mut flights = full();
+        assert!(flights.has_room(NODE, LogIndex(2), LogIndex(0)), "two are taken for lost");
+        assert_eq!(flights.0[&NODE].bytes, 2 * PART);
+        flights.sent(NODE, LogIndex(3), PART);
+        flights.sent(NODE, LogIndex(4), PART);
+        assert!(!flights.has_room(NODE, LogIndex(4), LogIndex(0)));
+        assert!(flights.has_room(NODE, LogIndex(0), LogIndex(0)), "all are");
+        let member = Member { node: NodeId(4), part: Part::Voter };
+        let others = Configuration::new(ConfigurationId(1), vec![member]).expect("a voter");
+        flights.keep(&others);
+        assert!(flights.0.is_empty());
+    }
+}

@@ -1,0 +1,79 @@
+//! Updates that take long to evaluate: one at a time in a group, and the group's lock is left to
+//! everybody else for as long as the last one held it.
+//!
+//! So whoever sends nothing but such updates, over however many connections, gets half of the
+//! lock's time at most, and the updates of others wait for one of them and never for a row of them.
+
+use super::group::Group;
+use super::submit::Submission;
+use crate::bucket::Bucket;
+use base::error::going_down;
+use base::limits::FORWARD_MS_MAX;
+use base::{Error, Reason, Result, RetryId, Update};
+use runtime::world::{self, timeout};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Heavy {
+    /// When the next may begin, in milliseconds. Who waits for the lock around it waits in line.
+    begins_ms: Mutex<u64>,
+}
+
+/// The turn of one update.
+pub struct Turn<'a> {
+    begins_ms: MutexGuard<'a, u64>,
+}
+
+impl Heavy {
+    /// Waits in line; an error when that takes too long.
+    pub async fn turn(&self) -> Result<Turn<'_>> {
+        let waiting = async {
+            let begins_ms = self.begins_ms.lock().await;
+            let pause = begins_ms.saturating_sub(world::milliseconds());
+            if pause > 0 {
+                world::sleep(Duration::from_millis(pause)).await;
+            }
+            Turn { begins_ms }
+        };
+        timeout(Duration::from_millis(FORWARD_MS_MAX), waiting).await.ok_or_else(|| {
+            let text = "nothing was done: too many requests that take long wait for this group: \
+                        retry later, or ask for less at a time";
+            Error::new(Reason::Overloaded, text)
+        })
+    }
+}
+
+impl Turn<'_> {
+    /// The lock was held for so long.
+    fn ended(&mut self, held_ms: u64) {
+        *self.begins_ms = world::milliseconds() + held_ms;
+    }
+
+    /// Evaluates an update: once away from the lock, then, if its budget sufficed, in earnest.
+    pub async fn submit(
+        &mut self,
+        group: &Arc<Group>,
+        bucket: &Arc<Bucket>,
+        update: &Arc<Update>,
+        retry: Option<RetryId>,
+    ) -> Result<Submission> {
+        let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
+        let evaluated = world::apart(move || {
+            // A retry may be answered with what the first attempt came to, whatever it would cost
+            // now.
+            if retry.is_none() {
+                group.rehearse(&bucket, &update)?;
+            }
+            let began = world::milliseconds();
+            let submission = group.submit(&bucket, &update, retry)?;
+            Ok((submission, world::milliseconds().saturating_sub(began)))
+        });
+        let stopping = || Err(going_down());
+        let (submission, held_ms) = evaluated.await.unwrap_or_else(stopping)?;
+        self.ended(held_ms);
+        Ok(submission)
+    }
+}

@@ -1,0 +1,294 @@
+//! Where things stand in the local store, and how a row's bytes look.
+//!
+//! ```text
+//! tree key   = group u32 BE | space u8 | ...
+//!   mark       (nothing)                          -> applied mark
+//!   row        bucket u32 BE | key                -> row
+//!   expiry     expires u64 BE | bucket u32 BE | key -> (nothing); a hint, the row decides
+//!   session    session u64 BE                     -> session
+//!   outcome    session u64 BE | number u64 BE     -> index u64, outcome, [digest 16 bytes]
+//!   configuration (nothing)                       -> base index u64, configuration
+//!   swept      (nothing)                          -> where the expiry sweep goes on
+//!   kept       index u64 BE                       -> value; on a witness only
+//!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
+//! row        = flags u8 | version u64 LE | [expires u64 LE] | value
+//! session    = last used u64 | highest number u64 | [bucket digest u64]
+//! ```
+//! Numbers in keys are big-endian, so that their order is the order of their bytes.
+
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::SESSION_TTL_MS;
+use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, Version};
+use bytes::Bytes;
+use logic::consensus::Configuration;
+
+/// What kind of thing a tree key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Space {
+    /// How far values are applied.
+    Mark = 0,
+    /// Rows of clients' keys.
+    Row = 1,
+    /// Keys by the time they expire.
+    Expiry = 2,
+    /// Sessions.
+    Session = 3,
+    /// Outcomes of requests, kept for retries.
+    Outcome = 4,
+    /// Configurations of the group.
+    Configuration = 5,
+    /// Values that a witness keeps in place of rows.
+    Kept = 6,
+    /// Place in the index of expiries where the sweep goes on.
+    Swept = 7,
+    /// State of the comparison between replicas.
+    Comparison = 16,
+}
+
+/// Sessions expire through the same index as rows, under this number.
+pub const SESSION_BUCKET: BucketId = BucketId(u32::MAX);
+/// Bytes in front of a row's key.
+pub const ROW_PREFIX_BYTES: usize = 9;
+
+const HAS_EXPIRY: u8 = 1;
+
+fn space(group: GroupId, space: Space, key: &mut Vec<u8>) {
+    key.clear();
+    key.extend_from_slice(&group.0.to_be_bytes());
+    key.push(space as u8);
+}
+
+/// Writes the key of a group's applied mark into `key`.
+pub fn mark_key(group: GroupId, key: &mut Vec<u8>) {
+    space(group, Space::Mark, key);
+}
+
+/// Writes the key of a group's configuration into `key`.
+pub fn configuration_key(group: GroupId, key: &mut Vec<u8>) {
+    space(group, Space::Configuration, key);
+}
+
+/// The key of a value that a witness keeps.
+pub fn kept_key(group: GroupId, index: LogIndex) -> Bytes {
+    let mut key = Vec::with_capacity(13);
+    space(group, Space::Kept, &mut key);
+    key.extend_from_slice(&index.0.to_be_bytes());
+    key.into()
+}
+
+/// Behind all of them.
+pub fn kept_end(group: GroupId) -> Bytes {
+    let mut key = Vec::with_capacity(5);
+    space(group, Space::Kept, &mut key);
+    base::range::prefix_end(&key).expect("a space is not all 0xFF").into()
+}
+
+/// The index in such a key.
+pub fn read_kept_key(key: &[u8]) -> Option<LogIndex> {
+    Some(LogIndex(u64::from_be_bytes(key.get(5..)?.try_into().ok()?)))
+}
+
+/// A configuration and the index of the stop-sign it began with, as they are stored.
+pub fn write_configuration(base: LogIndex, configuration: &Configuration) -> Bytes {
+    let mut bytes = base.0.to_le_bytes().to_vec();
+    configuration.write(&mut bytes);
+    Bytes::from(bytes)
+}
+
+/// The same from its bytes.
+pub fn read_configuration(bytes: &[u8]) -> Result<(LogIndex, Configuration), Malformed> {
+    let mut reader = Reader::new(bytes);
+    let base = LogIndex(reader.u64("configuration base")?);
+    let configuration = Configuration::read(&mut reader)?;
+    reader.end("configuration")?;
+    Ok((base, configuration))
+}
+
+/// Writes a row's tree key into `key`.
+#[inline]
+pub fn row_key(group: GroupId, bucket: BucketId, name: &[u8], key: &mut Vec<u8>) {
+    space(group, Space::Row, key);
+    key.extend_from_slice(&bucket.0.to_be_bytes());
+    key.extend_from_slice(name);
+}
+
+/// Writes the prefix of all tree keys of one space into `key`.
+pub fn space_key(group: GroupId, which: Space, key: &mut Vec<u8>) {
+    space(group, which, key);
+}
+
+/// Writes an expiry hint's tree key into `key`.
+pub fn expiry_key(group: GroupId, expires: u64, bucket: BucketId, name: &[u8], key: &mut Vec<u8>) {
+    space(group, Space::Expiry, key);
+    key.extend_from_slice(&expires.to_be_bytes());
+    key.extend_from_slice(&bucket.0.to_be_bytes());
+    key.extend_from_slice(name);
+}
+
+/// What an expiry hint's tree key says.
+pub fn read_expiry_key(key: &Bytes) -> Option<(u64, BucketId, Bytes)> {
+    let expires = u64::from_be_bytes(key.get(5..13)?.try_into().ok()?);
+    let bucket = u32::from_be_bytes(key.get(13..17)?.try_into().ok()?);
+    Some((expires, BucketId(bucket), key.slice(17..)))
+}
+
+/// Writes a session's tree key into `key`.
+pub fn session_key(group: GroupId, session: SessionId, key: &mut Vec<u8>) {
+    space(group, Space::Session, key);
+    key.extend_from_slice(&session.0.to_be_bytes());
+}
+
+/// Writes an outcome's tree key into `key`.
+pub fn outcome_key(group: GroupId, session: SessionId, number: u64, key: &mut Vec<u8>) {
+    space(group, Space::Outcome, key);
+    key.extend_from_slice(&session.0.to_be_bytes());
+    key.extend_from_slice(&number.to_be_bytes());
+}
+
+/// A row as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRow {
+    /// Version of the update that wrote it.
+    pub version: Version,
+    /// Group time at which it expires, milliseconds.
+    pub expires: Option<u64>,
+    /// The value.
+    pub value: Bytes,
+}
+
+impl StoredRow {
+    /// Appends the bytes of a row in front of its value.
+    #[inline]
+    pub fn write_head(version: Version, expires: Option<u64>, into: &mut Vec<u8>) {
+        into.push(if expires.is_some() { HAS_EXPIRY } else { 0 });
+        into.extend_from_slice(&version.0.to_le_bytes());
+        if let Some(expires) = expires {
+            into.extend_from_slice(&expires.to_le_bytes());
+        }
+    }
+
+    /// How many bytes `write_head` writes.
+    #[inline]
+    pub fn head_bytes(expires: Option<u64>) -> usize {
+        9 + if expires.is_some() { 8 } else { 0 }
+    }
+
+    /// From its bytes, the value being a slice of them.
+    #[inline]
+    pub fn read(bytes: &Bytes) -> Result<StoredRow, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let flags = reader.u8("row flags")?;
+        let version = Version(reader.u64("row version")?);
+        let expires = match flags {
+            0 => None,
+            HAS_EXPIRY => Some(reader.u64("row expiry")?),
+            _ => return Err(Malformed("row flags")),
+        };
+        let value = bytes.slice(bytes.len() - reader.rest().len()..);
+        Ok(StoredRow { version, expires, value })
+    }
+
+    /// Whether it is gone by this group time.
+    #[inline]
+    pub fn expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+/// A session as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredSession {
+    /// Group time of its last use, milliseconds.
+    pub used: u64,
+    /// The highest number of its requests.
+    pub highest: u64,
+    /// The bucket it was opened in, the only one it can be used in. None where a version wrote the
+    /// row that knew of no such bond: then it can be used in every bucket of its group.
+    pub bucket: Option<BucketDigest>,
+}
+
+impl StoredSession {
+    /// Encodes it for the store.
+    pub fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(24);
+        bytes.put_u64(self.used);
+        bytes.put_u64(self.highest);
+        if let Some(bucket) = self.bucket {
+            bytes.put_u64(bucket.0);
+        }
+        bytes
+    }
+
+    /// From its bytes. What a later version may append is skipped, as the version before skips the
+    /// bucket: nodes of both may be masters of one group while they are upgraded.
+    pub fn read(bytes: &[u8]) -> Result<StoredSession, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let used = reader.u64("session time")?;
+        let highest = reader.u64("session number")?;
+        let bucket = match reader.is_empty() {
+            true => None,
+            false => Some(BucketDigest(reader.u64("session bucket")?)),
+        };
+        Ok(StoredSession { used, highest, bucket })
+    }
+
+    /// Group time from which on it has expired, milliseconds.
+    pub fn expires(&self) -> u64 {
+        self.used.saturating_add(SESSION_TTL_MS)
+    }
+}
+
+/// What a group's applied mark says; it is written in the same batch as the effects it speaks of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The last applied value.
+    pub applied: u64,
+    /// The group's time in it, milliseconds.
+    pub time: u64,
+    /// The next version to give.
+    pub next_version: u64,
+}
+
+impl Mark {
+    /// Encodes it for the store.
+    pub fn write(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(24);
+        for word in [self.applied, self.time, self.next_version] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        Bytes::from(bytes)
+    }
+
+    /// Decodes what the store holds.
+    pub fn read(bytes: &[u8]) -> Result<Mark, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let mark = Mark {
+            applied: reader.u64("mark index")?,
+            time: reader.u64("mark time")?,
+            next_version: reader.u64("mark version")?,
+        };
+        reader.end("mark")?;
+        Ok(mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_read_back_and_those_of_the_version_before_are_bound_to_no_bucket() {
+        let bound = StoredSession { used: 7, highest: 9, bucket: Some(BucketDigest(u64::MAX)) };
+        assert_eq!(StoredSession::read(&bound.write()), Ok(bound));
+        // Two words, as they were written until sessions were bound.
+        let before = [7_u64.to_le_bytes(), 9_u64.to_le_bytes()].concat();
+        let unbound = StoredSession { bucket: None, ..bound };
+        assert_eq!(StoredSession::read(&before), Ok(unbound));
+        assert_eq!(unbound.write(), before);
+        assert_eq!(&bound.write()[..16], before, "the version before reads what it knows");
+        for end in (0..16).chain(17..24) {
+            assert!(StoredSession::read(&bound.write()[..end]).is_err(), "{end} bytes");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The consistent path: one order of updates per group, evaluated once, decided, logged, applied.
+//!
+//! A life of an update: `submit.rs` evaluates it into the open value (`evaluate/`, on a `view.rs`,
+//! within a `budget.rs`); `driver.rs` closes the value, has consensus place it and the keeper log
+//! it, and applies it when it is decided; `wait.rs` wakes its client.
+//!
+//! Promises: nothing is answered before it is decided; a value's effects become visible together.
+//! Never: holds a lock across a wait; lets the driver wait for more than one evaluation
+//! (`gate.rs`).
+//! Read next: `group.rs`, then `driver.rs`, then `evaluate/mod.rs`.
+
+pub mod apply;
+pub mod batch;
+pub mod bucket;
+mod budget;
+mod catch_up;
+pub mod clock;
+pub mod comparison;
+mod driver;
+mod evaluate;
+mod expiry_index;
+mod flight;
+mod gate;
+pub mod group;
+mod heavy;
+mod in_flight;
+pub mod layout;
+pub mod maintenance;
+mod office;
+pub mod outcome;
+mod pace;
+mod pager;
+pub mod read;
+pub mod receive;
+pub mod records;
+pub mod recovered;
+mod rests;
+pub mod seals;
+mod send;
+mod session;
+mod shared;
+pub mod snapshot;
+pub mod submit;
+mod ticks;
+mod torn;
+pub mod tracking;
+pub mod value;
+pub mod values;
+pub mod view;
+mod wait;
+pub mod witness;
+
+pub use evaluate::Weight;

@@ -1,0 +1,75 @@
+//! Questions of maintenance to a group: which log it still needs, what lives only in the log, and
+//! how far its values are applied.
+//!
+//! Never: waits for the driver; whoever asks for a copy at the log's head waits itself.
+
+use crate::group::Group;
+use base::{LogIndex, Result};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use store::Position;
+
+/// How far a group's values are applied here, and how far they may still have to be.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplyProgress {
+    /// The last value that is applied here.
+    pub applied: LogIndex,
+    /// Of a master: its term, and the last value it has taken.
+    pub leads: Option<(u64, LogIndex)>,
+    /// Where another is known to be master: what that has decided.
+    pub decided: Option<LogIndex>,
+}
+
+impl Group {
+    /// Returns where the first record begins that a restart would still need.
+    pub fn log_needed_from(&self) -> Option<Position> {
+        let state = self.state();
+        let (replica, applied, flight) =
+            (&state.replica, self.applied.index(), &state.values.in_flight);
+        let ballots = [Some(replica.promised()), replica.staging()];
+        let known = state.values.runs.needed(applied, ballots, flight.adopts());
+        known.into_iter().chain(flight.oldest()).min()
+    }
+
+    /// Returns true if it wrote since this was asked last.
+    pub fn has_written(&self) -> bool {
+        std::mem::take(&mut self.state().statement.wrote)
+    }
+
+    /// Asks the driver to write what lives only in the log once more.
+    pub fn state_again(&self) {
+        self.state().statement.asked = true;
+        self.wake.notify_one();
+    }
+
+    /// Asks the driver to write what lives only in the log at its head. The receiver hears when
+    /// that is handed to the log writer; none: the driver has ended.
+    pub fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
+        let (done, handed) = std::sync::mpsc::sync_channel(1);
+        {
+            let mut state = self.state();
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if state.ended {
+                return Ok(None);
+            }
+            state.statement.copy = Some(done);
+        }
+        self.wake.notify_one();
+        Ok(Some(handed))
+    }
+
+    /// Returns how far values are applied, and the last that may hold an update taken until now.
+    pub fn apply_progress(&self) -> ApplyProgress {
+        // Before what may be applied: as of one moment, or a little later.
+        let leads = self.master.load(Ordering::Acquire);
+        let state = self.state();
+        let (term, applied) = (self.applied.term(), self.applied.index());
+        let open = state.open.as_ref().filter(|open| open.updates > 0);
+        let taken = open.or(state.pending.back()).map_or(applied, |batch| batch.index);
+        let other = state.replica.master().filter(|master| *master != self.shared.node);
+        let decided = other.map(|_| state.replica.heard_decided());
+        ApplyProgress { applied, leads: leads.then_some((term, taken)), decided }
+    }
+}

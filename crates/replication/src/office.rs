@@ -1,0 +1,320 @@
+//! Mastership as the node lives it: when this replica takes office, what becomes of its clients'
+//! updates when it leaves, and who may be answered meanwhile.
+//!
+//! A *term* of this node goes from taking office to leaving it. A replica that only moves on to its
+//! next configuration leaves office with nothing in flight: then what waits to be proposed waits
+//! on, and is proposed once it leads again.
+
+use super::clock::Clock;
+use super::group::{Group, State};
+use super::layout::{self, Space};
+use base::error::going_down;
+use base::{Error, LogIndex, Millis, NodeId, Reason, Result};
+use logic::consensus::{Configuration, Event, Member, Progress, ReadToken, Refusal, Role};
+use runtime::keeper::store_error;
+use runtime::mutants::{Flaw, flawed};
+use runtime::submit::Ticket;
+use runtime::world;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+use tokio::sync::{oneshot, watch};
+
+/// Who leads, as far as this node knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// `Master` once this node has applied all that was decided before it.
+    pub role: Option<Role>,
+    /// Who is master.
+    pub master: Option<NodeId>,
+    /// Time of the last change of master, in this node's milliseconds; 0: none since it started.
+    pub since_ms: u64,
+    /// The group goes on without this node: a member of a later configuration said so. What this
+    /// node's own configuration says is of a time that is over, until it has learnt the rest.
+    pub dismissed: bool,
+}
+
+/// This node's way into office.
+#[derive(Default)]
+pub struct Office {
+    /// It leads, and takes office once it has applied everything up to here.
+    pub waits_for: Option<LogIndex>,
+    /// It is in office.
+    pub held: bool,
+    /// Torn logs may have held values behind this index; it went on without them.
+    pub may_lack: Option<LogIndex>,
+}
+
+impl Group {
+    /// Who leads, and every change of that.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Consensus says that this replica's part changed.
+    pub(super) fn role_changed(&self, state: &mut State, role: Role, master: Option<NodeId>) {
+        let (group, node) = (self.id.0, self.shared.node);
+        tracing::debug!(target: "consensus", group, ?role, ?master, "role");
+        if role == Role::Master {
+            state.office.waits_for = Some(state.replica.decided());
+            return;
+        }
+        let master = master.filter(|master| *master != node);
+        if master.is_none() && flawed(Flaw::MasterWithoutLease) {
+            return;
+        }
+        self.leave_office(state, role);
+        self.tell_standing(Some(role), master);
+    }
+
+    fn tell_standing(&self, role: Option<Role>, master: Option<NodeId>) {
+        self.standing.send_if_modified(|standing| {
+            let since_ms = match master == standing.master {
+                true => standing.since_ms,
+                false => world::milliseconds(),
+            };
+            let news = Standing { role, master, since_ms, ..*standing };
+            std::mem::replace(standing, news) != news
+        });
+    }
+
+    /// The group goes on without this node.
+    pub(super) fn dismissed(&self) {
+        self.standing
+            .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
+        let group = self.id.0;
+        tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
+    }
+
+    /// Where a simulation stands in for the group's other members: who is its master.
+    pub fn follows(&self, master: NodeId) {
+        self.tell_standing(Some(Role::Follower), Some(master));
+    }
+
+    /// Other members are in force. Whoever dismissed this node spoke of these, or of earlier ones.
+    pub(super) fn reconfigured(&self, state: &State) {
+        let member = state.replica.configuration().part(self.shared.node).is_some();
+        self.member.store(member, Ordering::Release);
+        self.standing.send_modify(|standing| standing.dismissed = false);
+    }
+
+    /// Whether this node is a member of the group. One that was away while it was taken out learns
+    /// that from the others.
+    pub fn has_part(&self) -> bool {
+        self.member.load(Ordering::Acquire) && !self.standing.borrow().dismissed
+    }
+
+    /// From here on updates are evaluated here, if everything before is applied.
+    pub(super) fn take_office(&self, state: &mut State) -> Result<()> {
+        let ready = state.office.waits_for.is_some_and(|index| self.applied.index() >= index);
+        if !ready || state.replica.role() != Role::Master {
+            return Ok(());
+        }
+        state.office.waits_for = None;
+        let waits = state.pending.get(state.proposed).or(state.open.as_ref());
+        let goes_on = waits.is_some_and(|first| first.index == state.replica.next());
+        if !goes_on {
+            self.end_term(state);
+            state.clock = Clock::from(state.mark.time);
+            state.next_version = state.mark.next_version.max(1);
+            state.sessions = self.count_sessions()?;
+            state.sealed = self.seals.all().sealed;
+            state.next_expiry = 0;
+            state.swept.clear();
+        }
+        state.office.held = true;
+        self.publish_lease(state);
+        self.offices.fetch_add(1, Ordering::AcqRel);
+        self.master.store(!state.retiring, Ordering::Release);
+        self.wake.notify_one();
+        tracing::info!(target: "consensus", group = self.id.0, "this node is master");
+        self.tell_standing(Some(Role::Master), Some(self.shared.node));
+        Ok(())
+    }
+
+    /// This node is not master, or no longer.
+    pub(super) fn leave_office(&self, state: &mut State, role: Role) {
+        state.office.waits_for = None;
+        self.lease_until.store(0, Ordering::Release);
+        self.master.store(false, Ordering::Release);
+        if std::mem::take(&mut state.office.held) {
+            tracing::info!(target: "consensus", group = self.id.0, "this node is master no longer");
+        }
+        let decided = state.replica.decided();
+        let in_flight = state.pending.iter().take(state.proposed).any(|own| own.index > decided);
+        if role != Role::Candidate || in_flight {
+            self.end_term(state);
+        }
+    }
+
+    /// Notes that values up to here are decided, and will be applied.
+    pub(super) fn note_decided(&self, state: &mut State, upto: LogIndex) {
+        state.decided = state.decided.max(upto);
+        // A candidate keeps what it has not proposed, for it may lead again with nobody in
+        // between. Somebody was: others' values take these indexes.
+        if state.unproposed().is_some_and(|first| first <= upto) {
+            self.end_term(state);
+        }
+    }
+
+    /// Own values that are not decided are none of this node's any more.
+    pub(super) fn end_term(&self, state: &mut State) {
+        // What was never proposed was never decided, whoever's value stands at its index.
+        let unproposed = state.unproposed();
+        let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
+        let decided = state.replica.decided();
+        let decided = unproposed.map_or(decided, |first| decided.min(before(first)));
+        if unproposed.is_none() && state.pending.back().is_none_or(|last| last.index <= decided) {
+            return; // Nobody holds a ticket for anything beyond.
+        }
+        let proposed = state.pending.iter().take(state.proposed).last().map(|last| last.index);
+        let proposed = proposed.map_or(decided, |proposed| proposed.max(decided));
+        self.applied.end_term(decided, proposed);
+        state.pending.retain(|own| own.index <= decided);
+        state.proposed = state.pending.len();
+        state.open = None;
+    }
+
+    /// What the lease allows, after every step.
+    pub(super) fn publish_lease(&self, state: &State) {
+        let until = state.replica.lease_until().filter(|_| state.office.held);
+        self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
+    }
+
+    /// Whether this node may answer a consistent read from what it has applied. True before the
+    /// read *and* after it: then the answer is as good as one of that moment.
+    #[inline]
+    pub fn readable(&self) -> bool {
+        if flawed(Flaw::ReadWithoutLease) || flawed(Flaw::MasterWithoutLease) {
+            return self.master.load(Ordering::Acquire);
+        }
+        match self.lease_until.load(Ordering::Acquire) {
+            u64::MAX => true,
+            // A part of a millisecond counts as a whole one that has passed.
+            until => world::milliseconds() + 1 < until,
+        }
+    }
+
+    /// What a consistent read must see, asked from a majority if need be: once this is applied
+    /// here, this node's state answers it.
+    pub async fn read_index(&self) -> Result<LogIndex> {
+        let answer = {
+            let (sender, answer) = oneshot::channel();
+            let mut guard = self.state();
+            let state = &mut *guard;
+            let token = ReadToken(state.next_read);
+            state.next_read += 1;
+            state.reads.insert(token, sender);
+            let now = Millis(world::milliseconds());
+            self.step(state, Event::Read { token, now }, &[]);
+            self.wake.notify_one();
+            answer
+        };
+        answer.await.unwrap_or_else(|_| Err(going_down()))
+    }
+
+    /// The group's time now, as far as this node keeps it.
+    pub fn now(&self) -> u64 {
+        self.state().clock.now()
+    }
+
+    /// The group's members, as they are in force.
+    pub fn configuration(&self) -> Configuration {
+        self.state().replica.configuration().clone()
+    }
+
+    /// Whether this group has one member.
+    pub fn is_alone(&self) -> bool {
+        self.state().is_alone()
+    }
+
+    /// How far each member has come; only the master knows of the others.
+    pub fn progress(&self) -> Vec<Progress> {
+        self.state().replica.progress()
+    }
+
+    /// Has other members agree from here on, of which so many save a value (none: a majority): a
+    /// stop-sign behind everything taken so far.
+    pub fn reconfigure(&self, members: Vec<Member>, quorum: Option<u8>) -> Result<Ticket> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.admit(self)?;
+        let waits = state.pending.iter().any(|own| own.sign.is_some());
+        if waits || state.replica.reconfigures() {
+            let text = "the group's members are being changed already: repeat when that is done";
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let id = base::ConfigurationId(state.replica.configuration().id().0 + 1);
+        let configuration = Configuration::new(id, members)
+            .and_then(|configuration| configuration.with_quorum(quorum))
+            .map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
+        Ok(self.lay_out_sign(state, configuration))
+    }
+
+    /// Gives mastership to another voter, once it has everything.
+    pub fn hand_over(&self, to: NodeId) -> Result<()> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.refused = None;
+        let now = Millis(world::milliseconds());
+        self.step(state, Event::HandOver { to, now }, &[]);
+        self.wake.notify_one();
+        match state.refused.take() {
+            Some(Refusal::NotMaster { master }) => Err(not_master(master)),
+            Some(Refusal::Unheard) => {
+                let text = format!("node {to} does not answer now: nothing was done, try again");
+                Err(Error::new(Refusal::Unheard.reason(), text))
+            }
+            Some(refusal) => {
+                let text = format!("node {to} can't become master of group {}", self.id);
+                Err(Error::new(refusal.reason(), text))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Resolves when this node's part in the group has ended with its life.
+    pub async fn ends(&self) {
+        // The sender lives as long as the group, so the wait ends with the driver.
+        let _ = self.driven.subscribe().wait_for(|driven| !driven).await;
+    }
+
+    /// Waits until a ticket's value is decided and applied here.
+    pub async fn settled(&self, ticket: Ticket) -> Result<()> {
+        self.applied.settled(ticket.term, ticket.index).await
+    }
+
+    /// Resolves when another node is known to be master.
+    pub async fn led_elsewhere(&self) {
+        let mut standing = self.standing();
+        let other = |master: NodeId| master != self.shared.node;
+        // The sender lives as long as the group.
+        let _ = standing.wait_for(|now| now.dismissed || now.master.is_some_and(other)).await;
+    }
+
+    fn count_sessions(&self) -> Result<u64> {
+        let mut low = Vec::new();
+        layout::space_key(self.id, Space::Session, &mut low);
+        let high = base::range::prefix_end(&low).expect("a space is not all 0xFF");
+        let snapshot = self.shared.trees.snapshot();
+        let bounds = (Bound::Included(low.into()), Bound::Excluded(high.into()));
+        let mut count = 0;
+        for session in snapshot.range(bounds.0, bounds.1, false) {
+            session.map_err(store_error)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl State {
+    /// Whether the group has one member.
+    pub(super) fn is_alone(&self) -> bool {
+        self.replica.configuration().members().len() == 1
+    }
+}
+
+/// Another node must answer: this one, as far as is known.
+pub fn not_master(master: Option<NodeId>) -> Error {
+    let master = master.map_or_else(|| "None".into(), |node| node.to_string());
+    Error::new(Reason::NotMaster, master)
+}

@@ -1,0 +1,128 @@
+//! When the open value is closed and proposed.
+//!
+//! A value costs every member a write, a sync and a few messages, whatever it holds; an update
+//! costs what it costs. So a value that is proposed while others are on their way should be worth
+//! it, and so should the first after all are decided: the clients that were just answered come back
+//! one by one, and a value with the first of them alone would make all others wait for the next.
+//! What the last value held says how many there are. But where a round trip takes long, filling a
+//! value must not take a part of it.
+//!
+//! Promises: nobody waits longer than `OVERLAP_MS` for company; who is alone never waits.
+
+use super::group::State;
+
+/// A value waits until it is this part as full as all that are undecided together or, where none
+/// is, as the last one was, ...
+const GATHER_PART: u32 = 2;
+/// ... but only until the clock has moved on by this much, in milliseconds, where others are
+/// undecided: little beside a round trip that is long, and much beside one that is short; ...
+const OVERLAP_MS: u64 = 4;
+/// ... and by this much where none is: clients that are near come back sooner.
+const GATHER_MS: u64 = 1;
+/// While one waits, time is looked at this often, in milliseconds.
+const PAUSE_MS: u64 = 1;
+
+/// What is remembered from value to value.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// How many updates the last value held.
+    last: u32,
+    /// How many the open value waits for.
+    enough: u32,
+    /// Since when it waits, in milliseconds.
+    since: Option<u64>,
+}
+
+impl Pace {
+    /// Whether the open value, which holds this many updates, is to be closed now; `undecided`:
+    /// how many the values on their way hold.
+    pub(super) fn is_due(&mut self, open: u32, undecided: u32, now: u64) -> bool {
+        let others = if undecided == 0 { self.last } else { undecided };
+        let patience = if undecided == 0 { GATHER_MS } else { OVERLAP_MS };
+        self.enough = others.div_ceil(GATHER_PART);
+        let due = open > 0 && (open >= self.enough || self.has_waited(now, patience));
+        if due {
+            self.last = open;
+        }
+        if due || open == 0 {
+            self.since = None;
+        }
+        due
+    }
+
+    /// Whether the update that came just now, so that there are `open`, is what the open value
+    /// waited for.
+    #[inline]
+    pub(super) fn is_complete(&self, open: u32) -> bool {
+        self.since.is_some() && open == self.enough
+    }
+
+    fn has_waited(&mut self, now: u64, patience: u64) -> bool {
+        now >= *self.since.get_or_insert(now) + patience
+    }
+
+    /// In how many milliseconds to ask again, if nothing happens before.
+    pub(super) fn pause(&self) -> Option<u64> {
+        self.since.map(|_| PAUSE_MS)
+    }
+}
+
+impl State {
+    /// Updates and bytes that are not applied yet.
+    pub fn undecided(&self) -> (u64, usize) {
+        let all = self.pending.iter().chain(self.open.as_ref());
+        all.fold((0, 0), |(updates, bytes), batch| {
+            (updates + u64::from(batch.updates), bytes + batch.value_bytes())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_alone_never_waits() {
+        let mut pace = Pace::default();
+        assert!((0..9).all(|now| pace.is_due(1, 0, now)));
+        assert_eq!(pace.pause(), None);
+        assert!(!pace.is_due(0, 0, 9), "there is nothing to propose");
+    }
+
+    #[test]
+    fn the_first_that_come_back_wait_for_half_of_the_others() {
+        let mut pace = Pace::default();
+        assert!(pace.is_due(64, 0, 5));
+        assert!(!pace.is_due(1, 0, 5));
+        assert_eq!(pace.pause(), Some(PAUSE_MS));
+        assert!(!pace.is_complete(31) && !pace.is_due(31, 0, 5));
+        assert!(pace.is_complete(32));
+        assert!(pace.is_due(32, 0, 5));
+        assert_eq!(pace.pause(), None);
+        assert!(!pace.is_complete(32), "it waits no more");
+    }
+
+    #[test]
+    fn a_value_overtakes_no_sync_that_it_could_share() {
+        let mut pace = Pace::default();
+        assert!(pace.is_due(40, 0, 1));
+        assert!(!pace.is_due(19, 40, 1));
+        assert!(pace.is_complete(20) && pace.is_due(20, 40, 1));
+        assert!(!pace.is_due(29, 60, 1));
+    }
+
+    #[test]
+    fn nobody_waits_long_for_those_who_do_not_come() {
+        let mut pace = Pace::default();
+        for (undecided, patience) in [(0, GATHER_MS), (1_000, OVERLAP_MS)] {
+            assert!(pace.is_due(1_000, 0, 5));
+            assert!(!pace.is_due(3, undecided, 7));
+            assert!(!pace.is_due(4, undecided, 6 + patience));
+            assert!(pace.is_due(4, undecided, 7 + patience));
+            assert!(pace.is_due(2, 0, 9), "the size that counts is that of the last one");
+        }
+        assert!(pace.is_due(1_000, 0, 9) && !pace.is_due(1, 0, 9));
+        assert!(!pace.is_due(0, 0, 9));
+        assert_eq!(pace.pause(), None, "it was closed for another reason");
+    }
+}

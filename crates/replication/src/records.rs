@@ -1,0 +1,157 @@
+//! What consensus wants kept, as records of the log, and back.
+//!
+//! A truncate says in its `decided` field how many staged values follow what is kept: 0 where
+//! nothing was staged, which is also what every log holds that is older than staging. A promise
+//! says there where the last torn tail was cut that is not made good: 0 where none is.
+
+use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::consensus::{Replay, ReplayError, Replica, Tear};
+use runtime::keeper::Job;
+use std::sync::mpsc::SyncSender;
+use store::{Kind, OwnedRecord};
+
+/// What lives only in the log.
+#[derive(Default)]
+pub struct Head {
+    promised: Ballot,
+    accepted: Ballot,
+    last: LogIndex,
+    decided: LogIndex,
+    tear: Option<Tear>,
+}
+
+/// Whether the log is to say that again.
+pub struct Statement {
+    /// Someone waits for it: collapsing may then drop what stands further up.
+    pub copy: Option<SyncSender<()>>,
+    /// It is, in the next turn.
+    pub asked: bool,
+    /// Something else was written since the housekeeper looked.
+    pub wrote: bool,
+}
+
+impl Statement {
+    /// A life begins with one.
+    pub fn due() -> Statement {
+        Statement { copy: None, asked: false, wrote: true }
+    }
+}
+
+impl Head {
+    /// Takes it from a replica as it is now.
+    pub fn of(replica: &Replica) -> Head {
+        Head {
+            promised: replica.promised(),
+            accepted: replica.accepted_ballot(),
+            last: replica.last(),
+            decided: replica.decided(),
+            tear: replica.tear(),
+        }
+    }
+
+    /// The records that say it again: whatever stands before them in the log, only values can be
+    /// missing there. Nobody waits for their sync unless the caller does: all of it is on record
+    /// already, as firm as it asked to be.
+    pub fn records(&self, group: GroupId, sync: bool) -> [Job; 3] {
+        let again = [
+            promise(group, self.promised, self.tear),
+            adopt(group, self.accepted, self.last, self.last),
+            decided(group, self.decided, sync),
+        ];
+        again.map(|job| Job { sync, ..job })
+    }
+}
+
+/// A promise, and which tear of the log is not made good yet.
+pub fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Job {
+    let decided = LogIndex(tear.map_or(0, |tear| tear.0));
+    Job { ballot, decided, ..empty(group, Kind::Promise, true) }
+}
+
+/// Record that staged values `from`..=`upto` are accepted under a ballot.
+pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Job {
+    let staged = LogIndex(upto.0 - from.0);
+    Job { ballot, index: upto, decided: staged, ..empty(group, Kind::Truncate, true) }
+}
+
+/// Record that all values up to `upto` are decided.
+pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Job {
+    Job { decided: upto, ..empty(group, Kind::Decided, sync) }
+}
+
+/// Stands before a snapshot of everything up to `index`, which is installed once this is written:
+/// everything before it is on disk then. Its index (not 0) tells it from others, and a later life
+/// that values up to there are the snapshot's.
+pub fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Job {
+    Job { index, ..decided(group, upto, true) }
+}
+
+/// Stands behind such a snapshot.
+pub fn superseded(group: GroupId, index: LogIndex) -> Job {
+    Job { index, ..decided(group, LogIndex(0), false) }
+}
+
+/// Nothing waits for it: the `adopt` behind it is synced, and it with that.
+pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Job {
+    Job { ballot, index, payload, ..empty(group, Kind::Stage, false) }
+}
+
+/// Record of an accepted value.
+pub fn accept(
+    group: GroupId,
+    ballot: Ballot,
+    index: LogIndex,
+    decided: LogIndex,
+    payload: Bytes,
+    sync: bool,
+) -> Job {
+    Job { kind: Kind::Accept, group, ballot, index, decided, payload, sync }
+}
+
+fn empty(group: GroupId, kind: Kind, sync: bool) -> Job {
+    let (ballot, index, decided) = (Ballot::default(), LogIndex(0), LogIndex(0));
+    Job { kind, group, ballot, index, decided, payload: Bytes::new(), sync }
+}
+
+/// Shows a record to the replay of its group.
+pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
+    let (round, node) = record.ballot;
+    let ballot = Ballot { round, node: NodeId(node) };
+    let (index, decided) = (LogIndex(record.index), LogIndex(record.decided));
+    match record.kind {
+        Kind::Accept => {
+            replay.accepted(index, ballot, decided, record.payload).map_err(contradiction)
+        }
+        Kind::Stage => {
+            replay.staged(index, ballot, record.payload);
+            Ok(())
+        }
+        Kind::Promise => {
+            replay.promised(ballot);
+            replay.states((decided.0 > 0).then_some(Tear(decided.0)));
+            Ok(())
+        }
+        Kind::Truncate => {
+            let from = index.0.checked_sub(decided.0).ok_or_else(|| {
+                let text = "the log contradicts itself: more values were staged than adopted";
+                Error::new(Reason::Damaged, text)
+            })?;
+            replay.adopted(ballot, LogIndex(from), index).map_err(contradiction)
+        }
+        Kind::Decided => {
+            replay.decided(decided);
+            Ok(())
+        }
+        Kind::Vnode | Kind::Reset | Kind::Checkpoint => Err(Error::new(
+            Reason::NotSupported,
+            "the log holds a record of a kind this version does not write",
+        )),
+    }
+}
+
+/// What a replay refuses, with what to do about it.
+pub fn contradiction(error: ReplayError) -> Error {
+    let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
+    Error::new(Reason::Damaged, text)
+}

@@ -1,0 +1,178 @@
+//! Sessions: a client opens one through the log and numbers its requests; a repeated request
+//! applies once.
+//!
+//! A window of [`limits::SESSION_WINDOW`] numbers is remembered per session. The first attempt's
+//! outcome is kept in the same value as its effects, so that both are there or neither; a digest of
+//! its update stands beside it.
+//!
+//! Promises: nobody guesses the id of a session; a session works in the bucket it was opened in and
+//! in no other; an outcome is the answer to the update that it came of, and to no other.
+//! Rows of the version before hold no bucket and no digest. Sessions and outcomes in them work as
+//! they did there: in every bucket of the group, for every update under the number.
+
+use super::evaluate::evaluate;
+use super::group::Group;
+use super::layout::StoredSession;
+use super::outcome::{self, KeptOutcome};
+use super::view::View;
+use crate::bucket::Bucket;
+use base::error::damaged;
+use base::{
+    Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, UpdateDigest,
+    limits,
+};
+use runtime::mutants::{Flaw, flawed};
+use runtime::submit::Ticket;
+use runtime::world;
+
+/// One attempt at an update in a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    retry: RetryId,
+    digest: UpdateDigest,
+}
+
+impl Attempt {
+    /// An attempt at this update. Hashes all of it: not to be made under the group's lock.
+    pub fn new(retry: RetryId, update: &Update) -> Attempt {
+        Attempt { retry, digest: update.digest() }
+    }
+}
+
+/// What became of an update with a retry id.
+pub enum Retried {
+    /// This attempt is the first.
+    Now(Result<Outcome>),
+    /// An earlier attempt was, in this index.
+    Before(LogIndex, Result<Outcome>),
+}
+
+/// Opens a session of a bucket. Its id is drawn here, once, and stands in the log with the row.
+fn open(view: &mut View, bucket: &Bucket) -> Result<SessionId> {
+    let session = loop {
+        let drawn = SessionId(world::chance());
+        if view.session(drawn)?.is_none() {
+            break drawn;
+        }
+    };
+    let stored = StoredSession { used: view.open.time, highest: 0, bucket: Some(bucket.digest) };
+    view.put_session(session, stored);
+    view.put_session_expiry(session, stored.expires());
+    Ok(session)
+}
+
+/// Refuses a session that was opened in another bucket.
+fn check_bucket(session: SessionId, stored: &StoredSession, bucket: &Bucket) -> Result<()> {
+    if stored.bucket.is_none_or(|opened_in| opened_in == bucket.digest) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Reason::SessionExpired,
+        format!(
+            "session {session} was opened in another bucket, and nothing was done: use it there, \
+             and open one in this bucket"
+        ),
+    ))
+}
+
+/// The session, if it has not expired and was opened in this bucket.
+fn usable(view: &mut View, bucket: &Bucket, session: SessionId) -> Result<StoredSession> {
+    let now = view.open.time;
+    let Some(stored) = view.session(session)?.filter(|stored| stored.expires() > now) else {
+        return Err(Error::new(
+            Reason::SessionExpired,
+            format!(
+                "session {session} has expired or was never opened: open a new one, and read \
+                 before you repeat an update whose outcome you do not know"
+            ),
+        ));
+    };
+    check_bucket(session, &stored, bucket)?;
+    Ok(stored)
+}
+
+/// Evaluates an update unless an earlier attempt did.
+pub fn once(
+    view: &mut View,
+    bucket: &Bucket,
+    update: &Update,
+    attempt: Attempt,
+) -> Result<Retried> {
+    let Attempt { retry: RetryId { session, number }, digest } = attempt;
+    let stored = usable(view, bucket, session)?;
+    let before = stored.highest;
+    let kept = view.outcome(session, number)?;
+    if let Some(kept) = kept.filter(|_| !flawed(Flaw::RetriesApplyAgain)) {
+        let kept = KeptOutcome::read(&kept).map_err(damaged)?;
+        if kept.digest.is_some_and(|applied| applied != digest) {
+            return Err(Error::new(
+                Reason::RetryMismatch,
+                format!(
+                    "request {number} of session {session} was another update, and nothing was \
+                     done: send a retry as it was sent first, and each new update under a number \
+                     of its own"
+                ),
+            ));
+        }
+        return Ok(Retried::Before(kept.index, kept.outcome));
+    }
+    if number.saturating_add(limits::SESSION_WINDOW) <= before {
+        return Err(Error::new(
+            Reason::OutsideWindow,
+            format!(
+                "request {number} is more than {} behind the session's highest, {before}: \
+                     its outcome is forgotten",
+                limits::SESSION_WINDOW
+            ),
+        ));
+    }
+    let result = evaluate(view, bucket, update);
+    let definite = match &result {
+        Ok(_) => true,
+        Err(error) => error.kind() == Kind::Conflict,
+    };
+    if definite {
+        let (used, highest) = (view.open.time, before.max(number));
+        view.put_session(session, StoredSession { used, highest, ..stored });
+        let kept = outcome::write(view.open.index, &result, Some(digest));
+        view.put_outcome(session, number, &kept);
+        view.slide_window(session, before, highest)?;
+    }
+    Ok(Retried::Now(result))
+}
+
+impl Group {
+    /// Opens a session of this bucket.
+    pub fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
+        let mut guard = self.serving(bucket)?;
+        let state = &mut *guard;
+        if state.sessions >= limits::SESSIONS_MAX as u64 {
+            return Err(Error::new(
+                Reason::TooMany,
+                format!("{} sessions are open (sessions_max): close some", limits::SESSIONS_MAX),
+            ));
+        }
+        let (before, _) = state.begin(self.id);
+        let session = open(&mut state.view(self), bucket)?;
+        state.sessions += 1;
+        let ticket = self.take(state, before, true);
+        Ok((ticket, session))
+    }
+
+    /// Closes a session of this bucket; one that is not open is closed already.
+    pub fn close_session(&self, bucket: &Bucket, session: SessionId) -> Result<Option<Ticket>> {
+        let mut guard = self.serving(bucket)?;
+        let state = &mut *guard;
+        let (before, begun) = state.begin(self.id);
+        let mut view = state.view(self);
+        if let Some(stored) = view.session(session)? {
+            check_bucket(session, &stored, bucket)?;
+            view.remove_session(session, stored.highest)?;
+            state.sessions = state.sessions.saturating_sub(1);
+        }
+        if state.changed(begun) {
+            self.take(state, before, true);
+        }
+        Ok(state.ticket(self))
+    }
+}

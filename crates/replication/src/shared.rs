@@ -1,0 +1,55 @@
+//! What all groups of a node share, and who is told of the rows that their values change.
+
+use super::comparison::Comparisons;
+use super::snapshot::Snapshots;
+use base::NodeId;
+use bytes::Bytes;
+use runtime::keeper::Keeper;
+use runtime::maintenance_signal::MaintenanceSignal;
+use runtime::metrics::Metrics;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use store::{LogReader, Trees};
+use transport::Peers;
+
+/// What all groups of a node share.
+#[derive(Clone)]
+pub struct Shared {
+    /// This node.
+    pub node: NodeId,
+    /// Store of the rows.
+    pub trees: Arc<dyn Trees>,
+    /// Queue in front of the log's writer.
+    pub keeper: Arc<Keeper>,
+    /// Reader of the log.
+    pub reader: LogReader,
+    /// Counters of this node.
+    pub metrics: Arc<Metrics>,
+    /// Rung when the store wants to be flushed.
+    pub maintenance: Arc<MaintenanceSignal>,
+    /// The other nodes; a node that takes none never has any.
+    pub peers: Arc<OnceLock<Peers>>,
+    /// Snapshots that are sent and received.
+    pub snapshots: Arc<Snapshots>,
+    /// Comparisons of the replicas.
+    pub comparisons: Arc<Comparisons>,
+    /// Most bytes of undecided values that a group keeps in memory.
+    pub memory_bytes_max: u64,
+    /// Duration of a master's lease, milliseconds.
+    pub lease_ms: u64,
+    /// Rate at which missing values are sent to a member, bytes a second.
+    pub catch_up_bytes_per_second: u64,
+    /// This node is a witness: it keeps rows of the directory only.
+    pub witness: bool,
+    /// A witness is full when it keeps so much of a group.
+    pub kept_bytes_max: u64,
+    /// Only this node is to be master of groups in which it votes; 0: any voter may.
+    pub forced_master: Arc<AtomicU64>,
+}
+
+/// Who is told of the rows of bucket 0 that applied values change, in the order of the log, before
+/// they count as applied.
+pub trait Observer: Send + Sync {
+    /// This row is now so, or gone.
+    fn changed(&self, key: &[u8], row: Option<&Bytes>);
+}

@@ -1,0 +1,106 @@
+//! Where parts that arrive find whoever waits for them.
+
+use super::message::{HEAD_BYTES, Head};
+use base::{GroupId, NodeId};
+use bytes::{Buf, Bytes};
+use runtime::world;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::mpsc;
+use transport::{Credit, Delivered};
+
+/// Parts that wait; their bytes are bounded by the credit of the lane. One that finds no room is
+/// dropped, and missed by its number.
+const PARTS_MAX: usize = 64;
+
+/// What a receiver hears.
+pub(super) enum Heard {
+    /// A part; its credit is kept until the rows are taken.
+    Part(Head, Bytes, Credit),
+    /// The connection broke: nothing more of this stream comes.
+    Broken,
+}
+
+/// All receivers, one for each group at most.
+#[derive(Default)]
+pub(super) struct Intakes(Mutex<BTreeMap<GroupId, Line>>);
+
+struct Line {
+    from: NodeId,
+    stream: u32,
+    way: mpsc::Sender<Heard>,
+}
+
+/// One receiver's end; the line is gone with it.
+pub(super) struct Intake<'a> {
+    intakes: &'a Intakes,
+    group: GroupId,
+    pub stream: u32,
+    heard: mpsc::Receiver<Heard>,
+}
+
+impl Intakes {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<GroupId, Line>> {
+        self.0.lock().expect("no one panics while holding it")
+    }
+
+    /// A new line from a node; none: the group has one already.
+    pub fn begin(&self, group: GroupId, from: NodeId) -> Option<Intake<'_>> {
+        let (way, heard) = mpsc::channel(PARTS_MAX);
+        let mut all = self.all();
+        if all.contains_key(&group) {
+            return None;
+        }
+        let stream = draw();
+        all.insert(group, Line { from, stream, way });
+        Some(Intake { intakes: self, group, stream, heard })
+    }
+
+    pub fn arrived(&self, delivered: Delivered) {
+        let Delivered { from, group, mut payload, credit, .. } = delivered;
+        let Ok(head) = Head::read(&payload) else {
+            tracing::warn!(target: "consensus", %from, %group, "a part of a snapshot is malformed");
+            return;
+        };
+        payload.advance(HEAD_BYTES);
+        let all = self.all();
+        let line = all.get(&group).filter(|line| (line.from, line.stream) == (from, head.stream));
+        if let Some(line) = line {
+            let _ = line.way.try_send(Heard::Part(head, payload, credit));
+        }
+    }
+
+    pub fn broken(&self, node: NodeId) {
+        for line in self.all().values().filter(|line| line.from == node) {
+            let _ = line.way.try_send(Heard::Broken);
+        }
+    }
+}
+
+impl Intake<'_> {
+    /// What comes next; never ends.
+    pub async fn next(&mut self) -> Heard {
+        // The sending end stays in the list as long as this.
+        self.heard.recv().await.unwrap_or(Heard::Broken)
+    }
+
+    /// A new stream: what still comes of the one before is passed by.
+    pub fn renew(&mut self) -> u32 {
+        self.stream = draw();
+        if let Some(line) = self.intakes.all().get_mut(&self.group) {
+            line.stream = self.stream;
+        }
+        while self.heard.try_recv().is_ok() {}
+        self.stream
+    }
+}
+
+impl Drop for Intake<'_> {
+    fn drop(&mut self) {
+        self.intakes.all().remove(&self.group);
+    }
+}
+
+fn draw() -> u32 {
+    world::chance() as u32
+}

@@ -1,0 +1,242 @@
+//! What two nodes say about a snapshot, as bytes. All numbers little-endian.
+//!
+//! ```text
+//! question  2 | version 1 | kind, then
+//!   1 begin   stream u32
+//!   2 resume  stream u32 | snapshot u64 | 0, or 1 and the last key that was taken (string)
+//!   3 end     snapshot u64
+//!   4 mark    (nothing): what begin offers, for a witness, which takes no rows
+//! answer    version 1 | kind, then
+//!   1 offer   snapshot u64 | mark (3 x u64) | base u64 | rows, bytes u64 | configuration
+//!   2 goes on, 3 gone: begin anew, 4 busy: ask later, 5 nothing: no such group here
+//! part      version 1 | snapshot u64 | stream u32 | number u32 | ends u8 | digest u64 | bytes
+//!   ends: 0 in a row's midst, 1 behind a row, 2 behind the last one
+//! row       key (string) | value (string)            string: length u32, bytes
+//! ```
+//! The bytes of a chunk's parts, joined, are rows. `digest` is the xxh3 of the part's bytes, seeded
+//! with the digest before it; 0 before the first.
+
+use super::Mark;
+use base::LogIndex;
+use base::codec::{Malformed, Reader, Writer, checksum};
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use bytes::Bytes;
+use logic::consensus::Configuration;
+use store::Row;
+
+/// The first byte of every question, among all that nodes ask each other.
+pub const ABOUT_SNAPSHOTS: u8 = 2;
+const VERSION: u8 = 1;
+/// Bytes in front of a part's rows.
+pub(super) const HEAD_BYTES: usize = 26;
+/// Longest key of the store: a row's, an outcome's or a hint's, with what stands in front.
+pub const KEY_MAX: usize = KEY_BYTES_MAX + 64;
+/// Longest value of the store, with what stands in front.
+pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
+
+/// What the receiver asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Open a snapshot and send it.
+    Begin { stream: u32 },
+    /// Send the rest of it.
+    Resume { stream: u32, id: u64, after: Option<Bytes> },
+    /// It is not needed any more.
+    End { id: u64 },
+    /// Say what a snapshot would hold, and send nothing of it.
+    Mark,
+}
+
+/// What the sender answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Offer(Offer),
+    GoesOn,
+    Gone,
+    Busy,
+    Nothing,
+}
+
+/// What a snapshot holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub id: u64,
+    pub mark: Mark,
+    pub base: LogIndex,
+    pub configuration: Configuration,
+    /// At most about so many rows: what the whole store holds.
+    pub rows_about: u64,
+    /// The same in bytes, as they lie on the disk.
+    pub bytes_about: u64,
+}
+
+/// Where in a chunk a part ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    Within = 0,
+    Rows = 1,
+    All = 2,
+}
+
+/// What stands in front of a part's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub id: u64,
+    pub stream: u32,
+    /// Counts the parts of the stream, from 0.
+    pub number: u32,
+    pub ends: Ends,
+    /// Of all up to its end.
+    pub digest: u64,
+}
+
+impl Question {
+    pub fn write(&self) -> Bytes {
+        let mut out = vec![ABOUT_SNAPSHOTS, VERSION];
+        match self {
+            Question::Begin { stream } => {
+                out.put_u8(1);
+                out.put_u32(*stream);
+            }
+            Question::Resume { stream, id, after } => {
+                out.put_u8(2);
+                out.put_u32(*stream);
+                out.put_u64(*id);
+                out.put_u8(after.is_some().into());
+                after.iter().for_each(|key| out.put_string(key));
+            }
+            Question::End { id } => {
+                out.put_u8(3);
+                out.put_u64(*id);
+            }
+            Question::Mark => out.put_u8(4),
+        }
+        out.into()
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Question, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if (reader.u8("about")?, reader.u8("version")?) != (ABOUT_SNAPSHOTS, VERSION) {
+            return Err(Malformed("version"));
+        }
+        let question = match reader.u8("kind")? {
+            1 => Question::Begin { stream: reader.u32("stream")? },
+            2 => {
+                let (stream, id) = (reader.u32("stream")?, reader.u64("snapshot")?);
+                let after = match reader.u8("after")? {
+                    0 => None,
+                    1 => Some(Bytes::copy_from_slice(reader.string(KEY_MAX, "after")?)),
+                    _ => return Err(Malformed("after")),
+                };
+                Question::Resume { stream, id, after }
+            }
+            3 => Question::End { id: reader.u64("snapshot")? },
+            4 => Question::Mark,
+            _ => return Err(Malformed("kind")),
+        };
+        reader.end("question")?;
+        Ok(question)
+    }
+}
+
+impl Answer {
+    pub fn write(&self) -> Bytes {
+        let mut out = vec![VERSION];
+        match self {
+            Answer::Offer(offer) => {
+                out.put_u8(1);
+                out.put_u64(offer.id);
+                out.extend_from_slice(&offer.mark.write());
+                for word in [offer.base.0, offer.rows_about, offer.bytes_about] {
+                    out.put_u64(word);
+                }
+                offer.configuration.write(&mut out);
+            }
+            Answer::GoesOn => out.put_u8(2),
+            Answer::Gone => out.put_u8(3),
+            Answer::Busy => out.put_u8(4),
+            Answer::Nothing => out.put_u8(5),
+        }
+        out.into()
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Answer, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("version")? != VERSION {
+            return Err(Malformed("version"));
+        }
+        let answer = match reader.u8("kind")? {
+            1 => {
+                let id = reader.u64("snapshot")?;
+                let mark = Mark::read(reader.take(24, "mark")?)?;
+                let base = LogIndex(reader.u64("base")?);
+                let (rows_about, bytes_about) = (reader.u64("rows")?, reader.u64("bytes")?);
+                let configuration = Configuration::read(&mut reader)?;
+                Answer::Offer(Offer { id, mark, base, configuration, rows_about, bytes_about })
+            }
+            2 => Answer::GoesOn,
+            3 => Answer::Gone,
+            4 => Answer::Busy,
+            5 => Answer::Nothing,
+            _ => return Err(Malformed("kind")),
+        };
+        reader.end("answer")?;
+        Ok(answer)
+    }
+}
+
+impl Head {
+    pub fn write(&self) -> [u8; HEAD_BYTES] {
+        let mut out = Vec::with_capacity(HEAD_BYTES);
+        out.put_u8(VERSION);
+        out.put_u64(self.id);
+        out.put_u32(self.stream);
+        out.put_u32(self.number);
+        out.put_u8(self.ends as u8);
+        out.put_u64(self.digest);
+        out.try_into().expect("the fields have a fixed size")
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Head, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("version")? != VERSION {
+            return Err(Malformed("version"));
+        }
+        let (id, stream) = (reader.u64("snapshot")?, reader.u32("stream")?);
+        let number = reader.u32("number")?;
+        let ends = match reader.u8("ends")? {
+            0 => Ends::Within,
+            1 => Ends::Rows,
+            2 => Ends::All,
+            _ => return Err(Malformed("ends")),
+        };
+        Ok(Head { id, stream, number, ends, digest: reader.u64("digest")? })
+    }
+}
+
+/// The digest of everything up to the end of `bytes`, from that of everything before.
+pub(super) fn digest(before: u64, bytes: &[u8]) -> u64 {
+    checksum(bytes, before)
+}
+
+/// Rows as bytes.
+pub(super) fn write_rows(rows: &[Row]) -> Bytes {
+    let bytes = rows.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
+    let mut out = Vec::with_capacity(bytes);
+    for (key, value) in rows {
+        out.put_string(key);
+        out.put_string(value);
+    }
+    out.into()
+}
+
+/// Rows from their bytes, keys and values being slices of them.
+pub(super) fn read_rows(bytes: &Bytes) -> Result<Vec<Row>, Malformed> {
+    let mut reader = Reader::new(bytes);
+    let mut rows = Vec::new();
+    while !reader.is_empty() {
+        let key = bytes.slice_ref(reader.string(KEY_MAX, "key")?);
+        rows.push((key, bytes.slice_ref(reader.string(VALUE_MAX, "value")?)));
+    }
+    Ok(rows)
+}

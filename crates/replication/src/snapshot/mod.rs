@@ -1,0 +1,263 @@
+//! A group's state as of one index, from a node that has it to a node that can't get there by the
+//! log any more.
+//!
+//! The receiver asks ([`Question::Begin`]); the sender opens a snapshot of its store and answers
+//! with an [`Offer`]: which index, which configuration, about how much. Then it sends the rows in
+//! the order of their keys by the lane of bulk, in numbered parts. Each part carries the digest of
+//! all rows up to its end, chained from part to part, so the last one vouches for everything. The
+//! receiver hands the rows to the store (`store/trees/install.rs`), where nobody sees them, and
+//! gives the lane's credit back when they are taken: a slow disk slows the snapshot down and
+//! nothing else. At the end stands [`Staged`], which the group's driver installs between two turns.
+//!
+//! What is lost (a connection, a part) is asked for again from the last key that was taken; the
+//! sender knows the digest there. A sender that has forgotten the snapshot (restarted, idle for
+//! too long) says so, and the receiver begins anew. Every request to send names a *stream*, a
+//! number the receiver draws: what still comes of an earlier one is passed by.
+//!
+//! Only the group's rows in the store are touched. What consensus promised and accepted here is
+//! in the log, and stays.
+//!
+//! Promises: what is installed is the sender's state exactly as of the offered index, whatever it
+//! applied meanwhile; until then this node's state is unchanged, also after a crash; memory is
+//! bounded by the lane's window and one table of the store; a sender keeps few snapshots open, and
+//! none for long without being asked; nothing of one is written behind the end of the node.
+//! Never: installs what is not newer than what is here; decides when a snapshot is due (that is
+//! `logic`); bounds the speed (that is `peers`).
+//! Read next: `message.rs`, `send.rs`, `receive.rs`, `take.rs`.
+
+mod intake;
+mod message;
+pub mod progress;
+mod receive;
+mod send;
+mod take;
+
+#[cfg(test)]
+mod tests;
+
+use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
+use intake::Intakes;
+use logic::consensus::Configuration;
+use message::{Offer, Question};
+use runtime::file_tasks::{FileTask, FileTasks};
+use runtime::keeper::store_error;
+use runtime::metrics::Metrics;
+use send::Sender;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::{Install, Trees};
+use tokio::task::JoinSet;
+use transport::{Asked, Delivered, Peers};
+
+use super::layout::{self, Mark};
+use super::witness::install_mark;
+pub use message::{ABOUT_SNAPSHOTS, KEY_MAX};
+pub use progress::{Progress, SnapshotStatus};
+
+/// The snapshots of a node: those it sends, and those it receives.
+pub struct Snapshots {
+    trees: Arc<dyn Trees>,
+    metrics: Arc<Metrics>,
+    file_tasks: Arc<FileTasks>,
+    pace: Pace,
+    sender: Arc<Sender>,
+    intakes: Intakes,
+    progress: Mutex<BTreeMap<GroupId, Progress>>,
+    /// What answers and sends.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// How long is waited for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The receiver: nothing came for so long, so what was sent is lost, or the sender is. A part
+    /// may take a while where the lane is slow.
+    pub quiet: Duration,
+    /// The receiver: between two attempts to reach the sender.
+    pub pause: Duration,
+    /// The sender: a snapshot is closed when nobody asked for it, or took anything of it, for so
+    /// long.
+    pub idle: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            quiet: Duration::from_secs(15),
+            pause: Duration::from_millis(200),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A snapshot that is here whole, and not in force yet.
+pub struct Staged {
+    group: GroupId,
+    offer: Offer,
+    /// The rows; none: a witness takes the mark alone.
+    install: Option<Installing>,
+    trees: Arc<dyn Trees>,
+}
+
+/// Rows on their way into the store. Its files are written, and removed where it is given up, by
+/// whoever has it: the node does not stop before.
+struct Installing {
+    install: Box<dyn Install>,
+    /// Let go of behind the files.
+    _task: FileTask,
+}
+
+/// What was installed, durably.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The state is that after this value.
+    pub upto: LogIndex,
+    /// The index of the stop-sign its configuration began with.
+    pub base: LogIndex,
+    /// Members at that point.
+    pub configuration: Configuration,
+    /// How far values were applied.
+    pub mark: Mark,
+}
+
+impl Snapshots {
+    /// Begins with no snapshot under way.
+    pub fn new(
+        trees: Arc<dyn Trees>,
+        around: (Arc<Metrics>, Arc<FileTasks>),
+        pace: Pace,
+    ) -> Arc<Snapshots> {
+        let (metrics, file_tasks) = around;
+        let sender = Sender::new(Arc::clone(&trees), Arc::clone(&metrics), pace.idle);
+        Arc::new(Snapshots {
+            sender: Arc::new(sender),
+            trees,
+            metrics,
+            file_tasks,
+            pace,
+            intakes: Intakes::default(),
+            progress: Mutex::default(),
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// A question came. `first`: the configuration the group began with, where that is still in
+    /// force; a later one stands in the store.
+    pub fn asked(&self, peers: &Peers, asked: Asked, first: Option<Configuration>) {
+        let question = match Question::read(&asked.payload) {
+            Ok(question) => question,
+            Err(malformed) => {
+                tracing::warn!(
+                    target: "consensus", from = %asked.from, "a question about a snapshot is \
+                     malformed: {}", malformed.0
+                );
+                peers.decline(&asked);
+                return;
+            }
+        };
+        let (sender, peers) = (Arc::clone(&self.sender), peers.clone());
+        let mut tasks = self.tasks.lock().expect("no one panics while holding it");
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move { sender.answer(peers, asked, question, first).await });
+    }
+
+    /// A part came; must not wait.
+    pub fn arrived(&self, delivered: Delivered) {
+        self.intakes.arrived(delivered);
+    }
+
+    /// The connection to a node broke: what was under way from it is lost.
+    pub fn broken(&self, node: NodeId) {
+        self.intakes.broken(node);
+    }
+
+    /// The snapshots that are being received, by group.
+    pub fn progress(&self) -> Vec<Progress> {
+        self.progress.lock().expect("no one panics while holding it").values().cloned().collect()
+    }
+}
+
+impl Installing {
+    fn begin(
+        trees: &Arc<dyn Trees>,
+        file_tasks: &Arc<FileTasks>,
+        prefix: &[u8],
+    ) -> Result<Installing> {
+        let _task = file_tasks.begin()?;
+        let install = Arc::clone(trees).begin_install(prefix).map_err(store_error)?;
+        Ok(Installing { install, _task })
+    }
+}
+
+impl Staged {
+    /// The state is that after this value.
+    pub fn upto(&self) -> LogIndex {
+        LogIndex(self.offer.mark.applied)
+    }
+
+    /// The same for a witness, which takes no rows.
+    pub fn marked(
+        from: &dyn Trees,
+        to: Arc<dyn Trees>,
+        group: GroupId,
+        first: Option<Configuration>,
+    ) -> Option<Staged> {
+        let offer = send::offer(&*from.snapshot(), group, first).expect("it is sound").ok()?;
+        Some(Staged { group, offer, install: None, trees: to })
+    }
+
+    /// What a fetch leads to, without a network: the state that `from` has now, for `to`.
+    pub fn copied(
+        from: &dyn Trees,
+        to: (Arc<dyn Trees>, &Arc<FileTasks>),
+        group: GroupId,
+        first: Option<Configuration>,
+    ) -> Option<Staged> {
+        let ((to, file_tasks), snapshot) = (to, from.snapshot());
+        let offer = send::offer(&*snapshot, group, first).expect("it is sound").ok()?;
+        if applied_here(&*to, group).expect("it is sound") >= offer.mark.applied {
+            return None;
+        }
+        let prefix = group.0.to_be_bytes();
+        let mut install = Installing::begin(&to, file_tasks, &prefix).expect("room");
+        let all = store::Chunk::read(&*snapshot, &prefix, None, usize::MAX).expect("it is sound");
+        install.install.put(all.rows).expect("room");
+        Some(Staged { group, offer, install: Some(install), trees: to })
+    }
+
+    /// Puts it in force, durably; blocks for a few syncs. Nothing of the group may be applied
+    /// meanwhile. An error other than a failed store means that nothing has changed.
+    pub fn install(mut self) -> Result<Fetched> {
+        if applied_here(&*self.trees, self.group)? >= self.offer.mark.applied {
+            return Err(overtaken());
+        }
+        let Offer { base, configuration, mark, .. } = self.offer;
+        let upto = LogIndex(mark.applied);
+        let fetched = Fetched { upto, base, configuration, mark };
+        let switched = match &mut self.install {
+            None => install_mark(self.group, &*self.trees, &fetched).map(|()| true)?,
+            Some(installing) => installing.install.switch().map_err(store_error)?,
+        };
+        if !switched {
+            return Err(overtaken());
+        }
+        tracing::info!(
+            target: "consensus", group = %self.group, upto = upto.0, "a snapshot is installed"
+        );
+        Ok(fetched)
+    }
+}
+
+fn overtaken() -> Error {
+    let text = "the group went on by itself while a snapshot came: it is not installed";
+    Error::new(Reason::Changed, text)
+}
+
+/// How far the store has applied the group's log.
+fn applied_here(trees: &dyn Trees, group: GroupId) -> Result<u64> {
+    let mut key = Vec::new();
+    layout::mark_key(group, &mut key);
+    let Some(bytes) = trees.get(&key).map_err(store_error)? else { return Ok(0) };
+    Ok(Mark::read(&bytes).map_err(base::error::damaged)?.applied)
+}

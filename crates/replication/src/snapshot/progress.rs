@@ -1,0 +1,87 @@
+//! How far a snapshot is that comes from another node.
+
+use base::{GroupId, LogIndex, NodeId};
+use runtime::world;
+
+/// How far a snapshot is that comes from another node.
+#[derive(Clone, Debug, Default)]
+pub struct SnapshotStatus {
+    /// Of which group.
+    pub group: GroupId,
+    /// Who sends it.
+    pub from: NodeId,
+    /// The group's state will be that after this value; 0 until it is known.
+    pub upto: LogIndex,
+    /// Rows that are here.
+    pub rows: u64,
+    /// At most about so many rows in all; 0 until it is known.
+    pub rows_about: u64,
+    /// Bytes of keys and values that are here.
+    pub bytes: u64,
+    /// Bytes a second since it began.
+    pub bytes_per_second: u64,
+    /// At most about how long it still takes, milliseconds; none: nobody knows yet.
+    pub left_ms: Option<u64>,
+    /// How often something was lost and asked for again.
+    pub resumed: u64,
+    /// How often it began anew.
+    pub anew: u64,
+}
+
+/// A snapshot that is being received.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Group whose state it is.
+    pub group: GroupId,
+    /// Member that sends it.
+    pub from: NodeId,
+    /// The state will be that after this value; 0 until it is known.
+    pub upto: LogIndex,
+    /// Rows received so far.
+    pub rows: u64,
+    /// Bytes received so far.
+    pub bytes: u64,
+    /// At most about so many rows in all; 0 until it is known.
+    pub rows_about: u64,
+    /// How often it went on after something was lost.
+    pub resumed: u64,
+    /// How often it began anew.
+    pub anew: u64,
+    begun_ms: u64,
+}
+
+impl Progress {
+    /// Begins with nothing received.
+    pub fn begin(group: GroupId, from: NodeId) -> Progress {
+        Progress {
+            group,
+            from,
+            upto: LogIndex(0),
+            rows: 0,
+            bytes: 0,
+            rows_about: 0,
+            resumed: 0,
+            anew: 0,
+            begun_ms: world::milliseconds(),
+        }
+    }
+
+    /// What operators see.
+    pub fn status(&self) -> SnapshotStatus {
+        let elapsed_ms = world::milliseconds().saturating_sub(self.begun_ms);
+        let left = u128::from(self.rows_about.saturating_sub(self.rows));
+        let left_ms = (left * u128::from(elapsed_ms)).checked_div(self.rows.into());
+        SnapshotStatus {
+            group: self.group,
+            from: self.from,
+            upto: self.upto,
+            rows: self.rows,
+            rows_about: self.rows_about,
+            bytes: self.bytes,
+            bytes_per_second: self.bytes.saturating_mul(1_000) / elapsed_ms.max(1),
+            left_ms: left_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
+            resumed: self.resumed,
+            anew: self.anew,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The receiving side: from the question to a snapshot that is here whole.
+
+use super::intake::{Heard, Intake};
+use super::message::{Answer, Offer, Question};
+use super::take::Take;
+use super::{Installing, Progress, Snapshots, Staged, applied_here, overtaken};
+use base::error::going_down;
+use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
+use runtime::keeper::store_error;
+use runtime::metrics::Metrics;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+use store::Row;
+use tokio::time::{sleep, timeout};
+use transport::{Credit, Peers};
+
+/// How long an answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Attempts to go on without a row having come, before it is given up: a minute, if nobody answers.
+const FRUITLESS_MAX: u32 = 300;
+/// How often it is begun anew before it is given up.
+const ANEW_MAX: u32 = 3;
+
+/// What an attempt led to.
+enum Ended {
+    Whole(Staged),
+    /// The sender has forgotten the snapshot.
+    Forgotten,
+}
+
+/// What a wait led to.
+enum Came {
+    Rows(Vec<Row>, Credit, bool),
+    /// A part of a chunk that goes on.
+    Part,
+    /// What was under way is lost, for this reason.
+    Lost(&'static str),
+}
+
+/// One that is being received; shown as long as this lives.
+struct Fetch<'a> {
+    snapshots: &'a Snapshots,
+    peers: &'a Peers,
+    group: GroupId,
+    from: NodeId,
+    intake: Intake<'a>,
+    /// What was lost since the last row came.
+    fruitless: u32,
+}
+
+impl Snapshots {
+    /// Gets a snapshot of a group from a node that has one. What comes of it is to be installed by
+    /// the group's driver. Dropping the future gives it up, and nothing has changed.
+    pub async fn fetch(&self, peers: &Peers, group: GroupId, from: NodeId) -> Result<Staged> {
+        let under_way = || Error::new(Reason::Overloaded, "a snapshot is under way already");
+        let intake = self.intakes.begin(group, from).ok_or_else(under_way)?;
+        let mut fetch = Fetch { snapshots: self, peers, group, from, intake, fruitless: 0 };
+        self.shown().insert(group, Progress::begin(group, from));
+        for _ in 0..ANEW_MAX {
+            match fetch.attempt().await? {
+                Ended::Whole(staged) => return Ok(staged),
+                Ended::Forgotten => fetch.note(|progress| {
+                    (progress.rows, progress.bytes) = (0, 0);
+                    progress.anew += 1;
+                }),
+            }
+            fetch.intake.renew();
+        }
+        Err(Error::new(Reason::NotFresh, "the snapshot is forgotten by its sender again and again"))
+    }
+
+    /// The same for a witness: it takes the mark, and no rows.
+    pub async fn fetch_mark(&self, peers: &Peers, group: GroupId, from: NodeId) -> Result<Staged> {
+        let question = Question::Mark.write();
+        let answer = peers.ask(from, group, question, ANSWER_MAX).await?;
+        match Answer::read(&answer) {
+            Ok(Answer::Offer(offer)) => {
+                let trees = Arc::clone(&self.trees);
+                Ok(Staged { group, offer, install: None, trees })
+            }
+            _ => Err(Error::new(Reason::NotFresh, format!("node {from} has no mark to give now"))),
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, BTreeMap<GroupId, Progress>> {
+        self.progress.lock().expect("no one panics while holding it")
+    }
+}
+
+impl Drop for Fetch<'_> {
+    fn drop(&mut self) {
+        self.snapshots.shown().remove(&self.group);
+    }
+}
+
+impl Fetch<'_> {
+    fn note(&self, change: impl FnOnce(&mut Progress)) {
+        if let Some(progress) = self.snapshots.shown().get_mut(&self.group) {
+            change(progress);
+        }
+    }
+
+    /// From the beginning to the end, or until the sender has forgotten it.
+    async fn attempt(&mut self) -> Result<Ended> {
+        let offer = match self.ask(&Question::Begin { stream: self.intake.stream }).await {
+            Ok(Answer::Offer(offer)) => offer,
+            Ok(other) => return Err(self.refused(&other)),
+            Err(error) => return Err(error),
+        };
+        if applied_here(&*self.snapshots.trees, self.group)? >= offer.mark.applied {
+            self.end(&offer).await;
+            return Err(overtaken());
+        }
+        self.note(|progress| {
+            progress.upto = LogIndex(offer.mark.applied);
+            progress.rows_about = offer.rows_about;
+        });
+        let prefix = self.group.0.to_be_bytes();
+        let trees = Arc::clone(&self.snapshots.trees);
+        let mut install = Installing::begin(&trees, &self.snapshots.file_tasks, &prefix)?;
+        let mut take = Take::new(self.group, &offer);
+        loop {
+            match self.wait(&mut take).await {
+                Came::Part => {}
+                Came::Rows(rows, credit, all) => {
+                    self.count(&rows);
+                    install = put(install, rows, all).await?;
+                    drop(credit);
+                    if all {
+                        self.end(&offer).await;
+                        Metrics::count(&self.snapshots.metrics.snapshots_received);
+                        let group = self.group;
+                        let install = Some(install);
+                        return Ok(Ended::Whole(Staged { group, offer, install, trees }));
+                    }
+                }
+                Came::Lost(why) => {
+                    if !self.go_on(&offer, &mut take, why).await? {
+                        return Ok(Ended::Forgotten);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the next part.
+    async fn wait(&mut self, take: &mut Take) -> Came {
+        let (head, bytes, credit) =
+            match timeout(self.snapshots.pace.quiet, self.intake.next()).await {
+                Ok(Heard::Part(head, bytes, credit)) => (head, bytes, credit),
+                Ok(Heard::Broken) => return Came::Lost("the connection"),
+                Err(_) => return Came::Lost("everything, for a while"),
+            };
+        let received = &self.snapshots.metrics.snapshot_bytes_received;
+        received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        match take.part(head, bytes) {
+            Ok(Some((rows, all))) => Came::Rows(rows, credit, all),
+            Ok(None) => Came::Part,
+            Err(malformed) => Came::Lost(malformed.0),
+        }
+    }
+
+    fn count(&mut self, rows: &[Row]) {
+        self.fruitless = 0;
+        let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
+        self.note(|progress| {
+            progress.rows += rows.len() as u64;
+            progress.bytes += bytes as u64;
+        });
+    }
+
+    /// Asks for the rest behind the last row that was taken; `false`: the sender knows nothing of
+    /// it any more.
+    async fn go_on(&mut self, offer: &Offer, take: &mut Take, why: &'static str) -> Result<bool> {
+        Metrics::count(&self.snapshots.metrics.snapshot_resumes);
+        self.note(|progress| progress.resumed += 1);
+        tracing::info!(
+            target: "consensus", group = %self.group, from = %self.from, lost = why,
+            "the rest of a snapshot is asked for again"
+        );
+        let (stream, after) = (self.intake.renew(), take.after());
+        take.go_back();
+        let question = Question::Resume { stream, id: offer.id, after };
+        loop {
+            self.fruitless += 1;
+            if self.fruitless > FRUITLESS_MAX {
+                let text = format!("node {} does not go on with its snapshot: {why}", self.from);
+                return Err(Error::new(Reason::NoQuorum, text));
+            }
+            match self.ask(&question).await {
+                Ok(Answer::GoesOn) => return Ok(true),
+                Ok(Answer::Gone) => return Ok(false),
+                Ok(other) => return Err(self.refused(&other)),
+                Err(_) => sleep(self.snapshots.pace.pause).await,
+            }
+        }
+    }
+
+    async fn ask(&self, question: &Question) -> Result<Answer> {
+        let answer = self.peers.ask(self.from, self.group, question.write(), ANSWER_MAX).await?;
+        Answer::read(&answer).map_err(|malformed| {
+            Error::new(Reason::NotSupported, format!("an answer's {} has no sense", malformed.0))
+        })
+    }
+
+    /// Lets the sender forget it; one that does not hear of it forgets it by itself.
+    async fn end(&self, offer: &Offer) {
+        let _ = self.ask(&Question::End { id: offer.id }).await;
+    }
+
+    fn refused(&self, answer: &Answer) -> Error {
+        let (reason, words) = match answer {
+            Answer::Busy => (Reason::Overloaded, "sends too many snapshots now"),
+            Answer::Nothing => (Reason::NotFound, "has nothing of this group"),
+            _ => (Reason::NotSupported, "gave an answer that has no sense"),
+        };
+        Error::new(reason, format!("node {} {words}", self.from))
+    }
+}
+
+/// Gives rows to the store; behind the last ones all of them are on disk.
+pub(super) async fn put(
+    mut installing: Installing,
+    rows: Vec<Row>,
+    all: bool,
+) -> Result<Installing> {
+    let taken = tokio::task::spawn_blocking(move || {
+        installing.install.put(rows)?;
+        if all {
+            installing.install.complete()?;
+        }
+        Ok(installing)
+    });
+    match taken.await {
+        Ok(taken) => taken.map_err(store_error),
+        Err(_) => Err(going_down()),
+    }
+}

@@ -1,0 +1,323 @@
+//! The sending side: open snapshots, and the parts made of them.
+
+use super::super::layout::{self, Mark};
+use super::message::{self, Answer, Ends, HEAD_BYTES, Head, Offer, Question};
+use base::error::damaged;
+use base::limits::PEER_BULK_BYTES_MAX;
+use base::{GroupId, LogIndex, NodeId, Result};
+use bytes::Bytes;
+use logic::consensus::Configuration;
+use runtime::keeper::store_error;
+use runtime::metrics::Metrics;
+use runtime::world;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use store::{Chunk, Snapshot, Trees};
+use tokio::time::{sleep, timeout};
+use transport::{Asked, Lane, Message, Peers, Sending};
+
+/// Most snapshots open at a time: each keeps files from being removed.
+pub(super) const OPEN_MAX: usize = 2;
+/// Bytes of rows that are read at a time.
+pub(super) const CHUNK_BYTES: usize = 256 * 1024;
+/// Places that a receiver may go back to: more than what may be under way to it in full chunks.
+const PLACES_MAX: usize = 64;
+/// Bytes of rows in one part.
+const PART_BYTES: usize = PEER_BULK_BYTES_MAX - HEAD_BYTES;
+
+/// What a node sends.
+pub(super) struct Sender {
+    trees: Arc<dyn Trees>,
+    metrics: Arc<Metrics>,
+    /// A snapshot is closed when nobody asked for it, or took anything of it, for so long.
+    idle: Duration,
+    open: Mutex<BTreeMap<u64, Arc<Mutex<Open>>>>,
+}
+
+/// A snapshot that somebody fetches.
+struct Open {
+    id: u64,
+    group: GroupId,
+    to: NodeId,
+    snapshot: Box<dyn Snapshot>,
+    /// Who asked last; earlier streams end.
+    stream: u32,
+    /// Parts of the stream that were made.
+    number: u32,
+    at: Place,
+    /// All parts were made.
+    done: bool,
+    /// Where the last chunks ended.
+    passed: VecDeque<Place>,
+}
+
+/// An answer, and what is sent behind it: a snapshot, by a stream.
+type Answered = (Answer, Option<(Arc<Mutex<Open>>, u32)>);
+
+/// Between two rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// Behind this key; none: before all.
+    after: Option<Bytes>,
+    /// Of everything before.
+    digest: u64,
+}
+
+impl Sender {
+    pub fn new(trees: Arc<dyn Trees>, metrics: Arc<Metrics>, idle: Duration) -> Sender {
+        Sender { trees, metrics, idle, open: Mutex::default() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mutex<Open>>>> {
+        self.open.lock().expect("no one panics while holding it")
+    }
+
+    /// How many snapshots are open.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Forgets all snapshots, as a restart does.
+    #[cfg(test)]
+    pub fn forget(&self) {
+        self.open().clear();
+    }
+
+    /// Answers a question, and sends what was asked for.
+    pub async fn answer(
+        self: Arc<Sender>,
+        peers: Peers,
+        asked: Asked,
+        question: Question,
+        first: Option<Configuration>,
+    ) {
+        let (from, group) = (asked.from, asked.group);
+        let (answer, open) = match question {
+            Question::Begin { stream } => {
+                let sender = Arc::clone(&self);
+                let begun =
+                    tokio::task::spawn_blocking(move || sender.begin(from, group, stream, first));
+                match begun.await {
+                    Ok(Ok(begun)) => begun,
+                    Ok(Err(error)) => {
+                        tracing::warn!(target: "store", %error, "no snapshot for another node");
+                        (Answer::Busy, None)
+                    }
+                    Err(_) => return,
+                }
+            }
+            Question::Resume { stream, id, after } => self.resume(from, id, stream, after),
+            Question::Mark => match offer(&*self.trees.snapshot(), group, first) {
+                Ok(offered) => (offered.map_or_else(|answer| answer, Answer::Offer), None),
+                Err(error) => {
+                    tracing::warn!(target: "store", %error, "no mark for another node");
+                    (Answer::Busy, None)
+                }
+            },
+            Question::End { id } => {
+                let mut all = self.open();
+                let known = all.get(&id).is_some_and(|open| lock(open).to == from);
+                known.then(|| all.remove(&id));
+                (Answer::GoesOn, None)
+            }
+        };
+        // An answer that finds no room is asked for again.
+        let _ = peers.answer(&asked, answer.write());
+        if let Some((open, stream)) = open {
+            self.stream(&peers, open, stream).await;
+        }
+    }
+
+    fn begin(
+        &self,
+        to: NodeId,
+        group: GroupId,
+        stream: u32,
+        first: Option<Configuration>,
+    ) -> Result<Answered> {
+        {
+            let mut all = self.open();
+            // One for each receiver and group: whoever begins anew gives the earlier one up.
+            all.retain(|_, open| {
+                let open = lock(open);
+                (open.to, open.group) != (to, group)
+            });
+            if all.len() >= OPEN_MAX {
+                return Ok((Answer::Busy, None));
+            }
+        }
+        let snapshot = self.trees.snapshot();
+        let offer = match offer(&*snapshot, group, first)? {
+            Ok(offer) => offer,
+            Err(answer) => return Ok((answer, None)),
+        };
+        let about = self.trees.statistics();
+        let (rows_about, bytes_about) = (about.rows_about, about.disk_bytes + about.memory_bytes);
+        let offer = Offer { rows_about, bytes_about, ..offer };
+        let open = Open {
+            id: offer.id,
+            group,
+            to,
+            snapshot,
+            stream,
+            number: 0,
+            at: Place::default(),
+            done: false,
+            passed: VecDeque::from([Place::default()]),
+        };
+        let open = Arc::new(Mutex::new(open));
+        let mut all = self.open();
+        if all.len() >= OPEN_MAX {
+            return Ok((Answer::Busy, None));
+        }
+        all.insert(offer.id, Arc::clone(&open));
+        let (upto, id) = (offer.mark.applied, offer.id);
+        tracing::info!(
+            target: "consensus", %group, %to, upto, id, "a snapshot goes to another node"
+        );
+        Ok((Answer::Offer(offer), Some((open, stream))))
+    }
+
+    fn resume(&self, to: NodeId, id: u64, stream: u32, after: Option<Bytes>) -> Answered {
+        let found = self.open().get(&id).cloned();
+        let Some(found) = found else { return (Answer::Gone, None) };
+        let mut open = lock(&found);
+        let place = open.passed.iter().find(|place| place.after == after).cloned();
+        match place {
+            Some(place) if open.to == to => {
+                (open.stream, open.number, open.at) = (stream, 0, place);
+                open.done = false;
+                drop(open);
+                (Answer::GoesOn, Some((found, stream)))
+            }
+            _ => (Answer::Gone, None),
+        }
+    }
+
+    /// Sends until the end, a break, or another stream; then keeps the snapshot for a while.
+    async fn stream(&self, peers: &Peers, open: Arc<Mutex<Open>>, stream: u32) {
+        while let Some(parts) = next(&open, stream).await {
+            match parts {
+                Ok(parts) => {
+                    if !self.send(peers, &open, parts).await {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(target: "store", %error, "a snapshot breaks off");
+                    self.close(&open, stream);
+                    return;
+                }
+            }
+        }
+        sleep(self.idle).await;
+        self.close(&open, stream);
+    }
+
+    /// Whether all were taken by the network.
+    async fn send(&self, peers: &Peers, open: &Mutex<Open>, parts: Vec<(Head, Bytes)>) -> bool {
+        let (to, group) = {
+            let open = lock(open);
+            (open.to, open.group)
+        };
+        for (head, bytes) in parts {
+            self.metrics.snapshot_bytes_sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            let message = Message::new(Lane::Bulk, group, bytes).with_head(&head.write());
+            let sent = timeout(self.idle, peers.send_bulk(to, message)).await;
+            if sent != Ok(Sending::Sent) {
+                return false;
+            }
+            if head.ends == Ends::All {
+                Metrics::count(&self.metrics.snapshots_sent);
+            }
+        }
+        true
+    }
+
+    /// Closes a snapshot, unless another stream of it was asked for.
+    fn close(&self, open: &Mutex<Open>, stream: u32) {
+        let mut all = self.open();
+        let open = lock(open);
+        if open.stream == stream {
+            all.remove(&open.id);
+        }
+    }
+}
+
+/// What a snapshot holds; or why there is none.
+pub(super) fn offer(
+    snapshot: &dyn Snapshot,
+    group: GroupId,
+    first: Option<Configuration>,
+) -> Result<std::result::Result<Offer, Answer>> {
+    let mut key = Vec::new();
+    layout::mark_key(group, &mut key);
+    let Some(mark) = snapshot.get(&key).map_err(store_error)? else {
+        return Ok(Err(Answer::Nothing));
+    };
+    let mark = Mark::read(&mark).map_err(damaged)?;
+    layout::configuration_key(group, &mut key);
+    let (base, configuration) = match (snapshot.get(&key).map_err(store_error)?, first) {
+        (Some(bytes), _) => layout::read_configuration(&bytes).map_err(damaged)?,
+        (None, Some(first)) => (LogIndex(0), first),
+        // The first stop-sign is decided and not applied yet.
+        (None, None) => return Ok(Err(Answer::Busy)),
+    };
+    let id = world::chance();
+    Ok(Ok(Offer { id, mark, base, configuration, rows_about: 0, bytes_about: 0 }))
+}
+
+fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+    open.lock().expect("no one panics while holding it")
+}
+
+/// The parts of the next chunk; none: there are no more, or another stream was asked for.
+async fn next(open: &Arc<Mutex<Open>>, stream: u32) -> Option<Result<Vec<(Head, Bytes)>>> {
+    let open = Arc::clone(open);
+    let next = tokio::task::spawn_blocking(move || {
+        let mut open = lock(&open);
+        if open.stream == stream { open.next() } else { Ok(None) }
+    });
+    next.await.ok().and_then(Result::transpose)
+}
+
+impl Open {
+    fn next(&mut self) -> Result<Option<Vec<(Head, Bytes)>>> {
+        if self.done {
+            return Ok(None);
+        }
+        let prefix = self.group.0.to_be_bytes();
+        let after = self.at.after.as_ref();
+        let chunk = Chunk::read(&*self.snapshot, &prefix, after, CHUNK_BYTES);
+        let chunk = chunk.map_err(store_error)?;
+        self.done = chunk.more_after.is_none();
+        let (mut rest, mut parts) = (message::write_rows(&chunk.rows), Vec::new());
+        loop {
+            let bytes = rest.split_to(rest.len().min(PART_BYTES));
+            self.at.digest = message::digest(self.at.digest, &bytes);
+            let ends = match (rest.is_empty(), self.done) {
+                (false, _) => Ends::Within,
+                (true, false) => Ends::Rows,
+                (true, true) => Ends::All,
+            };
+            let (id, stream, number) = (self.id, self.stream, self.number);
+            parts.push((Head { id, stream, number, ends, digest: self.at.digest }, bytes));
+            self.number += 1;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if let Some((last, _)) = chunk.rows.last() {
+            // A copy, for the row's own bytes hang on a whole block.
+            self.at.after = Some(Bytes::copy_from_slice(last));
+        }
+        self.passed.push_back(self.at.clone());
+        if self.passed.len() > PLACES_MAX {
+            self.passed.pop_front();
+        }
+        Ok(Some(parts))
+    }
+}

@@ -1,0 +1,86 @@
+//! The bytes between the two: what is written is read, and nothing else is.
+
+use super::house::{first, mark};
+use crate::snapshot::message::{Answer, Ends, Head, Offer, Question, read_rows, write_rows};
+use base::LogIndex;
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+fn questions() -> [Question; 4] {
+    [
+        Question::Begin { stream: 0x0102_0304 },
+        Question::Resume { stream: 5, id: 6, after: None },
+        Question::Resume { stream: 7, id: 8, after: Some("a key".into()) },
+        Question::End { id: u64::MAX },
+    ]
+}
+
+fn answers() -> [Answer; 5] {
+    let offer = Offer {
+        id: 9,
+        mark: mark(1_000),
+        base: LogIndex(77),
+        configuration: first(),
+        rows_about: 10,
+        bytes_about: 11,
+    };
+    [Answer::Offer(offer), Answer::GoesOn, Answer::Gone, Answer::Busy, Answer::Nothing]
+}
+
+fn head() -> Head {
+    Head { id: 1, stream: 2, number: 3, ends: Ends::All, digest: 4 }
+}
+
+#[test]
+fn what_is_written_is_read_and_nothing_shorter_or_longer() {
+    fn whole<T: PartialEq + std::fmt::Debug, E: PartialEq + std::fmt::Debug>(
+        value: &T,
+        bytes: &[u8],
+        read: impl Fn(&[u8]) -> Result<T, E>,
+    ) {
+        assert_eq!(read(bytes).as_ref(), Ok(value));
+        (0..bytes.len()).for_each(|length| assert!(read(&bytes[..length]).is_err()));
+        assert!(read(&[bytes, &[0]].concat()).is_err());
+        assert!(read(&[&[bytes[0] ^ 0x80], &bytes[1..]].concat()).is_err());
+    }
+    questions().iter().for_each(|one| whole(one, &one.write(), Question::read));
+    answers().iter().for_each(|one| whole(one, &one.write(), Answer::read));
+    assert_eq!(Head::read(&head().write()), Ok(head()));
+}
+
+proptest! {
+    #[test]
+    fn rows_are_what_they_were(rows: Vec<(Vec<u8>, Vec<u8>)>) {
+        let row = |(key, value): (Vec<u8>, Vec<u8>)| (key.into(), value.into());
+        let rows: Vec<_> = rows.into_iter().map(row).collect();
+        prop_assert_eq!(read_rows(&write_rows(&rows)), Ok(rows));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+        let _ = (Question::read(&bytes), Answer::read(&bytes), Head::read(&bytes));
+        let _ = read_rows(&Bytes::from(bytes));
+    }
+}
+
+fn kept() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/snapshots-v1.txt")
+}
+
+/// `CREDENZA_KEEP=golden cargo test -p node golden` writes the file if it is missing.
+#[test]
+fn golden_bytes_are_written_and_read_as_ever() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let rows = [("key".into(), "value".into()), ("other".into(), Bytes::new())];
+    let all = questions().map(|one| one.write()).into_iter();
+    let all = all.chain(answers().map(|one| one.write()));
+    let all = all.chain([head().write().to_vec().into(), write_rows(&rows)]);
+    let lines: Vec<_> = all.map(|bytes| hex(&bytes)).collect();
+    let text = format!("# What nodes say about snapshots, version 1.\n{}\n", lines.join("\n"));
+    if std::env::var_os("CREDENZA_KEEP").is_some_and(|what| what == "golden") && !kept().exists() {
+        std::fs::write(kept(), &text).unwrap();
+    }
+    let found = std::fs::read_to_string(kept()).unwrap();
+    assert_eq!(found, text, "a later version appends; these bytes are never written otherwise");
+}

@@ -1,0 +1,152 @@
+//! Updates on their way into the open value.
+
+use super::batch::{Batch, Room};
+use super::budget::Budget;
+use super::evaluate::evaluate_within;
+use super::group::Group;
+use super::read::{BYTES_AT_ONCE, is_long};
+use super::session::{self, Attempt, Retried};
+use super::view::{Store, View};
+use crate::bucket::Bucket;
+use base::request::Steps;
+use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
+use runtime::mutants::{Flaw, flawed};
+use runtime::submit::Ticket;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// Outcome of an update, and the ticket that must be decided before that may be told.
+pub type Submission = (Option<Ticket>, Stamp, Result<Outcome>);
+
+/// The place of an update in its group's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The index of the value that holds it, or, where it wrote nothing, of one that nothing it
+    /// saw is behind.
+    pub index: LogIndex,
+    /// The version of the rows that it wrote; none if it wrote none, or if an earlier attempt did.
+    pub version: Option<Version>,
+}
+
+impl Stamp {
+    /// The stamp of what only reads.
+    pub fn of_read(index: LogIndex) -> Stamp {
+        Stamp { index, version: None }
+    }
+}
+
+impl Group {
+    /// Evaluates an update into the open value.
+    pub fn submit(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        retry: Option<RetryId>,
+    ) -> Result<Submission> {
+        self.submit_within(bucket, update, retry, Budget::of_update())
+    }
+
+    /// Evaluates a read, or a sequence of reads, that is to see what is undecided; none if it takes
+    /// so long that it belongs on a thread that may wait.
+    pub fn submit_read(&self, bucket: &Bucket, update: &Update) -> Result<Option<Submission>> {
+        let budget = match update {
+            Update::Read(read) if is_long(read) => return Ok(None),
+            // One value is never too large.
+            Update::Read(Read::Get(_)) => Budget::of_update(),
+            _ => Budget::of_short_read(BYTES_AT_ONCE),
+        };
+        let submission = self.submit_within(bucket, update, None, budget)?;
+        let is_cut = |error: &Error| error.reason == Reason::TooLarge;
+        Ok(Some(submission).filter(|(_, _, outcome)| !outcome.as_ref().is_err_and(is_cut)))
+    }
+
+    fn submit_within(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        retry: Option<RetryId>,
+        budget: Budget,
+    ) -> Result<Submission> {
+        // Before the lock is taken: a value of megabytes takes milliseconds to hash.
+        let attempt = retry.map(|retry| Attempt::new(retry, update));
+        let mut guard = self.serving(bucket)?;
+        let state = &mut *guard;
+        let (before, begun) = state.begin(self.id);
+        let mut view = state.view(self);
+        let (result, earlier) = match attempt {
+            None => (evaluate_within(&mut view, bucket, update, budget), None),
+            Some(attempt) => match session::once(&mut view, bucket, update, attempt)? {
+                Retried::Now(result) => (result, None),
+                Retried::Before(index, result) => (result, Some(index)),
+            },
+        };
+        // That a row's time has passed must stay so when another node is master, whose time goes on
+        // from the last value's: the value says how late it was.
+        let dated = view.saw_expired;
+        let wrote = state.changed(begun);
+        let version = state
+            .open
+            .as_ref()
+            .filter(|_| wrote && earlier.is_none() && result.is_ok())
+            .map(Batch::version);
+        let logged = wrote || dated || (*update == Update::Nop && result.is_ok());
+        // What changes nothing is as good as a read: it needs a lease, or a value to wait for that
+        // a majority takes from now on; an empty one, if there is no other. One that was proposed
+        // already proves nothing: a majority may have taken it before this machine stood still,
+        // and another master may have led since.
+        let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);
+        if logged || !(sure || state.has_unproposed()) {
+            let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
+            let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
+            self.take(state, before, sync);
+        }
+        let ticket = state.ticket(self);
+        let index = earlier.or(ticket.map(|ticket| ticket.index));
+        let index = index.unwrap_or_else(|| self.applied.shown());
+        Ok((ticket, Stamp { index, version }, result))
+    }
+
+    /// Evaluates an update away from the lock and forgets what came of it, but for a budget that
+    /// did not suffice: then the group never waits for it. What it looked at comes from memory when
+    /// it is evaluated in earnest.
+    ///
+    /// What is applied is as good here as what is undecided: an update that costs too much now is
+    /// not wronged by being told so, though another might have made it cheaper in the next moment.
+    pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
+        let budget = Budget::of_rehearsal();
+        match self.evaluate_aside(bucket, update, Store::Now(&*self.shared.trees), budget) {
+            Err(error) if error.reason == Reason::TooLarge => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a sequence of nothing but reads sees of what is applied, all of it at one moment, and
+    /// an index that nothing of it is behind.
+    pub fn read_steps(&self, bucket: &Bucket, update: &Update) -> (LogIndex, Result<Outcome>) {
+        let snapshot = self.shared.trees.snapshot();
+        let index = self.applied.shown();
+        let store = Store::Then(&*snapshot);
+        (index, self.evaluate_aside(bucket, update, store, Budget::of_reads()))
+    }
+
+    fn evaluate_aside(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        store: Store<'_>,
+        budget: Budget,
+    ) -> Result<Outcome> {
+        let (pending, time) = (VecDeque::new(), self.time.load(Ordering::Acquire));
+        let mut open = Batch::new(LogIndex(0), time, 0, runtime::world::salt(), Room::default());
+        let mut view = View {
+            group: self.id,
+            store,
+            pending: &pending,
+            open: &mut open,
+            budget: Budget::unbounded(),
+            saw_expired: false,
+            scratch: &mut Vec::new(),
+        };
+        evaluate_within(&mut view, bucket, update, budget)
+    }
+}

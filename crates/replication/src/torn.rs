@@ -1,0 +1,48 @@
+//! What torn logs lead to, as operators are told.
+
+use super::group::{Group, State};
+use base::{LogIndex, NodeId};
+use runtime::metrics::Metrics;
+
+impl Group {
+    /// This replica is to lead, and nobody could tell whether torn logs held more.
+    pub(super) fn may_lack(&self, state: &mut State, behind: LogIndex) {
+        state.office.may_lack = Some(behind);
+        Metrics::count(&self.shared.metrics.may_lack);
+        tracing::error!(target: "consensus", group = self.id.0, "{}", lacks(self, behind));
+    }
+
+    /// What an operator should know of torn logs, in a sentence; none where all is well.
+    pub fn told_of_tears(
+        &self,
+        state: &State,
+        name_of: impl Fn(NodeId) -> String,
+    ) -> Option<String> {
+        let lacks = || state.office.may_lack.map(|behind| lacks(self, behind));
+        self.awaits_logs(state, name_of).or_else(lacks)
+    }
+
+    /// The members that an election waits for because of torn logs, in a sentence; none where it
+    /// waits for nobody.
+    pub fn awaits_logs(&self, state: &State, name_of: impl Fn(NodeId) -> String) -> Option<String> {
+        let awaited = state.replica.awaited_logs();
+        let names: Vec<_> = awaited.iter().map(|node| name_of(*node)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "group {} has no master: a log was torn and may have held acknowledged values, \
+                 which only {} can tell: start them, or see `credenza cluster trust-log`",
+                self.id,
+                names.join(", ")
+            )
+        })
+    }
+}
+
+fn lacks(group: &Group, behind: LogIndex) -> String {
+    format!(
+        "group {} went on with the longest log that was left: so many were torn that values behind \
+         index {behind} may have been acknowledged and be lost; compare what you know of the last \
+         writes, a restart of this node ends this warning",
+        group.id
+    )
+}

@@ -1,0 +1,91 @@
+//! Reads a value's bytes, which `batch.rs` lays out.
+
+use super::batch::{EFFECT_HEAD_BYTES, FORMAT, FORMAT_SIGN, HEAD_BYTES, PUT, REMOVE};
+use base::codec::{Malformed, Reader};
+use bytes::Bytes;
+use logic::consensus::Configuration;
+use store::Change;
+
+/// What stands in front of a value's effects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueHead {
+    /// Group time of its updates, milliseconds.
+    pub time: u64,
+    /// Version of its first update.
+    pub first_version: u64,
+    /// Number of its updates.
+    pub updates: u32,
+    /// The next configuration, if it is a stop-sign.
+    pub sign: Option<Configuration>,
+}
+
+/// The next configuration, if this is the payload of a stop-sign.
+pub fn read_sign(payload: &Bytes) -> Result<Option<Configuration>, Malformed> {
+    match payload.first() {
+        Some(&FORMAT_SIGN) => read_value(payload).map(|(head, _)| head.sign),
+        _ => Ok(None),
+    }
+}
+
+/// Reads a value's payload from a log record: its head, and its effects as changes to the store,
+/// slices of it.
+pub fn read_value(payload: &Bytes) -> Result<(ValueHead, Changes), Malformed> {
+    let mut reader = Reader::new(payload);
+    let format = reader.u8("value format")?;
+    let mut head = ValueHead {
+        time: reader.u64("value time")?,
+        first_version: reader.u64("value version")?,
+        updates: reader.u32("value updates")?,
+        sign: None,
+    };
+    let at = match format {
+        FORMAT => HEAD_BYTES,
+        FORMAT_SIGN => {
+            head.sign = Some(Configuration::read(&mut reader)?);
+            reader.end("stop-sign")?;
+            payload.len()
+        }
+        _ => return Err(Malformed("value format")),
+    };
+    Ok((head, Changes { payload: payload.clone(), at }))
+}
+
+/// The effects of a value, in order.
+pub struct Changes {
+    payload: Bytes,
+    at: usize,
+}
+
+impl Changes {
+    fn read(&mut self) -> Result<Change, Malformed> {
+        let mut reader = Reader::new(&self.payload[self.at..]);
+        let tag = reader.u8("effect tag")?;
+        let key_bytes = reader.u32("effect key length")? as usize;
+        let row_bytes = reader.u32("effect row length")? as usize;
+        reader.take(key_bytes, "effect key")?;
+        reader.take(row_bytes, "effect row")?;
+        let key_start = self.at + EFFECT_HEAD_BYTES;
+        let row_start = key_start + key_bytes;
+        self.at = row_start + row_bytes;
+        let key = self.payload.slice(key_start..row_start);
+        match tag {
+            PUT => Ok(Change::Put(key, self.payload.slice(row_start..self.at))),
+            REMOVE => Ok(Change::Remove(key)),
+            _ => Err(Malformed("effect tag")),
+        }
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Result<Change, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.at < self.payload.len()).then(|| {
+            let change = self.read();
+            if change.is_err() {
+                self.at = self.payload.len();
+            }
+            change
+        })
+    }
+}

@@ -1,0 +1,343 @@
+//! The bytes of a group's values, by index: those in memory, and where in the log the others stand.
+//!
+//! Consensus knows values by index only. Here are their payloads: accepted ones until they are
+//! applied, and a while longer for members that lag; staged ones (of a log that is being adopted)
+//! beside them. What has left memory is read back from the log: `runs` notes, sparsely, where.
+//!
+//! Promises: a payload under an index is the accepted one; what was not applied stays in memory,
+//! unless it was staged and there was much of that; memory beyond that is bounded.
+//! Never: reads or writes the log itself.
+
+use super::in_flight::InFlight;
+use base::{Ballot, LogIndex};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use store::{Kind, Position};
+
+/// Applied values are kept in memory up to this many bytes, for members that are a little behind.
+const LANDED_BYTES_MAX: usize = 16 << 20;
+/// And up to this many.
+const LANDED_VALUES_MAX: usize = 4_096;
+/// Staged values are kept in memory up to this many bytes; the others are read back once adopted.
+const STAGED_BYTES_MAX: usize = 64 << 20;
+/// The log is indexed this sparsely: to find a value, at most about so much is read over.
+const RUN_BYTES: u64 = 64 << 10;
+
+/// One accepted value; without its payload, that stands in the log only.
+struct Kept {
+    payload: Option<Bytes>,
+    sync: bool,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// See the head of this file.
+pub struct Values {
+    /// The index of the first one in `kept`.
+    first: LogIndex,
+    kept: VecDeque<Kept>,
+    /// Bytes of all in `kept`.
+    bytes: usize,
+    /// Bytes of those that are applied.
+    landed_bytes: usize,
+    landed: LogIndex,
+    staged: BTreeMap<LogIndex, Kept>,
+    staged_under: Ballot,
+    staged_bytes: usize,
+    /// Places of values in the log, by runs of consecutive records.
+    pub runs: Runs,
+    /// Records of which `runs` does not know yet.
+    pub in_flight: InFlight,
+}
+
+impl Values {
+    /// What a replay left: accepted values behind `applied`, without gaps.
+    pub fn restored(
+        applied: LogIndex,
+        tail: impl IntoIterator<Item = Bytes>,
+        runs: Runs,
+    ) -> Values {
+        let mut values = Values {
+            first: applied.next(),
+            kept: VecDeque::new(),
+            bytes: 0,
+            landed_bytes: 0,
+            landed: applied,
+            staged: BTreeMap::new(),
+            staged_under: Ballot::default(),
+            staged_bytes: 0,
+            runs,
+            in_flight: InFlight::default(),
+        };
+        tail.into_iter().for_each(|payload| values.keep(Some(payload), true));
+        values
+    }
+
+    /// The last accepted one.
+    fn last(&self) -> LogIndex {
+        LogIndex(self.first.0 + self.kept.len() as u64 - 1)
+    }
+
+    /// A value is accepted: the next one.
+    pub fn accept(&mut self, index: LogIndex, payload: Bytes, sync: bool) {
+        assert_eq!(index, self.last().next(), "values are accepted in order");
+        self.keep(Some(payload), sync);
+    }
+
+    fn keep(&mut self, payload: Option<Bytes>, sync: bool) {
+        let kept = Kept { payload, sync };
+        self.bytes += kept.bytes();
+        self.kept.push_back(kept);
+    }
+
+    /// A value is staged under this ballot; what was staged under a lower one is void.
+    pub fn stage(&mut self, ballot: Ballot, index: LogIndex, payload: Bytes) {
+        if ballot != self.staged_under {
+            self.unstage();
+            self.staged_under = ballot;
+        }
+        self.staged_bytes += payload.len();
+        let payload = Some(payload).filter(|_| self.staged_bytes <= STAGED_BYTES_MAX);
+        self.staged.insert(index, Kept { payload, sync: true });
+    }
+
+    fn unstage(&mut self) {
+        self.staged.clear();
+        self.staged_bytes = 0;
+    }
+
+    /// What is behind `from` is replaced by what was staged under this ballot up to `upto`.
+    pub fn adopt(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
+        let keep = (from.0 + 1).saturating_sub(self.first.0);
+        while self.kept.len() as u64 > keep {
+            self.bytes -= self.kept.pop_back().map_or(0, |kept| kept.bytes());
+        }
+        let staged = std::mem::take(&mut self.staged);
+        self.unstage();
+        if from == upto {
+            return;
+        }
+        assert_eq!(ballot, self.staged_under, "what is adopted was staged under the same ballot");
+        for (index, kept) in staged.into_iter().filter(|(index, _)| *index > from) {
+            if index <= upto {
+                assert_eq!(index, self.last().next(), "what is adopted has no gaps");
+                self.keep(kept.payload, kept.sync);
+            }
+        }
+    }
+
+    /// Bytes of accepted values that are not applied.
+    pub fn waiting_bytes(&self) -> usize {
+        self.bytes - self.landed_bytes
+    }
+
+    /// The payload under an index, and whether it must be synced, if it is in memory.
+    pub fn get(&self, index: LogIndex) -> Option<(Bytes, bool)> {
+        let place = index.0.checked_sub(self.first.0)?;
+        let kept = self.kept.get(usize::try_from(place).ok()?)?;
+        Some((kept.payload.clone()?, kept.sync))
+    }
+
+    /// Everything up to here is applied. With nobody who might lag (`alone`) it is let go of at
+    /// once.
+    pub fn land(&mut self, applied: LogIndex, alone: bool) {
+        while self.landed < applied {
+            self.landed = self.landed.next();
+            self.landed_bytes += self.get(self.landed).map_or(0, |(payload, _)| payload.len());
+        }
+        let (bytes_max, values_max) =
+            if alone { (0, 0) } else { (LANDED_BYTES_MAX, LANDED_VALUES_MAX as u64) };
+        let written = self.runs.last;
+        while self.first <= self.landed && self.first <= written {
+            let landed = self.landed.0 + 1 - self.first.0;
+            if self.landed_bytes <= bytes_max && landed <= values_max {
+                return;
+            }
+            let Some(kept) = self.kept.pop_front() else { return };
+            self.landed_bytes -= kept.bytes();
+            self.bytes -= kept.bytes();
+            self.first = self.first.next();
+        }
+    }
+
+    /// A snapshot holds everything up to here.
+    pub fn installed(&mut self, upto: LogIndex) {
+        while self.first <= upto && !self.kept.is_empty() {
+            self.bytes -= self.kept.pop_front().map_or(0, |kept| kept.bytes());
+            self.first = self.first.next();
+        }
+        self.first = self.first.max(upto.next());
+        self.landed = self.landed.max(upto);
+        self.landed_bytes = 0;
+        self.unstage();
+        self.runs.installed(upto);
+    }
+
+    /// The log lost what stands before this position; values behind `applied` are not among it.
+    pub fn collapse(&mut self, start: Position, applied: LogIndex) {
+        self.runs.collapse(start, applied);
+    }
+
+    /// The last index whose value can be had neither from the log nor from memory. It rises when
+    /// the log is collapsed, and when memory lets go of what had not been in the log any more.
+    pub fn floor(&self) -> LogIndex {
+        let logged = self.runs.first();
+        let floor = logged.map_or(self.first, |logged| logged.min(self.first));
+        LogIndex(floor.0 - 1)
+    }
+}
+
+/// Where values stand in the log. It is fed with every record of the group in the order of the log,
+/// live and at replay, so both find the same.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    /// From such an index on, values stand in order behind such a position; the first one found
+    /// there is the accepted one.
+    pub(super) entries: BTreeMap<LogIndex, Position>,
+    /// The last accepted value that is written.
+    pub(super) last: LogIndex,
+    /// The log holds values of the next indexes that do not count: whatever comes begins a run.
+    spoiled: bool,
+    staged: BTreeMap<LogIndex, Position>,
+    staged_under: Ballot,
+    /// A snapshot takes the place of everything up to here: what the log holds of it may never
+    /// have counted, or there are values missing.
+    superseded: LogIndex,
+}
+
+impl Runs {
+    /// A record of the group. `staged` is what its field `decided` says where it is a truncate: how
+    /// many staged values it adopts. A `Decided` with an index stands before and behind a snapshot.
+    pub fn record(
+        &mut self,
+        kind: Kind,
+        ballot: Ballot,
+        index: LogIndex,
+        staged: LogIndex,
+        position: Position,
+    ) {
+        match kind {
+            Kind::Accept => self.accepted(index, position),
+            Kind::Stage => {
+                self.spoiled = true;
+                if ballot != self.staged_under {
+                    self.staged.clear();
+                    self.staged_under = ballot;
+                }
+                self.staged.entry(index).or_insert(position);
+            }
+            Kind::Truncate => {
+                self.adopted(ballot, LogIndex(index.0.saturating_sub(staged.0)), index);
+            }
+            Kind::Decided => self.installed(index),
+            _ => {}
+        }
+    }
+
+    fn accepted(&mut self, index: LogIndex, position: Position) {
+        let follows = index == self.last.next();
+        let newest = self.entries.last_key_value();
+        // What was staged may stand before what is newest here.
+        let ahead = newest.and_then(|(_, at)| position.0.checked_sub(at.0));
+        let near = ahead.is_some_and(|bytes| bytes < RUN_BYTES);
+        self.last = index;
+        if !follows || !near || std::mem::take(&mut self.spoiled) {
+            self.entries.split_off(&index);
+            self.entries.insert(index, position);
+        }
+    }
+
+    fn adopted(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
+        self.entries.split_off(&from.next());
+        self.spoiled |= self.last > from;
+        self.last = self.last.min(from);
+        if self.staged_under > ballot {
+            // The copy of an older mark at the head of the log: what is staged goes on.
+            self.last = upto;
+            return;
+        }
+        let staged = std::mem::take(&mut self.staged);
+        let of_this = self.staged_under == ballot;
+        let adopted = staged.range(..=upto).filter(|(index, _)| of_this && **index > from);
+        for (index, position) in adopted {
+            if *index == from.next() {
+                self.entries.insert(*index, *position);
+                self.last = *index;
+                self.spoiled = false;
+            } else {
+                self.accepted(*index, *position);
+            }
+        }
+        self.last = upto;
+    }
+
+    fn installed(&mut self, upto: LogIndex) {
+        self.superseded = self.superseded.max(upto);
+        self.spoiled |= upto > self.last;
+        self.last = self.last.max(upto);
+    }
+
+    /// A part of the log can't be read: nothing is looked for there, or read on through it.
+    pub fn hole(&mut self) {
+        self.entries.clear();
+        self.staged.clear();
+        self.spoiled = true;
+    }
+
+    /// Drops what stands before `start`. A run that goes on behind it begins there from now on,
+    /// with the first value that is not applied: the log was needed from that one on, so it was
+    /// kept. Without a place, it would be needed no longer, and be dropped with the next segment.
+    pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
+        let unapplied = applied.next();
+        let goes_on = unapplied <= self.last && self.place(unapplied).is_some_and(|at| at < start);
+        self.entries.retain(|_, position| *position >= start);
+        if goes_on {
+            self.entries.insert(unapplied, start);
+        }
+    }
+
+    /// The first value that can be had from the log.
+    fn first(&self) -> Option<LogIndex> {
+        let first = self.entries.keys().next()?;
+        Some((*first).max(self.superseded.next()))
+    }
+
+    /// Where to look for a value: it is the first one of its index at or behind this. None: it
+    /// can't be had from the log.
+    pub fn find(&self, index: LogIndex) -> Option<Position> {
+        if index <= self.superseded { None } else { self.place(index) }
+    }
+
+    fn place(&self, index: LogIndex) -> Option<Position> {
+        self.entries.range(..=index).next_back().map(|(_, position)| *position)
+    }
+
+    /// The last index for which the place of this one may be read on from: behind it another run
+    /// begins, and what stands further on in the log may be what that replaced.
+    pub fn end(&self, index: LogIndex) -> LogIndex {
+        let next = self.entries.range(index.next()..).next();
+        next.map_or(LogIndex(u64::MAX), |(next, _)| LogIndex(next.0 - 1))
+    }
+
+    /// From where on the log is needed to bring back what is not applied yet, and what is staged:
+    /// under one of these ballots (the one promised, and the one for which more is still awaited),
+    /// or under any, while an adoption that makes it count is on its way to the log.
+    pub fn needed(
+        &self,
+        applied: LogIndex,
+        ballots: [Option<Ballot>; 2],
+        adopts: bool,
+    ) -> Option<Position> {
+        let unapplied = if applied < self.last { self.place(applied.next()) } else { None };
+        let counts = adopts || ballots.contains(&Some(self.staged_under));
+        let staged = self.staged.values().next().copied().filter(|_| counts);
+        unapplied.into_iter().chain(staged).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

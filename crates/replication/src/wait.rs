@@ -1,0 +1,308 @@
+//! Who waits for which index of a group's log.
+//!
+//! A ticket names an index *of a term*: the time from which this node is master until it no longer
+//! is. An index alone says nothing about whose value stands there once another master has led.
+
+use super::office::not_master;
+use base::{Error, LogIndex, Reason, Result};
+use runtime::mutants::{Flaw, flawed};
+use runtime::sync::Mutex;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// Terms whose end is remembered; a ticket of an older one has an unknown outcome.
+const TERMS_MAX: usize = 256;
+
+/// The last applied index, and those who wait for a later one.
+#[derive(Default)]
+pub struct Applied {
+    index: AtomicU64,
+    /// Rows of values behind this index are nowhere to be seen yet.
+    shown: AtomicU64,
+    term: AtomicU64,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// In the order they came, which is nearly the order of their indexes.
+    wakers: VecDeque<(u64, Waker)>,
+    /// How the last terms ended, oldest first.
+    ended: VecDeque<Ended>,
+    /// Up to this index of this term nobody waits any longer.
+    late: Option<(u64, u64)>,
+    failed: Option<Error>,
+}
+
+/// How a term ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    term: u64,
+    /// Up to here its values are decided.
+    decided: u64,
+    /// Up to here they were proposed: what is between may be decided yet, or not.
+    proposed: u64,
+}
+
+impl Applied {
+    /// The last applied index.
+    #[inline]
+    pub fn index(&self) -> LogIndex {
+        LogIndex(self.index.load(Ordering::Acquire))
+    }
+
+    /// The last index of which rows may be seen. Asked for *behind* a read: nothing that it found
+    /// is of a later one.
+    #[inline]
+    pub fn shown(&self) -> LogIndex {
+        if flawed(Flaw::IndexOfThePast) {
+            return self.index();
+        }
+        self.index().max(LogIndex(self.shown.load(Ordering::Acquire)))
+    }
+
+    /// Rows of the values up to here will be seen from now on, one value after the other.
+    pub fn shows(&self, upto: LogIndex) {
+        // Whoever sees such a row sees this, too: the store publishes it behind this.
+        self.shown.fetch_max(upto.0, Ordering::Release);
+    }
+
+    /// Takes back what was to be seen and did not come: a snapshot that could not be installed.
+    pub fn shows_no_more(&self) {
+        self.shown.store(self.index().0, Ordering::Release);
+    }
+
+    /// The term that tickets are given for now.
+    #[inline]
+    pub fn term(&self) -> u64 {
+        self.term.load(Ordering::Acquire)
+    }
+
+    /// Everything up to here is applied and visible; wakes who waited for it.
+    pub fn advance(&self, upto: LogIndex) {
+        let due = {
+            let mut waiting = self.waiting.lock().expect("no one panics while holding it");
+            // Under the lock, so that nobody registers between this store and the search below.
+            self.index.store(upto.0, Ordering::Release);
+            let mut due = Vec::new();
+            for _ in 0..waiting.wakers.len() {
+                let Some((index, waker)) = waiting.wakers.pop_front() else { break };
+                if index <= upto.0 {
+                    due.push(waker);
+                } else {
+                    waiting.wakers.push_back((index, waker));
+                }
+            }
+            due
+        };
+        due.into_iter().for_each(Waker::wake);
+    }
+
+    /// The term is over: of its values, those up to `decided` stand, those up to `proposed` may yet
+    /// be decided, the others never were anywhere. Must be told before another value can take one
+    /// of these indexes.
+    pub fn end_term(&self, decided: LogIndex, proposed: LogIndex) {
+        let wakers = {
+            let mut waiting = self.waiting.lock().expect("no one panics while holding it");
+            let term = self.term();
+            if waiting.ended.len() == TERMS_MAX {
+                waiting.ended.pop_front();
+            }
+            waiting.ended.push_back(Ended { term, decided: decided.0, proposed: proposed.0 });
+            self.term.store(term + 1, Ordering::Release);
+            std::mem::take(&mut waiting.wakers)
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Ends the waits for values of this term up to this index that are not applied yet, with
+    /// [`Reason::DeadlinePassed`]: the values may still be applied later.
+    pub fn give_up(&self, upto: LogIndex) {
+        let wakers = {
+            let mut waiting = self.waiting.lock().expect("no one panics while holding it");
+            let late = Some((self.term(), upto.0));
+            if waiting.late == late {
+                return;
+            }
+            waiting.late = late;
+            std::mem::take(&mut waiting.wakers)
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Nothing more will be applied here.
+    pub fn fail(&self, error: Error) {
+        let wakers = {
+            let mut waiting = self.waiting.lock().expect("no one panics while holding it");
+            waiting.failed.get_or_insert(error);
+            std::mem::take(&mut waiting.wakers)
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Waits until `index` is applied, whoever proposed what stands there.
+    pub fn reached(&self, index: LogIndex) -> Reached<'_> {
+        Reached { applied: self, index, term: None }
+    }
+
+    /// Waits until `index` is applied as it was proposed in `term`.
+    pub fn settled(&self, term: u64, index: LogIndex) -> Reached<'_> {
+        Reached { applied: self, index, term: Some(term) }
+    }
+
+    /// Whether everything up to there is applied as it was proposed in that term.
+    pub fn has(&self, term: u64, index: LogIndex) -> bool {
+        // In this order: what is applied while the term lasts was proposed in it.
+        self.index() >= index && (self.term() == term || flawed(Flaw::TicketsWithoutTerms))
+    }
+}
+
+/// See [`Applied::reached`] and [`Applied::settled`].
+pub struct Reached<'a> {
+    applied: &'a Applied,
+    index: LogIndex,
+    term: Option<u64>,
+}
+
+impl Future for Reached<'_> {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let applied = self.applied;
+        if self.term.map_or(applied.index() >= self.index, |term| applied.has(term, self.index)) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
+        let over = |term: &u64| *term != applied.term() && !flawed(Flaw::TicketsWithoutTerms);
+        if let Some(term) = self.term.filter(over) {
+            let ended = waiting.ended.iter().find(|ended| ended.term == term).copied();
+            match ended {
+                Some(ended) if self.index.0 <= ended.decided => {}
+                Some(ended) if self.index.0 > ended.proposed => {
+                    return Poll::Ready(Err(not_master(None)));
+                }
+                _ => return Poll::Ready(Err(unknown())),
+            }
+        }
+        if applied.index() >= self.index {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(error) = &waiting.failed {
+            return Poll::Ready(Err(error.clone()));
+        }
+        let late = |(term, upto)| self.term == Some(term) && self.index.0 <= upto;
+        if waiting.late.is_some_and(late) {
+            return Poll::Ready(Err(late_decision()));
+        }
+        waiting.wakers.push_back((self.index.0, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+fn unknown() -> Error {
+    Error::new(
+        Reason::NoLongerMaster,
+        "this node lost its mastership before this was known to be decided: it may have happened; \
+         read before retrying",
+    )
+}
+
+fn late_decision() -> Error {
+    Error::new(
+        Reason::DeadlinePassed,
+        "this was not written in time: the log's disk is full or hangs, or other members do not \
+         answer; it may have happened: read before retrying",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(future: &mut Reached<'_>) -> Poll<Result<()>> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn reason(future: &mut Reached<'_>) -> Option<Reason> {
+        match poll(future) {
+            Poll::Ready(Err(error)) => Some(error.reason),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_good_once_its_index_is_applied_in_its_term() {
+        let applied = Applied::default();
+        let mut ticket = applied.settled(0, LogIndex(2));
+        assert!(poll(&mut ticket).is_pending());
+        applied.advance(LogIndex(2));
+        assert_eq!(poll(&mut ticket), Poll::Ready(Ok(())));
+        assert!(applied.has(0, LogIndex(2)));
+    }
+
+    #[test]
+    fn another_masters_value_at_the_same_index_makes_no_ticket_good() {
+        let applied = Applied::default();
+        applied.advance(LogIndex(3));
+        applied.end_term(LogIndex(4), LogIndex(6));
+        applied.advance(LogIndex(10));
+        assert_eq!(poll(&mut applied.settled(0, LogIndex(4))), Poll::Ready(Ok(())));
+        let of = |index| reason(&mut applied.settled(0, LogIndex(index)));
+        assert_eq!(of(5), Some(Reason::NoLongerMaster));
+        assert_eq!(of(6), Some(Reason::NoLongerMaster));
+        assert_eq!(of(7), Some(Reason::NotMaster));
+        assert!(!applied.has(0, LogIndex(5)));
+    }
+
+    #[test]
+    fn what_did_not_come_is_shown_no_more() {
+        let applied = Applied::default();
+        applied.advance(LogIndex(3));
+        assert_eq!(applied.shown(), LogIndex(3));
+        applied.shows(LogIndex(9));
+        applied.shows(LogIndex(5));
+        assert_eq!((applied.shown(), applied.index()), (LogIndex(9), LogIndex(3)));
+        applied.shows_no_more();
+        assert_eq!(applied.shown(), LogIndex(3));
+    }
+
+    #[test]
+    fn what_was_decided_when_the_term_ended_is_still_waited_for() {
+        let applied = Applied::default();
+        applied.end_term(LogIndex(4), LogIndex(4));
+        let mut ticket = applied.settled(0, LogIndex(4));
+        assert!(poll(&mut ticket).is_pending());
+        applied.advance(LogIndex(4));
+        assert_eq!(poll(&mut ticket), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn who_has_waited_long_enough_is_told_and_others_wait_on() {
+        let applied = Applied::default();
+        let mut tickets: Vec<_> = (1..=3).map(|n| applied.settled(0, LogIndex(n))).collect();
+        assert!(tickets.iter_mut().all(|ticket| poll(ticket).is_pending()));
+        applied.give_up(LogIndex(2));
+        assert_eq!(reason(&mut tickets[0]), Some(Reason::DeadlinePassed));
+        assert_eq!(reason(&mut tickets[1]), Some(Reason::DeadlinePassed));
+        assert!(poll(&mut tickets[2]).is_pending());
+        assert!(poll(&mut applied.reached(LogIndex(1))).is_pending(), "it has its own patience");
+        applied.advance(LogIndex(3));
+        assert_eq!(poll(&mut applied.settled(0, LogIndex(1))), Poll::Ready(Ok(())), "it happened");
+        applied.end_term(LogIndex(3), LogIndex(3));
+        assert!(poll(&mut applied.settled(1, LogIndex(4))).is_pending(), "another term");
+    }
+
+    #[test]
+    fn a_term_that_is_forgotten_leaves_its_tickets_in_doubt() {
+        let applied = Applied::default();
+        for _ in 0..=TERMS_MAX {
+            applied.end_term(LogIndex(9), LogIndex(9));
+        }
+        applied.advance(LogIndex(9));
+        let mut ticket = applied.settled(0, LogIndex(1));
+        assert_eq!(reason(&mut ticket), Some(Reason::NoLongerMaster));
+    }
+}

@@ -1,0 +1,237 @@
+//! A group's part on a witness: where others keep rows, it keeps the values themselves, as long as
+//! a voter that holds the data may lack them.
+//!
+//! A node that joined as a witness is one for life, in every group but the directory, whose rows
+//! every node needs. Its store holds for each other group the applied mark, the configuration in
+//! force, and the kept values by index. So the log may collapse as anybody's does, and what is kept
+//! is counted exactly. From [`Keeping::is_full`] on the master takes nothing new from clients
+//! (`logic` tells it); what is under way then finds room, and nothing beyond that is taken at all.
+//!
+//! Promises: a value that this node helped to decide is kept until every voter that holds the data
+//! has it on disk.
+//! Never: answers a read; gives a snapshot.
+
+use super::group::{Group, Shared, State};
+use super::layout::{self, Mark};
+use super::snapshot::Fetched;
+use super::value::{ValueHead, read_value};
+use base::error::damaged;
+use base::limits::{UNDECIDED_BYTES_MAX, VALUE_BATCH_BYTES};
+use base::{Error, GroupId, LogIndex, Reason, Result};
+use bytes::Bytes;
+use logic::consensus::Event;
+use runtime::keeper::store_error;
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard};
+use store::{Change, Trees};
+
+/// So much may come once a witness is full: what its master had under way.
+const OVERFLOW_BYTES: u64 = 2 * UNDECIDED_BYTES_MAX as u64;
+/// Values let go of in one turn.
+const TURN_VALUES_MAX: usize = 1_024;
+
+/// The values a witness keeps of one group: in a row, up to the last applied one.
+pub struct Keeping {
+    /// The index of the first one.
+    first: LogIndex,
+    /// The size of each.
+    sizes: VecDeque<u32>,
+    bytes: u64,
+    /// From so much on the witness is full.
+    bytes_max: u64,
+    /// The replica was told so.
+    told_full: bool,
+}
+
+impl Keeping {
+    /// What the store holds.
+    pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<Keeping>> {
+        let (empty, bytes_max) = (VecDeque::new(), shared.kept_bytes_max);
+        let mut keeping =
+            Keeping { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
+        let (low, high) = (layout::kept_key(group, LogIndex(0)), layout::kept_end(group));
+        let snapshot = shared.trees.snapshot();
+        for row in snapshot.range(Bound::Included(low), Bound::Excluded(high), false) {
+            let (key, value) = row.map_err(store_error)?;
+            let index = layout::read_kept_key(&key).ok_or_else(|| {
+                Error::new(Reason::Damaged, format!("a kept value of group {group} has no index"))
+            })?;
+            keeping.push(index, value.len());
+        }
+        Ok(Mutex::new(keeping))
+    }
+
+    fn push(&mut self, index: LogIndex, bytes: usize) {
+        if self.sizes.is_empty() {
+            self.first = index;
+        }
+        self.sizes.push_back(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.bytes += bytes as u64;
+    }
+
+    fn holds(&self, index: LogIndex) -> bool {
+        let place = index.0.checked_sub(self.first.0);
+        place.is_some_and(|place| place < self.sizes.len() as u64)
+    }
+
+    /// Bytes of what is kept.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many values are kept.
+    pub fn count(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Whether it is as much as should be.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= self.bytes_max
+    }
+
+    /// Whether it is more than can be: what was under way when it was full has found room.
+    pub fn overflows(&self) -> bool {
+        self.bytes >= self.bytes_max.saturating_add(OVERFLOW_BYTES)
+    }
+}
+
+/// Applies a value to a witness's store: the mark, the configuration it begins, and, unless all
+/// who hold the data have it, the value itself.
+pub fn keep_value(
+    group: GroupId,
+    trees: &dyn Trees,
+    index: LogIndex,
+    payload: &Bytes,
+    is_needed: bool,
+) -> Result<Mark> {
+    let (ValueHead { time, first_version, updates, sign }, _) =
+        read_value(payload).map_err(damaged)?;
+    let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
+    let kept = is_needed.then(|| Change::Put(layout::kept_key(group, index), payload.clone()));
+    let configured = sign.map(|configuration| {
+        let mut key = Vec::new();
+        layout::configuration_key(group, &mut key);
+        Change::Put(key.into(), layout::write_configuration(index, &configuration))
+    });
+    let mut key = Vec::new();
+    layout::mark_key(group, &mut key);
+    let marked = Change::Put(key.into(), mark.write());
+    let mut all = kept.into_iter().chain(configured).chain([marked]);
+    trees.apply(&mut all).map_err(store_error)?;
+    Ok(mark)
+}
+
+/// Puts the state behind a value in force without the rows, durably.
+pub fn install_mark(group: GroupId, trees: &dyn Trees, to: &Fetched) -> Result<()> {
+    let (mut mark, mut configuration) = (Vec::new(), Vec::new());
+    layout::mark_key(group, &mut mark);
+    layout::configuration_key(group, &mut configuration);
+    let written = layout::write_configuration(to.base, &to.configuration);
+    let changes =
+        [Change::Put(configuration.into(), written), Change::Put(mark.into(), to.mark.write())];
+    trees.apply(&mut changes.into_iter()).map_err(store_error)?;
+    trees.rotate().map_err(store_error)?;
+    trees.flush().map_err(store_error)
+}
+
+impl Group {
+    /// Whether this node keeps no rows of the group.
+    pub fn is_bare(&self) -> bool {
+        self.keeping.is_some()
+    }
+
+    /// Applies a value as a witness does.
+    pub(super) fn keep(&self, index: LogIndex, payload: &Bytes) -> Result<Mark> {
+        let is_needed = index > self.state().replica.kept();
+        let mark = keep_value(self.id, &*self.shared.trees, index, payload, is_needed)?;
+        if is_needed && let Some(mut keeping) = self.keeping() {
+            keeping.push(index, payload.len());
+        }
+        Ok(mark)
+    }
+
+    /// What this witness keeps; none: this node holds the rows.
+    pub fn keeping(&self) -> Option<MutexGuard<'_, Keeping>> {
+        let keeping = self.keeping.as_ref()?;
+        Some(keeping.lock().expect("no one panics while holding it"))
+    }
+
+    /// Lets go of what all who hold the data have by now, a part of it each turn; `true`: there is
+    /// more.
+    pub(super) fn let_go(&self) -> Result<bool> {
+        if !self.is_bare() {
+            return Ok(false);
+        }
+        let kept = self.state().replica.kept();
+        self.let_go_upto(kept, TURN_VALUES_MAX)
+    }
+
+    /// A bare mark took the place of what was missed: what is kept no longer leads up to it.
+    pub(super) fn let_go_all(&self) -> Result<()> {
+        self.let_go_upto(LogIndex(u64::MAX), usize::MAX).map(|_| ())
+    }
+
+    fn let_go_upto(&self, upto: LogIndex, most: usize) -> Result<bool> {
+        let Some(mut keeping) = self.keeping() else { return Ok(false) };
+        let mut gone = Vec::new();
+        while gone.len() < most && keeping.first <= upto {
+            let Some(bytes) = keeping.sizes.pop_front() else { break };
+            gone.push(Change::Remove(layout::kept_key(self.id, keeping.first)));
+            keeping.bytes -= u64::from(bytes);
+            keeping.first = keeping.first.next();
+        }
+        let more = keeping.first <= upto && !keeping.sizes.is_empty();
+        let full = keeping.is_full();
+        let news = std::mem::replace(&mut keeping.told_full, full) != full;
+        drop(keeping);
+        let any = !gone.is_empty();
+        if any {
+            self.shared.trees.apply(&mut gone.into_iter()).map_err(store_error)?;
+        }
+        if any || news {
+            let mut guard = self.state();
+            let state = &mut *guard;
+            let floor = self.floor(state);
+            self.step(state, Event::Collapsed { upto: floor }, &[]);
+            self.step(state, Event::Full { full }, &[]);
+        }
+        Ok(more)
+    }
+
+    /// The last index whose value can't be had any more.
+    pub(super) fn floor(&self, state: &State) -> LogIndex {
+        let logged = state.values.floor();
+        match self.keeping() {
+            Some(keeping) if !keeping.sizes.is_empty() => {
+                logged.min(LogIndex(keeping.first.0.saturating_sub(1)))
+            }
+            _ => logged,
+        }
+    }
+
+    /// Kept values behind `after`, as many as go into one message; none: they are not kept here.
+    pub(super) fn kept_values(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
+        let Some(keeping) = self.keeping() else { return Ok(Vec::new()) };
+        let (mut values, mut bytes, mut index) = (Vec::new(), 0, after.next());
+        while index <= upto && bytes < VALUE_BATCH_BYTES && keeping.holds(index) {
+            let key = layout::kept_key(self.id, index);
+            let Some(value) = self.shared.trees.get(&key).map_err(store_error)? else { break };
+            bytes += value.len();
+            values.push(value);
+            index = index.next();
+        }
+        Ok(values)
+    }
+
+    /// Why nothing new can be taken from clients, where a witness keeps all it may.
+    pub fn witness_has_room(&self, state: &State) -> Result<()> {
+        let Some(witness) = state.replica.waits_for() else { return Ok(()) };
+        let text = format!(
+            "the witness {witness} of group {} keeps all it may (its log_bytes_max) for a voter \
+             that is away: start that one, or `credenza cluster replace` it",
+            self.id
+        );
+        Err(Error::new(Reason::OutOfSpace, text))
+    }
+}

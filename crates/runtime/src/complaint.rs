@@ -1,0 +1,65 @@
+//! A warning that strangers can provoke: said once in a while, with the number of those left out.
+
+use crate::world;
+use std::sync::Mutex;
+
+/// The same complaint is said at most this often, milliseconds.
+const PAUSE_MS: u64 = 5_000;
+/// The status shows it for so long after it was logged last, milliseconds.
+const RECENT_MS: u64 = 60_000;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Complaint(Mutex<Option<Said>>);
+
+struct Said {
+    at_ms: u64,
+    left_out: u64,
+}
+
+impl Complaint {
+    /// Number of warnings left out since the last, if one may be logged now; else `None`, and this
+    /// one is counted as left out.
+    pub fn due(&self) -> Option<u64> {
+        let now = world::milliseconds();
+        let mut said = self.0.lock().expect("no one panics while holding it");
+        match said.as_mut() {
+            Some(said) if now.saturating_sub(said.at_ms) < PAUSE_MS => {
+                said.left_out += 1;
+                None
+            }
+            _ => {
+                Some(said.replace(Said { at_ms: now, left_out: 0 }).map_or(0, |last| last.left_out))
+            }
+        }
+    }
+
+    /// True if one was logged within the last minute: an operator who looks now should know.
+    pub fn is_recent(&self) -> bool {
+        let said = self.0.lock().expect("no one panics while holding it");
+        let now = world::milliseconds();
+        said.as_ref().is_some_and(|said| now.saturating_sub(said.at_ms) < RECENT_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_again_and_again_is_counted_and_said_once_in_a_while() {
+        let complaint = Complaint::default();
+        let at = |ms: u64| world::set_time(Some(ms * 1_000_000));
+        at(1);
+        assert_eq!(complaint.due(), Some(0));
+        assert_eq!((complaint.due(), complaint.due()), (None, None));
+        at(PAUSE_MS);
+        assert_eq!(complaint.due(), None);
+        at(PAUSE_MS + 1);
+        assert_eq!((complaint.due(), complaint.due()), (Some(3), None));
+        assert!(complaint.is_recent() && !Complaint::default().is_recent());
+        at(PAUSE_MS + 1 + RECENT_MS);
+        assert!(!complaint.is_recent());
+        world::set_time(None);
+    }
+}

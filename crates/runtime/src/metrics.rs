@@ -1,0 +1,179 @@
+//! Counters by name.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Syncs whose times are remembered for the percentiles.
+const SYNCS_REMEMBERED: usize = 512;
+/// The disk is slow once its syncs take so long on average, microseconds: some 30 a second.
+const SLOW_US: u64 = 30_000;
+/// It is quick again below this.
+const QUICK_US: u64 = 20_000;
+/// One sync counts for at most so much: a single long one is a hiccup.
+const HICCUP_US: u64 = 200_000;
+/// How many syncs the average looks back on.
+const AVERAGED: u64 = 16;
+
+/// What a node counts.
+#[derive(Default)]
+pub struct Metrics {
+    /// Updates taken.
+    pub updates: AtomicU64,
+    /// Updates refused.
+    pub updates_refused: AtomicU64,
+    /// Reads answered.
+    pub reads: AtomicU64,
+    /// Requests passed on to another node.
+    pub passed_on: AtomicU64,
+    /// Requests that other nodes passed on to this one.
+    pub passed_here: AtomicU64,
+    /// Those declined because too many were in progress.
+    pub passed_here_declined: AtomicU64,
+    /// Values applied.
+    pub values: AtomicU64,
+    /// Rows that expired.
+    pub expired: AtomicU64,
+    /// Syncs of the log.
+    pub syncs: AtomicU64,
+    /// Records written to the log.
+    pub records: AtomicU64,
+    /// Snapshots sent to the end.
+    pub snapshots_sent: AtomicU64,
+    /// Snapshots received to the end.
+    pub snapshots_received: AtomicU64,
+    /// Bytes of snapshots sent.
+    pub snapshot_bytes_sent: AtomicU64,
+    /// Bytes of snapshots received.
+    pub snapshot_bytes_received: AtomicU64,
+    /// How often something of a snapshot was lost and asked for again.
+    pub snapshot_resumes: AtomicU64,
+    /// Masters that went on though torn logs may have held more.
+    pub may_lack: AtomicU64,
+    /// Counters of available buckets.
+    pub available: AvailableCounters,
+    sync_us: Mutex<Times>,
+    /// The average of the last syncs, microseconds, in so many parts of one as are averaged.
+    sync_mean: AtomicU64,
+    slow: AtomicBool,
+}
+
+/// What the available side counts.
+#[derive(Default)]
+pub struct AvailableCounters {
+    /// Writes sent on to a node that keeps the key.
+    pub redirected: AtomicU64,
+    /// Requests that fewer replicas met than were asked for.
+    pub too_few: AtomicU64,
+    /// Reads that found several values.
+    pub with_siblings: AtomicU64,
+    /// The values they found.
+    pub siblings: AtomicU64,
+    /// Writes refused because of a key's many siblings.
+    pub too_many_siblings: AtomicU64,
+    /// Replicas that were sent what a read had found them to lack.
+    pub read_repairs: AtomicU64,
+    /// Rounds in which every copy here was compared.
+    pub rounds: AtomicU64,
+    /// Pairs of copies that were compared, and that could not be.
+    pub compared: AtomicU64,
+    /// Pairs that could not be compared, because one did not answer.
+    pub not_compared: AtomicU64,
+    /// Rows that differed; of them sent to the other copy, fetched from it.
+    pub differed: AtomicU64,
+    /// Rows sent to the other copy.
+    pub sent: AtomicU64,
+    /// Rows fetched from it.
+    pub fetched: AtomicU64,
+    /// How often this node thought otherwise of another.
+    pub standings: AtomicU64,
+}
+
+#[derive(Default)]
+struct Times {
+    last: Vec<u32>,
+    next: usize,
+}
+
+impl Metrics {
+    /// Counts one.
+    #[inline]
+    pub fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A sync of so many records took so long.
+    pub fn synced(&self, microseconds: u64, records: u64) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.records.fetch_add(records, Ordering::Relaxed);
+        self.average(microseconds.min(HICCUP_US));
+        let microseconds = u32::try_from(microseconds).unwrap_or(u32::MAX);
+        let mut times = self.sync_us.lock().expect("no one panics while holding it");
+        if times.last.len() < SYNCS_REMEMBERED {
+            times.last.push(microseconds);
+        } else {
+            let next = times.next;
+            times.last[next] = microseconds;
+            times.next = (next + 1) % SYNCS_REMEMBERED;
+        }
+    }
+
+    /// One more sync; only the log's thread tells of them.
+    fn average(&self, microseconds: u64) {
+        let before = self.sync_mean.load(Ordering::Relaxed);
+        let mean = before - before / AVERAGED + microseconds;
+        self.sync_mean.store(mean, Ordering::Relaxed);
+        let line = if self.is_slow() { QUICK_US } else { SLOW_US };
+        let slow = mean >= line * AVERAGED;
+        if self.slow.swap(slow, Ordering::Relaxed) != slow {
+            let sync_us = mean / AVERAGED;
+            match slow {
+                true => tracing::warn!(target: "log", sync_us, "the disk is slow"),
+                false => tracing::info!(target: "log", sync_us, "the disk is quick again"),
+            }
+        }
+    }
+
+    /// Whether the disk under the log is slow: what each sync takes now bounds the node.
+    pub fn is_slow(&self) -> bool {
+        self.slow.load(Ordering::Relaxed)
+    }
+
+    /// What a sync takes now, on average, microseconds.
+    pub fn sync_mean_us(&self) -> u64 {
+        self.sync_mean.load(Ordering::Relaxed) / AVERAGED
+    }
+
+    /// Median and 99th percentile of the last syncs, microseconds.
+    pub fn sync_percentiles(&self) -> (u64, u64) {
+        let mut times = self.sync_us.lock().expect("no one panics while holding it").last.clone();
+        if times.is_empty() {
+            return (0, 0);
+        }
+        times.sort_unstable();
+        let at = |percent: usize| u64::from(times[(times.len() - 1) * percent / 100]);
+        (at(50), at(99))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slow_after(metrics: &Metrics, syncs: &[u64]) -> bool {
+        syncs.iter().for_each(|took_us| metrics.synced(*took_us, 1));
+        metrics.is_slow()
+    }
+
+    #[test]
+    fn a_disk_is_slow_when_it_goes_on_being_slow_and_quick_when_it_clearly_is() {
+        let metrics = Metrics::default();
+        assert!(!slow_after(&metrics, &[500; 1_000]));
+        assert!(!slow_after(&metrics, &[3_000_000, 3_000_000]), "hiccups");
+        assert!(!slow_after(&metrics, &[500; 20]));
+        assert!(slow_after(&metrics, &[70_000; 20]), "some 14 a second");
+        assert!(slow_after(&metrics, &[25_000; 100]), "not quick enough to be quick again");
+        assert!((20_000..30_000).contains(&metrics.sync_mean_us()));
+        assert!(!slow_after(&metrics, &[2_000; 40]));
+        assert!(!slow_after(&metrics, &[25_000; 100]), "and not slow enough to be slow again");
+    }
+}

@@ -1,0 +1,64 @@
+//! What a door gets back for a request it submits.
+
+use base::{GroupId, Key, LogIndex, Reply, Result};
+use std::future::Future;
+use std::pin::Pin;
+
+/// A place in a group's log that must be decided before an answer may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Whose log.
+    pub group: GroupId,
+    /// Up to where.
+    pub index: LogIndex,
+    /// In which of this node's terms as master: another master's value may stand there.
+    pub term: u64,
+}
+
+/// What one connection has in flight; makes its later requests see its earlier ones. One per
+/// connection, not shared.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// The last ticket given out on this connection that is not known to be decided.
+    pub last: Option<Ticket>,
+    /// What becomes of requests that another node must answer.
+    pub elsewhere: Elsewhere,
+}
+
+/// What becomes of a request that can't be answered here, or not now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// What only another node may answer is answered with `not_master` and the master's name;
+    /// otherwise it is passed on, and answered here.
+    pub named: bool,
+    /// What meets a bucket that moves is answered with `moved`; otherwise it waits until the bucket
+    /// is where it goes, and is answered from there.
+    pub told_of_moves: bool,
+}
+
+impl Flow {
+    /// Of a client that looks for the master itself: what this node may not answer is refused with
+    /// `not_master` and the master's name (`None` if none is known), and is not passed on.
+    pub fn redirected() -> Flow {
+        Flow { last: None, elsewhere: Elsewhere { named: true, told_of_moves: false } }
+    }
+}
+
+/// What comes of a request.
+pub enum Submitted {
+    /// The answer, valid now.
+    Ready(Result<Reply>),
+    /// The answer, valid once the ticket is decided; until then it must not be shown to anyone. If
+    /// `decided` fails, its error is the answer. An error, too, may depend on undecided updates (an
+    /// assertion that does not hold because of one), so it waits like any answer.
+    Pending(Ticket, Result<Reply>),
+    /// The answer comes later (long reads, directory calls, what another node answers); requests
+    /// behind it on the same connection should wait.
+    Later(Answer),
+    /// The answer comes later and concerns this key alone: of the same connection, only requests of
+    /// this key must wait for it. Nothing begins before it is awaited.
+    Apart(Key, Answer),
+}
+
+/// An answer that comes later.
+pub type Answer = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;

@@ -1,0 +1,17 @@
+//! Locks and condition variables of the threads that share the log: the standard library's.
+//!
+//! In builds with debug assertions they are wrapped: where a test lets one thread run at a time
+//! (`sync/turns.rs`), the thread that runs next is drawn whenever one comes to a lock, so that one
+//! seed is one interleaving.
+
+#[cfg(not(debug_assertions))]
+pub use std::sync::{Condvar, Mutex, MutexGuard};
+
+#[cfg(debug_assertions)]
+mod turns;
+#[cfg(debug_assertions)]
+mod wrapped;
+#[cfg(debug_assertions)]
+pub use turns::{Turns, point};
+#[cfg(debug_assertions)]
+pub use wrapped::{Condvar, Mutex, MutexGuard};

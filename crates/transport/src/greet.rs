@@ -1,0 +1,209 @@
+//! Greetings over a socket, and what a socket between nodes is set to.
+
+use super::admission::{Known, accept};
+use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
+use super::link::Terms;
+use super::network::Failed;
+use super::peer::Peer;
+use super::refusal::Refusal;
+use super::tcp::Shared;
+use super::transcript::Transcript;
+use super::versions::VERSIONS;
+use runtime::world;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Bytes the system may hold that are not yet on their way: what is urgent can't pass them.
+const UNSENT_BYTES: u32 = 64 * 1024;
+
+/// A connection whose sides have greeted.
+pub(super) struct Greeted {
+    pub(super) stream: TcpStream,
+    pub(super) terms: Terms,
+    pub(super) speaker: Speaker,
+}
+
+/// Small things leave at once, and the system holds back little.
+pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)
+}
+
+/// Why no greeting was read.
+pub(super) enum Unread {
+    Socket(io::Error),
+    Refused(Refusal),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Unread {
+        Unread::Socket(error)
+    }
+}
+
+/// Reads one greeting and not a byte more.
+pub(super) async fn read(stream: &mut TcpStream) -> Result<Received, Unread> {
+    let mut envelope = [0; ENVELOPE_BYTES];
+    stream.read_exact(&mut envelope).await?;
+    let length = Greeting::body_bytes(&envelope).map_err(Unread::Refused)?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Greeting::decode(&envelope, &body, VERSIONS).map_err(Unread::Refused)
+}
+
+/// Says a greeting, signed if this node holds the cluster's secret.
+pub(super) async fn say(
+    stream: &mut TcpStream,
+    transcript: &mut Transcript,
+    greeting: &Greeting,
+) -> io::Result<()> {
+    stream.write_all(&transcript.sign(greeting)).await
+}
+
+/// Says why not; best effort, the closed socket says the rest.
+pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, refusal: &Refusal) {
+    let words = match transcript.proven() {
+        Some(_) => refusal.to_string(),
+        None => refusal.words_for_strangers(),
+    };
+    let refused = Greeting::Refused { code: refusal.code(), words };
+    if say(stream, transcript, &refused).await.is_ok() {
+        // An orderly end, so that the words are not lost behind bytes that were never read.
+        let _ = stream.shutdown().await;
+    }
+}
+
+/// Dials a peer. `said` becomes true when the other side may have heard of it.
+pub(super) async fn dial(
+    shared: &Shared,
+    peer: &Peer,
+    previous: u64,
+    said: &AtomicBool,
+) -> Result<Greeted, Failed> {
+    let member = peer.member();
+    let patience = shared.settings.dial;
+    let late = |what: &str| Failed::Unreachable(format!("{}: {what}", member.address));
+    let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", member.address));
+    let connecting = timeout(patience, TcpStream::connect(&member.address)).await;
+    let mut stream = connecting.map_err(|_| late("no answer"))?.map_err(failed)?;
+    prepare(&stream).map_err(failed)?;
+    let hello =
+        Hello { versions: VERSIONS, speaker: shared.speaker(), wanted: member.node, previous };
+    said.store(true, Relaxed);
+    let mut transcript = Transcript::new(shared.credential());
+    let greeting = async {
+        say(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
+        read(&mut stream).await
+    };
+    let answer = timeout(patience, greeting).await.map_err(|_| late("no greeting came"))?;
+    let refusal = match answer {
+        Ok(received) => match answered(&mut transcript, received, &hello, &peer.known()) {
+            Ok(speaker) => {
+                return go(stream, transcript, &hello.speaker, speaker).await.map_err(failed);
+            }
+            Err(Failed::Refuses(refusal)) => refusal,
+            Err(refused) => return Err(refused),
+        },
+        Err(Unread::Refused(refusal)) => refusal,
+        Err(Unread::Socket(error)) => return Err(failed(error)),
+    };
+    let _ = timeout(patience, refuse(&mut stream, &mut transcript, &refusal)).await;
+    Err(Failed::Refuses(refusal))
+}
+
+/// Returns who answered this node's hello, if it is the one that was looked for.
+fn answered(
+    transcript: &mut Transcript,
+    received: Received,
+    hello: &Hello,
+    known: &Known,
+) -> Result<Speaker, Failed> {
+    match &received.greeting {
+        Greeting::Welcome { version, speaker } => {
+            let (me, wanted) = (&hello.speaker, hello.wanted);
+            let accepted = transcript
+                .verify(&received)
+                .and_then(|()| accept(me, wanted, *version, speaker, *known, VERSIONS));
+            accepted.map(|()| speaker.clone()).map_err(Failed::Refuses)
+        }
+        Greeting::Refused { code, words } => {
+            let (code, words) = (*code, words.clone());
+            Err(Failed::Refused { code, words, is_trusted: transcript.trusts(&received) })
+        }
+        _ => Err(Failed::Refuses(Refusal::Malformed("kind"))),
+    }
+}
+
+async fn go(
+    mut stream: TcpStream,
+    mut transcript: Transcript,
+    me: &Speaker,
+    speaker: Speaker,
+) -> io::Result<Greeted> {
+    let bond = Bond::new(me, &speaker, transcript.proven());
+    say(&mut stream, &mut transcript, &Greeting::Go { link: bond.link }).await?;
+    let salts = (bond.dialler, bond.dialled);
+    let terms = terms(&speaker, bond.link, salts, &transcript);
+    Ok(Greeted { stream, terms, speaker })
+}
+
+/// Welcomes a caller that was let in, and waits for its go. `transcript`: of its hello.
+pub(super) async fn welcome(
+    shared: &Shared,
+    mut stream: TcpStream,
+    hello: Hello,
+    mut transcript: Transcript,
+) -> Result<Greeted, Failed> {
+    let me = shared.speaker();
+    let caller = hello.speaker;
+    let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", caller.address));
+    // `accept` let only callers in with whom there is one.
+    let version = VERSIONS.common(hello.versions).unwrap_or(VERSIONS.lowest);
+    let bond = Bond::new(&caller, &me, transcript.proven());
+    let greeting = async {
+        say(&mut stream, &mut transcript, &Greeting::Welcome { version, speaker: me }).await?;
+        read(&mut stream).await
+    };
+    let received = match timeout(shared.settings.dial, greeting).await {
+        Ok(Ok(received)) => received,
+        Ok(Err(Unread::Refused(refusal))) => return Err(Failed::Refuses(refusal)),
+        Ok(Err(Unread::Socket(error))) => return Err(failed(error)),
+        Err(_) => return Err(Failed::Unreachable(format!("{}: no go came", caller.address))),
+    };
+    match &received.greeting {
+        Greeting::Go { link } if *link == bond.link => {
+            transcript.verify(&received).map_err(Failed::Refuses)?;
+            let salts = (bond.dialled, bond.dialler);
+            let terms = terms(&caller, bond.link, salts, &transcript);
+            Ok(Greeted { stream, terms, speaker: caller })
+        }
+        Greeting::Refused { code, words } => {
+            let (code, words) = (*code, words.clone());
+            Err(Failed::Refused { code, words, is_trusted: transcript.trusts(&received) })
+        }
+        _ => Err(Failed::Refuses(Refusal::Malformed("go"))),
+    }
+}
+
+fn terms(speaker: &Speaker, id: u64, (ours, theirs): (u64, u64), transcript: &Transcript) -> Terms {
+    let Speaker { node, incarnation, lives, .. } = speaker;
+    let (node, incarnation, lives) = (*node, *incarnation, lives.clone());
+    let is_proven = transcript.proven().is_some();
+    Terms { id, node, incarnation, lives, ours, theirs, is_proven }
+}
+
+/// A nonce for one connection.
+pub(super) fn nonce() -> u64 {
+    world::chance()
+}
+
+/// A pause before a dial: half to all of `most`, by chance, so that nodes that lost each other at
+/// the same moment don't dial at the same moment for ever.
+pub(super) fn pause(most: std::time::Duration) -> std::time::Duration {
+    let half = most / 2;
+    let parts = (world::chance() % 1_024) as u32;
+    half + half * parts / 1_024
+}

@@ -1,0 +1,349 @@
+//! Greetings of two nodes as bytes, pure; who is let in says `admission.rs`.
+//!
+//! The dialler says `Hello`, the other `Welcome` or `Refused`, the dialler `Go` or `Refused`; then
+//! frames begin. All numbers little-endian:
+//!
+//! ```text
+//!   0  8 bytes  magic      "CRDZPEER"
+//!   8  u32      length     of the body, at most PEER_GREETING_BYTES_MAX
+//!  12  u64      checksum   xxh3 of the body
+//!  20           body       u8 kind, then
+//!      hello    u32 lowest, u32 highest version; u64 cluster, node, wanted node, incarnation,
+//!               process, nonce, previous link; string name; string address; lives; mac
+//!      welcome  u32 version; u64 cluster, node, incarnation, process, nonce; string name, address;
+//!               lives; mac
+//!      go       u64 the link's id; mac
+//!      refused  u8 code; string words; mac
+//! ```
+//!
+//! `lives`, u32 how many and for each u64 number, u64 token, came later: who has none to tell
+//! leaves them out, unless a MAC follows.
+//! `mac`, u8 1 and 32 bytes, came after those: a node without the cluster's secret leaves it out.
+//! What it covers says `transcript.rs`.
+//!
+//! A later version may append to a body and must not change what stands: what follows the known
+//! fields is skipped. The magic, the envelope, `refused` and the two versions stay for ever.
+
+use super::incarnation::Incarnation;
+use super::refusal::Refusal;
+use super::versions::Versions;
+use base::codec::{Malformed, Reader, Writer, checksum};
+use base::limits::{
+    NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEER_GREETING_BYTES_MAX, PEER_LIVES_MAX,
+};
+use base::{ClusterId, ClusterSecret, Lived, NodeId};
+
+const MAGIC: &[u8; 8] = b"CRDZPEER";
+/// Bytes before a body.
+pub(super) const ENVELOPE_BYTES: usize = 20;
+/// Longest words of a refusal.
+const WORDS_BYTES_MAX: usize = 512;
+/// Proof that a greeting comes from a node that holds the cluster's secret.
+pub(super) type Mac = [u8; ClusterSecret::BYTES];
+
+/// Who says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Speaker {
+    pub(super) cluster: ClusterId,
+    pub(super) node: NodeId,
+    /// Which life; see [`Incarnation`].
+    pub(super) incarnation: Incarnation,
+    /// Drawn when the process starts: tells two processes on copies of one directory apart.
+    pub(super) process: u64,
+    /// Drawn for this connection.
+    pub(super) nonce: u64,
+    pub(super) name: String,
+    /// Where it says its peers reach it.
+    pub(super) address: String,
+    /// Its lives that the cluster may have on record; without this one, if it has no token.
+    pub(super) lives: Vec<Lived>,
+}
+
+/// The dialler's first words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) versions: Versions,
+    pub(super) speaker: Speaker,
+    /// Whom it looks for.
+    pub(super) wanted: NodeId,
+    /// The last link that it had with that node in this process, 0: none. It is what tells a dial
+    /// made after a link was lost from one made before the link began.
+    pub(super) previous: u64,
+}
+
+/// A greeting as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) greeting: Greeting,
+    /// The bytes that its MAC covers, or would cover.
+    pub(super) signed: Vec<u8>,
+    /// None: its sender holds no secret, or is of a version before MACs.
+    pub(super) mac: Option<Mac>,
+}
+
+/// A greeting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    Hello(Hello),
+    Welcome { version: u16, speaker: Speaker },
+    Go { link: u64 },
+    Refused { code: u8, words: String },
+}
+
+impl Greeting {
+    /// Returns its bytes without a MAC.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        enveloped(&self.body(false))
+    }
+
+    /// Returns its bytes with a MAC, and those of them that the MAC covers.
+    pub(super) fn encode_signed(&self, mac: impl FnOnce(&[u8]) -> Mac) -> (Vec<u8>, Vec<u8>) {
+        let signed = self.body(true);
+        let mac = mac(&signed);
+        (enveloped(&[&signed[..], &[1], &mac].concat()), signed)
+    }
+
+    /// `signed`: a MAC follows, so nothing before it may be left out.
+    fn body(&self, signed: bool) -> Vec<u8> {
+        let mut body = Vec::with_capacity(256);
+        match self {
+            Greeting::Hello(hello) => {
+                body.put_u8(1);
+                body.put_u32(u32::from(hello.versions.lowest));
+                body.put_u32(u32::from(hello.versions.highest));
+                body.put_u64(hello.speaker.cluster.0);
+                body.put_u64(hello.speaker.node.0);
+                body.put_u64(hello.wanted.0);
+                put_life(&mut body, &hello.speaker);
+                body.put_u64(hello.previous);
+                put_names(&mut body, &hello.speaker, signed);
+            }
+            Greeting::Welcome { version, speaker } => {
+                body.put_u8(2);
+                body.put_u32(u32::from(*version));
+                body.put_u64(speaker.cluster.0);
+                body.put_u64(speaker.node.0);
+                put_life(&mut body, speaker);
+                put_names(&mut body, speaker, signed);
+            }
+            Greeting::Go { link } => {
+                body.put_u8(3);
+                body.put_u64(*link);
+            }
+            Greeting::Refused { code, words } => {
+                body.put_u8(4);
+                body.put_u8(*code);
+                body.put_string(&words.as_bytes()[..words.len().min(WORDS_BYTES_MAX)]);
+            }
+        }
+        body
+    }
+
+    /// The length of the body that this envelope announces.
+    pub(super) fn body_bytes(envelope: &[u8; ENVELOPE_BYTES]) -> Result<usize, Refusal> {
+        let mut reader = Reader::new(envelope);
+        let read = |reader: &mut Reader| -> Result<usize, Malformed> {
+            if reader.take(8, "magic")? != MAGIC {
+                return Err(Malformed("magic"));
+            }
+            let length = reader.u32("length")? as usize;
+            if length > PEER_GREETING_BYTES_MAX {
+                return Err(Malformed("length"));
+            }
+            Ok(length)
+        };
+        read(&mut reader).map_err(|Malformed(field)| Refusal::Malformed(field))
+    }
+
+    /// The greeting in a body. A `Hello` of versions that `ours` does not meet is refused before
+    /// the rest of it is read: its fields may be others.
+    pub(super) fn decode(
+        envelope: &[u8; ENVELOPE_BYTES],
+        body: &[u8],
+        ours: Versions,
+    ) -> Result<Received, Refusal> {
+        let malformed = |Malformed(field)| Refusal::Malformed(field);
+        let mut sum = Reader::new(&envelope[12..]);
+        if sum.u64("checksum").map_err(malformed)? != checksum(body, 0) {
+            return Err(Refusal::Malformed("checksum"));
+        }
+        let mut reader = Reader::new(body);
+        let greeting = match reader.u8("kind").map_err(malformed)? {
+            1 => {
+                let versions = versions(&mut reader).map_err(malformed)?;
+                if ours.common(versions).is_none() {
+                    return Err(Refusal::versions(ours, versions));
+                }
+                hello(&mut reader, versions).map_err(malformed)?
+            }
+            2 => welcome(&mut reader).map_err(malformed)?,
+            3 => Greeting::Go { link: reader.u64("link").map_err(malformed)? },
+            4 => refused(&mut reader).map_err(malformed)?,
+            _ => return Err(Refusal::Malformed("kind")),
+        };
+        let signed = body[..body.len() - reader.rest().len()].to_vec();
+        let mac = mac(&mut reader).map_err(malformed)?;
+        Ok(Received { greeting, signed, mac })
+    }
+}
+
+fn enveloped(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(ENVELOPE_BYTES + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.put_u32(body.len() as u32);
+    bytes.put_u64(checksum(body, 0));
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn put_life(body: &mut Vec<u8>, speaker: &Speaker) {
+    body.put_u64(speaker.incarnation.0);
+    body.put_u64(speaker.process);
+    body.put_u64(speaker.nonce);
+}
+
+fn put_names(body: &mut Vec<u8>, speaker: &Speaker, signed: bool) {
+    body.put_string(speaker.name.as_bytes());
+    body.put_string(speaker.address.as_bytes());
+    if signed || !speaker.lives.is_empty() {
+        body.put_u32(speaker.lives.len() as u32);
+        for lived in &speaker.lives {
+            body.put_u64(lived.number);
+            body.put_u64(lived.token);
+        }
+    }
+}
+
+fn version(reader: &mut Reader) -> Result<u16, Malformed> {
+    u16::try_from(reader.u32("version")?).map_err(|_| Malformed("version"))
+}
+
+fn versions(reader: &mut Reader) -> Result<Versions, Malformed> {
+    let (lowest, highest) = (version(reader)?, version(reader)?);
+    if lowest > highest {
+        return Err(Malformed("versions"));
+    }
+    Ok(Versions { lowest, highest })
+}
+
+fn hello(reader: &mut Reader, versions: Versions) -> Result<Greeting, Malformed> {
+    let cluster = ClusterId(reader.u64("cluster")?);
+    let node = node(reader)?;
+    let wanted = self::node(reader)?;
+    let (incarnation, process, nonce) = life(reader)?;
+    let previous = reader.u64("previous")?;
+    let (name, address) = names(reader)?;
+    let lives = lives(reader)?;
+    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address, lives };
+    Ok(Greeting::Hello(Hello { versions, speaker, wanted, previous }))
+}
+
+fn welcome(reader: &mut Reader) -> Result<Greeting, Malformed> {
+    let version = version(reader)?;
+    let cluster = ClusterId(reader.u64("cluster")?);
+    let node = node(reader)?;
+    let (incarnation, process, nonce) = life(reader)?;
+    let (name, address) = names(reader)?;
+    let lives = lives(reader)?;
+    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address, lives };
+    Ok(Greeting::Welcome { version, speaker })
+}
+
+fn refused(reader: &mut Reader) -> Result<Greeting, Malformed> {
+    let code = reader.u8("code")?;
+    let words = base::codec::printable(reader.string(WORDS_BYTES_MAX, "words")?);
+    Ok(Greeting::Refused { code, words })
+}
+
+fn node(reader: &mut Reader) -> Result<NodeId, Malformed> {
+    match reader.u64("node")? {
+        0 => Err(Malformed("node")),
+        id => Ok(NodeId(id)),
+    }
+}
+
+fn life(reader: &mut Reader) -> Result<(Incarnation, u64, u64), Malformed> {
+    let incarnation = Incarnation(reader.u64("incarnation")?);
+    Ok((incarnation, reader.u64("process")?, reader.u64("nonce")?))
+}
+
+/// Both go into logs and status, so what is no plain text is refused here.
+fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
+    let text = |bytes: &[u8], field| {
+        let text = std::str::from_utf8(bytes).map_err(|_| Malformed(field))?;
+        let plain = !text.contains(char::is_control);
+        plain.then(|| text.to_string()).ok_or(Malformed(field))
+    };
+    let name = text(reader.string(NAME_BYTES_MAX, "name")?, "name")?;
+    let address = text(reader.string(PEER_ADDRESS_BYTES_MAX, "address")?, "address")?;
+    Ok((name, address))
+}
+
+/// An older version ends before them.
+fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
+    if reader.rest().is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = reader.u32("lives")? as usize;
+    if count > PEER_LIVES_MAX {
+        return Err(Malformed("lives"));
+    }
+    let mut lives = Vec::with_capacity(count);
+    for _ in 0..count {
+        let lived = Lived { number: reader.u64("lives")?, token: reader.u64("lives")? };
+        if lived.token == 0 {
+            return Err(Malformed("lives"));
+        }
+        lives.push(lived);
+    }
+    Ok(lives)
+}
+
+/// A version before MACs ends before it.
+fn mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
+    if reader.rest().is_empty() {
+        return Ok(None);
+    }
+    match reader.u8("mac")? {
+        0 => Ok(None),
+        1 => {
+            let bytes = reader.take(ClusterSecret::BYTES, "mac")?;
+            bytes.try_into().map(Some).map_err(|_| Malformed("mac"))
+        }
+        _ => Err(Malformed("mac")),
+    }
+}
+
+/// What both sides know once they have greeted: the link's id, and a salt for each direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bond {
+    pub(super) link: u64,
+    /// Salts the frames of the side that dialled.
+    pub(super) dialler: u64,
+    /// Salts the frames of the side that was dialled.
+    pub(super) dialled: u64,
+}
+
+impl Bond {
+    /// From what the two said: both nonces, and with them whose. `secret`: of the cluster, where
+    /// both sides have proven that they hold it; then nobody who reads the greetings knows the
+    /// salts, and so can't make a frame of this connection by knowing them alone.
+    pub(super) fn new(
+        dialler: &Speaker,
+        dialled: &Speaker,
+        secret: Option<&ClusterSecret>,
+    ) -> Bond {
+        let mut words = Vec::with_capacity(64);
+        for side in [dialler, dialled] {
+            words.put_u64(side.node.0);
+            put_life(&mut words, side);
+        }
+        // 0 stands for "no link yet".
+        let link = checksum(&words, 0).max(1);
+        let salt = |seed| match secret {
+            Some(secret) => checksum(&secret.mac(&[b"frames", &words]), seed),
+            None => checksum(&words, seed),
+        };
+        Bond { link, dialler: salt(1), dialled: salt(2) }
+    }
+}

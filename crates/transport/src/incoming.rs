@@ -1,0 +1,124 @@
+//! Calls from other nodes: admission, and their answers.
+//!
+//! Promises: at most so many calls, and so many bytes of them, are in progress; an answer that the
+//! lane has no room for keeps its permit until it is sent, so that no more comes in than goes out.
+
+use super::{Asked, Peers, Sending};
+use base::GroupId;
+use base::codec::Malformed;
+use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
+use bytes::Bytes;
+use runtime::world::{self, sleep, timeout};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Unit in which bytes of calls are counted.
+const UNIT_BYTES: usize = 1024;
+/// Pause between two attempts to send an answer through a full lane.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Bound on calls in progress, by number and by bytes.
+pub struct CallAdmission {
+    calls: Arc<Semaphore>,
+    units: Arc<Semaphore>,
+}
+
+impl Default for CallAdmission {
+    fn default() -> CallAdmission {
+        CallAdmission {
+            calls: Arc::new(Semaphore::new(FORWARDED_MAX)),
+            units: Arc::new(Semaphore::new(FORWARDED_BYTES_MAX / UNIT_BYTES)),
+        }
+    }
+}
+
+/// Permit of a call, held while it is in progress.
+pub struct CallPermit {
+    _call: OwnedSemaphorePermit,
+    _units: OwnedSemaphorePermit,
+}
+
+impl CallAdmission {
+    /// Admits a call of so many bytes; none: there is no room.
+    pub fn admit(&self, bytes: usize) -> Option<CallPermit> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
+        Some(CallPermit {
+            _call: self.calls.clone().try_acquire_owned().ok()?,
+            _units: self.units.clone().try_acquire_many_owned(units).ok()?,
+        })
+    }
+
+    /// Resolves when no call is in progress; from then on none is admitted.
+    pub async fn close(&self) {
+        let all = u32::try_from(FORWARDED_MAX).expect("a few thousand");
+        if let Ok(calls) = self.calls.acquire_many(all).await {
+            calls.forget();
+        }
+    }
+
+    /// Admits a call, or declines it where there is no room.
+    pub fn admit_or_decline(&self, peers: &Peers, asked: &Asked) -> Option<CallPermit> {
+        let permit = self.admit(asked.payload.len());
+        if permit.is_none() {
+            peers.decline(asked);
+        }
+        permit
+    }
+
+    /// Answers a call in a task of its own. Declines it where there is no room (`false`), or where
+    /// it is malformed; `what` is its name in the log. Never blocks.
+    pub fn serve<A>(
+        &self,
+        peers: &Peers,
+        asked: Asked,
+        what: &'static str,
+        answer: impl FnOnce(GroupId, Bytes) -> A + Send + 'static,
+    ) -> bool
+    where
+        A: Future<Output = Result<Bytes, Malformed>> + Send,
+    {
+        let Some(permit) = self.admit_or_decline(peers, &asked) else { return false };
+        let peers = peers.clone();
+        world::spawn(async move {
+            // Behind this time nobody reads the answer.
+            let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+            let served = async {
+                match answer(asked.group, asked.payload.clone()).await {
+                    Ok(answer) => send(&peers, &asked, &answer).await,
+                    Err(Malformed(field)) => malformed(&peers, &asked, what, field),
+                }
+            };
+            let _ = timeout(within, served).await;
+            drop(permit);
+        });
+        true
+    }
+}
+
+/// Answers at once. Where the lane is full the answer waits, and keeps the permit.
+pub fn reply(permit: CallPermit, peers: &Peers, asked: Asked, answer: Bytes) {
+    if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
+        let peers = peers.clone();
+        world::spawn(async move {
+            let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+            let _ = timeout(within, send(&peers, &asked, &answer)).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Declines a call that can't be read.
+pub fn malformed(peers: &Peers, asked: &Asked, what: &str, field: &str) {
+    let from = format_args!("{:016x}", asked.from.0);
+    tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
+    peers.decline(asked);
+}
+
+/// Sends the answer, as soon as the lane has room.
+async fn send(peers: &Peers, asked: &Asked, answer: &Bytes) {
+    // Without a link the one who asked is told so by its own side.
+    while let Ok(Sending::Full) = peers.answer(asked, answer.clone()) {
+        sleep(PAUSE).await;
+    }
+}

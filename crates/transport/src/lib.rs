@@ -1,0 +1,56 @@
+//! What nodes say to each other.
+//!
+//! Two nodes share one connection, whoever dialled it; every group speaks over it. A message goes
+//! by one of four *lanes*, each with a queue of its own: `Control` (heartbeats, votes,
+//! acknowledgements), `Data` (log values), `Call` (requests and their answers), `Bulk` (snapshots).
+//! `docs/inside/peers.md` draws the frames and the handshake, and gives the reasons.
+//!
+//! Promises: messages of one lane arrive in the order they were sent, or the connection breaks and
+//! both sides learn it; control traffic waits for at most one piece of anything that the system has
+//! not taken yet, and it takes little; memory per peer is bounded, and a full lane is an answer; a
+//! message may be lost, but never comes altered, twice, or to another cluster, node or life of a
+//! node; `connected` comes before the first message of a connection and `broken` after its last.
+//! A greeting proves that its node holds the cluster's secret (`transcript.rs`).
+//! Never: encrypts, or authenticates each frame (a checksum finds accidents, not forgers who see
+//! the traffic: own networks only); repeats a lost message (that is for consensus and the caller to
+//! decide); reads what a message says; delivers a message of an ended connection.
+//! Read next: `network.rs` (the face), `frame.rs`, `handshake.rs`, `admission.rs`, then
+//! `stories/two_dials.txt`.
+
+mod accept;
+mod admission;
+mod arbitrate;
+mod batch;
+mod counters;
+mod credential;
+mod frame;
+mod greet;
+mod handshake;
+mod incarnation;
+pub mod incoming;
+mod link;
+mod mailroom;
+mod message;
+mod network;
+mod outbox;
+mod peer;
+mod rate;
+mod refusal;
+mod settings;
+mod tcp;
+mod transcript;
+mod versions;
+
+pub use counters::{LaneStatus, PeerStatus};
+pub use credential::Credential;
+pub use frame::FrameError;
+pub use incarnation::Incarnation;
+pub use mailroom::{Asked, Peers, Receiver, Unanswered};
+pub use message::{Head, Lane, Message, Receipt, Sending};
+pub use network::{Boxed, Broken, Credit, Creditor, Delivered, Member, Network, Sink};
+pub use refusal::Refusal;
+pub use settings::{LaneLimits, PeerSettings};
+pub use tcp::TcpNetwork;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! One connection with a peer, from the first frame to the last: one task owns both halves of the
+//! socket, and everyone else speaks to it through the outbox.
+
+use super::batch::Batch;
+use super::counters::Counters;
+use super::frame::{Decoder, Encoder, FrameError, Heard, Word};
+use super::incarnation::Incarnation;
+use super::message::{Lane, Message, Sending};
+use super::network::{Broken, Credit, Creditor, Delivered, Sink};
+use super::outbox::{Dropped, Next, Outbox};
+use super::rate::Rate;
+use super::settings::PeerSettings;
+use base::{Lived, NodeId};
+use bytes::BytesMut;
+use runtime::world;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+/// What is read at a time.
+const READ_BYTES: usize = 64 * 1024;
+/// After this much was read without a pause, the writing half gets its turn.
+const READ_TURN_BYTES: usize = 256 * 1024;
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_millis(100);
+
+/// What is fixed when a connection begins.
+pub(super) struct Terms {
+    /// The same on both sides.
+    pub(super) id: u64,
+    pub(super) node: NodeId,
+    pub(super) incarnation: Incarnation,
+    /// Its lives that the cluster may have on record, in its words.
+    pub(super) lives: Vec<Lived>,
+    /// Salts of our frames and of theirs.
+    pub(super) ours: u64,
+    pub(super) theirs: u64,
+    /// True if both sides have proven that they hold the cluster's secret.
+    pub(super) is_proven: bool,
+}
+
+impl Terms {
+    /// The life that it lives, told from all others; none: it has no token.
+    pub(super) fn lived(&self) -> Option<Lived> {
+        self.lives.iter().copied().find(|lived| lived.number == self.incarnation.0)
+    }
+}
+
+/// A connection, as the rest of the node sees it.
+pub(super) struct Link {
+    pub(super) terms: Terms,
+    outbox: Mutex<Outbox>,
+    /// Something new is to be sent.
+    wake: Notify,
+    /// The bulk lane may have room again, or the connection ended.
+    room: Notify,
+    counters: Arc<Counters>,
+    /// When anything was heard, and since when a ping waits for its answer (0: none does).
+    heard_at: AtomicU64,
+    unanswered_since: AtomicU64,
+    /// Bytes of bulk that were used up here.
+    consumed: AtomicU64,
+    consumed_news: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn new(terms: Terms, settings: &PeerSettings, counters: Arc<Counters>) -> Arc<Link> {
+        let now = world::nanoseconds();
+        let rate = Rate::new(settings.bulk_bytes_per_second, now);
+        Arc::new(Link {
+            terms,
+            outbox: Mutex::new(Outbox::new(settings.lanes, rate)),
+            wake: Notify::new(),
+            room: Notify::new(),
+            counters,
+            heard_at: AtomicU64::new(now),
+            unanswered_since: AtomicU64::new(0),
+            consumed: AtomicU64::new(0),
+            consumed_news: AtomicBool::new(false),
+        })
+    }
+
+    /// Queues a message.
+    pub(super) fn send(&self, message: Message) -> Sending {
+        let sending = self.outbox().put(message);
+        if sending == Sending::Sent {
+            self.wake.notify_one();
+        }
+        sending
+    }
+
+    /// Waits until the bulk lane has room or the connection ends.
+    pub(super) async fn bulk_room(&self) -> Sending {
+        let mut changed = pin!(self.room.notified());
+        loop {
+            // Listening begins before looking, so that no change is missed in between.
+            changed.as_mut().enable();
+            let room = self.outbox().bulk_room();
+            match room {
+                Sending::Full => changed.as_mut().await,
+                other => return other,
+            }
+            changed.set(self.room.notified());
+        }
+    }
+
+    /// What waits, and what was not sent.
+    pub(super) fn standing(&self) -> ([(usize, usize); 4], Dropped) {
+        let outbox = self.outbox();
+        (outbox.waiting(), outbox.dropped())
+    }
+
+    pub(super) fn heard_ms_ago(&self) -> u64 {
+        world::nanoseconds().saturating_sub(self.heard_at.load(Relaxed)) / 1_000_000
+    }
+
+    /// Takes no more messages, and wakes who waits for room.
+    pub(super) fn close(&self) {
+        let dropped = {
+            let mut outbox = self.outbox();
+            outbox.close();
+            outbox.dropped()
+        };
+        self.counters.replaced.fetch_add(dropped.replaced, Relaxed);
+        self.counters.full.fetch_add(dropped.full, Relaxed);
+        self.room.notify_waiters();
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().expect("no one panics while holding it")
+    }
+
+    fn say(&self, word: Word) {
+        self.outbox().say(word);
+        self.wake.notify_one();
+    }
+}
+
+impl Creditor for Link {
+    fn consumed(&self, bytes: u64) {
+        self.consumed.fetch_add(bytes, Relaxed);
+        self.consumed_news.store(true, Relaxed);
+        self.wake.notify_one();
+    }
+}
+
+/// The writing half: what was encoded, and what comes next.
+struct Writer {
+    encoder: Encoder,
+    batch: Batch,
+}
+
+/// Carries messages both ways until the connection ends, by itself or because `ended` says so;
+/// tells the sink when it begins and when it has ended.
+pub(super) async fn run(
+    link: &Arc<Link>,
+    mut stream: TcpStream,
+    settings: &PeerSettings,
+    sink: &dyn Sink,
+    ended: impl Future<Output = Broken>,
+) -> Broken {
+    let (mut from, mut to) = stream.split();
+    let mut writer = Writer { encoder: Encoder::new(link.terms.ours), batch: Batch::default() };
+    sink.connected(link.terms.node, link.terms.incarnation);
+    // Reading comes before watching: what has arrived counts as heard before silence is judged,
+    // also after the whole process has slept.
+    let broken = tokio::select! {
+        biased;
+        broken = ended => broken,
+        broken = listen(link, &mut from, sink) => broken,
+        error = speak(link, &mut writer, &mut to) => Broken::Socket(error.to_string()),
+        broken = watch(link, settings) => broken,
+    };
+    link.close();
+    goodbye(&mut writer, &mut to, &broken).await;
+    sink.broken(link.terms.node, &broken);
+    broken
+}
+
+/// Reads until the end, and hands on what arrives.
+async fn listen<R: AsyncRead + Unpin>(link: &Arc<Link>, socket: &mut R, sink: &dyn Sink) -> Broken {
+    let mut decoder = Decoder::new(link.terms.theirs);
+    let mut buffer = BytesMut::new();
+    let mut turn = 0;
+    loop {
+        buffer.reserve(READ_BYTES);
+        match socket.read_buf(&mut buffer).await {
+            Ok(0) => return Broken::Ended,
+            Ok(read) => turn += read,
+            Err(error) => return Broken::Socket(error.to_string()),
+        }
+        link.heard_at.store(world::nanoseconds(), Relaxed);
+        loop {
+            match decoder.next(&mut buffer) {
+                Ok(None) => break,
+                Ok(Some(heard)) => {
+                    if let Some(broken) = link.hear(heard, sink) {
+                        return broken;
+                    }
+                }
+                Err(error) => return Broken::Frame(error),
+            }
+        }
+        if turn >= READ_TURN_BYTES {
+            turn = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Link {
+    /// Acts on what was heard; says so if the connection ends by it.
+    fn hear(self: &Arc<Link>, heard: Heard, sink: &dyn Sink) -> Option<Broken> {
+        match heard {
+            Heard::Message { lane, group, payload } => {
+                self.counters.received(lane, payload.len());
+                let credit = match lane {
+                    Lane::Bulk => Credit::of(self.clone(), payload.len() as u64),
+                    _ => Credit::none(),
+                };
+                let Terms { node: from, incarnation, .. } = self.terms;
+                sink.deliver(Delivered { from, incarnation, lane, group, payload, credit });
+            }
+            Heard::Word(Word::Ping(number)) => self.say(Word::Pong(number)),
+            Heard::Word(Word::Pong(sent_at)) => {
+                // What comes back is what was sent, our own time: a lie would only spoil a figure.
+                self.counters.measured(world::nanoseconds().saturating_sub(sent_at));
+                self.unanswered_since.store(0, Relaxed);
+            }
+            Heard::Word(Word::Consumed(bytes)) => {
+                if !self.outbox().consumed(bytes) {
+                    return Some(Broken::Frame(FrameError::Credit));
+                }
+                self.wake.notify_one();
+            }
+            Heard::Word(Word::Close(words)) => return Some(Broken::Closed(words)),
+        }
+        None
+    }
+
+    /// Fills the batch with what goes next; nanoseconds to wait for if that is nothing.
+    fn fill(&self, writer: &mut Writer) -> u64 {
+        let now = world::nanoseconds();
+        let mut room = false;
+        let mut outbox = self.outbox();
+        if self.consumed_news.swap(false, Relaxed) {
+            outbox.say(Word::Consumed(self.consumed.load(Relaxed)));
+        }
+        let wait = loop {
+            if writer.batch.is_full() {
+                break 0;
+            }
+            match outbox.next(now) {
+                Next::Word(word) => writer.batch.word(&mut writer.encoder, &word),
+                Next::Piece(piece) => {
+                    if piece.last {
+                        self.counters.sent(piece.lane, piece.total);
+                        room |= piece.lane == Lane::Bulk;
+                    }
+                    writer.batch.piece(&mut writer.encoder, piece);
+                }
+                Next::Wait(nanoseconds) => break nanoseconds,
+            }
+        };
+        drop(outbox);
+        if room {
+            self.room.notify_waiters();
+        }
+        wait
+    }
+}
+
+/// Writes what waits, until the socket fails.
+async fn speak<W: AsyncWrite + Unpin>(
+    link: &Link,
+    writer: &mut Writer,
+    socket: &mut W,
+) -> io::Error {
+    loop {
+        let wait = link.fill(writer);
+        if !writer.batch.is_empty() {
+            match writer.batch.write_to(socket).await {
+                Ok(()) => continue,
+                Err(error) => return error,
+            }
+        }
+        tokio::select! {
+            biased;
+            () = link.wake.notified() => {}
+            () = sleep(Duration::from_nanos(wait)), if wait != u64::MAX => {}
+        }
+    }
+}
+
+/// Asks for signs of life; ends when there are none.
+async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
+    loop {
+        sleep(settings.ping).await;
+        let now = world::nanoseconds();
+        let past =
+            |since: u64, most: Duration| u128::from(now.saturating_sub(since)) > most.as_nanos();
+        if past(link.heard_at.load(Relaxed), settings.silence) {
+            // After the whole process has slept, the reading half looks once more first.
+            tokio::task::yield_now().await;
+            if past(link.heard_at.load(Relaxed), settings.silence) {
+                return Broken::Silent;
+            }
+        }
+        let unanswered = link.unanswered_since.load(Relaxed);
+        if unanswered == 0 {
+            link.unanswered_since.store(now, Relaxed);
+        } else if past(unanswered, settings.unanswered) {
+            return Broken::Unanswering;
+        }
+        link.say(Word::Ping(now));
+    }
+}
+
+/// Tells the other side why this one closes, if it still listens: behind what was begun, so that it
+/// reads as a frame.
+async fn goodbye<W: AsyncWrite + Unpin>(writer: &mut Writer, socket: &mut W, why: &Broken) {
+    if matches!(why, Broken::Closed(_) | Broken::Ended | Broken::Socket(_)) {
+        return;
+    }
+    writer.batch.word(&mut writer.encoder, &Word::Close(why.to_string()));
+    // It is told or it is not: the closed socket says the rest.
+    let told = timeout(GOODBYE, writer.batch.write_to(socket)).await;
+    tracing::trace!(told = told.is_ok(), "said goodbye");
+}

@@ -1,0 +1,348 @@
+//! Requests from node to node: a token finds its caller, and every caller gets an answer or the
+//! right kind of error, in bounded time.
+//!
+//! What was never on its way did not happen (`Unavailable`: retry elsewhere); what left and was not
+//! answered may have happened (`Unknown`: read before retrying). The message's receipt tells the
+//! two apart, and lets a request be taken back when its time passes while it still waits.
+
+use super::credential::Credential;
+use super::incarnation::Incarnation;
+use super::message::{Lane, Message, Receipt, Sending};
+use super::network::{Broken, Delivered, Member, Network, Sink};
+use super::settings::PeerSettings;
+use super::{counters::PeerStatus, tcp::TcpNetwork};
+use base::codec::{Malformed, Reader};
+use base::limits::{PEER_CALL_BYTES_MAX, PEER_CALLS_MAX, PEER_HEAD_BYTES_MAX};
+use base::{Error, GroupId, NodeId, Reason};
+use bytes::{Buf, Bytes};
+use runtime::world;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Bytes in front of a request or an answer: kind, token, milliseconds the caller still waits.
+const HEAD_BYTES: usize = 13;
+const QUESTION: u8 = 1;
+const ANSWER: u8 = 2;
+const DECLINED: u8 = 3;
+
+/// Why a request was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// There is no connection to the node: nothing was sent.
+    NoLink(NodeId),
+    /// Too much waits for that node, or too many requests wait for answers: nothing was sent.
+    Full,
+    /// The request is larger than what is passed on.
+    TooLarge,
+    /// The connection broke, or the time passed, before it was sent.
+    NotSent(NodeId),
+    /// The node took the request and declined it: nothing happened.
+    Declined(NodeId),
+    /// The connection broke after it was sent.
+    Broken(NodeId),
+    /// The time passed after it was sent.
+    Late(NodeId),
+}
+
+impl From<Unanswered> for Error {
+    fn from(why: Unanswered) -> Error {
+        let say = |reason, node: NodeId, words: &str| {
+            Error::new(reason, format!("node {:016x} {words}", node.0))
+        };
+        match why {
+            Unanswered::NoLink(node) => {
+                say(Reason::NoQuorum, node, "is not connected: nothing was sent; try again")
+            }
+            Unanswered::Full => Error::new(
+                Reason::Overloaded,
+                "too much waits for another node: nothing was sent; try again later",
+            ),
+            Unanswered::TooLarge => Error::new(
+                Reason::TooLarge,
+                format!("a request passed on has at most {PEER_CALL_BYTES_MAX} bytes"),
+            ),
+            Unanswered::NotSent(node) => {
+                say(Reason::NoQuorum, node, "was not reached: nothing was sent; try again")
+            }
+            Unanswered::Declined(node) => {
+                say(Reason::Overloaded, node, "is too busy and did nothing; try again later")
+            }
+            Unanswered::Broken(node) => say(
+                Reason::NoLongerMaster,
+                node,
+                "was lost before it answered: it may have happened; read before retrying",
+            ),
+            Unanswered::Late(node) => say(
+                Reason::DeadlinePassed,
+                node,
+                "did not answer in time: it may have happened; read before retrying",
+            ),
+        }
+    }
+}
+
+/// A request that arrived; answer it with [`Peers::answer`].
+pub struct Asked {
+    /// Who asks.
+    pub from: NodeId,
+    /// In which of its lives.
+    pub incarnation: Incarnation,
+    /// Which group is asked.
+    pub group: GroupId,
+    /// How long the caller waits from now; later nobody reads the answer.
+    pub within: Duration,
+    /// The request.
+    pub payload: Bytes,
+    token: u64,
+}
+
+/// Who is told what arrives, requests among it.
+pub trait Receiver: Sink {
+    /// A request. Must hand over and return, like [`Sink::deliver`].
+    fn asked(&self, asked: Asked);
+}
+
+/// A request that waits for its answer.
+struct Waiting {
+    to: NodeId,
+    receipt: Receipt,
+    answer: oneshot::Sender<Result<Bytes, Unanswered>>,
+}
+
+/// Who waits for which answer. It stands between the network and the receiver.
+struct Mailroom {
+    receiver: Arc<dyn Receiver>,
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    /// The next request's.
+    token: AtomicU64,
+}
+
+impl Mailroom {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
+        self.waiting.lock().expect("no one panics while holding it")
+    }
+
+    fn arrived(&self, message: Delivered) -> Result<(), Malformed> {
+        let Delivered { from, incarnation, group, mut payload, .. } = message;
+        let mut reader = Reader::new(&payload);
+        let (kind, token) = (reader.u8("kind")?, reader.u64("token")?);
+        let within = Duration::from_millis(u64::from(reader.u32("within")?));
+        payload.advance(HEAD_BYTES);
+        let answer = match kind {
+            QUESTION => {
+                self.receiver.asked(Asked { from, incarnation, group, within, payload, token });
+                return Ok(());
+            }
+            ANSWER => Ok(payload),
+            DECLINED => Err(Unanswered::Declined(from)),
+            _ => return Err(Malformed("kind")),
+        };
+        let mut all = self.waiting();
+        // Only who was asked may answer; an answer that comes late finds nobody.
+        if all.get(&token).is_some_and(|waiting| waiting.to == from)
+            && let Some(waiting) = all.remove(&token)
+        {
+            let _ = waiting.answer.send(answer);
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Mailroom {
+    fn deliver(&self, message: Delivered) {
+        if message.lane != Lane::Call {
+            return self.receiver.deliver(message);
+        }
+        let from = message.from;
+        if let Err(Malformed(field)) = self.arrived(message) {
+            tracing::warn!(target: "peers", %from, "a request is malformed: {field}");
+        }
+    }
+
+    fn connected(&self, node: NodeId, incarnation: Incarnation) {
+        self.receiver.connected(node, incarnation);
+    }
+
+    fn broken(&self, node: NodeId, reason: &Broken) {
+        let lost: Vec<_> = {
+            let mut all = self.waiting();
+            let lost = all.extract_if(.., |_, waiting| waiting.to == node);
+            lost.map(|(_, waiting)| waiting).collect()
+        };
+        for waiting in lost {
+            let why = match waiting.receipt.take_back() {
+                true => Unanswered::NotSent(node),
+                false => Unanswered::Broken(node),
+            };
+            let _ = waiting.answer.send(Err(why));
+        }
+        self.receiver.broken(node, reason);
+    }
+}
+
+/// Forgets a request, also when its caller gives up.
+struct Forget<'a> {
+    mailroom: &'a Mailroom,
+    token: u64,
+    receipt: Receipt,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.receipt.take_back();
+        self.mailroom.waiting().remove(&self.token);
+    }
+}
+
+/// All peers of a node. Cheap to clone.
+#[derive(Clone)]
+pub struct Peers {
+    network: Arc<dyn Network>,
+    mailroom: Arc<Mailroom>,
+}
+
+impl Peers {
+    /// Peers over TCP; see [`TcpNetwork::start`].
+    pub fn start(
+        settings: PeerSettings,
+        listener: Option<TcpListener>,
+        receiver: Arc<dyn Receiver>,
+    ) -> Peers {
+        let tcp = |sink| Arc::new(TcpNetwork::start(settings, listener, sink)) as Arc<dyn Network>;
+        Peers::over(tcp, receiver, world::chance())
+    }
+
+    /// Peers over any network: the seam at which a simulator takes the place of sockets. Tokens of
+    /// requests count up from `first_token`, which differs from life to life, so that an answer to
+    /// an earlier life finds nobody.
+    pub fn over(
+        network: impl FnOnce(Arc<dyn Sink>) -> Arc<dyn Network>,
+        receiver: Arc<dyn Receiver>,
+        first_token: u64,
+    ) -> Peers {
+        let token = AtomicU64::new(first_token);
+        let mailroom = Arc::new(Mailroom { receiver, waiting: Mutex::default(), token });
+        Peers { network: network(mailroom.clone()), mailroom }
+    }
+
+    /// Queues a message; see [`Network::send`]. Requests go by [`Peers::ask`].
+    pub fn send(&self, to: NodeId, message: Message) -> Sending {
+        assert!(message.lane != Lane::Call, "the lane of requests belongs to the mailroom");
+        self.network.send(to, message)
+    }
+
+    /// Greets with this from now on; see [`Network::set_credential`].
+    pub fn set_credential(&self, credential: Credential) {
+        self.network.set_credential(credential);
+    }
+
+    /// Returns the credential that this node greets with.
+    pub fn credential(&self) -> Option<Credential> {
+        self.network.credential()
+    }
+
+    /// Whether there is a connection to that node now; see [`Network::linked`].
+    pub fn linked(&self, to: NodeId) -> bool {
+        self.network.linked(to)
+    }
+
+    /// For how long nothing was heard of that node; see [`Network::silent_ms`].
+    pub fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        self.network.silent_ms(to)
+    }
+
+    /// Sends a bulk message, and waits for room as long as there is a connection.
+    pub async fn send_bulk(&self, to: NodeId, message: Message) -> Sending {
+        assert!(message.lane == Lane::Bulk, "only bulk waits for room");
+        loop {
+            match self.network.send(to, message.clone()) {
+                Sending::Full => {}
+                other => return other,
+            }
+            if self.network.bulk_room(to).await == Sending::NoLink {
+                return Sending::NoLink;
+            }
+        }
+    }
+
+    /// Asks a node, and waits for its answer at most `within`.
+    pub async fn ask(
+        &self,
+        to: NodeId,
+        group: GroupId,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, Unanswered> {
+        if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
+            return Err(Unanswered::TooLarge);
+        }
+        let token = self.mailroom.token.fetch_add(1, Relaxed);
+        let (receipt, (sender, answer)) = (Receipt::default(), oneshot::channel());
+        {
+            let mut waiting = self.mailroom.waiting();
+            if waiting.len() >= PEER_CALLS_MAX {
+                return Err(Unanswered::Full);
+            }
+            // Before it is sent, so that whatever happens to it finds it here.
+            waiting.insert(token, Waiting { to, receipt: receipt.clone(), answer: sender });
+        }
+        let forget = Forget { mailroom: &self.mailroom, token, receipt: receipt.clone() };
+        let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+        let mut question = letter(QUESTION, token, within_ms, group, body);
+        question.receipt = Some(receipt);
+        match self.network.send(to, question) {
+            Sending::Sent => {}
+            Sending::Full => return Err(Unanswered::Full),
+            Sending::NoLink => return Err(Unanswered::NoLink(to)),
+        }
+        match world::timeout(within, answer).await {
+            Some(Ok(answer)) => answer,
+            // The mailroom lets no caller go without a word, so this is the end of the node.
+            Some(Err(_)) => Err(Unanswered::Broken(to)),
+            None if forget.receipt.take_back() => Err(Unanswered::NotSent(to)),
+            None => Err(Unanswered::Late(to)),
+        }
+    }
+
+    /// Answers a request. An answer that is too large is an error, and none is sent.
+    pub fn answer(&self, asked: &Asked, body: Bytes) -> base::Result<Sending> {
+        if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
+            return Err(Error::from(Unanswered::TooLarge));
+        }
+        let answer = letter(ANSWER, asked.token, 0, asked.group, body);
+        Ok(self.network.send(asked.from, answer))
+    }
+
+    /// Declines a request: nothing was done, and nothing will be.
+    pub fn decline(&self, asked: &Asked) -> Sending {
+        let answer = letter(DECLINED, asked.token, 0, asked.group, Bytes::new());
+        self.network.send(asked.from, answer)
+    }
+
+    /// Who belongs to the cluster from now on; see [`Network::set_members`].
+    pub fn set_members(&self, members: Vec<Member>) {
+        self.network.set_members(members);
+    }
+
+    /// Every peer, by its id.
+    pub fn status(&self) -> Vec<PeerStatus> {
+        self.network.status()
+    }
+
+    /// Closes every connection; whoever waits for an answer gets an error.
+    pub async fn stop(&self) {
+        self.network.stop().await;
+    }
+}
+
+fn letter(kind: u8, token: u64, within_ms: u32, group: GroupId, body: Bytes) -> Message {
+    let mut head = [0; HEAD_BYTES];
+    head[0] = kind;
+    head[1..9].copy_from_slice(&token.to_le_bytes());
+    head[9..].copy_from_slice(&within_ms.to_le_bytes());
+    Message::new(Lane::Call, group, body).with_head(&head)
+}

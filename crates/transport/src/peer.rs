@@ -1,0 +1,365 @@
+//! One peer for as long as it is a member: one task that dials, takes calls, and runs the one
+//! connection there is at a time.
+
+use super::admission::{Known, admit};
+use super::arbitrate::{Own, arbitrate};
+use super::counters::{Counters, PeerStatus};
+use super::greet::{self, Greeted};
+use super::handshake::{Hello, Speaker};
+use super::link::{self, Link, Terms};
+use super::network::{Broken, Failed, Member};
+use super::refusal::Refusal;
+use super::tcp::Shared;
+use super::transcript::Transcript;
+use runtime::world;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::sleep;
+
+/// A connection that lived this long was a good one: the next dial comes at once.
+const GOOD_LINK_NS: u64 = 1_000_000_000;
+
+/// A caller: its connection, and what was said on it.
+pub(super) struct Caller {
+    pub(super) stream: TcpStream,
+    pub(super) transcript: Transcript,
+}
+
+/// A call that has said hello.
+pub(super) struct Call {
+    pub(super) caller: Caller,
+    pub(super) hello: Hello,
+    /// Where the call goes back to if it is refused.
+    pub(super) back: oneshot::Sender<(Caller, Refusal)>,
+}
+
+/// A peer, as the rest of the node sees it.
+pub(super) struct Peer {
+    plain: Mutex<Plain>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) calls: mpsc::Sender<Call>,
+    pub(super) stop: watch::Sender<Option<Broken>>,
+    /// What is known of the peer's lives is more than when the present connection began.
+    news: Notify,
+}
+
+/// What is behind the lock.
+struct Plain {
+    member: Member,
+    known: Known,
+    link: Option<Arc<Link>>,
+    /// Since when there is no connection, in this node's milliseconds: the end of the last one, or
+    /// when the peer became known. Nothing while there is one.
+    away_since_ms: Option<u64>,
+    broken: Option<Broken>,
+    failed: Option<Failed>,
+}
+
+impl Peer {
+    pub(super) fn new(member: Member, calls: mpsc::Sender<Call>) -> Peer {
+        let Member { incarnation, lived, .. } = member;
+        let known = Known { incarnation, lived, process: None };
+        let away_since_ms = Some(world::milliseconds());
+        let plain = Plain { member, known, link: None, away_since_ms, broken: None, failed: None };
+        Peer {
+            plain: Mutex::new(plain),
+            counters: Arc::default(),
+            calls,
+            stop: watch::Sender::new(None),
+            news: Notify::new(),
+        }
+    }
+
+    /// The member's name, address or recorded incarnation may have changed.
+    pub(super) fn update(&self, member: Member) {
+        let mut plain = self.plain();
+        if member.incarnation > plain.known.incarnation {
+            plain.known.incarnation = member.incarnation;
+            plain.known.process = None;
+        }
+        // No life below the recorded number goes on record any more: what this process saw of
+        // those counts no longer.
+        let seen = plain.known.lived.map_or(0, |lived| lived.number);
+        if member.lived.is_some() && member.incarnation.0 >= seen {
+            plain.known.lived = member.lived;
+        }
+        plain.member = member;
+        drop(plain);
+        self.news.notify_one();
+    }
+
+    /// Has the present connection judged anew: it may have to prove more than when it began.
+    pub(super) fn renew(&self) {
+        self.news.notify_one();
+    }
+
+    /// Resolves when the present connection would not begin any more: with a life that is not let
+    /// in, or without a proof that is required by now. This node may have known less when it began.
+    async fn outdated(&self, shared: &Shared) -> Broken {
+        loop {
+            self.news.notified().await;
+            let is_required = shared.credential().is_some_and(|known| known.is_required);
+            let plain = self.plain();
+            let terms = plain.link.as_ref().map(|link| &link.terms);
+            let follows = |terms: &Terms| {
+                plain.known.follows((terms.node, terms.incarnation), &terms.lives).is_ok()
+            };
+            if !terms.is_none_or(follows) {
+                return Broken::Outlived;
+            }
+            if is_required && terms.is_some_and(|terms| !terms.is_proven) {
+                return Broken::Unproven;
+            }
+        }
+    }
+
+    pub(super) fn member(&self) -> Member {
+        self.plain().member.clone()
+    }
+
+    pub(super) fn known(&self) -> Known {
+        self.plain().known
+    }
+
+    /// The present connection.
+    pub(super) fn link(&self) -> Option<Arc<Link>> {
+        self.plain().link.clone()
+    }
+
+    pub(super) fn status(&self) -> PeerStatus {
+        let plain = self.plain();
+        let now = world::milliseconds();
+        let (waiting, dropped) =
+            plain.link.as_ref().map(|link| link.standing()).unwrap_or_default();
+        let counters = &self.counters;
+        PeerStatus {
+            node: plain.member.node,
+            name: plain.member.name.clone(),
+            address: plain.member.address.clone(),
+            connected: plain.link.as_ref().map(|link| link.terms.incarnation),
+            lived: plain.link.as_ref().and_then(|link| link.terms.lived()),
+            outdates: plain.failed.as_ref().and_then(Failed::outdates),
+            link: plain.link.as_ref().map_or(0, |link| link.terms.id),
+            links: counters.links.load(Relaxed),
+            heard_ms_ago: plain.link.as_ref().map(|link| link.heard_ms_ago()),
+            away_ms: plain.away_since_ms.map(|since| now.saturating_sub(since)),
+            rtt_us: counters.rtt_us(),
+            lanes: counters.lanes(waiting),
+            replaced: counters.replaced.load(Relaxed) + dropped.replaced,
+            full: counters.full.load(Relaxed) + dropped.full,
+            broken: plain.broken.as_ref().map(ToString::to_string),
+            failed: plain.failed.as_ref().map(ToString::to_string),
+        }
+    }
+
+    fn plain(&self) -> MutexGuard<'_, Plain> {
+        self.plain.lock().expect("no one panics while holding it")
+    }
+
+    /// An attempt failed; told to people once, and again when the reason changes.
+    fn note(&self, failed: Failed) {
+        let (news, name) = {
+            let mut plain = self.plain();
+            let news = plain.failed.as_ref() != Some(&failed) && !failed.passes();
+            let name = plain.member.name.clone();
+            plain.failed = Some(failed.clone());
+            (news, name)
+        };
+        match (news, &failed) {
+            // Anybody can say such words, and others each time.
+            (true, Failed::Refused { is_trusted: false, .. }) => {
+                tracing::debug!(target: "peers", peer = name, "no connection: {failed}");
+            }
+            (true, Failed::Unreachable(_)) => {
+                tracing::info!(target: "peers", peer = name, "no connection: {failed}");
+            }
+            (true, _) => tracing::warn!(target: "peers", peer = name, "no connection: {failed}"),
+            (false, _) => tracing::debug!(target: "peers", peer = name, "{failed}"),
+        }
+    }
+
+    fn begins(&self, speaker: &Speaker, link: &Arc<Link>) {
+        let mut plain = self.plain();
+        plain.known = Known {
+            incarnation: plain.known.incarnation.max(speaker.incarnation),
+            lived: link.terms.lived().or(plain.known.lived),
+            process: Some(speaker.process),
+        };
+        (plain.link, plain.failed) = (Some(link.clone()), None);
+        plain.away_since_ms = None;
+        self.counters.links.fetch_add(1, Relaxed);
+        tracing::info!(
+            target: "peers",
+            peer = plain.member.name,
+            node = %speaker.node,
+            incarnation = speaker.incarnation.0,
+            says_it_is = speaker.name,
+            "connected"
+        );
+    }
+
+    fn ends(&self, broken: Broken) {
+        let mut plain = self.plain();
+        tracing::info!(target: "peers", peer = plain.member.name, "connection ended: {broken}");
+        (plain.link, plain.broken) = (None, Some(broken));
+        plain.away_since_ms = Some(world::milliseconds());
+    }
+}
+
+/// The task of one peer.
+pub(super) struct Life {
+    pub(super) shared: Arc<Shared>,
+    pub(super) peer: Arc<Peer>,
+    pub(super) calls: mpsc::Receiver<Call>,
+    pub(super) stop: watch::Receiver<Option<Broken>>,
+}
+
+impl Life {
+    /// Keeps a connection with the peer until the node stops or the peer is no member any more.
+    pub(super) async fn live(mut self) {
+        let (mut previous, mut taken) = (0, None);
+        let (shortest, longest) = self.shared.settings.pause;
+        let mut pause = shortest;
+        while let Some(greeted) = self.greet(previous, taken.take(), &mut pause).await {
+            previous = greeted.terms.id;
+            let began = world::nanoseconds();
+            taken = self.connected(greeted).await;
+            let good = world::nanoseconds().saturating_sub(began) >= GOOD_LINK_NS;
+            pause = if good { shortest } else { (pause * 2).min(longest) };
+        }
+    }
+
+    /// One connection, from beginning to end; the call that takes its place, if one does.
+    async fn connected(&mut self, greeted: Greeted) -> Option<Call> {
+        let Life { shared, peer, calls, stop } = self;
+        let Greeted { stream, terms, speaker } = greeted;
+        // It may have become required since the greetings began.
+        let is_required = shared.credential().is_some_and(|known| known.is_required);
+        if is_required && !terms.is_proven {
+            peer.note(Failed::Refuses(Refusal::Unproven));
+            return None;
+        }
+        let own = Own::Connected { link: terms.id, incarnation: terms.incarnation };
+        let link = Link::new(terms, &shared.settings, peer.counters.clone());
+        peer.begins(&speaker, &link);
+        // And since the line before: whoever was told to look then found the former connection.
+        peer.renew();
+        let mut taken = None;
+        let ended = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    broken = stopped(stop) => return broken,
+                    broken = peer.outdated(shared) => return broken,
+                    Some(call) = calls.recv() => {
+                        taken = judge(shared, peer, own, call);
+                        if taken.is_some() {
+                            return Broken::Replaced;
+                        }
+                    }
+                }
+            }
+        };
+        let broken = link::run(&link, stream, &shared.settings, &*shared.sink, ended).await;
+        peer.ends(broken);
+        taken
+    }
+
+    /// Dials and takes calls until one of both comes to an end; none: nothing more is to be done.
+    async fn greet(
+        &mut self,
+        previous: u64,
+        mut call: Option<Call>,
+        pause: &mut Duration,
+    ) -> Option<Greeted> {
+        let longest = self.shared.settings.pause.1;
+        loop {
+            let (greeted, next) = match call.take() {
+                Some(call) => self.welcome(call).await?,
+                None => self.dial(previous, *pause).await?,
+            };
+            call = next;
+            match greeted {
+                Some(Ok(greeted)) => return Some(greeted),
+                Some(Err(failed)) => {
+                    self.peer.note(failed);
+                    *pause = (*pause * 2).min(longest);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Waits a while and dials, unless a call comes that goes before.
+    async fn dial(&mut self, previous: u64, pause: Duration) -> Option<Attempt> {
+        let Life { shared, peer, calls, stop } = self;
+        let said = AtomicBool::new(false);
+        let mut dial = pin!(async {
+            sleep(greet::pause(pause)).await;
+            greet::dial(shared, peer, previous, &said).await
+        });
+        loop {
+            tokio::select! {
+                biased;
+                _ = stopped(stop) => return None,
+                Some(call) = calls.recv() => {
+                    let own = if said.load(Relaxed) { Own::Dialling } else { Own::Waiting };
+                    if let Some(call) = judge(shared, peer, own, call) {
+                        return Some((None, Some(call)));
+                    }
+                }
+                greeted = &mut dial => return Some((Some(greeted), None)),
+            }
+        }
+    }
+
+    /// Welcomes a call, unless a newer one of the same peer comes.
+    async fn welcome(&mut self, call: Call) -> Option<Attempt> {
+        let Life { shared, peer, calls, stop } = self;
+        let Call { caller: Caller { stream, transcript }, hello, back: _ } = call;
+        let mut welcome = pin!(greet::welcome(shared, stream, hello, transcript));
+        loop {
+            tokio::select! {
+                biased;
+                _ = stopped(stop) => return None,
+                Some(call) = calls.recv() => {
+                    if let Some(call) = judge(shared, peer, Own::Welcoming, call) {
+                        return Some((None, Some(call)));
+                    }
+                }
+                greeted = &mut welcome => return Some((Some(greeted), None)),
+            }
+        }
+    }
+}
+
+/// How an attempt ended, if it did; and the call that goes on instead.
+type Attempt = (Option<Result<Greeted, Failed>>, Option<Call>);
+
+/// The call, if it goes on; else it goes back with the reason. Whether the caller may be a peer is
+/// asked again, since it may have waited here while another life of it came and went.
+fn judge(shared: &Shared, peer: &Peer, own: Own, call: Call) -> Option<Call> {
+    let me = shared.speaker();
+    let verdict = admit(&me, &call.hello, Some(peer.known()))
+        .and_then(|()| arbitrate(me.node, own, &call.hello));
+    match verdict {
+        Ok(()) => Some(call),
+        Err(refusal) => {
+            // If nobody waits for it, the call was given up: dropping it closes it.
+            let _ = call.back.send((call.caller, refusal));
+            None
+        }
+    }
+}
+
+/// Waits until this peer's task is to end, and says why.
+async fn stopped(stop: &mut watch::Receiver<Option<Broken>>) -> Broken {
+    match stop.wait_for(Option::is_some).await {
+        Ok(why) => why.clone().unwrap_or(Broken::Stopping),
+        Err(_) => Broken::Stopping,
+    }
+}

@@ -1,0 +1,212 @@
+//! The network over sockets: the peers by their id, and who of them has a task.
+
+use super::accept::accept;
+use super::counters::PeerStatus;
+use super::credential::Credential;
+use super::greet;
+use super::handshake::Speaker;
+use super::message::{Message, Sending};
+use super::network::{Boxed, Broken, Member, Network, Sink};
+use super::peer::{Life, Peer};
+use super::settings::PeerSettings;
+use base::NodeId;
+use base::limits::PEERS_MAX;
+use runtime::world;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, RwLock};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// Calls of one peer that may wait for its task.
+const CALLS: usize = 4;
+
+/// What the tasks of all peers share.
+pub(super) struct Shared {
+    pub(super) settings: PeerSettings,
+    pub(super) sink: Arc<dyn Sink>,
+    process: u64,
+    peers: RwLock<BTreeMap<NodeId, Arc<Peer>>>,
+    credential: RwLock<Option<Credential>>,
+}
+
+impl Shared {
+    /// This node, with a nonce for one connection.
+    pub(super) fn speaker(&self) -> Speaker {
+        let settings = &self.settings;
+        Speaker {
+            cluster: settings.cluster,
+            node: settings.node,
+            incarnation: settings.incarnation,
+            process: self.process,
+            nonce: greet::nonce(),
+            name: settings.name.clone(),
+            address: settings.advertise.clone(),
+            lives: settings.lives.clone(),
+        }
+    }
+
+    /// Returns the present credential; none: the cluster has no secret, or this node lacks it.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        self.credential.read().expect("no one panics while holding it").clone()
+    }
+
+    /// The peer with that id.
+    pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
+        self.peers.read().expect("no one panics while holding it").get(&node).cloned()
+    }
+}
+
+/// Tasks that are to be awaited.
+#[derive(Default)]
+struct Tasks {
+    listener: Option<JoinHandle<()>>,
+    /// Also those of peers that left: a peer that comes back waits for its former task, so that
+    /// `broken` is told before `connected`.
+    peers: BTreeMap<NodeId, JoinHandle<()>>,
+    stopping: bool,
+}
+
+/// Peers over TCP.
+pub struct TcpNetwork {
+    shared: Arc<Shared>,
+    tasks: Mutex<Tasks>,
+    stop: watch::Sender<bool>,
+    runtime: Handle,
+}
+
+impl TcpNetwork {
+    /// Begins to listen (a node alone needs no listener); nobody is dialled before
+    /// [`Network::set_members`]. Must be called within a tokio runtime.
+    pub fn start(
+        settings: PeerSettings,
+        listener: Option<TcpListener>,
+        sink: Arc<dyn Sink>,
+    ) -> TcpNetwork {
+        let credential = RwLock::new(settings.credential.clone());
+        let (process, peers) = (world::chance(), RwLock::default());
+        let shared = Arc::new(Shared { settings, sink, process, peers, credential });
+        let (stop, stopped) = watch::channel(false);
+        let listener =
+            listener.map(|listener| tokio::spawn(accept(shared.clone(), listener, stopped)));
+        let tasks = Mutex::new(Tasks { listener, ..Tasks::default() });
+        TcpNetwork { shared, tasks, stop, runtime: Handle::current() }
+    }
+
+    fn begin(&self, tasks: &mut Tasks, member: Member) -> Arc<Peer> {
+        let (sender, calls) = mpsc::channel(CALLS);
+        let node = member.node;
+        let peer = Arc::new(Peer::new(member, sender));
+        let stop = peer.stop.subscribe();
+        let life = Life { shared: self.shared.clone(), peer: peer.clone(), calls, stop };
+        let former = tasks.peers.remove(&node);
+        let task = self.runtime.spawn(async move {
+            if let Some(former) = former {
+                // Whether it ended well is its own affair; here only that it has ended counts.
+                let _ = former.await;
+            }
+            life.live().await;
+        });
+        tasks.peers.insert(node, task);
+        peer
+    }
+
+    async fn end(&self) {
+        let _ = self.stop.send(true);
+        let (listener, peers) = {
+            let mut tasks = self.tasks.lock().expect("no one panics while holding it");
+            tasks.stopping = true;
+            let mut peers = self.shared.peers.write().expect("no one panics while holding it");
+            for peer in std::mem::take(&mut *peers).into_values() {
+                peer.stop.send_replace(Some(Broken::Stopping));
+            }
+            (tasks.listener.take(), std::mem::take(&mut tasks.peers))
+        };
+        for task in listener.into_iter().chain(peers.into_values()) {
+            if let Err(error) = task.await {
+                tracing::error!(target: "peers", "a task ended abnormally: {error}");
+            }
+        }
+    }
+}
+
+impl Network for TcpNetwork {
+    fn send(&self, to: NodeId, message: Message) -> Sending {
+        let (size, lane) = (message.size(), message.lane);
+        assert!(size <= lane.bytes_max(), "{size} bytes are too many for {}", lane.word());
+        match self.shared.peer(to).and_then(|peer| peer.link()) {
+            Some(link) => link.send(message),
+            None => Sending::NoLink,
+        }
+    }
+
+    fn linked(&self, to: NodeId) -> bool {
+        self.shared.peer(to).is_some_and(|peer| peer.link().is_some())
+    }
+
+    fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        let link = self.shared.peer(to)?.link()?;
+        Some(link.heard_ms_ago())
+    }
+
+    fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending> {
+        Box::pin(async move {
+            match self.shared.peer(to).and_then(|peer| peer.link()) {
+                Some(link) => link.bulk_room().await,
+                None => Sending::NoLink,
+            }
+        })
+    }
+
+    fn set_members(&self, members: Vec<Member>) {
+        assert!(members.len() <= PEERS_MAX, "a cluster has at most {PEERS_MAX} members");
+        let own = self.shared.settings.node;
+        let mut tasks = self.tasks.lock().expect("no one panics while holding it");
+        if tasks.stopping {
+            return;
+        }
+        let mut peers = self.shared.peers.write().expect("no one panics while holding it");
+        let mut before = std::mem::take(&mut *peers);
+        for member in members {
+            let node = member.node;
+            if node == own || peers.contains_key(&node) {
+                continue;
+            }
+            let peer = match before.remove(&node) {
+                Some(peer) => {
+                    peer.update(member);
+                    peer
+                }
+                None => self.begin(&mut tasks, member),
+            };
+            peers.insert(node, peer);
+        }
+        for peer in before.into_values() {
+            peer.stop.send_replace(Some(Broken::Removed));
+        }
+        tasks.peers.retain(|node, task| peers.contains_key(node) || !task.is_finished());
+    }
+
+    fn set_credential(&self, credential: Credential) {
+        let mut known = self.shared.credential.write().expect("no one panics while holding it");
+        *known = Some(credential);
+        // Before anybody is told to look: he must find it.
+        drop(known);
+        let peers = self.shared.peers.read().expect("no one panics while holding it");
+        peers.values().for_each(|peer| peer.renew());
+    }
+
+    fn credential(&self) -> Option<Credential> {
+        self.shared.credential()
+    }
+
+    fn status(&self) -> Vec<PeerStatus> {
+        let peers = self.shared.peers.read().expect("no one panics while holding it");
+        peers.values().map(|peer| peer.status()).collect()
+    }
+
+    fn stop(&self) -> Boxed<'_, ()> {
+        Box::pin(self.end())
+    }
+}

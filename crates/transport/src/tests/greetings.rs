@@ -1,0 +1,164 @@
+//! Laws of the greetings: they read back, with what later versions append, and other bytes are
+//! refused without a panic.
+
+use crate::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
+use crate::incarnation::Incarnation;
+use crate::refusal::Refusal;
+use crate::versions::{VERSIONS, Versions};
+use base::codec::checksum;
+use base::limits::PEER_LIVES_MAX;
+use base::{ClusterId, ClusterSecret, Lived, NodeId};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> Speaker {
+    Speaker {
+        cluster: ClusterId(0xC1),
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        process,
+        nonce,
+        name: format!("node{node}"),
+        address: format!("10.0.0.{node}:7712"),
+        lives: Vec::new(),
+    }
+}
+
+pub(super) fn read(bytes: &[u8], ours: Versions) -> Result<Greeting, Refusal> {
+    receive(bytes, ours).map(|received| received.greeting)
+}
+
+pub(super) fn receive(bytes: &[u8], ours: Versions) -> Result<Received, Refusal> {
+    let (envelope, body) = bytes.split_first_chunk::<ENVELOPE_BYTES>().expect("an envelope");
+    let length = Greeting::body_bytes(envelope)?;
+    let body = body.get(..length).ok_or(Refusal::Malformed("torn"))?;
+    Greeting::decode(envelope, body, ours)
+}
+
+/// The same with more bytes behind the known fields, as a later version would say it.
+fn longer(bytes: &[u8], more: &[u8]) -> Vec<u8> {
+    let body = [&bytes[ENVELOPE_BYTES..], more].concat();
+    let length = (body.len() as u32).to_le_bytes();
+    [&bytes[..8], &length[..], &checksum(&body, 0).to_le_bytes()[..], &body[..]].concat()
+}
+
+/// The same without what came later.
+fn older(mut greeting: Greeting) -> Greeting {
+    if let Greeting::Hello(Hello { speaker, .. }) | Greeting::Welcome { speaker, .. } =
+        &mut greeting
+    {
+        speaker.lives.clear();
+    }
+    greeting
+}
+
+fn any_greeting() -> impl Strategy<Value = Greeting> {
+    let who =
+        (1u64.., any::<u64>(), any::<u64>(), any::<u64>(), "[a-zé]{0,30}", "[a-z.:0-9]{0,80}");
+    let lived = (any::<u64>(), 1u64..).prop_map(|(number, token)| Lived { number, token });
+    // Who has none ends before them, and was followed by nothing else.
+    let lives = prop::collection::vec(lived, 1..=PEER_LIVES_MAX);
+    let who =
+        (who, lives).prop_map(|((node, incarnation, process, nonce, name, address), lives)| {
+            Speaker { name, address, lives, ..speaker(node, incarnation, process, nonce) }
+        });
+    let hello = (who.clone(), 1u64.., any::<u64>()).prop_map(|(speaker, wanted, previous)| {
+        Greeting::Hello(Hello { versions: VERSIONS, speaker, wanted: NodeId(wanted), previous })
+    });
+    let welcome =
+        (who, any::<u16>()).prop_map(|(speaker, version)| Greeting::Welcome { version, speaker });
+    let refused = (any::<u8>(), "[ -\\[\\]-~]{0,512}")
+        .prop_map(|(code, words)| Greeting::Refused { code, words });
+    prop_oneof![hello, welcome, any::<u64>().prop_map(|link| Greeting::Go { link }), refused]
+}
+
+proptest! {
+    #[test]
+    fn greetings_read_back_also_with_more_behind_them(
+        greeting in any_greeting(),
+        mac: [u8; 32],
+        more in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let unsigned = greeting.encode();
+        prop_assert_eq!(read(&unsigned, VERSIONS), Ok(greeting.clone()));
+        let (bytes, signed) = greeting.encode_signed(|_| mac);
+        let received = Received { greeting, signed, mac: Some(mac) };
+        prop_assert_eq!(receive(&bytes, VERSIONS), Ok(received.clone()));
+        // What a version after MACs appends stands behind one, or behind the sign for none.
+        prop_assert_eq!(receive(&longer(&bytes, &more), VERSIONS), Ok(received.clone()));
+        let none = longer(&unsigned, &[&[0], &more[..]].concat());
+        prop_assert_eq!(read(&none, VERSIONS), Ok(received.greeting));
+    }
+
+    #[test]
+    fn a_spoilt_greeting_is_refused(greeting in any_greeting(), at: usize, bit in 0u8..8) {
+        let mut bytes = greeting.encode();
+        let at = at % bytes.len();
+        bytes[at] ^= 1 << bit;
+        prop_assert!(read(&bytes, VERSIONS).is_err());
+    }
+
+    #[test]
+    fn a_torn_greeting_is_refused(greeting in any_greeting(), cut: usize) {
+        let bytes = greeting.encode();
+        let body = bytes.len() - ENVELOPE_BYTES;
+        // One that ends before its lives is one of an older version.
+        prop_assume!(cut % body + ENVELOPE_BYTES != older(greeting).encode().len());
+        let torn = longer(&bytes[..ENVELOPE_BYTES + cut % body], &[]);
+        prop_assert!(read(&torn, VERSIONS).is_err());
+    }
+
+    #[test]
+    fn a_torn_mac_is_refused(greeting in any_greeting(), mac: [u8; 32], cut in 1..33_usize) {
+        let (bytes, _) = greeting.encode_signed(|_| mac);
+        let torn = longer(&bytes[..bytes.len() - cut], &[]);
+        prop_assert!(read(&torn, VERSIONS).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 20..300)) {
+        prop_assert!(read(&bytes, VERSIONS).is_err());
+        // Under a true envelope the bytes may mean something by chance; only a panic is wrong.
+        let _ = read(&longer(&[b"CRDZPEER", &bytes[..12]].concat(), &bytes), VERSIONS);
+    }
+}
+
+#[test]
+fn the_bond_is_the_same_on_both_sides_and_new_for_every_connection() {
+    let (one, two) = (speaker(1, 5, 50, 500), speaker(2, 6, 60, 600));
+    let bond = Bond::new(&one, &two, None);
+    assert_eq!(bond, Bond::new(&one.clone(), &two.clone(), None));
+    assert_ne!(bond.dialler, bond.dialled);
+    let others = [
+        Bond::new(&two, &one, None),
+        Bond::new(&speaker(1, 5, 50, 501), &two, None),
+        Bond::new(&one, &speaker(2, 6, 60, 601), None),
+        Bond::new(&one, &speaker(2, 7, 60, 600), None),
+        Bond::new(&speaker(3, 5, 50, 500), &two, None),
+    ];
+    for other in others {
+        assert_ne!(bond.link, other.link);
+        assert_ne!(bond.dialler, other.dialler);
+        assert_ne!(bond.dialled, other.dialled);
+    }
+    // Under a secret whoever reads the greetings knows the link's id and no salt.
+    let secrets = [1, 2].map(|byte| ClusterSecret::new([byte; 32]));
+    let [keyed, other] = secrets.each_ref().map(|secret| Bond::new(&one, &two, Some(secret)));
+    assert_eq!(keyed.link, bond.link);
+    let salts = [bond, keyed, other].map(|bond| [bond.dialler, bond.dialled]).concat();
+    assert_eq!(salts.iter().collect::<BTreeSet<_>>().len(), 6, "{salts:?}");
+}
+
+#[test]
+fn the_highest_common_version_is_taken() {
+    let versions = |lowest, highest| Versions { lowest, highest };
+    for (ours, theirs, common) in [
+        (versions(1, 1), versions(1, 1), Some(1)),
+        (versions(1, 3), versions(2, 5), Some(3)),
+        (versions(2, 5), versions(1, 3), Some(3)),
+        (versions(1, 2), versions(3, 4), None),
+        (versions(3, 4), versions(1, 2), None),
+    ] {
+        assert_eq!(ours.common(theirs), common);
+    }
+}
