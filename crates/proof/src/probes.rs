@@ -5,6 +5,7 @@
 //! Each node therefore has several lanes, connections of their own, whose turns are spread evenly.
 
 use crate::client::{Fate, Resp};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +20,16 @@ const PERIOD: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a lane rests that could not connect.
 const REST: Duration = Duration::from_millis(20);
+/// Refusals that a lane remembers.
+const REFUSALS_MAX: usize = 10_000;
+/// Letters of a refusal that are remembered.
+const REFUSAL_LETTERS_MAX: usize = 60;
 
 /// Probes at work.
 pub struct Probes {
     clock: Instant,
     stop: Arc<AtomicBool>,
-    lanes: Vec<JoinHandle<(usize, Vec<Answer>)>>,
+    lanes: Vec<JoinHandle<(usize, Lane)>>,
 }
 
 /// One acknowledged probe.
@@ -34,11 +39,27 @@ struct Answer {
     at: Duration,
 }
 
+/// A probe that was not acknowledged: refused, or not answered.
+#[derive(Clone, Debug)]
+struct Refused {
+    at: Duration,
+    why: String,
+}
+
+/// Everything that one lane was told.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    answers: Vec<Answer>,
+    refusals: Vec<Refused>,
+}
+
 /// Acknowledgements of all probes.
 #[derive(Clone, Debug, Default)]
 pub struct Acknowledged {
     /// By node, counted from 0; each in the order of time.
     nodes: Vec<Vec<Answer>>,
+    /// Refusals, likewise.
+    refusals: Vec<Vec<Refused>>,
 }
 
 /// A time without an acknowledgement.
@@ -75,9 +96,12 @@ impl Probes {
         self.stop.store(true, Ordering::SeqCst);
         let mut all = Acknowledged::default();
         for lane in self.lanes {
-            let (node, answers) = lane.join().expect("a probe does not panic");
-            all.nodes.resize(all.nodes.len().max(node + 1), Vec::new());
-            all.nodes[node].extend(answers);
+            let (node, lane) = lane.join().expect("a probe does not panic");
+            let nodes = all.nodes.len().max(node + 1);
+            all.nodes.resize(nodes, Vec::new());
+            all.refusals.resize(nodes, Vec::new());
+            all.nodes[node].extend(lane.answers);
+            all.refusals[node].extend(lane.refusals);
         }
         all.nodes.iter_mut().for_each(|answers| answers.sort_by_key(|answer| answer.at));
         all
@@ -89,9 +113,9 @@ fn probe(
     (node, lane): (usize, u32),
     clock: Instant,
     stop: &AtomicBool,
-) -> Vec<Answer> {
+) -> Lane {
     let key = format!("probe-{node}-{lane}");
-    let (mut answers, mut connection) = (Vec::new(), None);
+    let (mut told, mut connection) = (Lane::default(), None);
     let mut due = lane * PERIOD / LANES;
     while !stop.load(Ordering::SeqCst) {
         let now = clock.elapsed();
@@ -105,24 +129,46 @@ fn probe(
         let said = connection.as_mut().map(|redis| redis.say(&format!("SET {key} {due:?}")));
         match said {
             Some(Ok(word)) if word.fate() == Fate::Ok => {
-                answers.push(Answer { due, at: clock.elapsed() });
+                told.answers.push(Answer { due, at: clock.elapsed() });
             }
             // A refusal is an answer: the lane's next turn comes in time.
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => {
+            Some(Ok(word)) => told.refuse(clock.elapsed(), &format!("{word:?}")),
+            Some(Err(error)) => {
+                told.refuse(clock.elapsed(), &error.to_string());
                 connection = None;
                 std::thread::sleep(REST);
             }
+            None => std::thread::sleep(REST),
         }
         // Turns that passed meanwhile are other lanes' turns, too.
         while due <= clock.elapsed() {
             due += PERIOD;
         }
     }
-    answers
+    told
+}
+
+impl Lane {
+    fn refuse(&mut self, at: Duration, why: &str) {
+        if self.refusals.len() < REFUSALS_MAX {
+            let why = why.chars().take(REFUSAL_LETTERS_MAX).collect();
+            self.refusals.push(Refused { at, why });
+        }
+    }
 }
 
 impl Acknowledged {
+    /// The refusals at a pause's node while it lasted, and how often each was heard.
+    pub fn refusals(&self, pause: &Pause) -> BTreeMap<&str, usize> {
+        let mut all = BTreeMap::new();
+        let span = pause.from..=pause.from + pause.length;
+        let node = self.refusals.get(pause.node.wrapping_sub(1)).into_iter().flatten();
+        for refused in node.filter(|refused| span.contains(&refused.at)) {
+            *all.entry(refused.why.as_str()).or_default() += 1;
+        }
+        all
+    }
+
     /// The longest pause between two moments at these nodes, from 1, each taken for itself.
     pub fn longest(&self, nodes: &[usize], (from, to): (Duration, Duration)) -> Pause {
         let each = nodes.iter().map(|node| {
@@ -172,7 +218,7 @@ mod tests {
     fn told(nodes: &[&[f64]]) -> Acknowledged {
         let answer = |at: &f64| Answer { due: seconds(at - 0.01), at: seconds(*at) };
         let nodes = nodes.iter().map(|times| times.iter().map(answer).collect());
-        Acknowledged { nodes: nodes.collect() }
+        Acknowledged { nodes: nodes.collect(), refusals: Vec::new() }
     }
 
     #[test]
@@ -193,5 +239,16 @@ mod tests {
         let found = all.latency(&[1], (seconds(0.0), seconds(9.0)), 990);
         assert!(found.as_millis().abs_diff(10) <= 1, "{found:?}");
         assert_eq!(all.latency(&[2], (seconds(0.0), seconds(9.0)), 990), Duration::ZERO);
+    }
+
+    #[test]
+    fn refusals_of_a_pause_are_those_at_its_node_while_it_lasted() {
+        let refused = |at: f64, why: &str| Refused { at: seconds(at), why: why.into() };
+        let first = vec![refused(0.5, "early"), refused(1.5, "busy"), refused(2.0, "busy")];
+        let refusals = vec![first, vec![refused(1.7, "elsewhere")]];
+        let all = Acknowledged { refusals, ..told(&[&[1.0, 3.0], &[1.0]]) };
+        let pause = all.longest(&[1], (seconds(1.0), seconds(3.0)));
+        assert_eq!(all.refusals(&pause), BTreeMap::from([("busy", 2)]));
+        assert_eq!(all.refusals(&Pause::default()), BTreeMap::new());
     }
 }

@@ -233,11 +233,14 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
         }
         let applied = cluster.said(victim, 1).map_or(0, |said| said.applied);
         rows = cluster.try_store(victim);
-        // A member that has not come to the bucket's making yet says that there is none.
-        let early = rows.as_ref().map_or_else(|said| said.contains("no_such_bucket"), |_| true);
-        match early && applied < wanted {
-            true => Err(format!("{harm:?}: {applied} of {wanted}")),
-            false => Ok(()),
+        match &rows {
+            // A member that has not come to the bucket's making yet says that there is none, or
+            // that it does not know.
+            Err(said) if ["no_such_bucket", "not_fresh"].iter().any(|it| said.contains(it)) => {
+                Err(format!("{harm:?}: {said}"))
+            }
+            Ok(_) if applied < wanted => Err(format!("{harm:?}: {applied} of {wanted}")),
+            _ => Ok(()),
         }
     });
     if let Ok(rows) = &rows {

@@ -48,6 +48,8 @@ const CALM: Duration = Duration::from_secs(2);
 /// Longest pause of acknowledged writes while a majority is whole: one fault, and two at once.
 const PAUSE_MAX_S: f64 = 2.0;
 const PAUSE_OF_TWO_MAX_S: f64 = 3.0;
+/// Duration of a span whose rate is compared with another's: as many calm seconds as a median needs.
+const SPAN_SECONDS: usize = 180;
 /// Memory that a node may hold above what its settings allow its tables.
 const MEMORY_SLACK_BYTES: u64 = 512 << 20;
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
@@ -315,8 +317,18 @@ fn bounds(checks: &mut BoundChecks, name: &str, timeline: &Timeline, everyday: &
     let never: Vec<_> = ALL.into_iter().filter(|one| timeline.count(*one) == 0).collect();
     assert!(is_chosen() || never.is_empty(), "never drawn: {never:?}");
     let end = everyday.by_second.len();
-    let (third, last) = (rate(everyday, 120..180), rate(everyday, end.saturating_sub(60)..end));
-    checks.hold(&format!("{name}: third minute's rate to the last's"), third / last, 1.0 / 0.9);
+    let rates: Vec<_> = (0..end)
+        .step_by(SPAN_SECONDS)
+        .map(|from| format!("{:.0}", calm_rate(timeline, everyday, from..from + SPAN_SECONDS)))
+        .collect();
+    say(&format!("{name}: steps a calm second, by {SPAN_SECONDS} s: {}", rates.join(" ")));
+    let first = calm_rate(timeline, everyday, 120..120 + SPAN_SECONDS);
+    let last = calm_rate(timeline, everyday, end.saturating_sub(SPAN_SECONDS)..end);
+    checks.hold(
+        &format!("{name}: rate from the third minute on to the last's"),
+        first / last,
+        1.0 / 0.9,
+    );
     let half = memory.len() / 2;
     let growth = memory[half..].iter().copied().fold(0.0, f64::max)
         / memory[..half].iter().copied().fold(1.0, f64::max);
@@ -327,11 +339,12 @@ fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// Median of acknowledged steps a second. The median is that of the calm, for faults take less than
-/// half of the time.
-fn rate(told: &everyday::Told, span: std::ops::Range<usize>) -> f64 {
-    let span = told.by_second.get(span).unwrap_or_default();
-    let seconds = span.iter().map(|count| Duration::from_secs(*count)).collect();
+/// Median of acknowledged steps a second, of the seconds in which no fault was on: two spans of a
+/// soak have different faults.
+fn calm_rate(timeline: &Timeline, told: &everyday::Told, span: std::ops::Range<usize>) -> f64 {
+    let all = told.by_second.iter().enumerate().take(span.end).skip(span.start);
+    let calm = all.filter(|(second, _)| timeline.is_calm(*second as u64));
+    let seconds = calm.map(|(_, count)| Duration::from_secs(*count)).collect();
     percentile(seconds, 50).as_secs_f64()
 }
 

@@ -4,7 +4,7 @@
 use super::faults::{ALL, Fault};
 use super::hostile;
 use super::{PAUSE_MAX_S, PAUSE_OF_TWO_MAX_S};
-use proof::probes::Acknowledged;
+use proof::probes::{Acknowledged, Pause};
 use proof::report::{BoundChecks, Figures, say};
 use std::time::Duration;
 
@@ -53,18 +53,30 @@ impl Timeline {
         self.turns.iter().flat_map(|turn| &turn.faults).filter(|one| **one == fault).count()
     }
 
+    /// Returns true if no fault was on in this second of the probes' clock.
+    pub fn is_calm(&self, second: u64) -> bool {
+        let (from, to) = (Duration::from_secs(second), Duration::from_secs(second + 1));
+        !self.turns.iter().any(|turn| turn.from < to && from < turn.to)
+    }
+
     /// Prints what each turn cost, and the worst.
     pub fn print(&self, probes: &Acknowledged, nodes: usize) {
         let mut all: Vec<_> =
             self.turns.iter().map(|turn| (turn.pause(probes, nodes), turn)).collect();
         for (pause, turn) in &all {
             let word = if turn.majority { "" } else { " (no majority)" };
-            say(&format!("  {} pause {pause:.2} s{word}", turn.line()));
+            say(&format!("  {} pause {:.2} s{word}", turn.line(), seconds(pause)));
         }
         all.retain(|(_, turn)| turn.majority);
-        all.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        all.sort_by_key(|(pause, _)| std::cmp::Reverse(pause.length));
         for (pause, turn) in all.iter().take(WORST) {
-            say(&format!("  longest: {pause:.2} s: {}", turn.line()));
+            let (length, from) = (seconds(pause), pause.from.as_secs_f64());
+            say(&format!(
+                "  longest: {length:.2} s at node {} from {from:.1} s: {}; refusals {:?}",
+                pause.node,
+                turn.line(),
+                probes.refusals(pause)
+            ));
         }
     }
 
@@ -89,7 +101,7 @@ impl Timeline {
             let one = turn.faults.len() == 1 && !turn.faults[0].is_several();
             let limit = if one { PAUSE_MAX_S } else { PAUSE_OF_TWO_MAX_S };
             let what = format!("{name}: pause, s: {}", turn.line());
-            checks.hold(&what, turn.pause(probes, nodes), limit);
+            checks.hold(&what, seconds(&turn.pause(probes, nodes)), limit);
             if turn.faults == [Fault::Hostile] {
                 let all: Vec<_> = (1..=nodes).collect();
                 hostile::felt(name, probes.latency(&all, (turn.from, turn.mended), 990));
@@ -111,11 +123,14 @@ impl Turn {
         )
     }
 
-    /// The longest time without an acknowledged write at a node that the faults left whole, in
-    /// seconds. From when all is mended on every node counts; one that just starts has its time
-    /// until it serves.
-    fn pause(&self, probes: &Acknowledged, nodes: usize) -> f64 {
+    /// The longest time without an acknowledged write at a node that the faults left whole. From
+    /// when all is mended on every node counts; one that just starts has its time until it serves.
+    fn pause(&self, probes: &Acknowledged, nodes: usize) -> Pause {
         let whole: Vec<_> = (1..=nodes).filter(|node| !self.hurt.contains(node)).collect();
-        probes.longest(&whole, (self.from, self.to)).length.as_secs_f64()
+        probes.longest(&whole, (self.from, self.to))
     }
+}
+
+fn seconds(pause: &Pause) -> f64 {
+    pause.length.as_secs_f64()
 }
