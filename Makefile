@@ -13,7 +13,7 @@ help:
 	@echo "make test-long   the same for hours: all seeds, all fault rigs; goes on where it was stopped (NAMES=cluster:: some)"
 	@echo "make bench       measure beside etcd and Redis, write docs/performance.md and docs/performance/growth.md"
 	@echo "                 (QUICK=1: 20 minutes; SUITE=growth: one of the two; POINT=redis-sync: one point)"
-	@echo "make install     put the binary into $(PREFIX)/bin (PREFIX=... elsewhere)"
+	@echo "make install     put the server and the load tool into $(PREFIX)/bin, stripped (PREFIX=... elsewhere)"
 
 # The allocator brings C code; without root the missing package is named.
 tools:
@@ -23,7 +23,7 @@ tools:
 	  else echo "a C compiler is missing: sudo apt-get install -y gcc libc6-dev"; exit 1; fi; }
 
 build: tools
-	cargo build --release --locked -p app
+	cargo build --release --locked -p app -p bench
 
 run: build
 	$(BINARY) serve $(ARGS)
@@ -40,11 +40,12 @@ test-long: tools
 # The peers are set up here and nowhere else; without protoc the driver of etcd, and its points, are left out.
 bench: tools
 	crates/bench/suites/peers.sh target/peers
-	cargo build --release --locked -p app \
-	  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features etcd)
+	cargo build --release --locked -p app -p bench \
+	  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features bench/etcd)
 	set -e; for suite in $(SUITE); do \
 	  $(BINARY) bench suite $$suite -d target/bench --documents docs $(if $(QUICK),--quick) \
 	    $(if $(POINT),--only "$(POINT)") $(ARGS); done
 
 install: build
-	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza
+	install -D -s -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza
+	install -D -s -m 0755 $(BINARY)-bench $(DESTDIR)$(PREFIX)/bin/credenza-bench

@@ -80,15 +80,7 @@ impl Failure {
 
     /// The process' exit code.
     pub fn exit_code(&self) -> u8 {
-        match self.kind {
-            None => 1,
-            Some(Kind::Invalid) => 2,
-            Some(Kind::Denied) => 3,
-            Some(Kind::Conflict) => 4,
-            Some(Kind::Unavailable) => 5,
-            Some(Kind::Unknown) => 6,
-            Some(Kind::Corrupt) => 7,
-        }
+        self.kind.map_or(1, Kind::exit_code)
     }
 }
 

@@ -35,6 +35,19 @@ impl Kind {
             Kind::Corrupt => "corrupt",
         }
     }
+
+    /// The exit code of a program that ends with an error of this kind. 1 is none of them: it says
+    /// that nothing went wrong, and that the answer is no.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Invalid => 2,
+            Kind::Denied => 3,
+            Kind::Conflict => 4,
+            Kind::Unavailable => 5,
+            Kind::Unknown => 6,
+            Kind::Corrupt => 7,
+        }
+    }
 }
 
 /// The closed list of situations. A reason has exactly one kind.

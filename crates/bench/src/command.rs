@@ -23,6 +23,13 @@ Examples:
   credenza bench disk data                      how fast the disk makes writes durable
   credenza bench codec                          how fast numbers become bytes and come back";
 
+/// Returns the examples of one command, as a part of its help.
+pub fn examples_of(command: &str) -> String {
+    let begins = format!("  credenza bench {command}");
+    let lines: Vec<_> = EXAMPLES.lines().filter(|line| line.starts_with(&begins)).collect();
+    if lines.is_empty() { String::new() } else { format!("Examples:\n{}", lines.join("\n")) }
+}
+
 /// Loads servers and measures them.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -21,11 +21,11 @@ mod job;
 mod load;
 mod machine;
 mod median;
+mod program;
 mod quick;
 mod report;
 mod suite;
 mod wrong;
 
-pub use command::{BenchArguments, EXAMPLES, run};
-pub use disk::fdatasync_us;
+pub use command::{BenchArguments, EXAMPLES, examples_of, run};
 pub use wrong::Wrong;

@@ -1,17 +1,43 @@
-//! `credenza bench`: the load tool.
+//! `credenza bench`: starts the load tool, a program of its own, so that the server is shipped
+//! without charts and drivers of other servers.
 
 use crate::failure::{Failure, Outcome};
+use base::Kind;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The program that this becomes.
+const PROGRAM: &str = "credenza-bench";
 
 /// `credenza bench`.
 #[derive(clap::Args)]
+#[command(disable_help_flag = true)]
 pub struct Bench {
-    #[command(flatten)]
-    arguments: bench::BenchArguments,
+    /// What `credenza-bench` is to do (see `credenza bench --help`)
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    words: Vec<OsString>,
 }
 
 impl Bench {
-    /// Runs a load to its end.
+    /// Becomes the load tool.
     pub fn run(self, json: bool) -> Outcome {
-        bench::run(self.arguments, json).map_err(|wrong| Failure::new(wrong.kind, wrong.text))
+        let mut command = Command::new(beside_this_program());
+        command.args(&self.words);
+        if json && !self.words.iter().any(|word| word == "--json") {
+            command.arg("--json");
+        }
+        let error = command.exec();
+        let remedy = "the load tool is a program of its own: put it beside `credenza` or into a \
+                      directory of PATH (`make install` does)";
+        Err(Failure::new(Kind::Invalid, format!("can't start `{PROGRAM}`: {error}; {remedy}")))
     }
+}
+
+/// Returns the load tool that lies beside this program; else its name, which is looked up in PATH.
+fn beside_this_program() -> PathBuf {
+    let here = std::env::current_exe().ok();
+    let beside = here.and_then(|path| Some(path.parent()?.join(PROGRAM)));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }

@@ -6,6 +6,8 @@ use crate::output;
 use crate::settings::units::show_size;
 use serde_json::json;
 use std::path::PathBuf;
+use store::StoreError;
+use store::disk::{SyncFigures, measure_sync};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +19,9 @@ nothing is repaired or changed. A torn tail of the log is no damage: it is what 
 behind, and the next start cuts it.
 
 Exit code 7: something is damaged; the file and the place in it are named.";
+
+/// Writes by which the disk is measured.
+const SYNCS: usize = 100;
 
 /// `credenza check`.
 #[derive(clap::Args)]
@@ -33,11 +38,11 @@ impl Check {
     pub fn run(self) -> Outcome {
         let data = offline::open(&self.directory)?;
         let report = offline::verify(&data)?;
-        let sync_us = bench::fdatasync_us(&self.directory);
+        let sync = measure_sync(&self.directory, SYNCS);
         if self.json {
-            output::json(&as_json(&report, sync_us.as_ref().ok()))?;
+            output::json(&as_json(&report, sync.as_ref().ok()))?;
         } else {
-            output::text(&as_text(&report, &sync_us))?;
+            output::text(&as_text(&report, &sync))?;
         }
         damaged(&report)
     }
@@ -53,15 +58,15 @@ pub fn damaged(report: &Report) -> Outcome {
     Err(Failure::new(base::Kind::Corrupt, format!("{text}{more}: {remedy}")))
 }
 
-fn as_text(report: &Report, sync_us: &Result<f64, String>) -> String {
+fn as_text(report: &Report, sync: &Result<SyncFigures, StoreError>) -> String {
     let (log, trees) = (&report.log, &report.trees);
     let end = match (log.closed, log.torn_bytes) {
         (true, _) => "closed in order".into(),
         (false, 0) => "not closed in order".into(),
         (false, torn) => format!("torn tail of {torn} bytes, which the next start cuts"),
     };
-    let sync = match sync_us {
-        Ok(us) => format!("a write of 4 KiB is durable after {us:.0} us (median)"),
+    let sync = match sync {
+        Ok(found) => format!("a write of 4 KiB is durable after {} us (median)", found.p50_us),
         Err(why) => format!("not measured: {why}"),
     };
     let mut text = format!(
@@ -87,7 +92,7 @@ fn as_text(report: &Report, sync_us: &Result<f64, String>) -> String {
     text
 }
 
-fn as_json(report: &Report, sync_us: Option<&f64>) -> serde_json::Value {
+fn as_json(report: &Report, sync: Option<&SyncFigures>) -> serde_json::Value {
     let (log, trees) = (&report.log, &report.trees);
     let damage = report
         .damage
@@ -104,6 +109,6 @@ fn as_json(report: &Report, sync_us: Option<&f64>) -> serde_json::Value {
             "bytes": trees.bytes, "tables": trees.tables, "blocks": trees.blocks,
             "rows": trees.rows, "tombstones": trees.tombstones,
         },
-        "disk": { "fdatasync_us_p50": sync_us },
+        "disk": { "fdatasync_us_p50": sync.map(|found| found.p50_us) },
     })
 }

@@ -7,6 +7,7 @@ use super::study::{self, Mix, NODES};
 use crate::config::{Config, Items};
 use crate::drivers::{self, Target};
 use crate::load::{self, Causality, Collected, Row, View, new_histogram};
+use crate::program;
 use crate::report::Percentiles;
 use crate::suite::Process;
 use crate::wrong::Wrong;
@@ -68,7 +69,7 @@ fn measure(config: &Config, target: &dyn Target) -> Result<Collected, Wrong> {
 
 /// Six nodes that are one cluster, and the port of the first.
 fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = program::server()?;
     let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
     std::fs::create_dir_all(&data).map_err(|error| error.to_string())?;
     let port = free_ports()?;

@@ -19,6 +19,7 @@ mod work;
 use crate::codec;
 use crate::config::Items;
 use crate::machine::{Machine, allow_many_files};
+use crate::program;
 use crate::report::time_name;
 use crate::wrong::Wrong;
 use file::Suite;
@@ -83,7 +84,7 @@ pub fn run(
     let data = options.data.clone().unwrap_or_else(|| folder.join("data"));
     make(&data)?;
     let place = point::Place {
-        program: std::env::current_exe().map_err(|error| error.to_string())?,
+        program: program::server()?,
         peers: options.peers.canonicalize().unwrap_or_else(|_| options.peers.clone()),
         data: data.canonicalize().map_err(|error| error.to_string())?,
         logs: folder.clone(),

@@ -24,7 +24,7 @@ const SETUP_MAX: Duration = Duration::from_secs(20);
 
 /// Where things are.
 pub struct Place {
-    /// This program.
+    /// The server.
     pub program: PathBuf,
     /// The folder of the peers' programs.
     pub peers: PathBuf,

@@ -119,7 +119,7 @@ pub const ROOMS: [Room; 12] = [
     Room { name: "dynamo", imports: PATH, never: &[NODE, ORDERED, QUIET] },
     Room { name: "node", imports: NODE_IMPORTS, never: &[NODE, ORDERED, QUIET] },
     Room { name: "doors", imports: &["base", "node"], never: &[DOORS, QUIET] },
-    Room { name: "app", imports: &["base", "store", "node", "doors", "bench"], never: &[] },
+    Room { name: "app", imports: &["base", "store", "node", "doors"], never: &[] },
     Room { name: "bench", imports: &["base", "logic", "node"], never: &[] },
     Room {
         name: "proof",
