@@ -6,7 +6,7 @@ use base::codec::{Malformed, Reader};
 use base::limits::LOG_RECORD_BYTES_MAX;
 use base::{LogIndex, Millis, NodeId};
 use bytes::{Buf, Bytes};
-use logic::consensus::{Event, Message};
+use logic::consensus::{Body, Event, Message};
 use runtime::complaint::Complaint;
 
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master
@@ -112,7 +112,10 @@ impl Group {
         let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
         let bytes_max = UNAPPLIED_BYTES_MAX.min(self.undecided_bytes_max);
         let full = state.values.waiting_bytes() > bytes_max || overflows();
-        if !values.is_empty() && full {
+        // Whoever is full and asked which values are here says nothing, or they would be sent again
+        // and dropped again.
+        let asked = matches!(message.body, Body::Sent { .. });
+        if full && (asked || !values.is_empty()) {
             return;
         }
         let mut signs = Vec::new();
@@ -160,7 +163,6 @@ mod tests {
     use super::*;
     use base::codec::Writer;
     use base::{Ballot, ConfigurationId};
-    use logic::consensus::Body;
 
     fn accept(upto: u64) -> Vec<u8> {
         let (after, upto) = (LogIndex(3), LogIndex(upto));

@@ -48,6 +48,7 @@ impl Replica {
                 self.adopt_came(from, ballot, agreed, upto, effects);
             }
             Body::Accept { .. }
+            | Body::Sent { .. }
             | Body::Decide { .. }
             | Body::Heartbeat { .. }
             | Body::Level { .. } => {
@@ -62,9 +63,7 @@ impl Replica {
             Body::Behind => self.behind(from, ballot, effects),
             _ if !ours => {}
             Body::Promise { log } => self.promise_came(from, log, None, effects),
-            Body::TornPromise { log, tear } => {
-                self.promise_came(from, log, Some(tear), effects);
-            }
+            Body::TornPromise { log, tear } => self.promise_came(from, log, Some(tear), effects),
             Body::Refused { promised } => self.refused(from, promised, effects),
             Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
             Body::Accepted { upto } => self.accepted_by(from, upto, effects),
@@ -86,6 +85,7 @@ impl Replica {
                 self.hear(ballot, decided);
                 self.accept(after, upto, effects);
             }
+            Body::Sent { upto } => self.tell_received(upto, effects),
             Body::Decide { upto } => {
                 self.hear(ballot, upto);
                 self.settle(effects);

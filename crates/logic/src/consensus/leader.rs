@@ -303,7 +303,7 @@ impl Replica {
         self.give_up_heir();
     }
 
-    /// Says again what was not answered for long.
+    /// Says again, or asks about, what was not answered for long.
     fn insist(&mut self, effects: &mut Vec<Effect>) {
         let (now, patience, last) = (self.now, self.clock.patience(), self.last);
         for place in 0..self.lead.followers.len() {
@@ -323,12 +323,17 @@ impl Replica {
                     self.send(to, Body::Behind, effects);
                 }
                 Phase::Streaming if follower.saved >= Some(last) => {}
+                // Values are large, and may only be slow: those that are on their way are not sent
+                // again before it is known that they were lost.
                 Phase::Streaming => {
                     follower.moved = now;
-                    follower.sent = follower.done();
+                    let (from, upto) = (follower.from, follower.sent);
+                    let asks = upto > follower.done();
                     if follower.saved.is_none() {
-                        let from = follower.from;
                         self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
+                    }
+                    if asks {
+                        self.send(to, Body::Sent { upto }, effects);
                     }
                     self.pump(to, effects);
                 }

@@ -100,6 +100,12 @@ pub enum Body {
         /// The last index.
         upto: LogIndex,
     },
+    /// Values up to here were sent, and nothing was heard for long: say which are here. It comes
+    /// behind them, so what is missing when it comes was lost, and not only slow.
+    Sent {
+        /// The last index that was sent.
+        upto: LogIndex,
+    },
     /// Values were missed.
     Gap {
         /// The last that was received.
@@ -204,6 +210,6 @@ impl Body {
     /// Whether its order among the others of its kind is worth keeping. All else may overtake, and
     /// must never wait behind values.
     pub fn ordered(&self) -> bool {
-        self.values().is_some() || matches!(self, Body::Adopt { .. })
+        self.values().is_some() || matches!(self, Body::Adopt { .. } | Body::Sent { .. })
     }
 }

@@ -50,6 +50,7 @@ impl Message {
                 Body::Fetch { after: one }
                 | Body::Accepted { upto: one }
                 | Body::Staged { upto: one }
+                | Body::Sent { upto: one }
                 | Body::Gap { last: one }
                 | Body::Decide { upto: one }
                 | Body::Level { upto: one, .. }

@@ -59,6 +59,7 @@ impl Message {
             Body::Fetch { after: one }
             | Body::Accepted { upto: one }
             | Body::Staged { upto: one }
+            | Body::Sent { upto: one }
             | Body::Gap { last: one }
             | Body::Decide { upto: one }
             | Body::Straggling { decided: one } => put_indexes(&[one], out),
@@ -116,6 +117,8 @@ fn number(body: &Body) -> u8 {
         // A version that does not know these passes over them: a torn log elects nobody there.
         Body::TornPromise { .. } => 23,
         Body::Level { .. } => 24,
+        // It tells only of values that were lost on their way; the next value tells of them, too.
+        Body::Sent { .. } => 25,
     }
 }
 
@@ -165,6 +168,7 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
         20 => Body::Ended,
         23 => Body::TornPromise { log: take_log(from)?, tear: Tear(from.u64("tear")?) },
         24 => Body::Level { tear: Tear(from.u64("tear")?), upto: take_index(from)? },
+        25 => Body::Sent { upto: take_index(from)? },
         _ => return Err(Malformed("which message")),
     })
 }

@@ -129,7 +129,7 @@ impl World {
         let short = LogIndex(after.0.wrapping_add(1 + self.chance.below(64)));
         let upto = if self.chance.often(700) { short } else { self.index() };
         let tear = Tear(7 + self.chance.below(2));
-        match self.chance.below(24) {
+        match self.chance.below(25) {
             0 => Body::Probe { round: self.number() },
             1 => {
                 let standing = Standing { bound: yes, candidate: no, log: self.log() };
@@ -158,6 +158,7 @@ impl World {
             }
             20 => Body::Level { tear, upto: self.index() },
             21 => [Body::HandOver, Body::Outdated, Body::Ended][self.chance.below(3) as usize],
+            23 => Body::Sent { upto: self.index() },
             22 => Body::Straggling { decided: self.index() },
             _ => Body::Learn { after, upto, end: self.index() },
         }

@@ -44,7 +44,7 @@ fn heartbeat(n: [u64; 5], asks: bool, kept: LogIndex) -> Body {
     Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks, decided: LogIndex(n[2]), kept }
 }
 
-/// What is said to witnesses, and by them; and of torn logs.
+/// What is said to witnesses, and by them; of torn logs; and of values that may be lost.
 fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
     let log = Accepted { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };
@@ -53,6 +53,7 @@ fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
         Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no, full: true },
         Body::TornPromise { log, tear: Tear(n[2]) },
         Body::Level { tear: Tear(n[0]), upto: LogIndex(n[1]) },
+        Body::Sent { upto: LogIndex(n[1]) },
     ]
 }
 
@@ -102,7 +103,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_message_that_reads_back_or_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..80),
-        number in 0..26_u8,
+        number in 0..27_u8,
     ) {
         let mut bytes = bytes;
         if let Some(which) = bytes.get_mut(20) {
@@ -172,7 +173,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     assert_eq!(Configuration::read(&mut Reader::new(&bytes)), Ok(configuration));
     writeln!(text, "configuration {}", hexadecimal(&bytes)).expect("a string takes all");
     let later = later_bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false));
-    let names = ["heartbeat-kept", "granted-full", "torn-promise", "level"];
+    let names = ["heartbeat-kept", "granted-full", "torn-promise", "level", "sent"];
     for (name, body) in names.into_iter().zip(later) {
         let message = message(7, ballot, body);
         let bytes = written(&message);

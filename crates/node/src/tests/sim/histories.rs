@@ -125,7 +125,7 @@ pub(super) fn words(panic: &(dyn Any + Send)) -> String {
 /// time; where histories have changed, as many others are tried.
 fn first_of(flaw: Flaw) -> u64 {
     match flaw {
-        Flaw::AcceptedUnsynced => 320,
+        Flaw::AcceptedUnsynced => 900,
         Flaw::TornCountsAsWhole => 22_000,
         _ => 0,
     }

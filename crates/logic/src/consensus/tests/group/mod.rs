@@ -19,6 +19,7 @@ stories!(
     old_master_wakes,
     lease_forbids_a_candidate,
     far_apart,
+    slow_follower_is_asked,
     quorum_loss,
     chain,
     constrained_election,

@@ -62,6 +62,7 @@ fn say(message: &Message) -> String {
         }
         Body::Accepted { upto } => format!("accepted up to {upto} under {under}"),
         Body::Staged { upto } => format!("staged up to {upto} for {under}"),
+        Body::Sent { upto } => format!("sent up to {upto} under {under}: say what is here"),
         Body::Gap { last } => format!("what is behind {last} is missing under {under}"),
         Body::Decide { upto } => format!("decided {upto} under {under}"),
         Body::Heartbeat { asks: true, .. } => format!("{under} lives, and asks for its lease"),

@@ -48,7 +48,8 @@ const CALM: Duration = Duration::from_secs(2);
 /// Longest pause of acknowledged writes while a majority is whole: one fault, and two at once.
 const PAUSE_MAX_S: f64 = 2.0;
 const PAUSE_OF_TWO_MAX_S: f64 = 3.0;
-/// Duration of a span whose rate is compared with another's: as many calm seconds as a median needs.
+/// Duration of a span whose rate is compared with another's: it has as many calm seconds as a
+/// median needs.
 const SPAN_SECONDS: usize = 180;
 /// Memory that a node may hold above what its settings allow its tables.
 const MEMORY_SLACK_BYTES: u64 = 512 << 20;
