@@ -1,8 +1,8 @@
 //! How many bytes of values may be on their way to each follower.
 //!
 //! Consensus counts values, and lets many fly; but a value may be large, and a follower that stands
-//! still acknowledges none. Without a bound in bytes all of them would be sent to it, and, since
-//! what is not acknowledged for long is said again, all of them again and again.
+//! still acknowledges none. Without a bound in bytes all of them would be sent to it, and all of
+//! them again where a connection is lost.
 //!
 //! So values beyond the bound wait as if the way were full, until some are acknowledged. What is
 //! gone back to was lost, or is taken for it: it flies no more, and is sent again within the same

@@ -11,6 +11,11 @@ use std::process::Command;
 /// The program that this becomes.
 const PROGRAM: &str = "credenza-bench";
 
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza bench quick                             load the node at CREDENZA_URL for 5 seconds
+  credenza bench --help                            all that the load tool does";
+
 /// `credenza bench`.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]

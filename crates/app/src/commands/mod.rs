@@ -121,6 +121,7 @@ pub enum Command {
     #[command(after_help = dev::EXAMPLES)]
     Dev(dev::Dev),
     /// Load servers and measure them
+    #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Bench),
     /// Show or change how much a running node logs
     #[command(after_help = log_levels::EXAMPLES)]

@@ -69,7 +69,7 @@ fn measure(config: &Config, target: &dyn Target) -> Result<Collected, Wrong> {
 
 /// Six nodes that are one cluster, and the port of the first.
 fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
-    let program = program::server()?;
+    let program = program::server();
     let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
     std::fs::create_dir_all(&data).map_err(|error| error.to_string())?;
     let port = free_ports()?;

@@ -60,7 +60,7 @@ impl LeaseClock {
         (self.length.0 / 12).max(1)
     }
 
-    /// After so long without an answer the same is sent again; a master that heard no majority for
+    /// After so long without an answer it is asked for again; a master that heard no majority for
     /// so long asks for no lease.
     pub(super) fn patience(self) -> u64 {
         (self.length.0 / 2).max(1)

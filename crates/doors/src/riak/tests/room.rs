@@ -51,7 +51,8 @@ fn values_that_nobody_reads_count_against_the_memory_of_all_connections() {
     // More than the system takes over from the server for a client that does not read.
     assert_eq!(Client::of(&house).put(KEY, "", &"x".repeat(8 << 20)).0, 204);
     let get = || Client::of(&house).get(KEY).0;
-    assert_eq!(get(), 200);
+    // The write's own memory is given back a moment after its answer.
+    assert!(comes(200, get), "there is room for one that is read");
     let silent = ask_and_read_nothing(&house, KEY);
     assert!(comes(503, get), "nothing is counted");
     drop(silent);

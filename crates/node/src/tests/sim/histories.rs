@@ -126,7 +126,7 @@ pub(super) fn words(panic: &(dyn Any + Send)) -> String {
 fn first_of(flaw: Flaw) -> u64 {
     match flaw {
         Flaw::AcceptedUnsynced => 900,
-        Flaw::TornCountsAsWhole => 22_000,
+        Flaw::TornCountsAsWhole => 600,
         _ => 0,
     }
 }
