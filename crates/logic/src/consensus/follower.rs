@@ -296,22 +296,6 @@ impl Replica {
         self.settle(effects);
     }
 
-    /// The master has sent values up to here and heard nothing for long.
-    pub(super) fn tell_received(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
-        let staged = self.staging.filter(|staging| self.is_of_promised(staging));
-        let (have, adopted) = match (self.accepted_ballot < self.promised, staged) {
-            (true, None) => return self.promise_again(effects),
-            (true, Some(staging)) => (staging.have, false),
-            (false, _) => (self.last, true),
-        };
-        let master = self.promised.node;
-        match upto > have {
-            true => self.send(master, Body::Gap { last: have }, effects),
-            false if adopted => self.tell_synced(effects),
-            false => self.send(master, Body::Staged { upto: have }, effects),
-        }
-    }
-
     pub(super) fn tell_synced(&self, effects: &mut Vec<Effect>) {
         if let Some(upto) = self.synced {
             self.send(self.promised.node, Body::Accepted { upto }, effects);

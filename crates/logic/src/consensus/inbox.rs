@@ -85,7 +85,8 @@ impl Replica {
                 self.hear(ballot, decided);
                 self.accept(after, upto, effects);
             }
-            Body::Sent { upto } => self.tell_received(upto, effects),
+            // Answered as an `Accept` that brings nothing.
+            Body::Sent { upto } => self.accept(upto, upto, effects),
             Body::Decide { upto } => {
                 self.hear(ballot, upto);
                 self.settle(effects);

@@ -44,7 +44,7 @@ fn heartbeat(n: [u64; 5], asks: bool, kept: LogIndex) -> Body {
     Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks, decided: LogIndex(n[2]), kept }
 }
 
-/// What is said to witnesses, and by them; of torn logs; and of values that may be lost.
+/// Messages to witnesses and from them, of torn logs, and of values that may be lost.
 fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
     let log = Accepted { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };
