@@ -261,3 +261,18 @@ fn toml_line(setting: &str) -> String {
         None => setting.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_an_example() {
+        let command = BenchArguments::augment_args(clap::Command::new("bench"));
+        let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert!(names.len() > 3, "{names:?}");
+        for name in names {
+            assert!(examples_of(name).contains("credenza bench"), "{name}");
+        }
+    }
+}

@@ -26,15 +26,20 @@ fn main() -> ExitCode {
         let examples = bench::examples_of(sub.get_name());
         if examples.is_empty() { sub } else { sub.after_help(examples) }
     });
-    let line = CommandLine::from_arg_matches(&command.get_matches());
-    let line = line.unwrap_or_else(|error| error.exit());
-    match bench::run(line.arguments, line.json) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(wrong) => {
-            print(&wrong, line.json);
-            ExitCode::from(wrong.kind.exit_code())
+    let matches = command.try_get_matches();
+    let (done, json) = match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
+        Ok(line) => (bench::run(line.arguments, line.json), line.json),
+        // A program wants an object also where its words can't be read.
+        Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--json") => {
+            let complaint = error.render().to_string();
+            let first = complaint.lines().next().unwrap_or_default();
+            (Err(first.strip_prefix("error: ").unwrap_or(first).into()), true)
         }
-    }
+        Err(error) => error.exit(),
+    };
+    let Err(wrong) = done else { return ExitCode::SUCCESS };
+    print(&wrong, json);
+    ExitCode::from(wrong.kind.exit_code())
 }
 
 /// Says what is wrong on standard error as `credenza` does: in a line, or as one JSON object.

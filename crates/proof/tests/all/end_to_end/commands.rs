@@ -64,6 +64,10 @@ fn the_load_tool_is_part_of_the_binary_and_loads_a_node() {
     let complained = String::from_utf8_lossy(&wrong.stderr);
     assert_eq!(wrong.status.code(), Some(2), "{complained}");
     assert!(complained.contains("/nowhere/load.toml"), "{complained}");
+    let unread = output(proof::server::tool(&["bench", "--nope", "--json"]));
+    let object: Value = serde_json::from_slice(&unread.stderr).expect("an object, and no more");
+    assert_eq!((unread.status.code(), &object["kind"]), (Some(2), &Value::from("invalid")));
+    assert!(object["text"].as_str().is_some_and(|text| text.contains("--nope")), "{object}");
     let codec = output(proof::server::tool(&["bench", "codec", "--seconds", "1", "--json"]));
     let codec: Value = serde_json::from_slice(&codec.stdout).expect("JSON");
     assert!(!codec.is_null());
