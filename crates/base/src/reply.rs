@@ -29,7 +29,8 @@ impl Reply {
     }
 }
 
-/// The answer itself, by what was asked.
+/// The answer itself, by what was asked. A read moves it several times on its way to the client, so
+/// it is hardly larger than a row: larger answers, which are rare, are boxed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// It is so.
@@ -51,11 +52,11 @@ pub enum Body {
     /// Bucket types with their templates.
     Types(Vec<(String, Properties)>),
     /// Members and placement.
-    Cluster(ClusterDescription),
+    Cluster(Box<ClusterDescription>),
     /// The same for a node that joins, with what members sign their greetings with.
-    Joined(ClusterDescription, ClusterSecret),
+    Joined(Box<ClusterDescription>, ClusterSecret),
     /// A group that was made.
-    Group(Placement),
+    Group(Box<Placement>),
     /// A key's values in an available bucket.
     Siblings(Siblings),
     /// A write was taken. The context speaks for this write alone: with it the client replaces what
@@ -72,10 +73,12 @@ pub enum Body {
     /// How far a change of the ring is.
     RingTransfers(RingTransfers),
     /// The data type under a key.
-    Typed(TypeFound),
+    Typed(Box<TypeFound>),
     /// Who keeps a key.
     Owners(Vec<Owner>),
 }
+
+const _: () = assert!(size_of::<Body>() <= size_of::<Row>() + size_of::<u64>());
 
 /// A row as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -155,7 +155,7 @@ impl Asked<'_> {
         let write = Write { what, seen: Seen::Everything, only: Only::Always };
         let written = self.write(&key, write, &options).await?;
         let told = match options.return_body {
-            true => self.shown(&key, &written.row, kind).map(Body::Typed),
+            true => self.shown(&key, &written.row, kind).map(|found| Body::Typed(Box::new(found))),
             false => Ok(Body::Stored(self.typed_context(&key, &written.context))),
         };
         told.map_err(|error| done_untold(&error))

@@ -182,7 +182,7 @@ impl Asked<'_> {
             }
             AvailableCall::Change(change) => self.change(*change).await,
             AvailableCall::FetchType { key, options } => {
-                self.typed(&key, &options).await.map(Body::Typed)
+                self.typed(&key, &options).await.map(|found| Body::Typed(Box::new(found)))
             }
             AvailableCall::Owners { key } => self.owners(&key).map(Body::Owners),
         }

@@ -26,9 +26,9 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         6 => Body::Session(SessionId(from.word("session")?)),
         7 => Body::Buckets(from.list((BUCKETS_MAX, 41), "how many buckets", take_bucket)?),
         8 => Body::Types(take_types(from)?),
-        9 => Body::Cluster(cluster::take(from)?),
-        10 => Body::Cluster(cluster::take_whole(from)?),
-        11 => Body::Group(cluster::take_placement(from)?),
+        9 => Body::Cluster(Box::new(cluster::take(from)?)),
+        10 => Body::Cluster(Box::new(cluster::take_whole(from)?)),
+        11 => Body::Group(Box::new(cluster::take_placement(from)?)),
         12 => Body::Buckets(take_moving(from)?),
         13 => Body::Buckets(take_replicated(from)?),
         14 => Body::Types(take_replicated_types(from)?),
@@ -39,11 +39,11 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         19 => Body::Ring(ring::take_ring(from)?),
         20 => Body::RingPlan(Box::new(ring::take_plan(from)?)),
         21 => Body::RingTransfers(ring::take_transfers(from)?),
-        22 => Body::Typed(types::take_found(from)?),
+        22 => Body::Typed(Box::new(types::take_found(from)?)),
         23 => Body::Owners(available::take_owners(from)?),
         24 => {
             let (described, secret) = cluster::take_joined(from)?;
-            Body::Joined(described, secret)
+            Body::Joined(Box::new(described), secret)
         }
         number => take_shown(number, from)?,
     };

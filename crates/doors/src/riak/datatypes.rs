@@ -149,10 +149,10 @@ fn shown(found: &TypeFound, telling: &Telling) -> String {
 /// What a counter's reply is to the client.
 pub(super) fn counted(body: &Body) -> Option<Answer> {
     match body {
-        Body::Typed(TypeFound { value: Some(TypeValue::Counter(sum)), .. }) => {
-            Some(Answer::text(200, sum.to_string()))
-        }
-        Body::Typed(_) => Some(Answer::text(404, "not found\n")),
+        Body::Typed(found) => Some(match &found.value {
+            Some(TypeValue::Counter(sum)) => Answer::text(200, sum.to_string()),
+            _ => Answer::text(404, "not found\n"),
+        }),
         Body::Stored(_) => Some(Answer::text(204, "")),
         _ => None,
     }

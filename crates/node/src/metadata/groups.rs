@@ -46,7 +46,7 @@ impl Directory {
         draft.put_group(made.clone())?;
         draft.steps.push(set(Bytes::from_static(NEXT_GROUP), write_next_group(number + 1)));
         match draft.done()? {
-            Plan::Change(steps) => Ok(Plan::Made(steps, Body::Group(made))),
+            Plan::Change(steps) => Ok(Plan::Made(steps, Body::Group(Box::new(made)))),
             other => Ok(other),
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct Draft {
 impl Directory {
     pub(super) fn plan_members(&self, call: &ClusterCall) -> Result<Plan> {
         match call {
-            ClusterCall::Describe => Ok(Plan::Answer(Body::Cluster(self.described()?))),
+            ClusterCall::Describe => Ok(Plan::Answer(Body::Cluster(Box::new(self.described()?)))),
             ClusterCall::AddMember { member, part, lease_ms } => {
                 self.draft()?.add(member, *part, *lease_ms)
             }

@@ -141,7 +141,7 @@ impl Directory {
         };
         let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
         if body == Body::Done && adds(&call) {
-            let known = self.described()?;
+            let known = Box::new(self.described()?);
             // Whoever may join may greet: it needs what the members must sign their greetings with.
             // One that is only offered comes with the directory's rows, as to every member.
             body = match self.secret()?.filter(|row| row.is_required) {

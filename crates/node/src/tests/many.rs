@@ -131,7 +131,7 @@ impl Cluster {
         let members = members.iter().map(|name| name.to_string()).collect();
         let call = ClusterCall::CreateGroup { replicas, members };
         match self.directory(DirectoryCall::Cluster(call)).await.body {
-            Body::Group(made) => made,
+            Body::Group(made) => *made,
             other => panic!("a group is made, not {other:?}"),
         }
     }

@@ -17,7 +17,7 @@ pub(super) async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
 
 pub(super) async fn described(node: &Node) -> ClusterDescription {
     match ask(node, ClusterCall::Describe).await.expect("described") {
-        Body::Cluster(described) => described,
+        Body::Cluster(described) => *described,
         other => panic!("members, not {other:?}"),
     }
 }
@@ -112,13 +112,13 @@ async fn members_are_added_once_under_names_of_their_own() {
     let Ok(Body::Joined(told, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
         panic!("a joiner is told whom it joins")
     };
-    assert_eq!(told, described(&node).await);
+    assert_eq!(*told, described(&node).await);
     let told_of = |node| told.members.iter().find(|known| known.node == NodeId(node));
     let lives = told_of(2).map(|known| known.incarnation);
     assert_eq!(lives, Some(0), "no life is on record before it is seen");
     let wanted = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
     assert_eq!(placed(&told, 0), wanted);
-    assert_eq!(*node.inner.catalog.cluster(), told, "the catalog follows");
+    assert_eq!(*node.inner.catalog.cluster(), *told, "the catalog follows");
     let Ok(Body::Joined(again, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
         // As it was asked before: it may have missed the answer.
         panic!("a joiner may ask again")

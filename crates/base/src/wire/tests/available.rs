@@ -199,11 +199,12 @@ pub fn type_bodies(of: &Stuff) -> Vec<Body> {
         address: "127.0.0.1:7711".into(),
         primary: of.yes,
     };
+    let typed = |found| Body::Typed(Box::new(found));
     vec![
-        Body::Typed(nothing),
-        Body::Typed(found(TypeValue::Counter(-i128::from(one) << 40))),
-        Body::Typed(found(TypeValue::Set(names()))),
-        Body::Typed(found(TypeValue::Map(map))),
+        typed(nothing),
+        typed(found(TypeValue::Counter(-i128::from(one) << 40))),
+        typed(found(TypeValue::Set(names()))),
+        typed(found(TypeValue::Map(map))),
         Body::Owners(vec![owner, Owner::default()]),
     ]
 }

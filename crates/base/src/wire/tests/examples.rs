@@ -314,7 +314,7 @@ pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
         members: stays.map(|stay| member(of, stay)).into(),
         groups: vec![placed(1, members), Placement::default()],
     };
-    vec![Body::Cluster(ClusterDescription::default()), Body::Cluster(described)]
+    vec![Body::Cluster(Box::default()), Body::Cluster(Box::new(described))]
 }
 
 fn placed(group: u32, members: Vec<(NodeId, Part)>) -> Placement {
@@ -380,7 +380,8 @@ pub fn group_bodies(of: &Stuff) -> Vec<Body> {
         groups: vec![placed(1, Vec::new()), made.clone()],
         ..ClusterDescription::default()
     };
-    vec![Body::Group(Placement::default()), Body::Group(made), Body::Cluster(described)]
+    let (made, described) = (Box::new(made), Box::new(described));
+    vec![Body::Group(Box::default()), Body::Group(made), Body::Cluster(described)]
 }
 
 fn member(of: &Stuff, stay: Stay) -> MemberDescription {

@@ -44,7 +44,7 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
         )) => done(cluster::joined(&answer.json()?).ok_or_else(strange)?),
         Call::Directory(DirectoryCall::Cluster(ClusterCall::CreateGroup { .. })) => {
             let made = cluster::placement(&answer.json()?).ok_or_else(strange)?;
-            done(Body::Group(made))
+            done(Body::Group(Box::new(made)))
         }
         Call::Directory(DirectoryCall::ListBuckets { .. } | DirectoryCall::ListTypes)
         | Call::Session(SessionCall::Open) => done(body(&answer.json()?)?),

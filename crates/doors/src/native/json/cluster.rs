@@ -221,7 +221,7 @@ pub fn transfer(json: &[u8]) -> Result<String, Error> {
 
 /// From JSON back to what a node that joins is told; a cluster of a version before has no secret.
 pub fn joined(json: &Value) -> Option<Body> {
-    let known = described(json)?;
+    let known = Box::new(described(json)?);
     Some(match &json["secret"] {
         Value::Null => Body::Cluster(known),
         secret => Body::Joined(known, ClusterSecret::from_hex(secret.as_str()?).ok()?),

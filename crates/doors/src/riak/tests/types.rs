@@ -14,7 +14,7 @@ const SET: &str = "/types/sets/buckets/b/datatypes";
 
 fn found(kind: FieldKind, value: Option<TypeValue>, tombstone: bool) -> Body {
     let context = Context(Bytes::from_static(b"seen"));
-    Body::Typed(TypeFound { kind, value, context, tombstone })
+    Body::Typed(Box::new(TypeFound { kind, value, context, tombstone }))
 }
 
 fn set() -> Option<TypeValue> {

@@ -39,7 +39,7 @@ async fn change(
     let change = TypeChange { key: bytes(key), operation, context, options };
     let call = Call::Available(AvailableCall::Change(Box::new(change)));
     match ask(node, &of(kind), call).await?.body {
-        Body::Typed(found) => Ok(found),
+        Body::Typed(found) => Ok(*found),
         other => panic!("a change gives the data type, not {other:?}"),
     }
 }
@@ -48,7 +48,7 @@ async fn look(node: &Node, (kind, key): (&str, &str)) -> Result<TypeFound> {
     let options = FetchOptions::default();
     let call = Call::Available(AvailableCall::FetchType { key: bytes(key), options });
     match ask(node, &of(kind), call).await?.body {
-        Body::Typed(found) => Ok(found),
+        Body::Typed(found) => Ok(*found),
         other => panic!("a data type, not {other:?}"),
     }
 }
