@@ -17,7 +17,7 @@ const FORM: u8 = 1;
 /// What is written together.
 pub(super) struct Batch {
     pub index: u64,
-    /// Whether it must be synced before it counts.
+    /// True if it must be synced before it counts.
     pub sync: bool,
     pub payload: Vec<u8>,
     pub changes: usize,

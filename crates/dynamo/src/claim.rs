@@ -92,7 +92,7 @@ impl Available {
         Err(Error::new(Reason::NotSupported, text))
     }
 
-    /// Whether any vnode here holds a row; fenced: if none does, none will for a while.
+    /// Returns true if any vnode here holds a row; fenced: if none does, none will for a while.
     pub(super) async fn holds_rows(self: &Arc<Available>, meanwhile: Meanwhile) -> Result<bool> {
         if meanwhile == Meanwhile::Open {
             return self.has_rows();

@@ -271,7 +271,8 @@ impl FetchErrand {
         }
     }
 
-    /// Whether a node refused because it knows another ring, and this node knows it now too.
+    /// Returns true if a node refused because it knows another ring, and this node knows it now
+    /// too.
     async fn is_outdated(&self, by: NodeId, answer: &Result<Option<Held>>, deadline: u64) -> bool {
         let refused = answer.as_ref().is_err_and(|error| error.reason == Reason::Changed);
         refused && self.available.learn_ring(by, self.epoch, until(deadline)).await

@@ -33,8 +33,8 @@ impl Finding {
 }
 
 impl Available {
-    /// Whether this node has found the others that it needs, or has looked for them long enough;
-    /// in words why not.
+    /// Succeeds once this node has found the others that it needs, or has looked for them long
+    /// enough; the error says whom it still looks for.
     pub fn finds_others(&self) -> Result<()> {
         let Finding { began_ms, over } = &self.finding;
         if over.load(Ordering::Acquire) {
@@ -52,7 +52,7 @@ impl Available {
         Err(Error::new(Reason::NoQuorum, text))
     }
 
-    /// Whether of each partition's owners more than half can be reached.
+    /// Returns true if of each partition's owners more than half can be reached.
     fn reaches_majorities(&self) -> bool {
         let Some(ring) = self.schema.ring() else { return false };
         (0..ring.partitions()).map(Partition).all(|partition| {

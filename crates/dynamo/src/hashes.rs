@@ -57,7 +57,7 @@ impl Hashes {
         }
     }
 
-    /// Whether a tree of this partition, or any at all, is kept up to date.
+    /// Returns true if a tree of this partition, or any at all, is kept up to date.
     pub(super) fn follows(&self, key: &[u8]) -> bool {
         if self.trees.is_empty() {
             return false;

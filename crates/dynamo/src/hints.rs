@@ -232,7 +232,7 @@ impl Available {
         Ok(Some(self.shelf.change(state, changes, false)))
     }
 
-    /// Whether this node keeps a row for nobody else, and not as its own.
+    /// Returns true if this node keeps a row for nobody else, and not as its own.
     fn is_only_a_guest(&self, state: &State, one: &Homeward) -> Result<bool> {
         let Homeward { spot, primary, .. } = one;
         let Some(ring) = self.schema.ring() else { return Ok(false) };

@@ -250,7 +250,7 @@ impl Stored {
         word().and_then(|_| word())
     }
 
-    /// Whether its time is over.
+    /// Returns true if its time is over.
     pub fn has_expired(&self, now_ms: u64) -> bool {
         self.expires_at().is_some_and(|at_ms| at_ms <= now_ms)
     }
@@ -263,12 +263,12 @@ impl Stored {
         Stored(bytes.into())
     }
 
-    /// Whether its bytes are a data type's.
+    /// Returns true if its bytes are a data type's.
     pub fn is_typed(&self) -> bool {
         self.0.first().is_some_and(|flags| flags & TYPED != 0)
     }
 
-    /// Whether it says that the key was deleted.
+    /// Returns true if it says that the key was deleted.
     pub fn is_tombstone(&self) -> bool {
         self.0.first().is_some_and(|flags| flags & TOMBSTONE != 0)
     }

@@ -77,7 +77,7 @@ pub(super) enum Question {
     Keys { spans: Vec<Span>, bucket: BucketName, after: Option<Key>, rows_max: usize },
     /// A page of the type's buckets in these partitions, by full name: the same.
     Buckets { spans: Vec<Span>, kind: String, after: Option<String>, rows_max: usize },
-    /// Whether any vnode here holds a row: yes or no.
+    /// Asks if any vnode here holds a row; answered by yes or no.
     Holds(Meanwhile),
     /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
     /// answer of `logic::sync`.

@@ -121,7 +121,7 @@ pub struct Available {
     pub shelf: Arc<Shelf>,
     /// Opinion of the other nodes.
     pub watching: Watching,
-    /// Whether the others were found since the start.
+    /// Search for the other nodes since the start.
     pub finding: Finding,
     /// Times that the others take to make a row durable.
     pub quickest: Quickest,

@@ -127,7 +127,7 @@ pub enum What {
 pub struct Write {
     /// Value, or change of a data type.
     pub what: What,
-    /// What the client had seen of the key.
+    /// Versions of the key that the client had seen.
     pub seen: Seen,
     /// Condition of the write.
     pub only: Only,
@@ -312,7 +312,7 @@ impl Shelf {
     }
 }
 
-/// Whether a row has a value whose time is not over.
+/// Returns true if a row has a value whose time is not over.
 pub fn living(row: &Row) -> bool {
     let now = world::unix_ms();
     row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))

@@ -88,8 +88,8 @@ fn begin<T: Send + 'static>(
     answer
 }
 
-/// Whether plain words are within the house's limits and the bucket's, before any other node hears
-/// of them. Whoever does what concerns one key checks that by itself, too.
+/// Refuses a call beyond the program's limits or the bucket's, before any other node hears of it.
+/// Whoever does what concerns one key checks that by itself, too.
 fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
     match call {
         Call::Read(read, _) => check::read(read, properties),

@@ -339,8 +339,8 @@ impl Available {
         unhurried(look).await
     }
 
-    /// Whether this node has of a key just the row of this digest, firm, if it is an owner, and
-    /// nothing otherwise.
+    /// Returns true if this node has of a key just the row of this digest, firm, if it is an owner,
+    /// and nothing otherwise.
     fn has_just(&self, (spot, digest): &(Spot, u128), epoch: u64) -> Result<bool> {
         let Some(ring) = self.schema.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {

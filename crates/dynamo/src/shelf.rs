@@ -44,12 +44,12 @@ pub struct Shelf {
     maintenance: Arc<MaintenanceSignal>,
     /// The number of this life of the node.
     pub(super) life: u64,
-    /// Whether there was a life before, and nobody knows that it ended with everything in place.
+    /// True if there was a life before, and nobody knows that it ended with everything in place.
     pub(super) after_a_fall: bool,
-    /// Whether another node took this life for the newest of its node: a data directory that was
+    /// True if another node took this life for the newest of its node: a data directory that was
     /// put back from a copy finds nobody who does.
     pub(super) met: AtomicBool,
-    /// Whether there is nobody to meet.
+    /// Tells if there is nobody to meet.
     pub(super) alone: Alone,
     state: Mutex<State>,
     mailbox: Mutex<Vec<Done>>,
@@ -62,7 +62,7 @@ pub struct Shelf {
     pub(super) many_siblings: Complaint,
 }
 
-/// Whether this node is the only member of its cluster.
+/// Tells if this node is the only member of its cluster.
 pub type Alone = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What is logged, or is to be, and is not in the store yet.
@@ -261,7 +261,7 @@ impl Shelf {
         self.keeper.write([job(batch.index, payload, batch.sync)]);
     }
 
-    /// Whether it wrote since it was asked last.
+    /// Returns true if it wrote since it was asked last.
     pub fn has_written(&self) -> bool {
         std::mem::take(&mut self.state().wrote)
     }

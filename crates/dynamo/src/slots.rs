@@ -12,7 +12,7 @@ use base::{BucketName, Partition};
 use logic::ring::{Ring, point};
 use std::ops::Range;
 
-/// So many slots there are: as many as a ring may have partitions.
+/// Number of slots: as many as a ring may have partitions.
 pub const SLOTS: u32 = PARTITIONS_MAX as u32;
 
 /// One of the [`SLOTS`] equal parts of the ring's points.
@@ -20,7 +20,7 @@ pub const SLOTS: u32 = PARTITIONS_MAX as u32;
 pub struct Slot(pub u32);
 
 impl Slot {
-    /// Where a key lies.
+    /// Returns the slot of a key.
     pub fn of(bucket: &BucketName, key: &[u8]) -> Slot {
         Slot(point(bucket.full().as_bytes(), key).partition(SLOTS).0)
     }
@@ -41,7 +41,7 @@ impl Slot {
 pub struct Span {
     /// The partition.
     pub partition: Partition,
-    /// How many partitions that ring has.
+    /// Number of partitions of that ring.
     pub of: u32,
 }
 

@@ -45,7 +45,7 @@ impl Watching {
         self.watch.lock().expect("no one panics while holding it").standing(node)
     }
 
-    /// Whether requests speak against a node.
+    /// Returns true if requests speak against a node.
     pub fn doubts(&self, node: NodeId) -> bool {
         self.watch.lock().expect("no one panics while holding it").doubts(node)
     }

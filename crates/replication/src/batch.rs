@@ -52,7 +52,7 @@ pub struct Batch {
     pub first_version: u64,
     /// Number of its updates.
     pub updates: u32,
-    /// Whether a client waits for it to be synced.
+    /// True if a client waits for it to be synced.
     pub sync: bool,
     /// The soonest point of group time at which a row of it expires.
     pub earliest_expiry: u64,

@@ -14,7 +14,7 @@ pub struct Bucket {
     pub properties: Properties,
     /// Digest of its name; 0: rows of the node's own, which are no client's bucket.
     pub digest: BucketDigest,
-    /// Where it is on its way to.
+    /// Group it is on its way to.
     pub moving: Option<Moving>,
     retired: AtomicBool,
 }
@@ -26,7 +26,7 @@ impl Bucket {
         Bucket { id, group, properties, digest, moving: None, retired }
     }
 
-    /// Whether it was altered, cleared or dropped since it was looked up: look it up again.
+    /// Returns true if it was altered, cleared or dropped since it was looked up: look it up again.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }

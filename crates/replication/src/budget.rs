@@ -37,7 +37,7 @@ pub struct Budget {
     answer_bytes_max: usize,
     answer_bytes: usize,
     written_bytes: usize,
-    /// Whether the clock is asked.
+    /// True if the clock is asked.
     timed: bool,
     until_ms: Option<u64>,
     late: bool,
@@ -124,8 +124,8 @@ impl Budget {
         self.written_bytes += bytes;
     }
 
-    /// Whether it is used up: then nothing of the update is done, whatever its steps are to each
-    /// other.
+    /// Returns true if it is used up: then nothing of the update is done, whatever its steps are to
+    /// each other.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.excess().is_some()

@@ -27,8 +27,8 @@ struct Flight {
 }
 
 impl Flights {
-    /// Whether values behind `after` may be sent to a follower that has acknowledged those up to
-    /// `done`. One message may always, however large.
+    /// Returns true if values behind `after` may be sent to a follower that has acknowledged those
+    /// up to `done`. One message may always, however large.
     pub(super) fn has_room(&mut self, to: NodeId, after: LogIndex, done: LogIndex) -> bool {
         let flight = self.0.entry(to).or_default();
         flight.remove(|last| last <= done || last > after);

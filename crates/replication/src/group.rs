@@ -50,7 +50,7 @@ const UNDECIDED_PART: u64 = 4;
 pub struct Group {
     /// Number of the group.
     pub id: GroupId,
-    /// What it shares with the node's other groups.
+    /// Things that all groups of the node share.
     pub shared: Shared,
     /// Told of applied values; empty: nobody asks.
     pub observer: OnceLock<Arc<dyn Observer>>,
@@ -66,7 +66,7 @@ pub struct Group {
     pub time: AtomicU64,
     /// The last value that the store is known to hold durably.
     pub flushed: AtomicU64,
-    /// Whether this node is master and may evaluate updates.
+    /// True if this node is master and may evaluate updates.
     pub master: AtomicBool,
     /// How often it has become master.
     pub offices: AtomicU64,
@@ -80,7 +80,7 @@ pub struct Group {
     pub(super) member: AtomicBool,
     /// The directory let go of it.
     pub(super) dropped: AtomicBool,
-    /// Whether the driver goes on.
+    /// True if the driver goes on.
     pub(super) driven: watch::Sender<bool>,
     /// Written records that the driver has not seen yet.
     pub mailbox: Mutex<Vec<Done>>,
@@ -126,7 +126,7 @@ pub struct State {
     pub swept: Bytes,
     /// How far ahead the next sweep looks for the next expiry; 0: as little as it may.
     pub look_ahead_ms: u64,
-    /// Why the group stopped, if it did.
+    /// Error that stopped the group, if one did.
     pub failed: Option<Error>,
     /// What the last applied value left.
     pub mark: Mark,
@@ -150,7 +150,7 @@ pub struct State {
     pub refused: Option<Refusal>,
     /// Who has a snapshot that this node needs.
     pub wants_snapshot: Option<NodeId>,
-    /// What a snapshot brought, until it is installed.
+    /// State that a snapshot brought, until it is installed.
     pub arrived: Arrived,
     /// Timers.
     pub ticks: super::ticks::Ticks,

@@ -57,8 +57,8 @@ impl InFlight {
         turn.map(|turn| turn.bound)
     }
 
-    /// Whether an adoption is on its way: its record stands behind the staged values it makes
-    /// count, and a replay that finds the one without the others refuses the log.
+    /// Returns true if an adoption is on its way: its record stands behind the staged values it
+    /// makes count, and a replay that finds the one without the others refuses the log.
     pub fn adopts(&self) -> bool {
         self.adoptions > 0 && !flawed(Flaw::TruncatesUnprocessed)
     }

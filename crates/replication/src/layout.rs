@@ -26,7 +26,7 @@ use logic::consensus::Configuration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Space {
-    /// How far values are applied.
+    /// Mark of the last value that is applied.
     Mark = 0,
     /// Rows of clients' keys.
     Row = 1,
@@ -189,7 +189,7 @@ impl StoredRow {
         Ok(StoredRow { version, expires, value })
     }
 
-    /// Whether it is gone by this group time.
+    /// Returns true if it is gone by this group time.
     #[inline]
     pub fn expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| expires <= now)

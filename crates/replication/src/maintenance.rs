@@ -14,9 +14,9 @@ use store::Position;
 pub struct ApplyProgress {
     /// The last value that is applied here.
     pub applied: LogIndex,
-    /// Of a master: its term, and the last value it has taken.
+    /// A master's term, and the last value it has taken.
     pub leads: Option<(u64, LogIndex)>,
-    /// Where another is known to be master: what that has decided.
+    /// Last value decided by the master, where another is known to be it.
     pub decided: Option<LogIndex>,
 }
 

@@ -97,8 +97,8 @@ impl Group {
         self.standing.send_modify(|standing| standing.dismissed = false);
     }
 
-    /// Whether this node is a member of the group. One that was away while it was taken out learns
-    /// that from the others.
+    /// Returns true if this node is a member of the group. One that was away while it was taken out
+    /// learns that from the others.
     pub fn has_part(&self) -> bool {
         self.member.load(Ordering::Acquire) && !self.standing.borrow().dismissed
     }
@@ -180,8 +180,8 @@ impl Group {
         self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
     }
 
-    /// Whether this node may answer a consistent read from what it has applied. True before the
-    /// read *and* after it: then the answer is as good as one of that moment.
+    /// Returns true if this node may answer a consistent read from what it has applied. True before
+    /// the read *and* after it: then the answer is as good as one of that moment.
     #[inline]
     pub fn readable(&self) -> bool {
         if flawed(Flaw::ReadWithoutLease) || flawed(Flaw::MasterWithoutLease) {
@@ -222,7 +222,7 @@ impl Group {
         self.state().replica.configuration().clone()
     }
 
-    /// Whether this group has one member.
+    /// Returns true if this group has one member.
     pub fn is_alone(&self) -> bool {
         self.state().is_alone()
     }
@@ -307,7 +307,7 @@ impl Group {
 }
 
 impl State {
-    /// Whether the group has one member.
+    /// Returns true if the group has one member.
     pub(super) fn is_alone(&self) -> bool {
         self.replica.configuration().members().len() == 1
     }

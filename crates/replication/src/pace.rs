@@ -34,8 +34,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether the open value, which holds this many updates, is to be closed now; `undecided`:
-    /// how many the values on their way hold.
+    /// Returns true if the open value, which holds this many updates, is to be closed now;
+    /// `undecided`: how many the values on their way hold.
     pub(super) fn is_due(&mut self, open: u32, undecided: u32, now: u64) -> bool {
         let others = if undecided == 0 { self.last } else { undecided };
         let patience = if undecided == 0 { GATHER_MS } else { OVERLAP_MS };
@@ -50,8 +50,8 @@ impl Pace {
         due
     }
 
-    /// Whether the update that came just now, so that there are `open`, is what the open value
-    /// waited for.
+    /// Returns true if the update that came just now, so that there are `open`, is what the open
+    /// value waited for.
     #[inline]
     pub(super) fn is_complete(&self, open: u32) -> bool {
         self.since.is_some() && open == self.enough

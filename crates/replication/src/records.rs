@@ -21,7 +21,7 @@ pub struct Head {
     tear: Option<Tear>,
 }
 
-/// Whether the log is to say that again.
+/// Reasons for the log to write its head again.
 pub struct Statement {
     /// Someone waits for it: collapsing may then drop what stands further up.
     pub copy: Option<SyncSender<()>>,

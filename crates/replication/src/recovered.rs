@@ -13,11 +13,11 @@ pub struct RecoveredGroup {
     pub id: GroupId,
     /// The protocol's state as it was promised and accepted.
     pub replica: Replica,
-    /// How far values are applied in the store.
+    /// Mark of the last value that is applied in the store.
     pub mark: Mark,
     /// Accepted values behind the mark, not known to be decided.
     pub tail: BTreeMap<LogIndex, Bytes>,
-    /// Where values stand in the log.
+    /// Places of values in the log.
     pub runs: Runs,
     /// This node keeps no rows of it.
     pub bare: bool,

@@ -72,14 +72,15 @@ impl Rests {
         nodes
     }
 
-    /// Whether what lies behind this index must wait; then it is remembered.
+    /// Returns true if what lies behind this index must wait; then it is remembered.
     pub(super) fn holds(&mut self, to: NodeId, after: LogIndex) -> bool {
         let Some(rest) = self.all.get_mut(&to) else { return false };
         rest.after = Some(rest.after.map_or(after, |known| known.min(after)));
         true
     }
 
-    /// Whether something waits for the end of a rest: what follows it would only be refused.
+    /// Returns true if something waits for the end of a rest: what follows it would only be
+    /// refused.
     pub(super) fn holds_back(&mut self, to: NodeId, after: LogIndex) -> bool {
         self.all.get(&to).is_some_and(|rest| rest.after.is_some()) && self.holds(to, after)
     }

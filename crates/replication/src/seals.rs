@@ -108,7 +108,7 @@ impl Seals {
         Ok(seals)
     }
 
-    /// Whether nothing may be said of this bucket any more.
+    /// Returns true if nothing may be said of this bucket any more.
     #[inline]
     pub fn hold(&self, bucket: BucketId) -> bool {
         self.any.load(Ordering::Acquire) && self.noted().sealed.contains(&bucket)
@@ -145,8 +145,7 @@ impl Observer for Seals {
 }
 
 impl State {
-    /// Whether an update of this bucket may be evaluated here: it lives here still, as it was
-    /// looked up.
+    /// Refuses an update of a bucket that does not live here any more, as it was looked up.
     #[inline]
     pub(super) fn serves(&self, bucket: &Bucket) -> Result<()> {
         if bucket.is_retired() {
@@ -166,7 +165,7 @@ pub fn sealed() -> Error {
 }
 
 impl Group {
-    /// Whether a read of this bucket may be answered; to be asked *after* the rows were read.
+    /// Refuses the answer to a read of a sealed bucket; to be asked *after* the rows were read.
     #[inline]
     pub fn check_seal(&self, bucket: &Bucket) -> Result<()> {
         let holds = self.seals.hold(bucket.id) && !flawed(Flaw::ReadsBehindSeals);

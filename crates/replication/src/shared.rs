@@ -1,4 +1,4 @@
-//! What all groups of a node share, and who is told of the rows that their values change.
+//! Things that all groups of a node share, and the observer of rows that their values change.
 
 use super::comparison::Comparisons;
 use super::snapshot::Snapshots;
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use store::{LogReader, Trees};
 use transport::Peers;
 
-/// What all groups of a node share.
+/// Things that all groups of a node share.
 #[derive(Clone)]
 pub struct Shared {
     /// This node.

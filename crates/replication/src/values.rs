@@ -191,7 +191,7 @@ impl Values {
     }
 }
 
-/// Where values stand in the log. It is fed with every record of the group in the order of the log,
+/// Places of values in the log. It is fed with every record of the group in the order of the log,
 /// live and at replay, so both find the same.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {

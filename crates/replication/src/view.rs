@@ -300,7 +300,7 @@ fn oldest_kept(highest: u64) -> u64 {
     highest.saturating_sub(limits::SESSION_WINDOW - 1)
 }
 
-/// Whether no key can lie between these bounds (some iterators do not like to be asked).
+/// Returns true if no key can lie between these bounds (some iterators do not like to be asked).
 pub fn is_empty(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => low > high,

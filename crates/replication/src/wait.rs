@@ -153,7 +153,7 @@ impl Applied {
         Reached { applied: self, index, term: Some(term) }
     }
 
-    /// Whether everything up to there is applied as it was proposed in that term.
+    /// Returns true if everything up to there is applied as it was proposed in that term.
     pub fn has(&self, term: u64, index: LogIndex) -> bool {
         // In this order: what is applied while the term lasts was proposed in it.
         self.index() >= index && (self.term() == term || flawed(Flaw::TicketsWithoutTerms))

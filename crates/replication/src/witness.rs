@@ -85,12 +85,12 @@ impl Keeping {
         self.sizes.len()
     }
 
-    /// Whether it is as much as should be.
+    /// Returns true if it is as much as should be.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.bytes_max
     }
 
-    /// Whether it is more than can be: what was under way when it was full has found room.
+    /// Returns true if it is more than can be: what was under way when it was full has found room.
     pub fn overflows(&self) -> bool {
         self.bytes >= self.bytes_max.saturating_add(OVERFLOW_BYTES)
     }
@@ -136,7 +136,7 @@ pub fn install_mark(group: GroupId, trees: &dyn Trees, to: &Fetched) -> Result<(
 }
 
 impl Group {
-    /// Whether this node keeps no rows of the group.
+    /// Returns true if this node keeps no rows of the group.
     pub fn is_bare(&self) -> bool {
         self.keeping.is_some()
     }

@@ -15,9 +15,9 @@ const RESERVE_FILES: u64 = 64;
 
 /// What is left of the disk, as last seen.
 pub struct DiskSpace {
-    /// Whether writes are refused.
+    /// True if writes are refused.
     full: AtomicBool,
-    /// Whether inodes are what is lacking.
+    /// True if inodes are what is lacking.
     lacks_files: AtomicBool,
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
@@ -79,7 +79,7 @@ impl Figures {
         wanted.min(self.total_bytes / RESERVE_PART)
     }
 
-    /// Whether there are too few bytes, and too few files, when writes were refused before
+    /// Says if there are too few bytes, and if too few files, when writes were refused before
     /// (`full`) or were not: a little more than the reserve must be free before they go on.
     fn lacks(&self, wanted: u64, full: bool) -> (bool, bool) {
         let line = |reserve: u64| if full { reserve + reserve / 8 } else { reserve };
@@ -117,12 +117,12 @@ impl DiskSpace {
         }
     }
 
-    /// Whether writes are refused for lack of it.
+    /// Returns true if writes are refused for lack of it.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Whether they are because there are too few inodes.
+    /// Returns true if they are because there are too few inodes.
     pub fn lacks_files(&self) -> bool {
         self.lacks_files.load(Ordering::Relaxed)
     }

@@ -55,7 +55,7 @@ pub struct Job {
     pub decided: LogIndex,
     /// Value, or what the kind says.
     pub payload: Bytes,
-    /// Whether it must be synced before it counts.
+    /// True if it must be synced before it counts.
     pub sync: bool,
 }
 
@@ -195,7 +195,7 @@ impl Keeper {
         (queue.collapse.take(), queue.stopping)
     }
 
-    /// Whether something waits for the writer: for a simulation, which is its own thread.
+    /// Returns true if something waits for the writer: for a simulation, which is its own thread.
     pub fn has_work(&self) -> bool {
         self.queue().has_work()
     }
@@ -254,8 +254,8 @@ impl Keeper {
         self.works_since.store(now, Ordering::Release);
     }
 
-    /// Whether the disk hangs: what the writer asked of it is not done for two leases, by this
-    /// node's clock. A disk that is full counts, too: nothing is saved either way.
+    /// Returns true if the disk hangs: what the writer asked of it is not done for two leases, by
+    /// this node's clock. A disk that is full counts, too: nothing is saved either way.
     pub fn hangs(&self, lease_ms: u64) -> bool {
         self.unanswered_ms() >= lease_ms.saturating_mul(HANGS_LEASES)
     }
@@ -283,7 +283,7 @@ impl Keeper {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Whether the log waits for space on the disk.
+    /// Returns true if the log waits for space on the disk.
     pub fn no_space(&self) -> bool {
         self.no_space.load(Ordering::Acquire)
     }

@@ -133,7 +133,7 @@ impl Metrics {
         }
     }
 
-    /// Whether the disk under the log is slow: what each sync takes now bounds the node.
+    /// Returns true if the disk under the log is slow: what each sync takes now bounds the node.
     pub fn is_slow(&self) -> bool {
         self.slow.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Measured numbers, as `/metrics` and `INFO` show them.
 
-/// How a sample behaves over time.
+/// Behaviour of a sample over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
     /// Only goes up.

@@ -23,7 +23,8 @@ pub(super) enum Own {
     Connected { link: u64, incarnation: Incarnation },
 }
 
-/// Whether the call goes on; then whatever this node was doing about the peer ends.
+/// Accepts or refuses a peer's call. Once accepted, whatever this node was doing about the peer
+/// ends.
 pub(super) fn arbitrate(me: NodeId, own: Own, hello: &Hello) -> Result<(), Refusal> {
     match own {
         Own::Waiting => Ok(()),

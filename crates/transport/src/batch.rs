@@ -31,12 +31,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Whether nothing is to be written.
+    /// Returns true if nothing is to be written.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Whether it takes no more.
+    /// Returns true if it takes no more.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES
     }

@@ -245,7 +245,7 @@ impl Peers {
         self.network.credential()
     }
 
-    /// Whether there is a connection to that node now; see [`Network::linked`].
+    /// Returns true if there is a connection to that node now; see [`Network::linked`].
     pub fn linked(&self, to: NodeId) -> bool {
         self.network.linked(to)
     }

@@ -131,7 +131,8 @@ const WAITS: u8 = 0;
 const LEFT: u8 = 1;
 const TAKEN_BACK: u8 = 2;
 
-/// Whether a message left its queue; decides between "nothing happened" and "it may have".
+/// Record of a message that left its queue, or did not; decides between "nothing happened" and "it
+/// may have".
 #[derive(Clone, Debug, Default)]
 pub struct Receipt(Arc<AtomicU8>);
 

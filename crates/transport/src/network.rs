@@ -147,7 +147,7 @@ pub trait Network: Send + Sync + 'static {
     /// Queues a message; never waits. `message` must be within its lane's limit.
     fn send(&self, to: NodeId, message: Message) -> Sending;
 
-    /// Whether there is a connection to that node now: what is sent without one is lost.
+    /// Returns true if there is a connection to that node now: what is sent without one is lost.
     fn linked(&self, to: NodeId) -> bool;
 
     /// For how long nothing was heard by the connection to that node; none: there is none.
@@ -191,7 +191,7 @@ pub(super) enum Failed {
 }
 
 impl Failed {
-    /// Whether it passes by itself, so that nobody needs to be told.
+    /// Returns true if it passes by itself, so that nobody needs to be told.
     pub(super) fn passes(&self) -> bool {
         matches!(self, Failed::Refused { code, .. } if Refusal::passes(*code))
     }

@@ -42,7 +42,7 @@ pub(super) struct Piece {
     pub(super) total: usize,
     pub(super) head: Head,
     pub(super) body: Bytes,
-    /// Whether the message is complete with it.
+    /// True if the message is complete with it.
     pub(super) last: bool,
 }
 
@@ -127,7 +127,7 @@ impl Outbox {
         self.bulk_consumed <= self.bulk_begun
     }
 
-    /// Whether any bulk message would find room, the largest among them.
+    /// Says what would become of any bulk message, the largest among them.
     pub(super) fn bulk_room(&self) -> Sending {
         let queue = &self.queues[Lane::Bulk as usize];
         match () {
@@ -177,8 +177,8 @@ impl Outbox {
         self.dropped
     }
 
-    /// Whether the lane has something to say; throws away what was taken back. The first message
-    /// leaves by this: from here on it can't be taken back.
+    /// Returns true if the lane has something to say; throws away what was taken back. The first
+    /// message leaves by this: from here on it can't be taken back.
     fn ready(&mut self, lane: Lane) -> bool {
         let queue = &mut self.queues[lane as usize];
         while queue.begun.is_none() {

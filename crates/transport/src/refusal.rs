@@ -95,12 +95,12 @@ impl Refusal {
         }
     }
 
-    /// Whether it passes by itself, so that nobody needs to be told.
+    /// Returns true if it passes by itself, so that nobody needs to be told.
     pub(super) fn passes(code: u8) -> bool {
         (8..=10).contains(&code)
     }
 
-    /// Whether it says that the one who hears it runs on an old copy of its directory.
+    /// Returns true if it says that the one who hears it runs on an old copy of its directory.
     pub(super) fn outdates(code: u8) -> bool {
         matches!(code, 6 | 12)
     }

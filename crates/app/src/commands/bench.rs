@@ -20,7 +20,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Bench {
-    /// What `credenza-bench` is to do (see `credenza bench --help`)
+    /// Command and options of the load tool (see `credenza bench --help`)
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<OsString>,
 }

@@ -135,7 +135,7 @@ impl Available {
         Ok(all)
     }
 
-    /// Whether this node keeps any of it, or is to.
+    /// Returns true if this node keeps any of it, or is to.
     pub(super) fn keeps(&self, ring: &Ring, (span, n): Which) -> bool {
         let (n, me) = (usize::from(n), &self.node);
         span.in_ring(ring).any(|partition| {

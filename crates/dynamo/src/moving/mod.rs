@@ -65,7 +65,7 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Whether there was something to do.
+/// What a turn found to do.
 enum Went {
     Nothing,
     On,
@@ -189,7 +189,7 @@ impl Available {
         }
     }
 
-    /// Whether the ring that this began with is not the ring any more.
+    /// Returns true if the ring that this began with is not the ring any more.
     fn changed_since(&self, ring: &Ring) -> bool {
         self.schema.ring().is_none_or(|now| now.epoch() != ring.epoch())
     }

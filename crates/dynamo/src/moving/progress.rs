@@ -68,7 +68,7 @@ impl Moving {
         known.waits_for.clear();
     }
 
-    /// Whether it is known how large a copy is.
+    /// Returns true if it is known how large a copy is.
     pub(super) fn is_weighed(&self) -> bool {
         self.known().each.is_some()
     }

@@ -66,7 +66,7 @@ impl Beside {
         self.ask(first)
     }
 
-    /// Whether a node has to have it, sooner or later.
+    /// Returns true if a node has to have it, sooner or later.
     pub fn must_have(&self, node: NodeId) -> bool {
         !self.former.contains(&node)
     }
@@ -89,7 +89,7 @@ impl Beside {
         nodes
     }
 
-    /// Whether this answer was one of those awaited beside the owners'.
+    /// Returns true if this answer was one of those awaited beside the owners'.
     pub fn answered(&mut self, by: NodeId, stored: bool) -> bool {
         if stored {
             self.stored.insert(by);
@@ -113,7 +113,7 @@ impl Beside {
         })
     }
 
-    /// Whether all have answered.
+    /// Returns true if all have answered.
     pub fn is_done(&self) -> bool {
         self.owed.is_empty()
     }
@@ -139,7 +139,7 @@ impl Available {
         (self.shelf.copies)(&spot.bucket).map_or(ring.n(), usize::from)
     }
 
-    /// Whether a sender that chose by a ring of this epoch may not know who keeps a key.
+    /// Returns true if a sender that chose by a ring of this epoch may not know who keeps a key.
     pub fn is_stale(&self, epoch: u64, spot: &Spot) -> bool {
         epoch < self.schema.changed_at(spot.slot)
     }
@@ -183,7 +183,7 @@ impl Available {
         self.knows_newer(epoch)
     }
 
-    /// Whether this node knows a newer ring than the one of this epoch.
+    /// Returns true if this node knows a newer ring than the one of this epoch.
     pub fn knows_newer(&self, epoch: u64) -> bool {
         self.schema.ring().is_some_and(|ring| ring.epoch() > epoch)
     }

@@ -39,8 +39,8 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether it is time: the ring of this epoch, or the first time any, has been in force here
-    /// for so long.
+    /// Returns true if it is time: the ring of this epoch, or the first time any, has been in force
+    /// here for so long.
     pub(super) fn is_due(&mut self, epoch: u64, wait_ms: u64) -> bool {
         let now = world::milliseconds();
         let first = self.done.is_none() && !flawed(Flaw::LooksOnce);
@@ -79,8 +79,8 @@ impl Available {
         .await
     }
 
-    /// Whether rows of buckets with one of these numbers of copies lie here: the first row of each
-    /// bucket says it.
+    /// Returns true if rows of buckets with one of these numbers of copies lie here: the first row
+    /// of each bucket says it.
     fn has_rows_of(&self, snapshot: &dyn Snapshot, span: Span, ns: &BTreeSet<u8>) -> Result<bool> {
         for slot in span.slots().map(Slot) {
             let all = rows_prefix(slot);

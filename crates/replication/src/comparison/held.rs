@@ -198,7 +198,7 @@ impl Comparisons {
         pass
     }
 
-    /// Whether an operator wants it; said once.
+    /// Returns true if an operator wants it; said once.
     pub fn is_asked(&self, group: GroupId) -> bool {
         self.asked.lock().expect("no one panics while holding it").remove(&group)
     }

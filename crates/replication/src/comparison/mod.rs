@@ -1,4 +1,4 @@
-//! Whether all replicas of a group hold the same rows, looked at in the background.
+//! Comparison of a group's replicas, in the background: all of them must hold the same rows.
 //!
 //! Replicas apply the same values in the same order, so as of one index their stores must be equal.
 //! The master lays a *marker* out in a value; whoever applies that value opens a snapshot of its
@@ -41,7 +41,7 @@ pub(super) fn marker_key(group: GroupId, key: &mut Vec<u8>) {
     layout::space_key(group, Space::Comparison, key);
 }
 
-/// Whether a tree key is that of a marker.
+/// Returns true if a tree key is that of a marker.
 #[inline]
 pub(super) fn is_marker(key: &[u8]) -> bool {
     key.len() == 5 && key[4] == Space::Comparison as u8

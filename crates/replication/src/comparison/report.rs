@@ -16,7 +16,7 @@ pub struct Report {
     pub running: bool,
     /// Passes that ended, also those that broke off.
     pub passes: u64,
-    /// Why the last one broke off, if it did.
+    /// Error that broke the last one off, if one did.
     pub trouble: Option<String>,
     /// When the last one did.
     pub ended_ms: Option<u64>,
@@ -65,7 +65,7 @@ impl Report {
         self.trouble = Some(why.to_string());
     }
 
-    /// Whether there was room for it.
+    /// Returns true if there was room for it.
     pub(super) fn found(&mut self, difference: Difference) -> bool {
         let room = self.found.len() < DIFFERENCES_MAX;
         if room {

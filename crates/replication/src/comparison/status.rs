@@ -1,13 +1,13 @@
 //! State of the comparison of a group's replicas, as operators see it.
 
-/// What comparing a group's replicas led to.
+/// Outcome of comparing a group's replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComparisonStatus {
     /// A pass over all rows is under way.
     pub running: bool,
     /// Passes that ended while this node is master, also those that broke off.
     pub passes: u64,
-    /// Why the last one broke off, if it did.
+    /// Error that broke the last one off, if one did.
     pub trouble: Option<String>,
     /// Milliseconds since the last whole one.
     pub ended_ms_ago: Option<u64>,
@@ -17,7 +17,7 @@ pub struct ComparisonStatus {
     pub bytes: u64,
     /// Other replicas, and with how many of these rows each was compared.
     pub compared: Vec<(String, u64)>,
-    /// Where they differ, at most a few places.
+    /// Places where they differ, a few at most.
     pub differences: Vec<DifferenceStatus>,
 }
 

@@ -30,8 +30,8 @@ impl Weight {
         weight
     }
 
-    /// Whether it may take long enough to be evaluated away from the threads that answer, and to
-    /// make room for others afterwards.
+    /// Returns true if it may take long enough to be evaluated away from the threads that answer,
+    /// and to make room for others afterwards.
     pub fn is_heavy(&self) -> bool {
         self.walks || self.looks > LOOKS_AT_ONCE
     }

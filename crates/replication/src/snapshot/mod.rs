@@ -117,7 +117,7 @@ pub struct Fetched {
     pub base: LogIndex,
     /// Members at that point.
     pub configuration: Configuration,
-    /// How far values were applied.
+    /// Mark of the last value that was applied.
     pub mark: Mark,
 }
 

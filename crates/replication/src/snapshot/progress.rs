@@ -1,14 +1,14 @@
-//! How far a snapshot is that comes from another node.
+//! Progress of a snapshot that comes from another node.
 
 use base::{GroupId, LogIndex, NodeId};
 use runtime::world;
 
-/// How far a snapshot is that comes from another node.
+/// Progress of a snapshot that comes from another node.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStatus {
-    /// Of which group.
+    /// Group it is of.
     pub group: GroupId,
-    /// Who sends it.
+    /// Member that sends it.
     pub from: NodeId,
     /// The group's state will be that after this value; 0 until it is known.
     pub upto: LogIndex,
@@ -22,9 +22,9 @@ pub struct SnapshotStatus {
     pub bytes_per_second: u64,
     /// At most about how long it still takes, milliseconds; none: nobody knows yet.
     pub left_ms: Option<u64>,
-    /// How often something was lost and asked for again.
+    /// Number of times something was lost and asked for again.
     pub resumed: u64,
-    /// How often it began anew.
+    /// Number of times it began anew.
     pub anew: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Progress {
     pub rows_about: u64,
     /// How often it went on after something was lost.
     pub resumed: u64,
-    /// How often it began anew.
+    /// Number of times it began anew.
     pub anew: u64,
     begun_ms: u64,
 }

@@ -217,7 +217,7 @@ impl Sender {
         self.close(&open, stream);
     }
 
-    /// Whether all were taken by the network.
+    /// Returns true if all were taken by the network.
     async fn send(&self, peers: &Peers, open: &Mutex<Open>, parts: Vec<(Head, Bytes)>) -> bool {
         let (to, group) = {
             let open = lock(open);

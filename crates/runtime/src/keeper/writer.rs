@@ -257,12 +257,12 @@ impl Writer {
         &mut self.log
     }
 
-    /// Whether no round is under way.
+    /// Returns true if no round is under way.
     pub fn rests(&self) -> bool {
         self.phase == Phase::Take
     }
 
-    /// Whether the next step asks something of the disk.
+    /// Returns true if the next step asks something of the disk.
     pub fn asks_disk(&self) -> bool {
         matches!(self.phase, Phase::Write | Phase::State | Phase::Collapse)
     }

@@ -135,7 +135,7 @@ pub(super) fn wait() {
     pass_on(true);
 }
 
-/// Whether this thread runs only in its turn.
+/// Returns true if this thread runs only in its turn.
 pub(super) fn takes_turns() -> bool {
     PLACE.with_borrow(Option::is_some)
 }
