@@ -11,10 +11,11 @@ pub const SECTIONS: [&str; 9] =
 const OTHER: usize = SECTIONS.len() - 1;
 
 /// Returns the section of an event's target, as a place in [`SECTIONS`]. A target is the path of
-/// the module that logs, unless the event names another. Every request logs: this is a comparison
-/// of one word, not a search.
+/// the module that logs, unless the event names another. Every request logs, so it looks for one
+/// character: to look for `::` takes 300 instructions more, a twentieth of a read.
 pub fn section_of(target: &str) -> usize {
-    let (first, rest) = target.split_once("::").unwrap_or((target, ""));
+    let (first, rest) = target.split_once(':').unwrap_or((target, ""));
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
     match first {
         "log" => 0,
         "store" if is_in(rest, "log") => 0,
