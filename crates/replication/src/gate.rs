@@ -46,6 +46,7 @@ impl<T> Gate<T> {
     }
 
     /// For whoever evaluates.
+    #[inline]
     pub fn patient(&self) -> MutexGuard<'_, T> {
         loop {
             if self.urgent.load(Ordering::SeqCst) == 0 {

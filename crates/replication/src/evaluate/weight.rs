@@ -22,6 +22,7 @@ pub struct Weight {
 
 impl Weight {
     /// Of an update and all its steps.
+    #[inline]
     pub fn of(update: &Update) -> Weight {
         let mut weight = Weight { only_reads: true, brings_values: false, looks: 0, walks: false };
         weight.add(update);
@@ -36,7 +37,21 @@ impl Weight {
         self.walks || self.looks > LOOKS_AT_ONCE
     }
 
+    // Apart from what calls itself, so that a lone update is weighed in place.
+    #[inline]
     fn add(&mut self, update: &Update) {
+        match update {
+            Update::Sequence { steps, .. } => self.add_steps(steps),
+            lone => self.add_lone(lone),
+        }
+    }
+
+    fn add_steps(&mut self, steps: &[Update]) {
+        steps.iter().for_each(|step| self.add(step));
+    }
+
+    #[inline]
+    fn add_lone(&mut self, update: &Update) {
         match update {
             Update::Set { expiry, .. } => self.write(usize::from(*expiry == Expiry::Keep)),
             Update::Rename { .. } | Update::Copy { .. } => self.write(2),
@@ -60,8 +75,7 @@ impl Weight {
             }
             Update::AssertRange { .. } => self.walks = true,
             Update::Read(read) => self.read(read),
-            Update::Nop => {}
-            Update::Sequence { steps, .. } => steps.iter().for_each(|step| self.add(step)),
+            Update::Nop | Update::Sequence { .. } => {}
         }
     }
 
