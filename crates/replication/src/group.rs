@@ -310,22 +310,15 @@ impl State {
 
     /// Makes sure a value is open. Gives whether it holds no update yet, and how long it is.
     pub fn begin(&mut self, group: GroupId) -> (bool, usize) {
-        let now = self.clock.now();
-        let index = self.next_index();
-        let (version, salt) = (self.next_version, world::salt() ^ u64::from(group.0));
-        let open = match &mut self.open {
-            Some(open) if open.updates > 0 => open,
+        let room = match &self.open {
+            Some(open) if open.updates > 0 => return (false, open.value_bytes()),
             // The last update failed: the next may as well, and needs no room for others.
-            Some(open) => {
-                *open = Batch::new(index, now, version, salt, Room::default());
-                open
-            }
-            none => {
-                let room = std::mem::take(&mut self.room);
-                none.insert(Batch::new(index, now, version, salt, room))
-            }
+            Some(_) => Room::default(),
+            None => std::mem::take(&mut self.room),
         };
-        (open.updates == 0, open.value_bytes())
+        let (now, salt) = (self.clock.now(), world::salt() ^ u64::from(group.0));
+        let fresh = Batch::new(self.next_index(), now, self.next_version, salt, room);
+        (true, self.open.insert(fresh).value_bytes())
     }
 
     /// The index of the next value, behind those that wait to be proposed.
