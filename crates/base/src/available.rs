@@ -9,7 +9,7 @@
 //! together in `Headers`, so that a plain value costs nothing for them; conditions are two, and
 //! an entity tag is compared by the door that has read it.
 
-use crate::datatype::TypeChange;
+use crate::datatype::{FieldKind, TypeOperation, TypeValue};
 use crate::quorum::Quorum;
 use crate::{BucketName, Error, Key, Partition, Reason, Result, Value, limits};
 use bytes::Bytes;
@@ -297,6 +297,32 @@ pub struct BucketNames {
     pub names: Vec<BucketName>,
     /// More may follow: ask again behind the last.
     pub more: bool,
+}
+
+/// A change to the data type under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeChange {
+    /// The key.
+    pub key: Key,
+    /// What is done to it.
+    pub operation: TypeOperation,
+    /// What the client has seen, for what it removes; none: what the coordinating replica knows.
+    pub context: Option<Context>,
+    /// How many replicas must have it.
+    pub options: StoreOptions,
+}
+
+/// The data type under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeFound {
+    /// What the values of this bucket are.
+    pub kind: FieldKind,
+    /// What it is now; none: there is nothing.
+    pub value: Option<TypeValue>,
+    /// What whoever reads this has seen.
+    pub context: Context,
+    /// It was there, and was deleted.
+    pub tombstone: bool,
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Data types that replicas merge by themselves: what can be done to one, and how it is shown.
 
-use crate::Key;
-use crate::available::{Context, StoreOptions};
 use crate::properties::DataType;
 use bytes::Bytes;
 
@@ -123,32 +121,6 @@ impl TypeValue {
             TypeValue::Hll(_) => FieldKind::Hll,
         }
     }
-}
-
-/// A change to the data type under a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeChange {
-    /// The key.
-    pub key: Key,
-    /// What is done to it.
-    pub operation: TypeOperation,
-    /// What the client has seen, for what it removes; none: what the coordinating replica knows.
-    pub context: Option<Context>,
-    /// How many replicas must have it.
-    pub options: StoreOptions,
-}
-
-/// The data type under a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeFound {
-    /// What the values of this bucket are.
-    pub kind: FieldKind,
-    /// What it is now; none: there is nothing.
-    pub value: Option<TypeValue>,
-    /// What whoever reads this has seen.
-    pub context: Context,
-    /// It was there, and was deleted.
-    pub tombstone: bool,
 }
 
 #[cfg(test)]

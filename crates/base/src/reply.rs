@@ -1,9 +1,8 @@
 //! Everything that can be answered.
 
-use crate::available::{BucketNames, Context, Keys, Owner, Siblings};
+use crate::available::{BucketNames, Context, Keys, Owner, Siblings, TypeFound};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
-use crate::datatype::TypeFound;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
 use crate::{ClusterSecret, Error, Key, LogIndex, SessionId, Value, Version};

@@ -2,9 +2,9 @@
 //! interface and Riak's share it.
 
 use crate::buffer_room::InputRoom;
+use crate::connection::Shutdown;
 use crate::http::{Body, Chunks, Decoded, Refused, Status};
 use crate::intake::LAST_WORDS_MS;
-use crate::listener::Shutdown;
 use crate::shared::Shared;
 use base::limits::REQUEST_READ_MS_MAX;
 use bytes::{Buf, BufMut, Bytes, BytesMut};

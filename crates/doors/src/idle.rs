@@ -3,6 +3,7 @@
 //! Connections of Redis and Arakoon may stay silent for as long as they like, as clients of both
 //! expect. Those of HTTP end by themselves (`http_idle_ms_max`) and are not entered here.
 
+use crate::connection::Shutdown;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,9 +47,18 @@ impl Activity {
     }
 
     /// Waits until the connection is told to end.
-    pub async fn wait_for_end(&self) {
+    async fn wait_for_end(&self) {
         while !self.ending.load(Relaxed) {
             self.go.notified().await;
+        }
+    }
+
+    /// Waits until the connection is to end; true: because the doors close.
+    pub async fn ended(self: Arc<Activity>, mut shutdown: Shutdown) -> bool {
+        tokio::select! {
+            biased;
+            () = self.wait_for_end() => false,
+            () = shutdown.called() => true,
         }
     }
 

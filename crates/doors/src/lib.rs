@@ -12,6 +12,7 @@
 pub mod arakoon;
 mod buffer_room;
 mod clock;
+mod connection;
 mod contexts;
 mod counters;
 mod guard;
@@ -23,6 +24,7 @@ mod listener;
 mod log_levels;
 mod minute;
 pub mod native;
+mod places;
 pub mod resp;
 pub mod riak;
 mod settings;
@@ -30,8 +32,9 @@ mod shared;
 mod typed;
 mod writer;
 
+pub use connection::{Connection, Shutdown};
 pub use counters::{Counters, Operation, Tongue, Verdict};
-pub use listener::{Alone, Connection, Doors, Shutdown, Threshold};
+pub use listener::{Alone, Doors, Threshold};
 pub use log_levels::LogLevels;
 pub use settings::DoorSettings;
 pub use shared::Shared;

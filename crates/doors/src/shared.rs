@@ -1,13 +1,10 @@
 //! What all connections share: the node, the settings, the counters, the budget for large buffers.
 
-use crate::arakoon;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::idle::IdleConnections;
-use crate::listener::Places;
-use crate::resp::Registry;
-use crate::riak;
+use crate::places::Places;
 use crate::settings::DoorSettings;
 use base::{Error, Reason};
 use bytes::Bytes;
@@ -28,12 +25,6 @@ pub struct Shared {
     pub settings: DoorSettings,
     /// Requests, latencies, connections.
     pub counters: Counters,
-    /// What the connections of Redis' clients share.
-    pub(crate) resp: Registry,
-    /// What the connections of Arakoon's clients share.
-    pub(crate) arakoon: arakoon::Registry,
-    /// What Riak's clients were told.
-    pub(crate) riak: riak::Tally,
     /// The hour, for clients that speak of it.
     pub(crate) clock: Clock,
     /// Who may come in and ask what.
@@ -59,9 +50,6 @@ impl Shared {
         let units = (settings.buffer_bytes_max / BUDGET_UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         Shared {
             node,
-            resp: Registry::new(Clock::Wall),
-            arakoon: arakoon::Registry::default(),
-            riak: riak::Tally::default(),
             clock: Clock::Wall,
             guard: Guard::new(&settings.hosts),
             counters: Counters::default(),

@@ -1,123 +1,19 @@
-//! Data types: a change, as the replica that coordinates it applies it, and what is shown of what
-//! the replicas have.
-//!
-//! A key's data type stands in its row as one value. A change takes all values of the row together,
-//! is applied to that under the dot of its own write, and replaces them; what other replicas took
-//! at the same time stands beside it until the next change, or reader, merges both. What the row
-//! has heard of, the data type has heard of, too: so what a deleted one held does not come back by
-//! way of a replica that missed the delete.
+//! Requests for data types: a change, as this node coordinates it, and a fetch.
 //!
 //! A bucket's `datatype` says what its values are. In one that has none, a key may hold a counter:
 //! clients of Riak 1.4 have them there.
 
+use super::data_type::{Change, together};
 use super::layout::{Row, Stored};
 use super::local::{Only, Seen, What, Write};
 use super::request::{Asked, done_untold};
-use base::datatype::{FieldKind, TypeChange, TypeFound, TypeOperation};
-use base::dots::DotContext;
+use base::available::{TypeChange, TypeFound};
+use base::datatype::{FieldKind, TypeOperation};
 use base::error::damaged;
 use base::{
     Actor, Body, Context, DataType, Error, FetchOptions, Key, Owner, Reason, Result, Sibling,
 };
-use logic::causal::{Minter, Written};
-use logic::types::{self, Refused, Typed};
 use runtime::world;
-
-/// A client's change.
-#[derive(Clone, Debug)]
-pub struct Change {
-    operation: TypeOperation,
-    /// What the client has seen, for what it removes.
-    context: Option<DotContext<Actor>>,
-    kind: FieldKind,
-    precision: u8,
-    now_ms: u64,
-    /// Most bytes of the data type.
-    bytes_max: usize,
-}
-
-impl Change {
-    /// Applies it to what is there, as the actor's next dot.
-    pub(super) fn write(
-        &self,
-        minter: &mut Minter,
-        local: Row,
-        seen: &DotContext<Actor>,
-    ) -> Result<Written<Stored>> {
-        let before = together(&local, self.kind)?.unwrap_or_else(|| Typed::new(self.kind));
-        let before = before.after(&local.join());
-        let mut failed = None;
-        let written = minter.write_as(local, seen, world::chance(), |dot| {
-            let change = types::Change {
-                operation: &self.operation,
-                dot: (dot.id, dot.count),
-                context: self.context.as_ref(),
-                now_ms: self.now_ms,
-                precision: self.precision,
-            };
-            let mut state = Vec::new();
-            match before.apply(&change) {
-                Ok(after) => after.encode(&mut state),
-                Err(why) => failed = Some(self.refused(&why)),
-            }
-            if state.len() > self.bytes_max {
-                failed = Some(self.too_large(state.len()));
-            }
-            Stored::typed(state, self.now_ms)
-        });
-        // Nothing was kept yet, neither the row nor the dot.
-        failed.map_or(Ok(written), Err)
-    }
-
-    fn refused(&self, why: &Refused) -> Error {
-        let (reason, text) = match why {
-            Refused::WrongType(kind) => {
-                let text = format!("this is no operation of a {}", kind.word());
-                (Reason::Malformed, text)
-            }
-            Refused::NotThere => {
-                let text = "what is to be removed is not there: read it, and send the context you \
-                            got";
-                (Reason::AssertionFailed, text.into())
-            }
-            Refused::OutOfRange => (Reason::NotANumber, "the counter would leave its range".into()),
-            Refused::TooDeep => {
-                (Reason::TooLarge, "maps in maps nest too deep (type_depth_max)".into())
-            }
-            Refused::TooMany => {
-                let text = "too many steps in one change (type_steps_max), or too many removes \
-                            wait for what they have seen (type_waiting_max)";
-                (Reason::TooLarge, text.into())
-            }
-            Refused::Precision => (Reason::Malformed, "there is no such hll_precision".into()),
-        };
-        Error::new(reason, text)
-    }
-
-    fn too_large(&self, bytes: usize) -> Error {
-        let most = self.bytes_max;
-        let text = format!("the {} would have {bytes} bytes; at most {most}", self.kind.word());
-        Error::new(Reason::TooLarge, text + " (value_bytes_max)")
-    }
-}
-
-/// What the values of a row are together; none: there is none.
-fn together(row: &Row, kind: FieldKind) -> Result<Option<Typed<Actor>>> {
-    let mut all: Option<Typed<Actor>> = None;
-    for value in row.values().filter(|value| !value.is_tombstone()) {
-        let typed = value.is_typed().then(|| value.sibling(None)).transpose().map_err(damaged)?;
-        let typed = typed.map(|sibling| Typed::decode(&sibling.content.value)).transpose();
-        let Some(typed) = typed.map_err(damaged)?.filter(|typed| typed.kind() == kind) else {
-            let text = format!("this key holds a plain value, and no {}", kind.word());
-            return Err(Error::new(Reason::Siblings, text));
-        };
-        all = Some(match all {
-            Some(known) => known.merge(typed),
-            None => typed,
-        });
-    }
-    Ok(all)
-}
 
 impl Asked<'_> {
     /// What the data types of this bucket are.
@@ -142,7 +38,7 @@ impl Asked<'_> {
         let TypeChange { key, operation, context, options } = change;
         let kind = self.kind(Some(&operation))?;
         self.check_room()?;
-        let context = context.map(|context| self.seen(&key, &context)).transpose()?;
+        let context = context.map(|context| self.contexts().decode(&key, &context)).transpose()?;
         let change = Change {
             operation,
             context,
@@ -156,7 +52,7 @@ impl Asked<'_> {
         let written = self.write(&key, write, &options).await?;
         let told = match options.return_body {
             true => self.shown(&key, &written.row, kind).map(|found| Body::Typed(Box::new(found))),
-            false => Ok(Body::Stored(self.typed_context(&key, &written.context))),
+            false => Ok(Body::Stored(self.contexts().encode_typed(&key, &written.context))),
         };
         told.map_err(|error| done_untold(&error))
     }
@@ -172,7 +68,7 @@ impl Asked<'_> {
         let tombstone = row.values().any(Stored::is_tombstone);
         let context = match heard.is_empty() {
             true => Context::default(),
-            false => self.typed_context(key, &heard),
+            false => self.contexts().encode_typed(key, &heard),
         };
         let value = together(row, kind)?.map(|typed| typed.after(&heard).value());
         Ok(TypeFound { kind, tombstone: tombstone && value.is_none(), value, context })
@@ -194,8 +90,9 @@ impl Asked<'_> {
 
     /// Who keeps a key: its owners, and who stands in for those that are down.
     pub(super) fn owners(&self, key: &Key) -> Result<Vec<Owner>> {
-        let ways = self.available.ways(self.bucket, key, self.properties.replication.n_val)?;
-        let replicas = &ways.replicas;
+        let n = self.properties.replication.n_val;
+        let known = self.available.key_owners(self.bucket, key, n)?;
+        let replicas = &known.replicas;
         let mut others = replicas.fallbacks.iter().filter(|node| !replicas.down.contains(node));
         let mut owners = Vec::with_capacity(replicas.primaries.len());
         for primary in &replicas.primaries {
@@ -205,7 +102,7 @@ impl Asked<'_> {
             };
             let member = self.available.members.member(*node);
             owners.push(Owner {
-                partition: ways.partition,
+                partition: known.partition,
                 node: self.available.members.name_of(*node),
                 address: member.map(|member| member.client).unwrap_or_default(),
                 primary: !is_down,

@@ -1,11 +1,10 @@
 //! What a client has seen of a key, as the opaque bytes it is given and brings back.
 
 use super::layout::Row;
-use super::request::Asked;
 use base::codec::{Malformed, checksum};
 use base::dots::DotContext;
 use base::limits::CONTEXT_BYTES_MAX;
-use base::{Actor, Context, Error, Key, Reason, Result};
+use base::{Actor, BucketName, ClusterId, Context, Error, Key, Reason, Result};
 
 /// The context of a client that was shown a row. Every life of a node that did not end in good
 /// order leaves an actor behind in the rows it wrote, so a row may have heard of more than a
@@ -22,9 +21,15 @@ pub(super) fn shortened(seen: DotContext<Actor>, row: &Row) -> DotContext<Actor>
     seen.shortened(named)
 }
 
-impl Asked<'_> {
+/// Encoding of the contexts of one bucket's keys: a context is one key's in one cluster.
+pub(super) struct ContextCodec<'a> {
+    pub bucket: &'a BucketName,
+    pub cluster: ClusterId,
+}
+
+impl ContextCodec<'_> {
     /// Encodes what a client has seen of a key.
-    pub(super) fn context(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
+    pub(super) fn encode(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
         let bytes = seen.encode(self.salt(key));
         if bytes.len() > CONTEXT_BYTES_MAX {
             let text = format!("a context of {} bytes (context_bytes_max)", bytes.len());
@@ -34,21 +39,21 @@ impl Asked<'_> {
     }
 
     /// Encodes the context of a data type, of which a part would not do: any actor's dots may live
-    /// within the value. None where it would be too long: a remove then takes away what its replica
-    /// knows.
-    pub(super) fn typed_context(&self, key: &Key, seen: &DotContext<Actor>) -> Context {
-        self.context(key, seen).unwrap_or_default()
+    /// within the value. Empty where it would be too long: a remove then takes away what its
+    /// replica knows.
+    pub(super) fn encode_typed(&self, key: &Key, seen: &DotContext<Actor>) -> Context {
+        self.encode(key, seen).unwrap_or_default()
     }
 
-    pub(super) fn seen(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
+    /// Decodes what a client has seen of a key; `Malformed`: the context is another key's, or none.
+    pub(super) fn decode(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
         DotContext::decode(&context.0, self.salt(key)).map_err(|Malformed(field)| {
             let text = format!("{field}: send a context as it was given for this very key");
             Error::new(Reason::Malformed, text)
         })
     }
 
-    /// A context is one key's in one cluster.
     fn salt(&self, key: &Key) -> u64 {
-        checksum(key, checksum(self.bucket.full().as_bytes(), self.available.cluster.0))
+        checksum(key, checksum(self.bucket.full().as_bytes(), self.cluster.0))
     }
 }

@@ -5,24 +5,24 @@
 //! write, the repairs of a read) goes on behind it, until it is done or the time is up.
 
 use super::crowd::Crowd;
-use super::layout::{Row, read_row};
+use super::held::{Held, held};
+use super::key_owners::{Chosen, KeyOwners};
+use super::layout::Row;
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
-use super::moving::{Beside, Chosen};
+use super::moving::Beside;
 use super::reply;
-use super::watching::{TO_THE_END, asked_for};
+use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
 use super::writing::StoreErrand;
 use crate::Available;
 use base::codec::Malformed;
 use base::error::{damaged, going_down};
-use base::{BucketName, Error, GroupId, Key, NodeId, Partition, Reason, Result};
+use base::{Error, GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::quorum::{
     Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreNeeds, Stored,
-    Versions,
 };
 use runtime::metrics::Metrics;
-use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 use runtime::world::sleep;
 use std::collections::BTreeSet;
@@ -30,83 +30,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Who has not answered after this long has a fallback asked beside it.
-pub(super) const LATE_MS: u64 = 500;
 /// Questions about vnodes concern no group.
 pub(super) const NO_GROUP: GroupId = GroupId(0);
 
-/// What replicas have of a key.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Held(pub Row);
-
-impl Versions for Held {
-    fn merge(&mut self, other: &Held) {
-        self.0 = std::mem::take(&mut self.0).sync(other.0.clone());
-    }
-}
-
-/// A key, and who keeps it.
-pub struct Ways {
-    pub spot: Spot,
-    pub partition: Partition,
-    /// How many nodes keep anything.
-    pub nodes: usize,
-    pub replicas: Replicas,
-    /// Who is to have copies soon and is sent every write.
-    pub receivers: Vec<NodeId>,
-    /// Who kept it a moment ago, and may not have heard that it does not any more.
-    pub former: Vec<NodeId>,
-    /// Of the ring that says all this.
-    pub epoch: u64,
-}
-
 impl Available {
-    /// Who keeps a key of which there are `n` copies.
-    pub fn ways(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<Ways> {
-        let ring = self.schema.ring().ok_or_else(no_ring)?;
-        let spot = Spot::new(bucket.clone(), key.clone());
-        let partition = spot.partition(&ring);
-        let mut primaries = ring.preference(partition, n.into());
-        if flawed(Flaw::AsksReceivers)
-            && let Some(pending) = ring.pending()
-        {
-            primaries = pending.layout().preference(partition, n.into());
-        }
-        let copies = ring.owners(partition, n.into()).len();
-        let mut fallbacks = primaries.split_off(copies);
-        // Whoever coordinates and is no owner stands in first.
-        if let Some(at) = fallbacks.iter().position(|node| *node == self.node) {
-            fallbacks[..=at].rotate_right(1);
-        }
-        let all = primaries.iter().chain(&fallbacks);
-        let down: BTreeSet<_> = all.filter(|node| !self.reaches(**node)).copied().collect();
-        let nodes = ring.layout().nodes().len();
-        let receivers = ring.receivers(partition, n.into());
-        let mut former: Vec<_> = ring.leftovers(partition).collect();
-        former.retain(|node| !primaries.contains(node) && !receivers.contains(node));
-        let replicas = Replicas { primaries, fallbacks, down };
-        let epoch = ring.epoch();
-        Ok(Ways { spot, partition, nodes, replicas, receivers, former, epoch })
-    }
-
-    /// Says whether a node can be asked now: this one, or one with a connection.
-    pub fn reaches(&self, node: NodeId) -> bool {
-        let linked = || self.peers.get().is_some_and(|peers| peers.linked(node));
-        node == self.node || (linked() && !self.watching.doubts(node))
-    }
-
     /// Writes here, and brings it to all replicas.
     pub(super) async fn store(
         self: &Arc<Available>,
-        ways: Ways,
+        owners: KeyOwners,
         write: Write,
         (rules, needs): (Rules, StoreNeeds),
         within: Duration,
     ) -> Result<Written> {
         self.look_at_fence();
-        let hint = self.stands_in_for(&ways.replicas);
-        let beside = Beside::new(self.node, &ways);
-        let Ways { spot, replicas, epoch, .. } = ways;
+        let hint = self.stands_in_for(&owners.replicas);
+        let beside = Beside::new(self.node, &owners);
+        let KeyOwners { spot, replicas, epoch, .. } = owners;
         let written = self.shelf.write(&spot, write, rules, hint)?;
         let (sender, receiver) = oneshot::channel();
         let errand = StoreErrand {
@@ -134,12 +73,12 @@ impl Available {
     /// What the replicas have, merged; none: they have nothing.
     pub(super) async fn fetch(
         self: &Arc<Available>,
-        ways: Ways,
+        owners: KeyOwners,
         (rules, needs): (Rules, FetchNeeds),
         within: Duration,
     ) -> Result<Option<Row>> {
         let (sender, receiver) = oneshot::channel();
-        let Ways { spot, replicas, epoch, .. } = ways;
+        let KeyOwners { spot, replicas, epoch, .. } = owners;
         let errand = FetchErrand { available: self.clone(), spot, rules, epoch };
         world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
@@ -329,26 +268,9 @@ impl FetchErrand {
     }
 }
 
-/// How long it is until then.
-pub(super) fn until(ms: u64) -> Duration {
-    Duration::from_millis(ms.saturating_sub(world::milliseconds()))
-}
-
-pub(super) fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
-    let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
-    // A row that has heard of writes and holds none is still something: what it has heard of
-    // matters to a merge.
-    Ok(row.map(Held))
-}
-
 /// A read was asked by a ring that is outdated, of which this node has learned meanwhile.
 fn outdated() -> Error {
     Error::new(Reason::Changed, "the ring has changed: ask again by the one that is known now")
-}
-
-pub(super) fn no_ring() -> Error {
-    let text = "the cluster has no ring yet: `credenza cluster ring --give-out`";
-    Error::new(Reason::NotSupported, text)
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@
 
 use super::crowd::Crowd;
 use super::hashes::rows_behind;
+use super::key_owners::Chosen;
 use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
 use super::letter::Question;
-use super::list::unhurried;
 use super::local::{Rules, Spot};
-use super::moving::Chosen;
 use super::shelf::{Shelf, State};
 use super::slots::Slot;
+use super::timing::unhurried;
 use super::waiting::Kept;
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
@@ -53,7 +53,7 @@ struct Homeward {
 }
 
 /// Where a page begins: behind a hint of a slot, or at the slot's first.
-type Place = (Slot, Option<Bytes>);
+type HintCursor = (Slot, Option<Bytes>);
 
 /// Hands hints back until the node stops.
 pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
@@ -149,8 +149,8 @@ impl Available {
         &self,
         ring: &Ring,
         primary: NodeId,
-        (first, mut after): Place,
-    ) -> Result<(Vec<Homeward>, Option<Place>)> {
+        (first, mut after): HintCursor,
+    ) -> Result<(Vec<Homeward>, Option<HintCursor>)> {
         let snapshot = self.trees.snapshot();
         let mut page = Vec::new();
         for slot in Slot::all().skip(first.0 as usize) {

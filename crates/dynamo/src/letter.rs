@@ -22,9 +22,7 @@ use base::{BucketName, Key, NodeId, Partition, Request};
 use bytes::Bytes;
 use logic::ring::check_partitions;
 use logic::sync;
-
-/// The first byte of a call between nodes about available buckets.
-pub const ABOUT_VNODES: u8 = 16;
+use transport::CallKind;
 
 /// In it stands the epoch of the sender's ring, and the question.
 const ENVELOPE: u8 = 8;
@@ -40,7 +38,7 @@ pub(super) type Taken<T> = std::result::Result<T, Malformed>;
 /// A question in its envelope: chosen who is asked by a ring of this epoch.
 pub(super) fn enclose(epoch: u64, question: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(10 + question.len());
-    out.put_u8(ABOUT_VNODES);
+    out.put_u8(CallKind::Vnodes.byte());
     out.put_u8(ENVELOPE);
     out.put_u64(epoch);
     out.extend_from_slice(question);
@@ -108,7 +106,7 @@ pub(super) enum Meanwhile {
 
 impl Question {
     pub(super) fn write(&self) -> Bytes {
-        let mut out = vec![ABOUT_VNODES];
+        let mut out = vec![CallKind::Vnodes.byte()];
         match self {
             Question::Fetch(spot) => {
                 out.put_u8(0);
@@ -173,7 +171,7 @@ impl Question {
 
     pub(super) fn read(bytes: &Bytes) -> Taken<Question> {
         let mut from = Reader::new(bytes);
-        if from.u8("which call")? != ABOUT_VNODES {
+        if from.u8("which call")? != CallKind::Vnodes.byte() {
             return Err(Malformed("which call"));
         }
         let question = match from.u8("which question")? {

@@ -1,12 +1,12 @@
 //! The available path: any node that reaches enough replicas takes the write; what did not know of
 //! each other stands beside each other.
 //!
-//! A life of a write: `request.rs` makes the client's
-//! words an operation (`change.rs`, where it is one of a data type), unless a node that keeps the
-//! key is to coordinate it (`passing.rs`); `coordinate.rs` finds the key's owners on the ring, has
-//! this node's vnode give the write its dot (`shelf.rs`), and brings
-//! the result to all owners (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for
-//! one that is down a fallback keeps it, with a hint. A read asks all owners and merges what they
+//! A life of a write: `request.rs` makes the client's words an operation (`change.rs`, where it is
+//! one of a data type), unless a node that keeps the key is to coordinate it (`passing.rs`), and
+//! finds the key's owners on the ring (`key_owners.rs`); `coordinate.rs` has this node's vnode give
+//! the write its dot (`local.rs`, on `shelf.rs`), and brings the result to all owners
+//! (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for one that is down a
+//! fallback keeps it, with a hint. A read asks all owners and merges what they
 //! say.
 //! A vnode is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
 //! `moving/` brings partitions to new owners when the ring changes.
@@ -24,11 +24,14 @@ mod claim;
 mod contexts;
 mod coordinate;
 mod crowd;
+mod data_type;
 pub mod finding;
 pub mod former;
 mod hashes;
 mod headers;
+mod held;
 pub mod hints;
+mod key_owners;
 pub mod layout;
 mod letter;
 pub mod list;
@@ -53,11 +56,11 @@ mod span_rows;
 pub mod sync;
 mod telling;
 mod tickets;
+mod timing;
 mod waiting;
 pub mod watching;
 mod writing;
 
-pub use letter::ABOUT_VNODES;
 pub use members::Members;
 pub use replica::asked;
 pub use telling::{AvailableStatus, HintsStatus};

@@ -5,15 +5,16 @@
 //! What is listed is what those replicas have: a key that a node missed while it was down is listed
 //! once it has been repaired there.
 
+use super::key_owners::{Chosen, no_ring};
 use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
 use super::letter::Question;
 use super::local::living;
-use super::moving::Chosen;
 use super::reply;
 use super::slots::{Slot, Span};
+use super::timing::unhurried;
 use crate::Available;
 use base::codec::Malformed;
-use base::error::{damaged, going_down};
+use base::error::damaged;
 use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 use base::{
     BucketName, BucketNames, Error, Key, Keys, Kind, NodeId, Reason, Result, Share, Shortfall,
@@ -181,7 +182,7 @@ impl Available {
     /// Which node is asked for which partitions, of those that keep so many copies and are not
     /// lost: this one where it can be.
     pub fn coverage(&self, copies: usize, lost: &BTreeSet<NodeId>) -> Result<Coverage> {
-        let ring = self.schema.ring().ok_or_else(super::coordinate::no_ring)?;
+        let ring = self.schema.ring().ok_or_else(no_ring)?;
         let mut plan: BTreeMap<NodeId, Vec<Span>> = BTreeMap::new();
         for span in Span::all(&ring) {
             let partition = span.partition;
@@ -327,14 +328,6 @@ impl Available {
 /// Their slots, in order.
 fn slots(spans: &[Span]) -> impl Iterator<Item = Slot> {
     spans.iter().flat_map(|span| span.slots()).map(Slot)
-}
-
-/// A long read, off the threads that answer.
-pub(super) async fn unhurried<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let stopping = || Err(going_down());
-    world::apart(read).await.unwrap_or_else(stopping)
 }
 
 /// Pages of different partitions as one, as large as one: up to where each of them is known.

@@ -1,7 +1,7 @@
 //! What a vnode does with a key: a client's write, another replica's state, a read.
 
-use super::change::Change;
 use super::contexts::seen_in;
+use super::data_type::Change;
 use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key_in, write_row};
 use super::shelf::{Shelf, State};
 use super::slots::Slot;

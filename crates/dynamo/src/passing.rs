@@ -8,9 +8,9 @@
 //! Never: takes what a passed on write took as a sign of how quick its node is: it waits for
 //! others.
 
-use super::coordinate::{LATE_MS, until};
 use super::finding::time_of;
 use super::letter::Question;
+use super::timing::{LATE_MS, until};
 use crate::Available;
 use base::codec::Malformed;
 use base::limits::FORWARD_MS_MAX;
@@ -47,7 +47,7 @@ impl Available {
         let n = self.properties(&request.bucket)?.replication.n_val;
         let mut did_nothing = BTreeSet::new();
         loop {
-            let replicas = self.ways(&request.bucket, key, n)?.replicas;
+            let replicas = self.key_owners(&request.bucket, key, n)?.replicas;
             if replicas.primaries.contains(&self.node) {
                 return Ok(None);
             }

@@ -20,8 +20,8 @@ use super::crowd::Crowd;
 use super::hashes::hash;
 use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
 use super::letter::{BARE_ROWS_MAX, Question};
-use super::list::unhurried;
 use super::local::{Rules, Spot, living};
+use super::timing::unhurried;
 use crate::Available;
 use base::codec::Malformed;
 use base::error::damaged;
@@ -56,14 +56,14 @@ const AGREED_MAX: u64 = 1 << 19;
 const MEMORY_PER_AGREED: u64 = 256;
 
 /// The tree key behind which the next page begins; none: it begins at the first row.
-type Place = Option<Bytes>;
+type ReapCursor = Option<Bytes>;
 
 /// The bare rows of a page.
 struct BarePage {
     bare: Vec<Bare>,
     /// True if values were found whose time to live is over.
     expired: bool,
-    next: Place,
+    next: ReapCursor,
 }
 
 /// A row without living values, of whose partition this node is the first owner.
@@ -97,7 +97,7 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
 #[derive(Default)]
 struct Reaper {
     epoch: u64,
-    place: Place,
+    place: ReapCursor,
     /// The number of the round through all rows, how long it read so far, and whether anything
     /// went, or was agreed on, in it.
     round: u64,
@@ -188,7 +188,7 @@ fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
 impl Available {
     /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
     /// and for which this node speaks.
-    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<BarePage> {
+    fn bare_rows(&self, ring: &Ring, after: ReapCursor) -> Result<BarePage> {
         let snapshot = self.trees.snapshot();
         let mut page = BarePage { bare: Vec::new(), expired: false, next: None };
         let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);

@@ -3,7 +3,7 @@
 //! The two questions of every read and write are answered without a task of their own: a fetch at
 //! once, a store when its batch is in the store.
 
-use super::coordinate::no_ring;
+use super::key_owners::no_ring;
 use super::letter::{self, Question};
 use super::list::Names;
 use super::local::{Rules, Spot};

@@ -5,11 +5,11 @@
 //! has, as clients that say `SET` mean it; what other replicas took at the same time stays beside
 //! it. Blind writes, which overwrite nothing, are said with `AvailableCall::Store` and no context.
 
-use super::contexts::{seen_in, shortened};
-use super::coordinate::until;
+use super::contexts::{ContextCodec, seen_in, shortened};
 use super::layout::{Row, Stored};
 use super::local::{Only, Rules, Seen, What, Write, Written, living};
 use super::passing::only_key;
+use super::timing::until;
 use crate::Available;
 use base::error::damaged;
 use base::request::{Expiry, Missing};
@@ -90,6 +90,10 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    pub(super) fn contexts(&self) -> ContextCodec<'_> {
+        ContextCodec { bucket: self.bucket, cluster: self.available.cluster }
+    }
+
     async fn read(&self, read: Read, consistency: Consistency) -> Result<Body> {
         self.plain()?;
         let mut options = FetchOptions::default();
@@ -154,14 +158,14 @@ impl Asked<'_> {
                 let base::Store { key, content, context, options, condition } = *store;
                 content.headers.check()?;
                 let seen = match &context {
-                    Some(context) => Seen::Context(self.seen(&key, context)?),
+                    Some(context) => Seen::Context(self.contexts().decode(&key, context)?),
                     None => Seen::Nothing,
                 };
                 let only = match &condition {
                     None => Only::Always,
                     Some(Condition::Absent) => Only::Absent,
                     Some(Condition::Unchanged(context)) => {
-                        Only::Unchanged(self.seen(&key, context)?)
+                        Only::Unchanged(self.contexts().decode(&key, context)?)
                     }
                 };
                 let what = (Some(&content), Expiry::Default);
@@ -243,10 +247,10 @@ impl Asked<'_> {
         let rules = Rules::of(self.properties);
         let until_ms = world::milliseconds() + within(options.timeout_ms).as_millis() as u64;
         loop {
-            let ways = self.available.ways(self.bucket, key, it.n_val)?;
-            let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
-            let epoch = ways.epoch;
-            match self.available.fetch(ways, (rules, needs), until(until_ms)).await {
+            let owners = self.available.key_owners(self.bucket, key, it.n_val)?;
+            let needs = wish.needs(it.n_val, owners.nodes).map_err(excessive)?;
+            let epoch = owners.epoch;
+            match self.available.fetch(owners, (rules, needs), until(until_ms)).await {
                 // Each time by a newer ring, and within the same time.
                 Err(error)
                     if error.reason == Reason::Changed && self.available.knows_newer(epoch) => {}
@@ -269,7 +273,7 @@ impl Asked<'_> {
             true => self.siblings(key, &written.row).map(Body::Siblings),
             false => {
                 let seen = shortened(written.context, &written.row);
-                self.context(key, &seen).map(Body::Stored)
+                self.contexts().encode(key, &seen).map(Body::Stored)
             }
         };
         told.map_err(|error| done_untold(&error))
@@ -291,11 +295,11 @@ impl Asked<'_> {
             pw: options.pw.unwrap_or(it.pw),
             node_confirms: options.node_confirms.unwrap_or(it.node_confirms),
         };
-        let ways = self.available.ways(self.bucket, key, it.n_val)?;
-        let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
+        let owners = self.available.key_owners(self.bucket, key, it.n_val)?;
+        let needs = wish.needs(it.n_val, owners.nodes).map_err(excessive)?;
         let rules = Rules::of(self.properties);
         let within = within(options.timeout_ms);
-        let written = self.available.store(ways, write, (rules, needs), within).await;
+        let written = self.available.store(owners, write, (rules, needs), within).await;
         written.inspect_err(|error| self.available.saw_refusal(error))
     }
 
@@ -322,7 +326,7 @@ impl Asked<'_> {
         options: &StoreOptions,
     ) -> Result<Option<Body>> {
         let seen = match context {
-            Some(context) => self.seen(key, context)?,
+            Some(context) => self.contexts().decode(key, context)?,
             None => match self.fetch(key, &before(options)).await? {
                 Some(row) if living(&row) => row.join(),
                 _ => return Ok(None),
@@ -336,7 +340,7 @@ impl Asked<'_> {
         let all = row.siblings().map(|(dot, value)| self.sibling(dot, value));
         let mut values = all.collect::<Result<Vec<_>>>()?;
         values.sort_by_key(|value| (std::cmp::Reverse(value.written_ms), value.vtag));
-        Ok(Siblings { context: self.context(key, &seen_in(row))?, values })
+        Ok(Siblings { context: self.contexts().encode(key, &seen_in(row))?, values })
     }
 
     fn check_key(&self, key: &Key) -> Result<()> {

@@ -10,16 +10,16 @@
 //! proportion to what differs; at most [`MENDING`] rows of it are on their way at a time.
 //! Never: takes anything away (a merge only adds what is newer).
 
-use super::coordinate::held;
 use super::crowd::Crowd;
 use super::hashes::{Which, which};
+use super::held::held;
+use super::key_owners::Chosen;
 use super::layout::{read_row_tail, row_tail};
 use super::letter::Question;
-use super::list::unhurried;
 use super::local::{Rules, Spot};
-use super::moving::Chosen;
 use super::slots::Span;
 use super::span_rows::rows_of;
+use super::timing::unhurried;
 use crate::Available;
 use base::codec::{Malformed, Reader};
 use base::error::damaged;

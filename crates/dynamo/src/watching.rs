@@ -6,6 +6,7 @@
 //! Never: tells others what it thinks (each node finds out for itself).
 
 use super::letter::{Meanwhile, Question};
+use super::timing::LATE_MS;
 use crate::Available;
 use base::{Error, Kind, Millis, NodeId, Result};
 use logic::members::{Effect, Event, Standing, Watch};
@@ -20,11 +21,6 @@ use tokio::sync::watch;
 
 /// How often links are looked at and probes are sent.
 const PAUSE: Duration = Duration::from_millis(250);
-/// A request without an answer for so long speaks against its node, whatever comes later.
-const LATE_MS: u64 = 500;
-/// Who is still asked when its request ends is awaited at most so long: until it has answered, or
-/// its silence was heard.
-pub(super) const TO_THE_END: Duration = Duration::from_millis(2 * LATE_MS);
 /// A probe waits for its answer at most so long.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -101,13 +97,6 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
         }
         rest(&mut stop, PAUSE).await;
     }
-}
-
-/// How long a node is asked by a request that has so much time left: also by one in a hurry long
-/// enough for its silence to be heard. Else who is silent would never be doubted by such requests,
-/// and who is merely slower than they would like would be.
-pub(super) fn asked_for(left: Duration) -> Duration {
-    left.max(Duration::from_millis(LATE_MS))
 }
 
 impl Available {

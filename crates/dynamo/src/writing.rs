@@ -5,13 +5,12 @@
 //! towards what the client asked for, but it is answered only after they have answered, or have let
 //! it wait for a while; who is to have it and did not take it is sent it later, by a hint.
 
-use super::coordinate::{LATE_MS, until};
 use super::crowd::Crowd;
 use super::letter::Question;
 use super::local::{Rules, Spot};
 use super::moving::Beside;
 use super::reply;
-use super::watching::{TO_THE_END, asked_for};
+use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
 use crate::Available;
 use base::{NodeId, Reason};
 use bytes::Bytes;

@@ -4,8 +4,9 @@
 use crate::Inner;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, NodeId, Result};
+use replication::Comparing;
 use replication::comparison::{
-    Comparing, ComparisonStatus, Comparisons, Difference, DifferenceStatus, Report,
+    ComparisonStatus, Comparisons, Difference, DifferenceStatus, Report,
 };
 use replication::group::Group;
 use replication::seals::OWN;

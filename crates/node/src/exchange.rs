@@ -1,18 +1,18 @@
 //! What other nodes say, brought to whom it concerns.
 
-use crate::cluster::{self, ABOUT_MEMBERS};
-use crate::forward::{self, PASSED_ON, PASSED_ON_FOR_VERSION};
+use crate::cluster;
+use crate::forward;
 use crate::groups::Groups;
-use crate::transfer::{self, ABOUT_MOVES};
+use crate::transfer;
 use crate::{Inner, NodeSettings};
 use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
-use dynamo::ABOUT_VNODES;
-use replication::comparison::ABOUT_COMPARISON;
 use replication::group::Group;
-use replication::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
+use replication::snapshot::Snapshots;
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
-use transport::{Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink};
+use transport::{
+    Asked, Broken, CallKind, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
+};
 
 /// Opens the node to its peers, if it takes any.
 pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
@@ -103,14 +103,14 @@ impl Receiver for Exchange {
     fn asked(&self, asked: Asked) {
         let Some(inner) = self.inner.upgrade() else { return };
         let Some(peers) = inner.peers.get() else { return };
-        match asked.payload.first() {
-            Some(&(PASSED_ON | PASSED_ON_FOR_VERSION)) => forward::answer(&inner, asked),
-            Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, asked),
-            Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
-            Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),
-            Some(&ABOUT_MOVES) => transfer::asked(&inner, peers, asked),
-            Some(&ABOUT_VNODES) => dynamo::asked(&inner.available, peers, asked),
-            _ => drop(peers.decline(&asked)),
+        match CallKind::of(&asked.payload) {
+            Some(CallKind::Request | CallKind::RequestForVersion) => forward::answer(&inner, asked),
+            Some(CallKind::Members) => cluster::tell(&inner, peers, asked),
+            Some(CallKind::Snapshots) => self.asked_for_snapshot(peers, asked),
+            Some(CallKind::Comparison) => inner.asked_for_rows(peers, asked),
+            Some(CallKind::Moves) => transfer::asked(&inner, peers, asked),
+            Some(CallKind::Vnodes) => dynamo::asked(&inner.available, peers, asked),
+            None => drop(peers.decline(&asked)),
         }
     }
 }

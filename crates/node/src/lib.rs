@@ -47,7 +47,7 @@ pub use cluster::{
 };
 pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{Emptied, EmptyingCursor};
-pub use place::{Member, Place};
+pub use place::{BucketPlacement, Member};
 pub use process::processor_seconds;
 pub use recovery::{Mending, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
@@ -167,7 +167,7 @@ impl Node {
     }
 
     /// Where a bucket lives and who is master there, as this node knows it; needs no quorum.
-    pub fn place(&self, bucket: &BucketName) -> Result<Place> {
+    pub fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
         self.inner.place(bucket)
     }
 

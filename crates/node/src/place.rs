@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 /// A bucket's group, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BucketPlacement {
     /// This node's name.
     pub me: String,
     /// The master's name, if one is known.
@@ -43,7 +43,7 @@ pub struct Member {
 const NEAR: u64 = 1_000;
 
 impl Inner {
-    pub(crate) fn place(&self, bucket: &BucketName) -> Result<Place> {
+    pub(crate) fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
         let whom = self.whom(bucket).map_err(|error| self.unless_unheard(error))?;
         let group = match whom {
             Whom::Here(group) => group,
@@ -59,7 +59,7 @@ impl Inner {
             name: self.name_of(progress.node),
             index: known(progress),
         };
-        Ok(Place {
+        Ok(BucketPlacement {
             me: self.name_of(self.node),
             master: standing.master.map(|node| self.name_of(node)),
             role: standing.role.unwrap_or(Role::Follower).word(),
@@ -70,14 +70,14 @@ impl Inner {
     }
 
     /// Of a group without a part here: who is wanted in it, and who is asked for it.
-    fn place_away(&self, away: &Whom) -> Place {
+    fn place_away(&self, away: &Whom) -> BucketPlacement {
         let known = self.catalog.cluster();
         let place = known.placement(away.id());
         let members = place.into_iter().flat_map(|placement| &placement.members);
         let member =
             |(node, _): &(NodeId, Part)| Member { name: self.name_of(*node), index: LogIndex(0) };
         let master = away.standing().borrow().master;
-        Place {
+        BucketPlacement {
             me: self.name_of(self.node),
             master: master.map(|node| self.name_of(node)),
             role: Role::Follower.word(),

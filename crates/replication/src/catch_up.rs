@@ -7,7 +7,7 @@
 
 use super::group::{Group, Observer, State};
 use super::seals::OWN;
-use super::snapshot::{Fetched, Staged};
+use super::snapshot::{Arrived, Fetched, Staged};
 use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -23,14 +23,6 @@ use tokio::task::{JoinError, JoinSet};
 pub(super) struct Fetches {
     pub tasks: JoinSet<Result<Staged>>,
     from: NodeId,
-}
-
-/// A snapshot that is here and waits for its turn.
-#[derive(Default)]
-pub struct Arrived {
-    staged: Option<Staged>,
-    /// Everything logged before it came is on disk.
-    synced: bool,
 }
 
 impl Group {

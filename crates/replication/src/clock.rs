@@ -1,4 +1,4 @@
-//! A group's own time.
+//! Time of a group, and of its replica.
 
 use runtime::world;
 
@@ -19,4 +19,13 @@ impl Clock {
     pub fn now(&self) -> u64 {
         self.group_ms + world::milliseconds().saturating_sub(self.monotonic_ms)
     }
+}
+
+/// Times at which the replica is told the time.
+#[derive(Default)]
+pub struct Ticks {
+    /// The next, milliseconds; `u64::MAX`: not before something happens.
+    pub(super) next: u64,
+    /// The last, milliseconds.
+    pub(super) last: u64,
 }

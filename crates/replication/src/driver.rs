@@ -9,10 +9,10 @@
 //! an index may mean another value one step later. It is carried out behind the lock, in order.
 
 use super::batch::Batch;
-use super::catch_up::{Arrived, Fetches};
+use super::catch_up::Fetches;
 use super::evaluate::{Swept, expire_due};
 use super::group::{Group, State};
-use super::office::not_master;
+use super::leadership::not_master;
 use super::records::{self, Head};
 use base::{Error, LogIndex, Millis, Reason, Result};
 use bytes::Bytes;
@@ -83,14 +83,13 @@ impl Group {
         state.ended = state.retiring
             && state.replica.role() == Role::Follower
             && self.applied.index() >= state.decided;
-        let mut arrived = Arrived::default();
-        if state.ended {
-            state.statement.copy = None;
-            arrived = std::mem::take(&mut state.arrived);
-        }
         let ended = state.ended;
-        drop(state);
-        drop(arrived); // Its files go, before the node has ended.
+        if ended {
+            state.statement.copy = None;
+            let arrived = std::mem::take(&mut state.arrived);
+            drop(state);
+            drop(arrived); // Its files go, before the node has ended.
+        }
         ended
     }
 

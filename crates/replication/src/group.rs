@@ -7,24 +7,24 @@
 
 use super::batch::{Batch, Room};
 use super::budget::Budget;
-use super::catch_up::Arrived;
-use super::clock::Clock;
+use super::clock::{Clock, Ticks};
 use super::gate::Gate;
 use super::heavy::Heavy;
+use super::inbox::Inbox;
+use super::keeping::Keeping;
 use super::layout::Mark;
-use super::office::{Office, not_master};
+use super::leadership::{Office, not_master};
+use super::letter::Letter;
 use super::pace::Pace;
-use super::receive::Inbox;
 use super::records::Statement;
 use super::recovered::RecoveredGroup;
 use super::rests::Rests;
 use super::seals::Seals;
-use super::send::Letter;
-use super::tracking::Tracking;
+use super::snapshot::Arrived;
+use super::tracker::Tracking;
 use super::values::Values;
 use super::view::{Store, View};
 use super::wait::Applied;
-use super::witness::Keeping;
 use crate::bucket::Bucket;
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
@@ -95,7 +95,7 @@ pub struct Group {
     state: Gate<State>,
 }
 
-pub use super::office::Standing;
+pub use super::leadership::Standing;
 pub use super::shared::{Observer, Shared};
 
 /// What changes with every update; behind one lock that is never held across a wait.
@@ -153,7 +153,7 @@ pub struct State {
     /// State that a snapshot brought, until it is installed.
     pub arrived: Arrived,
     /// Timers.
-    pub ticks: super::ticks::Ticks,
+    pub ticks: Ticks,
     /// Where the log began when that was looked at last.
     pub log_start: Position,
     /// Last statement of the log about what is decided.
@@ -277,7 +277,7 @@ impl State {
             refused: None,
             wants_snapshot: None,
             arrived: Arrived::default(),
-            ticks: super::ticks::Ticks::default(),
+            ticks: Ticks::default(),
             log_start: Position(0),
             statement: Statement::due(),
             retiring: false,
@@ -372,5 +372,13 @@ impl State {
         self.room = open.leave_room();
         self.next_version = open.first_version + u64::from(open.updates);
         self.pending.push_back(open);
+    }
+
+    /// Updates and bytes that are not applied yet.
+    pub fn undecided(&self) -> (u64, usize) {
+        let all = self.pending.iter().chain(self.open.as_ref());
+        all.fold((0, 0), |(updates, bytes), batch| {
+            (updates + u64::from(batch.updates), bytes + batch.value_bytes())
+        })
     }
 }

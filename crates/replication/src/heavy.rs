@@ -4,14 +4,9 @@
 //! So whoever sends nothing but such updates, over however many connections, gets half of the
 //! lock's time at most, and the updates of others wait for one of them and never for a row of them.
 
-use super::group::Group;
-use super::submit::Submission;
-use crate::bucket::Bucket;
-use base::error::going_down;
 use base::limits::FORWARD_MS_MAX;
-use base::{Error, Reason, Result, RetryId, Update};
+use base::{Error, Reason, Result};
 use runtime::world::{self, timeout};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -48,32 +43,7 @@ impl Heavy {
 
 impl Turn<'_> {
     /// The lock was held for so long.
-    fn ended(&mut self, held_ms: u64) {
+    pub(super) fn ended(&mut self, held_ms: u64) {
         *self.begins_ms = world::milliseconds() + held_ms;
-    }
-
-    /// Evaluates an update: once away from the lock, then, if its budget sufficed, in earnest.
-    pub async fn submit(
-        &mut self,
-        group: &Arc<Group>,
-        bucket: &Arc<Bucket>,
-        update: &Arc<Update>,
-        retry: Option<RetryId>,
-    ) -> Result<Submission> {
-        let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
-        let evaluated = world::apart(move || {
-            // A retry may be answered with what the first attempt came to, whatever it would cost
-            // now.
-            if retry.is_none() {
-                group.rehearse(&bucket, &update)?;
-            }
-            let began = world::milliseconds();
-            let submission = group.submit(&bucket, &update, retry)?;
-            Ok((submission, world::milliseconds().saturating_sub(began)))
-        });
-        let stopping = || Err(going_down());
-        let (submission, held_ms) = evaluated.await.unwrap_or_else(stopping)?;
-        self.ended(held_ms);
-        Ok(submission)
     }
 }

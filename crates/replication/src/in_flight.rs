@@ -7,8 +7,6 @@
 //! Promises: [`InFlight::oldest`] is never behind the beginning of a record that was handed over
 //! and not processed; memory is one entry per turn with records on their way.
 
-use super::group::{Group, State};
-use logic::consensus::Event;
 use runtime::keeper::{Done, Job};
 use runtime::mutants::{Flaw, flawed};
 use std::collections::VecDeque;
@@ -61,22 +59,6 @@ impl InFlight {
     /// makes count, and a replay that finds the one without the others refuses the log.
     pub fn adopts(&self) -> bool {
         self.adoptions > 0 && !flawed(Flaw::TruncatesUnprocessed)
-    }
-}
-
-impl Group {
-    /// A record is as firm as it asked to be.
-    pub(super) fn written(&self, state: &mut State, done: Done) {
-        Group::note_firm(state, &done);
-        state.values.in_flight.processed(&done);
-        let Done { kind, ballot, index, decided, start, .. } = done;
-        state.values.runs.record(kind, ballot, index, decided, start);
-        let event = match kind {
-            Kind::Promise => Event::PromiseSaved { ballot },
-            Kind::Accept | Kind::Truncate => Event::Saved { ballot, upto: index },
-            _ => return,
-        };
-        self.step(state, event, &[]);
     }
 }
 

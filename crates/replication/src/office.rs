@@ -8,6 +8,7 @@
 use super::clock::Clock;
 use super::group::{Group, State};
 use super::layout::{self, Space};
+use super::leadership::{Standing, not_master};
 use base::error::going_down;
 use base::{Error, LogIndex, Millis, NodeId, Reason, Result};
 use logic::consensus::{Configuration, Event, Member, Progress, ReadToken, Refusal, Role};
@@ -18,31 +19,6 @@ use runtime::world;
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use tokio::sync::{oneshot, watch};
-
-/// Who leads, as far as this node knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// `Master` once this node has applied all that was decided before it.
-    pub role: Option<Role>,
-    /// Who is master.
-    pub master: Option<NodeId>,
-    /// Time of the last change of master, in this node's milliseconds; 0: none since it started.
-    pub since_ms: u64,
-    /// The group goes on without this node: a member of a later configuration said so. What this
-    /// node's own configuration says is of a time that is over, until it has learnt the rest.
-    pub dismissed: bool,
-}
-
-/// This node's way into office.
-#[derive(Default)]
-pub struct Office {
-    /// It leads, and takes office once it has applied everything up to here.
-    pub waits_for: Option<LogIndex>,
-    /// It is in office.
-    pub held: bool,
-    /// Torn logs may have held values behind this index; it went on without them.
-    pub may_lack: Option<LogIndex>,
-}
 
 impl Group {
     /// Who leads, and every change of that.
@@ -311,10 +287,4 @@ impl State {
     pub(super) fn is_alone(&self) -> bool {
         self.replica.configuration().members().len() == 1
     }
-}
-
-/// Another node must answer: this one, as far as is known.
-pub fn not_master(master: Option<NodeId>) -> Error {
-    let master = master.map_or_else(|| "None".into(), |node| node.to_string());
-    Error::new(Reason::NotMaster, master)
 }

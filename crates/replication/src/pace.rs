@@ -9,8 +9,6 @@
 //!
 //! Promises: nobody waits longer than `OVERLAP_MS` for company; who is alone never waits.
 
-use super::group::State;
-
 /// A value waits until it is this part as full as all that are undecided together or, where none
 /// is, as the last one was, ...
 const GATHER_PART: u32 = 2;
@@ -64,16 +62,6 @@ impl Pace {
     /// In how many milliseconds to ask again, if nothing happens before.
     pub(super) fn pause(&self) -> Option<u64> {
         self.since.map(|_| PAUSE_MS)
-    }
-}
-
-impl State {
-    /// Updates and bytes that are not applied yet.
-    pub fn undecided(&self) -> (u64, usize) {
-        let all = self.pending.iter().chain(self.open.as_ref());
-        all.fold((0, 0), |(updates, bytes), batch| {
-            (updates + u64::from(batch.updates), bytes + batch.value_bytes())
-        })
     }
 }
 

@@ -1,73 +1,18 @@
-//! Consensus' messages on their way in: from bytes to an event.
+//! Events for consensus from outside the driver: messages of other members, and written records.
 
 use super::group::{Group, State};
+use super::inbox::{Came, INBOX_BYTES_MAX, read};
 use super::value::read_sign;
-use base::codec::{Malformed, Reader};
-use base::limits::LOG_RECORD_BYTES_MAX;
-use base::{LogIndex, Millis, NodeId};
-use bytes::{Buf, Bytes};
-use logic::consensus::{Body, Event, Message};
-use runtime::complaint::Complaint;
+use base::codec::Malformed;
+use base::{Millis, NodeId};
+use bytes::Bytes;
+use logic::consensus::{Body, Event};
+use runtime::keeper::Done;
+use store::Kind;
 
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master
 /// sends them again later, and memory stays bounded. A group with little memory takes fewer.
 const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
-/// Messages with values that have not been looked at may have so many bytes together, likewise.
-pub const INBOX_BYTES_MAX: usize = 64 << 20;
-/// Most messages that have not been looked at: heartbeats, votes and acknowledgements are said
-/// again, too.
-const INBOX_MESSAGES_MAX: usize = 8_192;
-
-/// Messages of other members that the driver has not looked at yet.
-///
-/// They come as fast as the network brings them, and a driver may stand still for a while: its disk
-/// is slow, or it installs a snapshot. What finds no room is dropped, which consensus is made for:
-/// values first, since what keeps the group's master is small.
-#[derive(Default)]
-pub struct Inbox {
-    came: Vec<Came>,
-    /// Of messages with values.
-    bytes: usize,
-    /// Warning about members whose messages break the protocol, and the last one of them.
-    unsound: Complaint,
-    unsound_from: Option<NodeId>,
-}
-
-/// One of them.
-pub struct Came {
-    from: NodeId,
-    message: Message,
-    values: Values,
-    bytes: usize,
-}
-
-impl Inbox {
-    /// Takes a message unless that would be too many; one with values is taken if it is alone.
-    fn push(&mut self, came: Came, bytes_max: usize) -> bool {
-        let brings = !came.values.is_empty();
-        let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > bytes_max;
-        if overflows || self.came.len() >= INBOX_MESSAGES_MAX {
-            return false;
-        }
-        if brings {
-            self.bytes += came.bytes;
-        }
-        self.came.push(came);
-        true
-    }
-
-    /// Returns how many messages wait, and the bytes of those with values.
-    pub fn size(&self) -> (usize, usize) {
-        (self.came.len(), self.bytes)
-    }
-
-    /// Everything that is there.
-    pub(super) fn take(&mut self) -> Vec<Came> {
-        self.bytes = 0;
-        std::mem::take(&mut self.came)
-    }
-}
-
 impl Group {
     /// A message of another member arrived.
     pub fn arrived(&self, from: NodeId, payload: Bytes) {
@@ -132,103 +77,18 @@ impl Group {
         }
         self.step(state, Event::Received { from, message, signs, now }, &values);
     }
-}
 
-type Values = Vec<(LogIndex, Bytes)>;
-
-fn read(mut payload: Bytes) -> Result<(Message, Values), Malformed> {
-    let mut reader = Reader::new(&payload);
-    let message = Message::read(&mut reader)?;
-    let head_bytes = payload.len() - reader.rest().len();
-    payload.advance(head_bytes);
-    let Some((after, upto)) = message.body.values() else {
-        return if payload.is_empty() { Ok((message, Vec::new())) } else { Err(Malformed("end")) };
-    };
-    let mut values = Vec::new();
-    let mut index = after;
-    while index < upto {
-        let length = Reader::new(&payload).u32("value length")? as usize;
-        payload.advance(4);
-        if length > LOG_RECORD_BYTES_MAX || length > payload.len() {
-            return Err(Malformed("value length"));
-        }
-        index = index.next();
-        values.push((index, payload.split_to(length)));
-    }
-    if payload.is_empty() { Ok((message, values)) } else { Err(Malformed("end")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use base::codec::Writer;
-    use base::{Ballot, ConfigurationId};
-
-    fn accept(upto: u64) -> Vec<u8> {
-        let (after, upto) = (LogIndex(3), LogIndex(upto));
-        let body = Body::Accept { after, upto, decided: LogIndex(2) };
-        let ballot = Ballot { round: 7, node: NodeId(1) };
-        let mut bytes = Vec::new();
-        Message { configuration: ConfigurationId(0), ballot, body }.write(&mut bytes);
-        bytes
-    }
-
-    fn came(values: u64, bytes: usize) -> Came {
-        let message = Message::read(&mut Reader::new(&accept(5))).expect("well formed");
-        let values = (0..values).map(|index| (LogIndex(index), Bytes::new())).collect();
-        Came { from: NodeId(1), message, values, bytes }
-    }
-
-    #[test]
-    fn an_inbox_drops_values_beyond_its_bytes_and_goes_on_taking_what_is_small() {
-        let mut inbox = Inbox::default();
-        assert!(inbox.push(came(1, 200), 100), "a large one is taken if it is alone");
-        for _ in 0..3 {
-            assert!(!inbox.push(came(1, 1), 100), "there is no room for values");
-            assert!(inbox.push(came(0, 1_000), 100), "what brings none is taken");
-        }
-        assert_eq!(inbox.take().len(), 4);
-        assert!((0..4).all(|_| inbox.push(came(2, 25), 100)), "all is room again");
-        assert!(!inbox.push(came(2, 1), 100));
-        assert_eq!(inbox.take().len(), 4);
-    }
-
-    #[test]
-    fn an_inbox_ends_at_its_number_of_messages() {
-        let mut inbox = Inbox::default();
-        for _ in 0..INBOX_MESSAGES_MAX {
-            assert!(inbox.push(came(0, 64), 100));
-        }
-        assert!(!inbox.push(came(0, 64), 100) && !inbox.push(came(1, 64), 100));
-        assert_eq!(inbox.take().len(), INBOX_MESSAGES_MAX);
-        assert!(inbox.push(came(0, 64), 100));
-    }
-
-    #[test]
-    fn a_message_brings_exactly_the_values_it_names() {
-        let mut bytes = accept(5);
-        bytes.put_string(b"one");
-        bytes.put_string(b"");
-        let (message, values) = read(bytes.clone().into()).expect("well formed");
-        assert!(message.body.values().is_some());
-        let values: Vec<_> = values.iter().map(|(index, value)| (index.0, &value[..])).collect();
-        assert_eq!(values, [(4, &b"one"[..]), (5, &b""[..])]);
-        bytes.push(0);
-        assert_eq!(read(bytes.into()).expect_err("malformed"), Malformed("end"));
-    }
-
-    #[test]
-    fn whatever_the_bytes_nothing_panics() {
-        let mut bytes = accept(5);
-        bytes.put_string(b"one");
-        bytes.put_string(b"two");
-        for cut in 0..bytes.len() {
-            assert!(read(bytes[..cut].to_vec().into()).is_err(), "{cut}");
-        }
-        let mut long = accept(4);
-        long.put_u32(u32::MAX);
-        assert_eq!(read(long.into()).expect_err("malformed"), Malformed("value length"));
-        let endless = accept(u64::MAX);
-        assert!(read(endless.into()).is_err());
+    /// A record is as firm as it asked to be.
+    pub(super) fn written(&self, state: &mut State, done: Done) {
+        Group::note_firm(state, &done);
+        state.values.in_flight.processed(&done);
+        let Done { kind, ballot, index, decided, start, .. } = done;
+        state.values.runs.record(kind, ballot, index, decided, start);
+        let event = match kind {
+            Kind::Promise => Event::PromiseSaved { ballot },
+            Kind::Accept | Kind::Truncate => Event::Saved { ballot, upto: index },
+            _ => return,
+        };
+        self.step(state, event, &[]);
     }
 }

@@ -11,17 +11,12 @@
 //! i | bucket u32 BE -> form u8 (1) | see ../transfer/intake.rs       rows of a bucket come in
 //! ```
 
-use super::group::{Group, Observer, State};
-use super::layout::{self, StoredRow};
-use super::view::View;
-use crate::bucket::Bucket;
+use super::layout;
+use super::shared::Observer;
 use base::codec::{Malformed, Reader};
-use base::error::damaged;
 use base::{BucketId, Error, GroupId, Reason, Result, Value};
 use bytes::Bytes;
 use runtime::keeper::store_error;
-use runtime::mutants::{Flaw, flawed};
-use runtime::submit::Ticket;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +24,7 @@ use store::{Chunk, Trees};
 
 /// A group's own bookkeeping.
 pub const OWN: BucketId = BucketId(0);
-const SEALED: u8 = b's';
+pub(super) const SEALED: u8 = b's';
 const INTAKE: u8 = b'i';
 const FORM: u8 = 1;
 
@@ -144,105 +139,7 @@ impl Observer for Seals {
     }
 }
 
-impl State {
-    /// Refuses an update of a bucket that does not live here any more, as it was looked up.
-    #[inline]
-    pub(super) fn serves(&self, bucket: &Bucket) -> Result<()> {
-        if bucket.is_retired() {
-            return Err(Error::new(Reason::Moved, "the bucket was changed meanwhile: repeat"));
-        }
-        let sealed_here = !self.sealed.is_empty() && self.sealed.contains(&bucket.id);
-        if sealed_here && !flawed(Flaw::EvaluatesBehindSeals) {
-            return Err(sealed());
-        }
-        Ok(())
-    }
-}
-
 /// What a request is told that came where its bucket does not live any more.
 pub fn sealed() -> Error {
     Error::new(Reason::Moved, "the bucket moves to another group: repeat")
-}
-
-impl Group {
-    /// Refuses the answer to a read of a sealed bucket; to be asked *after* the rows were read.
-    #[inline]
-    pub fn check_seal(&self, bucket: &Bucket) -> Result<()> {
-        let holds = self.seals.hold(bucket.id) && !flawed(Flaw::ReadsBehindSeals);
-        if holds { Err(sealed()) } else { Ok(()) }
-    }
-
-    /// What the seal of a bucket says, if it is applied here.
-    pub fn seal_of(&self, bucket: BucketId) -> Result<Option<Seal>> {
-        let mut key = Vec::new();
-        layout::row_key(self.id, OWN, &seal_key(bucket), &mut key);
-        let row = self.shared.trees.get(&key).map_err(store_error)?;
-        let Some(row) = row else { return Ok(None) };
-        let value = StoredRow::read(&row).map_err(damaged)?.value;
-        Seal::read(&value).map(Some).map_err(damaged)
-    }
-
-    /// Seals a bucket: behind everything that was taken before.
-    pub fn seal(&self, bucket: BucketId) -> Result<Ticket> {
-        let seal = |view: &mut View| {
-            let seal = Seal { time: view.open.time, version: view.version().0 };
-            view.put(OWN, &seal_key(bucket), None, &[&seal.write()])
-        };
-        let (ticket, ()) = self.write_own(0, seal, |state| {
-            state.sealed.insert(bucket);
-        })?;
-        Ok(ticket.expect("a seal is a value"))
-    }
-
-    /// Takes a seal away, or any other row of the group's own, on grounds found in this time in
-    /// office: another master may have found others since.
-    pub fn forget_own(&self, key: &[u8], office: u64) -> Result<Option<Ticket>> {
-        let forget = |view: &mut View| {
-            if self.offices.load(Ordering::Acquire) != office {
-                return Err(Error::new(Reason::Changed, "this node was not master all the time"));
-            }
-            if let Some(row) = view.row(OWN, key)? {
-                view.remove(OWN, key, row.expires);
-            }
-            Ok(())
-        };
-        let unsealed = key.strip_prefix(&[SEALED]).and_then(|number| number.try_into().ok());
-        let bucket = unsealed.map(|number| BucketId(u32::from_be_bytes(number)));
-        let forgotten = self.write_own(0, forget, |state| {
-            if let Some(bucket) = bucket {
-                state.sealed.remove(&bucket);
-            }
-        });
-        forgotten.map(|(ticket, ())| ticket)
-    }
-
-    /// Writes what no client asked for: all of it, or nothing. Versions go on from `version` at
-    /// least. `then` is done with it, before anything else is evaluated.
-    pub fn write_own<T>(
-        &self,
-        version: u64,
-        write: impl FnOnce(&mut View) -> Result<T>,
-        then: impl FnOnce(&mut State),
-    ) -> Result<(Option<Ticket>, T)> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        state.admit(self)?;
-        if version > state.next_version {
-            state.close();
-            state.next_version = state.next_version.max(version);
-        }
-        let (before, begun) = state.begin(self.id);
-        let mut view = state.view(self);
-        let savepoint = view.open.savepoint();
-        let written = write(&mut view);
-        if written.is_err() {
-            view.open.undo(savepoint);
-        }
-        let written = written?;
-        then(state);
-        if state.changed(begun) {
-            self.take(state, before, true);
-        }
-        Ok((state.ticket(self), written))
-    }
 }

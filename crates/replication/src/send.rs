@@ -10,6 +10,7 @@
 
 use super::driver::damaged_log;
 use super::group::{Group, State};
+use super::letter::{Carried, Letter};
 use super::rests::{PART_BYTES, Rests};
 use base::codec::Writer;
 use base::limits::VALUE_BATCH_BYTES;
@@ -24,22 +25,6 @@ use transport::{Lane, Message as Letterhead, Peers, Sending};
 
 /// Waiting heartbeats are worth nothing once a newer one waits.
 const HEARTBEAT_SLOT: u32 = 0;
-
-/// A message that is to be sent.
-pub struct Letter {
-    to: NodeId,
-    message: Message,
-    values: Carried,
-    /// Up to here it has acknowledged what it was sent.
-    done: LogIndex,
-}
-
-/// The values it names.
-enum Carried {
-    None,
-    Here(Vec<Bytes>),
-    InLog,
-}
 
 impl State {
     /// Makes letters of a message: several, where its values are many or not all in memory.

@@ -4,15 +4,19 @@ use super::batch::{Batch, Room};
 use super::budget::Budget;
 use super::evaluate::evaluate_within;
 use super::group::Group;
+use super::heavy::Turn;
 use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Attempt, Retried};
 use super::view::{Store, View};
 use crate::bucket::Bucket;
+use base::error::going_down;
 use base::request::Steps;
 use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
 use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
+use runtime::world;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Outcome of an update, and the ticket that must be decided before that may be told.
@@ -32,6 +36,33 @@ impl Stamp {
     /// The stamp of what only reads.
     pub fn of_read(index: LogIndex) -> Stamp {
         Stamp { index, version: None }
+    }
+}
+
+impl Turn<'_> {
+    /// Evaluates an update: once away from the lock, then, if its budget sufficed, in earnest.
+    pub async fn submit(
+        &mut self,
+        group: &Arc<Group>,
+        bucket: &Arc<Bucket>,
+        update: &Arc<Update>,
+        retry: Option<RetryId>,
+    ) -> Result<Submission> {
+        let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
+        let evaluated = world::apart(move || {
+            // A retry may be answered with what the first attempt came to, whatever it would cost
+            // now.
+            if retry.is_none() {
+                group.rehearse(&bucket, &update)?;
+            }
+            let began = world::milliseconds();
+            let submission = group.submit(&bucket, &update, retry)?;
+            Ok((submission, world::milliseconds().saturating_sub(began)))
+        });
+        let stopping = || Err(going_down());
+        let (submission, held_ms) = evaluated.await.unwrap_or_else(stopping)?;
+        self.ended(held_ms);
+        Ok(submission)
     }
 }
 
@@ -137,7 +168,7 @@ impl Group {
         budget: Budget,
     ) -> Result<Outcome> {
         let (pending, time) = (VecDeque::new(), self.time.load(Ordering::Acquire));
-        let mut open = Batch::new(LogIndex(0), time, 0, runtime::world::salt(), Room::default());
+        let mut open = Batch::new(LogIndex(0), time, 0, world::salt(), Room::default());
         let mut view = View {
             group: self.id,
             store,

@@ -20,14 +20,6 @@ const GRID_PER_LEASE: u64 = 48;
 /// Longest sleep of a group that needs no ticks.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// When that was, and is to be.
-#[derive(Default)]
-pub struct Ticks {
-    /// In milliseconds; `u64::MAX`: not before something happens.
-    next: u64,
-    last: u64,
-}
-
 impl Group {
     /// Tells the replica the time, if there is anyone to be heard of.
     pub(super) fn tick(&self, state: &mut State, now: Millis) {

@@ -3,7 +3,7 @@
 //! A ticket names an index *of a term*: the time from which this node is master until it no longer
 //! is. An index alone says nothing about whose value stands there once another master has led.
 
-use super::office::not_master;
+use super::leadership::not_master;
 use base::{Error, LogIndex, Reason, Result};
 use runtime::mutants::{Flaw, flawed};
 use runtime::sync::Mutex;

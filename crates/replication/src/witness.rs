@@ -11,129 +11,19 @@
 //! has it on disk.
 //! Never: answers a read; gives a snapshot.
 
-use super::group::{Group, Shared, State};
+use super::group::{Group, State};
+use super::keeping::{Keeping, keep_value};
 use super::layout::{self, Mark};
-use super::snapshot::Fetched;
-use super::value::{ValueHead, read_value};
-use base::error::damaged;
-use base::limits::{UNDECIDED_BYTES_MAX, VALUE_BATCH_BYTES};
-use base::{Error, GroupId, LogIndex, Reason, Result};
+use base::limits::VALUE_BATCH_BYTES;
+use base::{Error, LogIndex, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
 use runtime::keeper::store_error;
-use std::collections::VecDeque;
-use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard};
-use store::{Change, Trees};
+use std::sync::MutexGuard;
+use store::Change;
 
-/// So much may come once a witness is full: what its master had under way.
-const OVERFLOW_BYTES: u64 = 2 * UNDECIDED_BYTES_MAX as u64;
 /// Values let go of in one turn.
 const TURN_VALUES_MAX: usize = 1_024;
-
-/// The values a witness keeps of one group: in a row, up to the last applied one.
-pub struct Keeping {
-    /// The index of the first one.
-    first: LogIndex,
-    /// The size of each.
-    sizes: VecDeque<u32>,
-    bytes: u64,
-    /// From so much on the witness is full.
-    bytes_max: u64,
-    /// The replica was told so.
-    told_full: bool,
-}
-
-impl Keeping {
-    /// What the store holds.
-    pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<Keeping>> {
-        let (empty, bytes_max) = (VecDeque::new(), shared.kept_bytes_max);
-        let mut keeping =
-            Keeping { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
-        let (low, high) = (layout::kept_key(group, LogIndex(0)), layout::kept_end(group));
-        let snapshot = shared.trees.snapshot();
-        for row in snapshot.range(Bound::Included(low), Bound::Excluded(high), false) {
-            let (key, value) = row.map_err(store_error)?;
-            let index = layout::read_kept_key(&key).ok_or_else(|| {
-                Error::new(Reason::Damaged, format!("a kept value of group {group} has no index"))
-            })?;
-            keeping.push(index, value.len());
-        }
-        Ok(Mutex::new(keeping))
-    }
-
-    fn push(&mut self, index: LogIndex, bytes: usize) {
-        if self.sizes.is_empty() {
-            self.first = index;
-        }
-        self.sizes.push_back(u32::try_from(bytes).unwrap_or(u32::MAX));
-        self.bytes += bytes as u64;
-    }
-
-    fn holds(&self, index: LogIndex) -> bool {
-        let place = index.0.checked_sub(self.first.0);
-        place.is_some_and(|place| place < self.sizes.len() as u64)
-    }
-
-    /// Bytes of what is kept.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// How many values are kept.
-    pub fn count(&self) -> usize {
-        self.sizes.len()
-    }
-
-    /// Returns true if it is as much as should be.
-    pub fn is_full(&self) -> bool {
-        self.bytes >= self.bytes_max
-    }
-
-    /// Returns true if it is more than can be: what was under way when it was full has found room.
-    pub fn overflows(&self) -> bool {
-        self.bytes >= self.bytes_max.saturating_add(OVERFLOW_BYTES)
-    }
-}
-
-/// Applies a value to a witness's store: the mark, the configuration it begins, and, unless all
-/// who hold the data have it, the value itself.
-pub fn keep_value(
-    group: GroupId,
-    trees: &dyn Trees,
-    index: LogIndex,
-    payload: &Bytes,
-    is_needed: bool,
-) -> Result<Mark> {
-    let (ValueHead { time, first_version, updates, sign }, _) =
-        read_value(payload).map_err(damaged)?;
-    let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
-    let kept = is_needed.then(|| Change::Put(layout::kept_key(group, index), payload.clone()));
-    let configured = sign.map(|configuration| {
-        let mut key = Vec::new();
-        layout::configuration_key(group, &mut key);
-        Change::Put(key.into(), layout::write_configuration(index, &configuration))
-    });
-    let mut key = Vec::new();
-    layout::mark_key(group, &mut key);
-    let marked = Change::Put(key.into(), mark.write());
-    let mut all = kept.into_iter().chain(configured).chain([marked]);
-    trees.apply(&mut all).map_err(store_error)?;
-    Ok(mark)
-}
-
-/// Puts the state behind a value in force without the rows, durably.
-pub fn install_mark(group: GroupId, trees: &dyn Trees, to: &Fetched) -> Result<()> {
-    let (mut mark, mut configuration) = (Vec::new(), Vec::new());
-    layout::mark_key(group, &mut mark);
-    layout::configuration_key(group, &mut configuration);
-    let written = layout::write_configuration(to.base, &to.configuration);
-    let changes =
-        [Change::Put(configuration.into(), written), Change::Put(mark.into(), to.mark.write())];
-    trees.apply(&mut changes.into_iter()).map_err(store_error)?;
-    trees.rotate().map_err(store_error)?;
-    trees.flush().map_err(store_error)
-}
 
 impl Group {
     /// Returns true if this node keeps no rows of the group.

@@ -76,7 +76,7 @@ impl DataDir {
     pub fn is_fresh(path: &Path) -> Result<bool, StoreError> {
         refuse_unfinished(path)?;
         let directory = make_or_open(path)?;
-        let at = Place { path, directory: &directory };
+        let at = OpenDirectory { path, directory: &directory };
         let _lock = at.enter()?;
         Ok(at.read_identity()?.is_none() && joiner::read(&at.disk()?, path)?.is_none())
     }
@@ -86,7 +86,7 @@ impl DataDir {
     pub fn open_or_join(path: &Path) -> Result<Opening, StoreError> {
         refuse_unfinished(path)?;
         let directory = make_or_open(path)?;
-        let at = Place { path, directory: &directory };
+        let at = OpenDirectory { path, directory: &directory };
         let lock = at.enter()?;
         if at.read_identity()?.is_some() {
             // It is opened as any other.
@@ -138,7 +138,7 @@ impl DataDir {
 
     fn open_as(path: &Path, new: Option<Identity>) -> Result<DataDir, StoreError> {
         let directory = make_or_open(path)?;
-        let at = Place { path, directory: &directory };
+        let at = OpenDirectory { path, directory: &directory };
         let lock = at.enter()?;
         let known = at.read_identity()?;
         let fresh = known.is_none();
@@ -177,7 +177,7 @@ impl DataDir {
     }
 
     fn disk(&self) -> Result<FileDisk, StoreError> {
-        Place { path: &self.path, directory: &self.directory }.disk()
+        OpenDirectory { path: &self.path, directory: &self.directory }.disk()
     }
 
     /// Begins another life of this node: gives its number, 1 for the first, once that is durable.
@@ -190,7 +190,7 @@ impl DataDir {
     /// Whether the log is there that this node's earlier lives have written. Without it the node
     /// would begin anew under its old id, and break what it promised: `Corrupt`.
     pub fn check_log(&self) -> Result<(), StoreError> {
-        let at = Place { path: &self.path, directory: &self.directory };
+        let at = OpenDirectory { path: &self.path, directory: &self.directory };
         let failed = |error| StoreError::io(format!("can't list {}", self.log().display()), error);
         let files = FileDisk::open(&self.log())?.list().map_err(failed)?;
         if incarnation::begun(&at.disk()?, &self.path)? == 0 || !files.is_empty() {
@@ -227,7 +227,7 @@ fn refuse_unfinished(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why)))
 }
 
-struct Place<'a> {
+struct OpenDirectory<'a> {
     path: &'a Path,
     directory: &'a OwnedFd,
 }
@@ -254,7 +254,7 @@ fn make_or_open(path: &Path) -> Result<OwnedFd, StoreError> {
     fs::open(path, flags, Mode::empty()).map_err(|error| failed("open", error))
 }
 
-impl Place<'_> {
+impl OpenDirectory<'_> {
     fn failed(&self, verb: &str, name: &str) -> impl Fn(Errno) -> StoreError + use<> {
         let what = format!("can't {verb} {}", self.path.join(name).display());
         move |error| StoreError::io(what.clone(), error.into())

@@ -4,8 +4,8 @@ use super::admission::admit;
 use super::greet::{self, Unread};
 use super::handshake::{Greeting, Received};
 use super::peer::{Call, Caller};
+use super::peer_table::PeerTable;
 use super::refusal::Refusal;
-use super::tcp::Shared;
 use super::transcript::Transcript;
 use base::limits::{PEER_GREETING_MS_MAX, PEER_GREETINGS_MAX, PEER_GREETINGS_PER_ADDRESS_MAX};
 use std::collections::BTreeMap;
@@ -25,13 +25,13 @@ const ACCEPT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration:
 struct Greetings(Mutex<BTreeMap<IpAddr, usize>>);
 
 /// A place among them, given back when dropped.
-struct Place {
+struct GreetingPlace {
     all: Arc<Greetings>,
     address: IpAddr,
 }
 
 impl Greetings {
-    fn enter(self: &Arc<Greetings>, address: IpAddr) -> Option<Place> {
+    fn enter(self: &Arc<Greetings>, address: IpAddr) -> Option<GreetingPlace> {
         let mut greeting = self.0.lock().expect("no one panics while holding it");
         if greeting.values().sum::<usize>() >= PEER_GREETINGS_MAX {
             return None;
@@ -41,11 +41,11 @@ impl Greetings {
             return None;
         }
         *here += 1;
-        Some(Place { all: self.clone(), address })
+        Some(GreetingPlace { all: self.clone(), address })
     }
 }
 
-impl Drop for Place {
+impl Drop for GreetingPlace {
     fn drop(&mut self) {
         let mut greeting = self.all.0.lock().expect("no one panics while holding it");
         if let Some(here) = greeting.get_mut(&self.address) {
@@ -59,7 +59,7 @@ impl Drop for Place {
 
 /// Accepts until the node stops.
 pub(super) async fn accept(
-    shared: Arc<Shared>,
+    table: Arc<PeerTable>,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -76,7 +76,7 @@ pub(super) async fn accept(
                     // Without a place it is closed unheard: it costs us nothing, and a peer tries
                     // again.
                     if let Some(place) = greetings.enter(from.ip()) {
-                        tasks.spawn(hear(shared.clone(), stream, place));
+                        tasks.spawn(hear(table.clone(), stream, place));
                     }
                 }
                 Err(error) => {
@@ -96,14 +96,14 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Hears one caller out, within its time.
-async fn hear(shared: Arc<Shared>, mut stream: TcpStream, _place: Place) {
+async fn hear(table: Arc<PeerTable>, mut stream: TcpStream, _place: GreetingPlace) {
     let patience = Duration::from_millis(PEER_GREETING_MS_MAX);
     if greet::prepare(&stream).is_err() {
         return;
     }
-    let transcript = Transcript::new(shared.credential());
+    let transcript = Transcript::new(table.endpoint.credential());
     let (mut refused, refusal) = match timeout(patience, greet::read(&mut stream)).await {
-        Ok(Ok(received)) => match call(&shared, Caller { stream, transcript }, received).await {
+        Ok(Ok(received)) => match call(&table, Caller { stream, transcript }, received).await {
             Some(refused) => refused,
             None => return,
         },
@@ -118,7 +118,7 @@ async fn hear(shared: Arc<Shared>, mut stream: TcpStream, _place: Place) {
 /// Hands the call to the peer's task; gives it back if it is refused. Nothing of a hello is
 /// believed, and nothing told, before its MAC is verified.
 async fn call(
-    shared: &Shared,
+    table: &PeerTable,
     mut caller: Caller,
     received: Received,
 ) -> Option<(Caller, Refusal)> {
@@ -126,9 +126,9 @@ async fn call(
     let Greeting::Hello(hello) = received.greeting else {
         return Some((caller, Refusal::Malformed("kind")));
     };
-    let peer = shared.peer(hello.speaker.node);
+    let peer = table.peer(hello.speaker.node);
     let known = peer.as_ref().map(|peer| peer.known());
-    if let Err(refusal) = verified.and_then(|()| admit(&shared.speaker(), &hello, known)) {
+    if let Err(refusal) = verified.and_then(|()| admit(&table.endpoint.speaker(), &hello, known)) {
         return Some((caller, refusal));
     }
     let calls = &peer?.calls;

@@ -1,12 +1,11 @@
 //! Greetings over a socket, and what a socket between nodes is set to.
 
 use super::admission::{Known, accept};
+use super::endpoint::Endpoint;
 use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
 use super::link::Terms;
-use super::network::Failed;
-use super::peer::Peer;
+use super::network::{Failed, Member};
 use super::refusal::Refusal;
-use super::tcp::Shared;
 use super::transcript::Transcript;
 use super::versions::VERSIONS;
 use runtime::world;
@@ -76,31 +75,32 @@ pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, 
     }
 }
 
-/// Dials a peer. `said` becomes true when the other side may have heard of it.
+/// Dials a member. `known`: what is known of its lives when it answers; `said` becomes true when
+/// the other side may have heard of it.
 pub(super) async fn dial(
-    shared: &Shared,
-    peer: &Peer,
+    endpoint: &Endpoint,
+    member: Member,
+    known: impl Fn() -> Known,
     previous: u64,
     said: &AtomicBool,
 ) -> Result<Greeted, Failed> {
-    let member = peer.member();
-    let patience = shared.settings.dial;
+    let patience = endpoint.settings.dial;
     let late = |what: &str| Failed::Unreachable(format!("{}: {what}", member.address));
     let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", member.address));
     let connecting = timeout(patience, TcpStream::connect(&member.address)).await;
     let mut stream = connecting.map_err(|_| late("no answer"))?.map_err(failed)?;
     prepare(&stream).map_err(failed)?;
     let hello =
-        Hello { versions: VERSIONS, speaker: shared.speaker(), wanted: member.node, previous };
+        Hello { versions: VERSIONS, speaker: endpoint.speaker(), wanted: member.node, previous };
     said.store(true, Relaxed);
-    let mut transcript = Transcript::new(shared.credential());
+    let mut transcript = Transcript::new(endpoint.credential());
     let greeting = async {
         say(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
         read(&mut stream).await
     };
     let answer = timeout(patience, greeting).await.map_err(|_| late("no greeting came"))?;
     let refusal = match answer {
-        Ok(received) => match answered(&mut transcript, received, &hello, &peer.known()) {
+        Ok(received) => match answered(&mut transcript, received, &hello, &known()) {
             Ok(speaker) => {
                 return go(stream, transcript, &hello.speaker, speaker).await.map_err(failed);
             }
@@ -152,12 +152,12 @@ async fn go(
 
 /// Welcomes a caller that was let in, and waits for its go. `transcript`: of its hello.
 pub(super) async fn welcome(
-    shared: &Shared,
+    endpoint: &Endpoint,
     mut stream: TcpStream,
     hello: Hello,
     mut transcript: Transcript,
 ) -> Result<Greeted, Failed> {
-    let me = shared.speaker();
+    let me = endpoint.speaker();
     let caller = hello.speaker;
     let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", caller.address));
     // `accept` let only callers in with whom there is one.
@@ -167,7 +167,7 @@ pub(super) async fn welcome(
         say(&mut stream, &mut transcript, &Greeting::Welcome { version, speaker: me }).await?;
         read(&mut stream).await
     };
-    let received = match timeout(shared.settings.dial, greeting).await {
+    let received = match timeout(endpoint.settings.dial, greeting).await {
         Ok(Ok(received)) => received,
         Ok(Err(Unread::Refused(refusal))) => return Err(Failed::Refuses(refusal)),
         Ok(Err(Unread::Socket(error))) => return Err(failed(error)),
@@ -193,11 +193,6 @@ fn terms(speaker: &Speaker, id: u64, (ours, theirs): (u64, u64), transcript: &Tr
     let (node, incarnation, lives) = (*node, *incarnation, lives.clone());
     let is_proven = transcript.proven().is_some();
     Terms { id, node, incarnation, lives, ours, theirs, is_proven }
-}
-
-/// A nonce for one connection.
-pub(super) fn nonce() -> u64 {
-    world::chance()
 }
 
 /// A pause before a dial: half to all of `most`, by chance, so that nodes that lost each other at

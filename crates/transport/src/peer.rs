@@ -4,12 +4,12 @@
 use super::admission::{Known, admit};
 use super::arbitrate::{Own, arbitrate};
 use super::counters::{Counters, PeerStatus};
+use super::endpoint::Endpoint;
 use super::greet::{self, Greeted};
 use super::handshake::{Hello, Speaker};
 use super::link::{self, Link, Terms};
 use super::network::{Broken, Failed, Member};
 use super::refusal::Refusal;
-use super::tcp::Shared;
 use super::transcript::Transcript;
 use runtime::world;
 use std::pin::pin;
@@ -99,10 +99,10 @@ impl Peer {
 
     /// Resolves when the present connection would not begin any more: with a life that is not let
     /// in, or without a proof that is required by now. This node may have known less when it began.
-    async fn outdated(&self, shared: &Shared) -> Broken {
+    async fn outdated(&self, endpoint: &Endpoint) -> Broken {
         loop {
             self.news.notified().await;
-            let is_required = shared.credential().is_some_and(|known| known.is_required);
+            let is_required = endpoint.credential().is_some_and(|known| known.is_required);
             let plain = self.plain();
             let terms = plain.link.as_ref().map(|link| &link.terms);
             let follows = |terms: &Terms| {
@@ -212,7 +212,7 @@ impl Peer {
 
 /// The task of one peer.
 pub(super) struct Life {
-    pub(super) shared: Arc<Shared>,
+    pub(super) endpoint: Arc<Endpoint>,
     pub(super) peer: Arc<Peer>,
     pub(super) calls: mpsc::Receiver<Call>,
     pub(super) stop: watch::Receiver<Option<Broken>>,
@@ -222,7 +222,7 @@ impl Life {
     /// Keeps a connection with the peer until the node stops or the peer is no member any more.
     pub(super) async fn live(mut self) {
         let (mut previous, mut taken) = (0, None);
-        let (shortest, longest) = self.shared.settings.pause;
+        let (shortest, longest) = self.endpoint.settings.pause;
         let mut pause = shortest;
         while let Some(greeted) = self.greet(previous, taken.take(), &mut pause).await {
             previous = greeted.terms.id;
@@ -235,16 +235,16 @@ impl Life {
 
     /// One connection, from beginning to end; the call that takes its place, if one does.
     async fn connected(&mut self, greeted: Greeted) -> Option<Call> {
-        let Life { shared, peer, calls, stop } = self;
+        let Life { endpoint, peer, calls, stop } = self;
         let Greeted { stream, terms, speaker } = greeted;
         // It may have become required since the greetings began.
-        let is_required = shared.credential().is_some_and(|known| known.is_required);
+        let is_required = endpoint.credential().is_some_and(|known| known.is_required);
         if is_required && !terms.is_proven {
             peer.note(Failed::Refuses(Refusal::Unproven));
             return None;
         }
         let own = Own::Connected { link: terms.id, incarnation: terms.incarnation };
-        let link = Link::new(terms, &shared.settings, peer.counters.clone());
+        let link = Link::new(terms, &endpoint.settings, peer.counters.clone());
         peer.begins(&speaker, &link);
         // And since the line before: whoever was told to look then found the former connection.
         peer.renew();
@@ -254,9 +254,9 @@ impl Life {
                 tokio::select! {
                     biased;
                     broken = stopped(stop) => return broken,
-                    broken = peer.outdated(shared) => return broken,
+                    broken = peer.outdated(endpoint) => return broken,
                     Some(call) = calls.recv() => {
-                        taken = judge(shared, peer, own, call);
+                        taken = judge(endpoint, peer, own, call);
                         if taken.is_some() {
                             return Broken::Replaced;
                         }
@@ -264,7 +264,7 @@ impl Life {
                 }
             }
         };
-        let broken = link::run(&link, stream, &shared.settings, &*shared.sink, ended).await;
+        let broken = link::run(&link, stream, &endpoint.settings, &*endpoint.sink, ended).await;
         peer.ends(broken);
         taken
     }
@@ -276,7 +276,7 @@ impl Life {
         mut call: Option<Call>,
         pause: &mut Duration,
     ) -> Option<Greeted> {
-        let longest = self.shared.settings.pause.1;
+        let longest = self.endpoint.settings.pause.1;
         loop {
             let (greeted, next) = match call.take() {
                 Some(call) => self.welcome(call).await?,
@@ -296,11 +296,11 @@ impl Life {
 
     /// Waits a while and dials, unless a call comes that goes before.
     async fn dial(&mut self, previous: u64, pause: Duration) -> Option<Attempt> {
-        let Life { shared, peer, calls, stop } = self;
+        let Life { endpoint, peer, calls, stop } = self;
         let said = AtomicBool::new(false);
         let mut dial = pin!(async {
             sleep(greet::pause(pause)).await;
-            greet::dial(shared, peer, previous, &said).await
+            greet::dial(endpoint, peer.member(), || peer.known(), previous, &said).await
         });
         loop {
             tokio::select! {
@@ -308,7 +308,7 @@ impl Life {
                 _ = stopped(stop) => return None,
                 Some(call) = calls.recv() => {
                     let own = if said.load(Relaxed) { Own::Dialling } else { Own::Waiting };
-                    if let Some(call) = judge(shared, peer, own, call) {
+                    if let Some(call) = judge(endpoint, peer, own, call) {
                         return Some((None, Some(call)));
                     }
                 }
@@ -319,15 +319,15 @@ impl Life {
 
     /// Welcomes a call, unless a newer one of the same peer comes.
     async fn welcome(&mut self, call: Call) -> Option<Attempt> {
-        let Life { shared, peer, calls, stop } = self;
+        let Life { endpoint, peer, calls, stop } = self;
         let Call { caller: Caller { stream, transcript }, hello, back: _ } = call;
-        let mut welcome = pin!(greet::welcome(shared, stream, hello, transcript));
+        let mut welcome = pin!(greet::welcome(endpoint, stream, hello, transcript));
         loop {
             tokio::select! {
                 biased;
                 _ = stopped(stop) => return None,
                 Some(call) = calls.recv() => {
-                    if let Some(call) = judge(shared, peer, Own::Welcoming, call) {
+                    if let Some(call) = judge(endpoint, peer, Own::Welcoming, call) {
                         return Some((None, Some(call)));
                     }
                 }
@@ -342,8 +342,8 @@ type Attempt = (Option<Result<Greeted, Failed>>, Option<Call>);
 
 /// The call, if it goes on; else it goes back with the reason. Whether the caller may be a peer is
 /// asked again, since it may have waited here while another life of it came and went.
-fn judge(shared: &Shared, peer: &Peer, own: Own, call: Call) -> Option<Call> {
-    let me = shared.speaker();
+fn judge(endpoint: &Endpoint, peer: &Peer, own: Own, call: Call) -> Option<Call> {
+    let me = endpoint.speaker();
     let verdict = admit(&me, &call.hello, Some(peer.known()))
         .and_then(|()| arbitrate(me.node, own, &call.hello));
     match verdict {

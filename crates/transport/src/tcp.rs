@@ -3,17 +3,16 @@
 use super::accept::accept;
 use super::counters::PeerStatus;
 use super::credential::Credential;
-use super::greet;
-use super::handshake::Speaker;
+use super::endpoint::Endpoint;
 use super::message::{Message, Sending};
 use super::network::{Boxed, Broken, Member, Network, Sink};
 use super::peer::{Life, Peer};
+use super::peer_table::PeerTable;
 use super::settings::PeerSettings;
 use base::NodeId;
 use base::limits::PEERS_MAX;
-use runtime::world;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -21,42 +20,6 @@ use tokio::task::JoinHandle;
 
 /// Calls of one peer that may wait for its task.
 const CALLS: usize = 4;
-
-/// What the tasks of all peers share.
-pub(super) struct Shared {
-    pub(super) settings: PeerSettings,
-    pub(super) sink: Arc<dyn Sink>,
-    process: u64,
-    peers: RwLock<BTreeMap<NodeId, Arc<Peer>>>,
-    credential: RwLock<Option<Credential>>,
-}
-
-impl Shared {
-    /// This node, with a nonce for one connection.
-    pub(super) fn speaker(&self) -> Speaker {
-        let settings = &self.settings;
-        Speaker {
-            cluster: settings.cluster,
-            node: settings.node,
-            incarnation: settings.incarnation,
-            process: self.process,
-            nonce: greet::nonce(),
-            name: settings.name.clone(),
-            address: settings.advertise.clone(),
-            lives: settings.lives.clone(),
-        }
-    }
-
-    /// Returns the present credential; none: the cluster has no secret, or this node lacks it.
-    pub(super) fn credential(&self) -> Option<Credential> {
-        self.credential.read().expect("no one panics while holding it").clone()
-    }
-
-    /// The peer with that id.
-    pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
-        self.peers.read().expect("no one panics while holding it").get(&node).cloned()
-    }
-}
 
 /// Tasks that are to be awaited.
 #[derive(Default)]
@@ -70,7 +33,7 @@ struct Tasks {
 
 /// Peers over TCP.
 pub struct TcpNetwork {
-    shared: Arc<Shared>,
+    table: Arc<PeerTable>,
     tasks: Mutex<Tasks>,
     stop: watch::Sender<bool>,
     runtime: Handle,
@@ -84,14 +47,12 @@ impl TcpNetwork {
         listener: Option<TcpListener>,
         sink: Arc<dyn Sink>,
     ) -> TcpNetwork {
-        let credential = RwLock::new(settings.credential.clone());
-        let (process, peers) = (world::chance(), RwLock::default());
-        let shared = Arc::new(Shared { settings, sink, process, peers, credential });
+        let table = Arc::new(PeerTable::new(Endpoint::new(settings, sink)));
         let (stop, stopped) = watch::channel(false);
         let listener =
-            listener.map(|listener| tokio::spawn(accept(shared.clone(), listener, stopped)));
+            listener.map(|listener| tokio::spawn(accept(table.clone(), listener, stopped)));
         let tasks = Mutex::new(Tasks { listener, ..Tasks::default() });
-        TcpNetwork { shared, tasks, stop, runtime: Handle::current() }
+        TcpNetwork { table, tasks, stop, runtime: Handle::current() }
     }
 
     fn begin(&self, tasks: &mut Tasks, member: Member) -> Arc<Peer> {
@@ -99,7 +60,8 @@ impl TcpNetwork {
         let node = member.node;
         let peer = Arc::new(Peer::new(member, sender));
         let stop = peer.stop.subscribe();
-        let life = Life { shared: self.shared.clone(), peer: peer.clone(), calls, stop };
+        let endpoint = self.table.endpoint.clone();
+        let life = Life { endpoint, peer: peer.clone(), calls, stop };
         let former = tasks.peers.remove(&node);
         let task = self.runtime.spawn(async move {
             if let Some(former) = former {
@@ -117,7 +79,7 @@ impl TcpNetwork {
         let (listener, peers) = {
             let mut tasks = self.tasks.lock().expect("no one panics while holding it");
             tasks.stopping = true;
-            let mut peers = self.shared.peers.write().expect("no one panics while holding it");
+            let mut peers = self.table.peers.write().expect("no one panics while holding it");
             for peer in std::mem::take(&mut *peers).into_values() {
                 peer.stop.send_replace(Some(Broken::Stopping));
             }
@@ -135,24 +97,24 @@ impl Network for TcpNetwork {
     fn send(&self, to: NodeId, message: Message) -> Sending {
         let (size, lane) = (message.size(), message.lane);
         assert!(size <= lane.bytes_max(), "{size} bytes are too many for {}", lane.word());
-        match self.shared.peer(to).and_then(|peer| peer.link()) {
+        match self.table.peer(to).and_then(|peer| peer.link()) {
             Some(link) => link.send(message),
             None => Sending::NoLink,
         }
     }
 
     fn linked(&self, to: NodeId) -> bool {
-        self.shared.peer(to).is_some_and(|peer| peer.link().is_some())
+        self.table.peer(to).is_some_and(|peer| peer.link().is_some())
     }
 
     fn silent_ms(&self, to: NodeId) -> Option<u64> {
-        let link = self.shared.peer(to)?.link()?;
+        let link = self.table.peer(to)?.link()?;
         Some(link.heard_ms_ago())
     }
 
     fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending> {
         Box::pin(async move {
-            match self.shared.peer(to).and_then(|peer| peer.link()) {
+            match self.table.peer(to).and_then(|peer| peer.link()) {
                 Some(link) => link.bulk_room().await,
                 None => Sending::NoLink,
             }
@@ -161,12 +123,12 @@ impl Network for TcpNetwork {
 
     fn set_members(&self, members: Vec<Member>) {
         assert!(members.len() <= PEERS_MAX, "a cluster has at most {PEERS_MAX} members");
-        let own = self.shared.settings.node;
+        let own = self.table.endpoint.settings.node;
         let mut tasks = self.tasks.lock().expect("no one panics while holding it");
         if tasks.stopping {
             return;
         }
-        let mut peers = self.shared.peers.write().expect("no one panics while holding it");
+        let mut peers = self.table.peers.write().expect("no one panics while holding it");
         let mut before = std::mem::take(&mut *peers);
         for member in members {
             let node = member.node;
@@ -189,20 +151,18 @@ impl Network for TcpNetwork {
     }
 
     fn set_credential(&self, credential: Credential) {
-        let mut known = self.shared.credential.write().expect("no one panics while holding it");
-        *known = Some(credential);
         // Before anybody is told to look: he must find it.
-        drop(known);
-        let peers = self.shared.peers.read().expect("no one panics while holding it");
+        self.table.endpoint.set_credential(credential);
+        let peers = self.table.peers.read().expect("no one panics while holding it");
         peers.values().for_each(|peer| peer.renew());
     }
 
     fn credential(&self) -> Option<Credential> {
-        self.shared.credential()
+        self.table.endpoint.credential()
     }
 
     fn status(&self) -> Vec<PeerStatus> {
-        let peers = self.shared.peers.read().expect("no one panics while holding it");
+        let peers = self.table.peers.read().expect("no one panics while holding it");
         peers.values().map(|peer| peer.status()).collect()
     }
 

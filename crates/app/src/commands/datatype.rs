@@ -1,6 +1,6 @@
 //! `credenza datatype`: shows and changes counters, sets, maps and HyperLogLogs.
 
-use super::Place;
+use super::BucketAddress;
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
@@ -62,7 +62,7 @@ pub struct Target {
     /// The key
     key: String,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     /// Context of what was read (`credenza datatype get --json` shows it): a remove takes away that
     /// and no more
     #[arg(long, value_name = "CONTEXT", allow_hyphen_values = true)]
@@ -83,7 +83,7 @@ pub struct Get {
     /// The key
     key: String,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
 }
 
 /// Changes a counter.
@@ -198,7 +198,7 @@ fn nested(fields: &[String], operation: Value) -> Value {
     fields.iter().rev().fold(operation, |inner, field| json!({ "update": { field: inner } }))
 }
 
-fn path(place: &Place, key: &str) -> String {
+fn path(place: &BucketAddress, key: &str) -> String {
     place.path(&format!("/datatypes/{}", encode(key.as_bytes())))
 }
 

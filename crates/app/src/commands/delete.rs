@@ -1,6 +1,6 @@
 //! `credenza delete`: deletes a key.
 
-use super::Place;
+use super::BucketAddress;
 use super::put::{condition, seen};
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
@@ -24,7 +24,7 @@ pub struct Delete {
     /// The key
     key: String,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     /// Only when the key still has this version (`credenza get --json` shows it)

@@ -1,7 +1,7 @@
 //! `credenza get`: the value of a key.
 
 use super::siblings::explained;
-use super::{Freshness, Place};
+use super::{BucketAddress, Freshness};
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, as_json};
@@ -24,7 +24,7 @@ pub struct Get {
     /// The key
     key: String,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     #[command(flatten)]

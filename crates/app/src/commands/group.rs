@@ -35,7 +35,7 @@ pub enum Group {
     /// Make another group, so that more than one node can be master of something
     Create(Create),
     /// Say who is wanted in a group
-    Place(Place),
+    GroupMembers(GroupMembers),
     /// Say how many voters save a value before it is acknowledged
     Quorum(Quorum),
     /// End a group in which no bucket lives; its number is never given again
@@ -72,7 +72,7 @@ pub struct Create {
 
 /// Speaks of one group.
 #[derive(clap::Args)]
-pub struct Place {
+pub struct GroupMembers {
     /// The group's number
     group: u32,
     /// Members: `NAME` votes, `NAME=learner` does not, `NAME=witness` votes and holds no data
@@ -122,7 +122,7 @@ impl Group {
         match self {
             Group::Status(status) => status.show().await,
             Group::Create(create) => create.send().await,
-            Group::Place(place) => place.send().await,
+            Group::GroupMembers(place) => place.send().await,
             Group::Quorum(quorum) => quorum.send().await,
             Group::Drop(drop) => drop.send().await,
             Group::Verify(verify) => verify.run().await,
@@ -176,7 +176,7 @@ impl Quorum {
     }
 }
 
-impl Place {
+impl GroupMembers {
     async fn send(self) -> Outcome {
         let mut members = Vec::new();
         for member in &self.members {

@@ -1,6 +1,6 @@
 //! `credenza keys`: the keys of a bucket, in order.
 
-use super::Place;
+use super::BucketAddress;
 use super::range::Span;
 use crate::client::{Call, Client, encode};
 use crate::failure::{Failure, Outcome};
@@ -34,7 +34,7 @@ pub struct Keys {
     #[arg(short = 'n', long, default_value_t = 1_000)]
     limit: u64,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
 }

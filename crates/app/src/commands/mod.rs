@@ -165,7 +165,7 @@ impl Command {
 
 /// Which bucket of which node, and how to answer.
 #[derive(clap::Args)]
-pub struct Place {
+pub struct BucketAddress {
     #[command(flatten)]
     address: Address,
     /// The bucket: `type/bucket`, or `bucket` of the type `default`
@@ -177,7 +177,7 @@ pub struct Place {
     json: bool,
 }
 
-impl Place {
+impl BucketAddress {
     fn client(&self) -> Outcome<Client> {
         Client::new(&self.address)
     }

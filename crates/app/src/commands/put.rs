@@ -1,6 +1,6 @@
 //! `credenza put`: writes a value.
 
-use super::Place;
+use super::BucketAddress;
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
@@ -29,7 +29,7 @@ pub struct Put {
     #[arg(allow_hyphen_values = true)]
     value: String,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     /// Let it expire after this time: 500ms, 30s, 5m, 1h30m, 1d

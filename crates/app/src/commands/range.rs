@@ -1,6 +1,6 @@
 //! `credenza range`: keys and values in order.
 
-use super::{Freshness, Place};
+use super::{BucketAddress, Freshness};
 use crate::client::{Call, Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
@@ -35,7 +35,7 @@ pub struct Range {
     #[arg(short, long)]
     keys: bool,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
     #[command(flatten)]

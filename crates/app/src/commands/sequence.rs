@@ -1,6 +1,6 @@
 //! `credenza sequence`: steps that hold together or not at all.
 
-use super::{Place, steps};
+use super::{BucketAddress, steps};
 use crate::client::Call;
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
@@ -38,7 +38,7 @@ pub struct Sequence {
     #[arg(short, long, conflicts_with = "steps")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
 }

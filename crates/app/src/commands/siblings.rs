@@ -1,6 +1,6 @@
 //! `credenza siblings`: all values of a key of an available bucket, and their context.
 
-use super::Place;
+use super::BucketAddress;
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
@@ -32,7 +32,7 @@ pub struct Siblings {
     /// The key
     key: String,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -79,7 +79,12 @@ impl Siblings {
 }
 
 /// Names the commands that resolve siblings where a command failed because of them.
-pub fn explained(failure: Failure, place: &Place, key: &str, encoding: Encoding) -> Failure {
+pub fn explained(
+    failure: Failure,
+    place: &BucketAddress,
+    key: &str,
+    encoding: Encoding,
+) -> Failure {
     if failure.reason() != Some(Reason::Siblings) {
         return failure;
     }

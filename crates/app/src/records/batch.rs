@@ -7,7 +7,7 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<RecordBounds>,
     key_end: Option<usize>,
     /// The records as they stand in the input, one behind the other, where they are kept.
     texts: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct Batch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RecordBounds {
     key_end: usize,
     end: usize,
     number: u64,
@@ -42,7 +42,7 @@ impl Batch {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.places.push(Place { key_end, end: self.bytes.len(), number });
+        self.places.push(RecordBounds { key_end, end: self.bytes.len(), number });
     }
 
     /// Keeps the last record as it stands in the input, too.
@@ -98,7 +98,7 @@ impl Batch {
             let most = VALUE_BYTES_MAX;
             return Err(format!("the value has {value} bytes, at most {most} are allowed"));
         }
-        self.places.push(Place { key_end, end: self.bytes.len(), number });
+        self.places.push(RecordBounds { key_end, end: self.bytes.len(), number });
         Ok(())
     }
 

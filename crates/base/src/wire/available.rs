@@ -6,10 +6,9 @@ use super::{Taken, types};
 use crate::Partition;
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
-    Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
+    Owner, Sibling, Siblings, Store, StoreOptions, TypeChange, Vtag,
 };
 use crate::codec::Malformed;
-use crate::datatype::TypeChange;
 use crate::limits::{
     BUCKETS_MAX, CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX, CONTEXT_BYTES_MAX, NAME_BYTES_MAX,
     PAGE_ROWS_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,

@@ -3,10 +3,9 @@
 use super::Taken;
 use super::available::take_context;
 use super::fields::{Fields, Source};
+use crate::available::TypeFound;
 use crate::codec::Malformed;
-use crate::datatype::{
-    ElementStep, Field, FieldKind, FieldStep, TypeFound, TypeOperation, TypeValue,
-};
+use crate::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
 use crate::limits::{KEY_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_STEPS_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 

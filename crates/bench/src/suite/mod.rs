@@ -83,7 +83,7 @@ pub fn run(
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let data = options.data.clone().unwrap_or_else(|| folder.join("data"));
     make(&data)?;
-    let place = point::Place {
+    let place = point::SuitePaths {
         program: program::server(),
         peers: options.peers.canonicalize().unwrap_or_else(|_| options.peers.clone()),
         data: data.canonicalize().map_err(|error| error.to_string())?,
@@ -132,7 +132,7 @@ pub fn run(
 fn turns(
     suite: &Suite,
     options: &SuiteOptions,
-    place: &point::Place,
+    place: &point::SuitePaths,
     (round, rounds): (usize, &dyn Fn(Option<usize>) -> usize),
     results: &mut Results,
     say: &mut dyn FnMut(&str),
@@ -174,7 +174,7 @@ fn turns(
 fn soaks(
     suite: &Suite,
     options: &SuiteOptions,
-    (place, known): (&point::Place, Option<&Results>),
+    (place, known): (&point::SuitePaths, Option<&Results>),
     results: &mut Results,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), String> {

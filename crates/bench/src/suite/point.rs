@@ -23,7 +23,7 @@ const READY_MAX: Duration = Duration::from_secs(60);
 const SETUP_MAX: Duration = Duration::from_secs(20);
 
 /// Where things are.
-pub struct Place {
+pub struct SuitePaths {
     /// The server.
     pub program: PathBuf,
     /// The folder of the peers' programs.
@@ -72,7 +72,7 @@ pub struct Started {
 pub fn start(
     suite: &Suite,
     name: &str,
-    place: &Place,
+    place: &SuitePaths,
     config_of: &dyn Fn(&Words) -> Result<Config, String>,
 ) -> Result<Started, String> {
     let server = &suite.servers[name];
@@ -105,7 +105,7 @@ pub fn run(
     measure: &Measure,
     name: &str,
     clients: usize,
-    place: &Place,
+    place: &SuitePaths,
 ) -> Result<Run, String> {
     let server = &suite.servers[name];
     let of = |error: String| format!("{} on {name} with {clients} clients: {error}", measure.name);
@@ -185,7 +185,7 @@ fn run_tool(tool: &Tool, words: &Words, core: Option<usize>) -> Result<Run, Stri
     }
 }
 
-fn words(place: &Place, data: &Path) -> Result<Words, String> {
+fn words(place: &SuitePaths, data: &Path) -> Result<Words, String> {
     let mut words = Words::from([
         ("data", data.display().to_string()),
         ("program", place.program.display().to_string()),
@@ -273,7 +273,7 @@ fn said_by(command: &[String]) -> Result<String, String> {
 }
 
 /// Whether a server can be started here: its program is there, and its driver is built in.
-pub fn is_here(server: &Server, place: &Place) -> bool {
+pub fn is_here(server: &Server, place: &SuitePaths) -> bool {
     let words = Words::from([
         ("program", place.program.display().to_string()),
         ("peers", place.peers.display().to_string()),

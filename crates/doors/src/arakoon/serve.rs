@@ -4,6 +4,7 @@ use super::commands::Command;
 use super::errors::Refusal;
 use super::frame::{Hello, Parser, Progress, hello};
 use super::output::Output;
+use super::registry::Registry;
 use super::statistics::{Class, Statistics};
 use super::translate::{self, Plan, Shape, View};
 use super::{clusters, views};
@@ -32,17 +33,15 @@ use tokio::time::{Instant, timeout};
 const ANSWER_BYTES: usize = 1024 * 1024;
 
 /// Serves one connection until it ends or the doors close.
-pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
+pub(crate) async fn serve(
+    connection: Connection,
+    shared: Arc<Shared>,
+    registry: &Registry,
+    shutdown: Shutdown,
+) {
     let activity = Arc::new(Activity::new(shared.clock.unix_ms()));
     let _idle = shared.idle.enter(activity.clone());
-    let told = activity.clone();
-    let mut ended = pin!(async move {
-        tokio::select! {
-            biased;
-            () = told.wait_for_end() => false,
-            () = shutdown.called() => true,
-        }
-    });
+    let mut ended = pin!(activity.clone().ended(shutdown));
     let Connection { mut stream, first, .. } = connection;
     // It only fails on a dead socket.
     let Ok(local) = stream.local_addr() else { return };
@@ -53,7 +52,7 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
     let entered = clusters::enter(&shared.node, &cluster, &shared.settings.arakoon_clusters).await;
     match entered {
         Ok(bucket) => {
-            let statistics = shared.arakoon.of(&bucket);
+            let statistics = registry.of(&bucket);
             let mut visit = Visit {
                 stream,
                 shared,

@@ -4,7 +4,7 @@
 //! reads it by position.
 
 use super::words::Wire;
-use node::Place;
+use node::BucketPlacement;
 
 /// What is counted by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub struct Surroundings<'a> {
     /// Memory of the store, and of the process, in KiB.
     pub memory_kib: (f64, i32),
     /// The bucket's group.
-    pub place: &'a Place,
+    pub place: &'a BucketPlacement,
 }
 
 impl Statistics {

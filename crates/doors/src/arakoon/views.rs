@@ -1,7 +1,7 @@
 //! What a node tells of its cluster: who is master, who belongs to it, how far each is.
 //!
 //! Everything that depends on there being more nodes than this one is asked here, of one
-//! [`node::Place`]: a group with more members changes what that holds, and nothing else in this
+//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else in this
 //! door.
 
 use super::errors::Refusal;
@@ -10,7 +10,7 @@ use super::serve::Visit;
 use super::statistics::{Series, Surroundings};
 use super::translate::{View, on_master_refusal};
 use super::words::Wire;
-use node::{Place, Sample};
+use node::{BucketPlacement, Sample};
 use std::sync::PoisonError;
 
 const ALONE: &str = "drop master not supported for singletons";
@@ -42,7 +42,7 @@ pub fn look(visit: &Visit, view: &View) -> Result<Vec<u8>, Refusal> {
     Ok(body)
 }
 
-fn is_master(place: &Place) -> bool {
+fn is_master(place: &BucketPlacement) -> bool {
     place.master.as_ref() == Some(&place.me)
 }
 
@@ -57,7 +57,7 @@ fn state(role: &str) -> &'static str {
 
 /// Whether enough members are about to go on. A node alone is enough by itself, once it has
 /// anything.
-fn progress(place: &Place) -> bool {
+fn progress(place: &BucketPlacement) -> bool {
     match place.members.len() {
         1 => place.applied.0 > 0,
         _ => place.expect_progress_possible,
@@ -66,7 +66,7 @@ fn progress(place: &Place) -> bool {
 
 /// Where clients reach the members of the group, as the directory has it; this node alone is where
 /// the client itself reached it.
-fn nodes(visit: &Visit, place: &Place) -> Vec<Reached> {
+fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<Reached> {
     let here = || Reached::at(&place.me, &visit.local.to_string());
     if place.members.len() == 1 {
         return here().into_iter().collect();
@@ -80,7 +80,7 @@ fn nodes(visit: &Visit, place: &Place) -> Vec<Reached> {
     place.members.iter().filter_map(|member| reached(&member.name)).collect()
 }
 
-fn statistics(visit: &Visit, place: &Place) -> Vec<u8> {
+fn statistics(visit: &Visit, place: &BucketPlacement) -> Vec<u8> {
     let node = &visit.shared.node;
     let samples = node.samples();
     let sample = |name: &str| Sample::value_of(&samples, name);

@@ -10,7 +10,7 @@ const TRAILER_BYTES_MAX: usize = 4 * 1024;
 
 /// Where in a chunked body the reader stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ChunkPosition {
     /// Before a chunk's size.
     #[default]
     Size,
@@ -27,7 +27,7 @@ enum Place {
 /// Reads a chunked body.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks {
-    place: Place,
+    place: ChunkPosition,
 }
 
 /// What one step gave.
@@ -47,26 +47,27 @@ impl Chunks {
     /// One step over what has arrived.
     pub fn step<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<'a>, Refused> {
         match self.place {
-            Place::Size => self.size(input),
-            Place::Data(left) => {
+            ChunkPosition::Size => self.size(input),
+            ChunkPosition::Data(left) => {
                 if input.is_empty() {
                     return Ok(Decoded::More);
                 }
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
                 let left = left - taken as u64;
-                self.place = if left == 0 { Place::DataEnd } else { Place::Data(left) };
+                self.place =
+                    if left == 0 { ChunkPosition::DataEnd } else { ChunkPosition::Data(left) };
                 Ok(Decoded::Data(&input[..taken], taken))
             }
-            Place::DataEnd => match input {
+            ChunkPosition::DataEnd => match input {
                 [] | [b'\r'] => Ok(Decoded::More),
                 [b'\r', b'\n', ..] => {
-                    self.place = Place::Size;
+                    self.place = ChunkPosition::Size;
                     Ok(Decoded::Skip(2))
                 }
                 _ => refused("a chunk is longer than its size says"),
             },
-            Place::Trailer(read) => self.trailer(input, read),
-            Place::End => Ok(Decoded::End),
+            ChunkPosition::Trailer(read) => self.trailer(input, read),
+            ChunkPosition::End => Ok(Decoded::End),
         }
     }
 
@@ -83,7 +84,7 @@ impl Chunks {
         for &digit in &line[..digits] {
             size = size * 16 + u64::from((digit as char).to_digit(16).unwrap_or(0));
         }
-        self.place = if size == 0 { Place::Trailer(0) } else { Place::Data(size) };
+        self.place = if size == 0 { ChunkPosition::Trailer(0) } else { ChunkPosition::Data(size) };
         Ok(Decoded::Skip(line.len() + 2))
     }
 
@@ -92,13 +93,13 @@ impl Chunks {
             return Ok(Decoded::More);
         };
         if line.is_empty() {
-            self.place = Place::End;
+            self.place = ChunkPosition::End;
         } else if line.iter().any(|&byte| byte != b'\t' && !(0x20..0x7f).contains(&byte)) {
             return refused("a trailer holds a forbidden byte");
         } else if read + line.len() + 2 > TRAILER_BYTES_MAX {
             return refused("the trailers are too long");
         } else {
-            self.place = Place::Trailer(read + line.len() + 2);
+            self.place = ChunkPosition::Trailer(read + line.len() + 2);
         }
         Ok(Decoded::Skip(line.len() + 2))
     }

@@ -1,10 +1,11 @@
 //! The accept loop, and the first words of a connection.
 
-use super::places::{Full, PlaceLimits};
 use super::tongue::{self, Foreign, Told};
-use super::{Connection, Face, Shutdown, refusal};
+use super::{Served, refusal};
+use crate::connection::{Connection, Face, Shutdown};
 use crate::counters::Tongue;
 use crate::intake::LAST_WORDS_MS;
+use crate::places::{Full, PlaceLimits};
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
 use base::limits::HELLO_MS_MAX;
@@ -34,7 +35,8 @@ const IDLE_MS_MIN: u64 = 60_000;
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
 /// Accepts until the doors close, then waits for the connections, up to the bound.
-pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shutdown: Shutdown) {
+pub(super) async fn run(listener: TcpListener, face: Face, served: Served, mut shutdown: Shutdown) {
+    let shared = served.shared.clone();
     let mut connections = JoinSet::new();
     let refusals = Arc::new(AtomicUsize::new(0));
     let mut pause_ms = ACCEPT_PAUSE_MS.0;
@@ -51,9 +53,9 @@ pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shu
                 shared.counters.accepted();
                 match shared.places.take(face, from.ip(), limits(&shared)) {
                     Ok(place) => {
-                        let (shared, shutdown) = (shared.clone(), shutdown.clone());
+                        let (served, shutdown) = (served.clone(), shutdown.clone());
                         connections.spawn(async move {
-                            greet(stream, face, &shared, shutdown).await;
+                            greet(stream, face, &served, shutdown).await;
                             drop(place);
                         });
                     }
@@ -145,7 +147,8 @@ fn refuse(
 }
 
 /// Reads until the language is known, then hands the connection over.
-async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shutdown: Shutdown) {
+async fn greet(mut stream: TcpStream, face: Face, served: &Served, mut shutdown: Shutdown) {
+    let shared = &served.shared;
     // Both only fail on a dead socket, which the next read tells.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
@@ -170,14 +173,15 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
         Told::More => {}
         // A method that nobody knows is refused as HTTP does where nothing else is spoken.
         Told::Resp if face == Face::Riak && !first.starts_with(b"*") => {
-            serve_http(connection(stream, first), true, shared, shutdown).await;
+            serve_http(connection(stream, first), true, served, shutdown).await;
         }
         Told::Resp | Told::Arakoon if matches!(face, Face::Operators | Face::Riak) => {
             turn_away(stream, Foreign::Unknown, &first, shared).await;
         }
         Told::Arakoon => {
             let _open = shared.counters.open(Tongue::Arakoon);
-            arakoon::serve(connection(stream, first), shared.clone(), shutdown).await;
+            arakoon::serve(connection(stream, first), shared.clone(), &served.arakoon, shutdown)
+                .await;
         }
         // What is no prologue is closed without a byte, as Arakoon does.
         _ if face == Face::Arakoon => shared.counters.foreign(),
@@ -188,11 +192,12 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
                 Face::Operators => false,
                 _ => told == Told::Riak,
             };
-            serve_http(connection(stream, first), is_riaks, shared, shutdown).await;
+            serve_http(connection(stream, first), is_riaks, served, shutdown).await;
         }
         Told::Resp => {
             let _open = shared.counters.open(Tongue::Resp);
-            resp::serve(connection(stream, first), shared.clone(), shutdown).await;
+            resp::serve(connection(stream, first), shared.clone(), served.resp.clone(), shutdown)
+                .await;
         }
         Told::Foreign(language) => turn_away(stream, language, &first, shared).await,
     }
@@ -203,15 +208,15 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
 async fn serve_http(
     mut connection: Connection,
     mut is_riaks: bool,
-    shared: &Arc<Shared>,
+    served: &Served,
     shutdown: Shutdown,
 ) {
     loop {
-        let (shared, shutdown) = (shared.clone(), shutdown.clone());
+        let (shared, shutdown) = (served.shared.clone(), shutdown.clone());
         let goes_on = match is_riaks {
             true => {
                 let _open = shared.counters.open(Tongue::Riak);
-                riak::serve(connection, shared.clone(), shutdown).await
+                riak::serve(connection, shared.clone(), served.riak.clone(), shutdown).await
             }
             false => {
                 let _open = shared.counters.open(Tongue::Http);

@@ -9,22 +9,22 @@
 //! Read next: `tongue.rs`, `accept.rs`.
 
 mod accept;
-mod places;
 mod refusal;
 mod threshold;
 mod tongue;
 
-pub use places::Places;
 pub use threshold::{Alone, Threshold};
 
+use crate::clock::Clock;
+use crate::connection::{Face, Shutdown};
 use crate::settings::DoorSettings;
 use crate::shared::Shared;
+use crate::{arakoon, resp, riak};
 use base::{Error, Reason, Result};
-use bytes::BytesMut;
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -32,65 +32,30 @@ use tokio::task::JoinHandle;
 /// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
 const WAITING_MAX: u32 = 4096;
 
-/// A connection whose language is known: the stream, and what was already read of it.
-pub struct Connection {
-    /// The stream; `TCP_NODELAY` is set.
-    pub stream: TcpStream,
-    /// What the client said so far; never empty.
-    pub first: BytesMut,
-    /// Which listener took it.
-    pub face: Face,
-}
-
-/// What a listener serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Face {
-    /// Everything: clients and operators, on loopback.
-    Both,
-    /// Clients' requests; status, metrics and administration are elsewhere.
-    Clients,
-    /// Status, metrics and administration alone.
-    Operators,
-    /// Clients of Arakoon alone.
-    Arakoon,
-    /// Clients of Riak alone: whatever comes by HTTP is Riak's.
-    Riak,
-}
-
-impl Face {
-    /// As the status names it.
-    fn word(self) -> &'static str {
-        match self {
-            Face::Both => "clients and operators",
-            Face::Clients => "clients",
-            Face::Operators => "operators",
-            Face::Arakoon => "arakoon",
-            Face::Riak => "riak",
-        }
-    }
-}
-
-/// Tells connections that the doors are closing. Cheap to clone.
+/// State that connections share: of all protocols together, and of each.
 #[derive(Clone)]
-pub struct Shutdown(watch::Receiver<bool>);
+struct Served {
+    shared: Arc<Shared>,
+    resp: Arc<resp::Registry>,
+    arakoon: Arc<arakoon::Registry>,
+    riak: Arc<riak::Tally>,
+}
 
-impl Shutdown {
-    /// Whether the doors are closing.
-    pub fn is_called(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// Resolves when the doors begin to close. Cancel-safe.
-    pub async fn called(&mut self) {
-        // An error means that the doors are gone, which is closing too.
-        let _ = self.0.wait_for(|called| *called).await;
+impl Served {
+    fn new(shared: Shared) -> Served {
+        Served {
+            shared: Arc::new(shared),
+            resp: Arc::new(resp::Registry::new(Clock::Wall)),
+            arakoon: Arc::default(),
+            riak: Arc::default(),
+        }
     }
 }
 
 /// The open doors. Dropping them closes them without waiting; [`Doors::close`] waits.
 pub struct Doors {
     addresses: Vec<SocketAddr>,
-    shared: Arc<Shared>,
+    served: Served,
     shutdown: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
 }
@@ -109,17 +74,17 @@ impl Doors {
         settings: DoorSettings,
         bound: Vec<((TcpListener, SocketAddr), Face)>,
     ) -> Doors {
-        let shared = Arc::new(Shared::new(node, settings));
-        shared.listen_at(bound.iter().map(|((_, at), face)| (face.word(), *at)).collect());
+        let served = Served::new(Shared::new(node, settings));
+        served.shared.listen_at(bound.iter().map(|((_, at), face)| (face.word(), *at)).collect());
         let (shutdown, receiver) = watch::channel(false);
         let mut addresses = Vec::new();
         let mut listeners = Vec::new();
         for ((listener, address), face) in bound {
             addresses.push(address);
-            let shutdown = Shutdown(receiver.clone());
-            listeners.push(tokio::spawn(accept::run(listener, face, shared.clone(), shutdown)));
+            let shutdown = Shutdown::new(receiver.clone());
+            listeners.push(tokio::spawn(accept::run(listener, face, served.clone(), shutdown)));
         }
-        Doors { addresses, shared, shutdown, listeners }
+        Doors { addresses, served, shutdown, listeners }
     }
 
     /// Where the doors listen: the clients' address first, then the operators' if it is another,
@@ -129,16 +94,22 @@ impl Doors {
         &self.addresses
     }
 
-    /// What all connections share; the counters are in it.
+    /// State that all connections share; the counters are in it.
     pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        &self.served.shared
+    }
+
+    /// Memory that is free for requests of Redis' clients that run beside others.
+    #[cfg(test)]
+    pub(crate) fn beside_free(&self) -> usize {
+        self.served.resp.beside_free()
     }
 
     /// Stops accepting, lets requests in flight finish, tells whoever asks on within
     /// `LAST_WORDS_MS` that it was the last, closes all connections; all of it within
     /// `close_ms_max`.
     pub async fn close(mut self) {
-        self.shared.begin_to_close();
+        self.served.shared.begin_to_close();
         self.shutdown.send_replace(true);
         for listener in self.listeners.drain(..) {
             // A listener's task only ends; it was never cancelled.

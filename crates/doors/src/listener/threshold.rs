@@ -7,7 +7,8 @@
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
 use super::refusal::{self, Before};
 use super::tongue::{self, Told};
-use super::{Doors, Face, check_addresses, main_face};
+use super::{Doors, check_addresses, main_face};
+use crate::connection::Face;
 use crate::settings::DoorSettings;
 use base::Result;
 use base::limits::HTTP_LINE_BYTES_MAX;

@@ -9,7 +9,7 @@ use super::translate::Shape;
 use crate::counters::Operation;
 use crate::http::Method;
 use crate::typed;
-use base::datatype::TypeChange;
+use base::available::TypeChange;
 use base::{AvailableCall, Call, Content, DirectoryCall, Error, FetchOptions, Store, StoreOptions};
 use bytes::Bytes;
 

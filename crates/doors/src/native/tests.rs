@@ -5,9 +5,9 @@ mod generators;
 use super::target::{self, Refusal, Target};
 use super::translate::{Plan, Shape, plan};
 use super::{errors, openapi, render, routes, table::ROUTES};
+use crate::connection::Face;
 use crate::guard::Guard;
 use crate::http::{Method, Parsed, head};
-use crate::listener::Face;
 use base::request::{Call, DirectoryCall, Missing, Steps, When};
 use base::{
     Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,

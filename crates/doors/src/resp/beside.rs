@@ -49,7 +49,7 @@ impl Visit {
         while self.window.has(&apart.key) || !self.window.has_room(apart.operation, bytes) {
             self.step().await?;
         }
-        let Some(seat) = self.shared.resp.seat_beside(bytes) else { return Ok(Some(apart)) };
+        let Some(seat) = self.registry.seat_beside(bytes) else { return Ok(Some(apart)) };
         self.window.begin(apart, bytes, seat);
         Ok(None)
     }

@@ -44,7 +44,8 @@ impl Visit {
                     true => self.keys_of_bucket().await,
                     false => None,
                 };
-                let text = information::text(&sections, &self.shared, &self.client, keys);
+                let text =
+                    information::text(&sections, &self.shared, &self.registry, &self.client, keys);
                 self.out.verbatim(&text);
             }
             Errand::Configuration(globs) => self.configuration(&globs).await,
@@ -52,7 +53,7 @@ impl Visit {
             Errand::Kill(kill) => self.kill(&kill),
             Errand::Role => self.role(),
             Errand::ResetCounts => {
-                self.shared.resp.counts.reset();
+                self.registry.counts.reset();
                 self.out.ok();
             }
         }
@@ -148,7 +149,7 @@ impl Visit {
         };
         range.rows_max = Some(scan.count);
         if scan.cursor != 0 {
-            let position = self.shared.resp.cursors().resume(&self.client.bucket, scan.cursor);
+            let position = self.registry.cursors().resume(&self.client.bucket, scan.cursor);
             match position {
                 Some(position) => range = range.after(position.after),
                 None => {
@@ -164,7 +165,7 @@ impl Visit {
             Err(error) => return self.fail(&error),
         };
         let next = {
-            let mut cursors = self.shared.resp.cursors();
+            let mut cursors = self.registry.cursors();
             match page.entries.last().filter(|_| page.more) {
                 Some(last) => cursors.open(&self.client.bucket, &last.key, scan.cursor),
                 None => {
@@ -203,7 +204,7 @@ impl Visit {
         let backwards = Range { direction: Direction::Descending, ..Range::default() };
         let highest = self.keys_of(backwards, 1).await?;
         let (Some(first), Some(last)) = (lowest.first(), highest.first()) else { return Ok(None) };
-        let chance = mixed(self.shared.resp.clock.since_1970().as_nanos() as u64);
+        let chance = mixed(self.registry.clock.since_1970().as_nanos() as u64);
         let place = Bound::Included(place_between(first, last, chance));
         let behind = Range { low: place, ..Range::default() };
         let mut few = self.keys_of(behind, RANDOM_KEYS).await?;
@@ -249,7 +250,7 @@ impl Visit {
             _ => Vec::new(),
         };
         let (shared, client, out) = (&*self.shared, &mut self.client, &mut self.out);
-        let clock = shared.resp.clock;
+        let clock = self.registry.clock;
         let mut talk = Talk { client, out, clock, shared, as_step: false, depth: 0 };
         for row in rows {
             Shape::Value.speak(Ok(Body::Row(row)), &mut talk);
@@ -305,14 +306,14 @@ impl Visit {
             Listed::Ids(ids) => ids.contains(&id),
             Listed::Myself(me) => *me == id,
         };
-        let now = self.shared.resp.clock.unix_ms();
-        let cards = self.shared.resp.clients();
+        let now = self.registry.clock.unix_ms();
+        let cards = self.registry.clients();
         let lines = cards.iter().filter(|card| shown(card.id)).map(|card| line_of_list(card, now));
         self.out.verbatim(&lines.collect::<String>());
     }
 
     fn kill(&mut self, kill: &Kill) {
-        let cards = self.shared.resp.clients();
+        let cards = self.registry.clients();
         let named: Vec<_> = cards.iter().filter(|card| kill.names(card)).collect();
         named.iter().for_each(|card| card.activity.end());
         match (kill.old_form, named.is_empty()) {

@@ -19,11 +19,11 @@ pub struct Glob {
 #[derive(Clone, Debug)]
 enum Part {
     Plain(Box<Finder<'static>>),
-    Mixed(Vec<Place>),
+    Mixed(Vec<Matcher>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Matcher {
     One(u8),
     Any,
     Set(Box<ByteSet>),
@@ -43,21 +43,21 @@ impl ByteSet {
     }
 }
 
-impl Place {
+impl Matcher {
     fn fits(&self, byte: u8) -> bool {
         match self {
-            Place::One(one) => *one == byte,
-            Place::Any => true,
-            Place::Set(set) => set.has(byte),
+            Matcher::One(one) => *one == byte,
+            Matcher::Any => true,
+            Matcher::Set(set) => set.has(byte),
         }
     }
 }
 
 impl Part {
-    fn new(places: Vec<Place>) -> Part {
+    fn new(places: Vec<Matcher>) -> Part {
         let plain: Option<Vec<u8>> = places
             .iter()
-            .map(|place| if let Place::One(byte) = place { Some(*byte) } else { None })
+            .map(|place| if let Matcher::One(byte) = place { Some(*byte) } else { None })
             .collect();
         match plain {
             Some(bytes) => Part::Plain(Box::new(Finder::new(&bytes).into_owned())),
@@ -90,7 +90,7 @@ impl Part {
 }
 
 /// Bit `i` of the state is set when the places up to `i` fit the bytes read last.
-fn find_mixed(places: &[Place], bytes: &[u8]) -> Option<usize> {
+fn find_mixed(places: &[Matcher], bytes: &[u8]) -> Option<usize> {
     let words = places.len().div_ceil(64);
     let last = 1u64 << ((places.len() - 1) % 64);
     let mut masks: Vec<Option<Box<[u64]>>> = vec![None; 256];
@@ -134,20 +134,20 @@ impl Glob {
                     at += 1;
                 }
                 b'?' => {
-                    places.push(Place::Any);
+                    places.push(Matcher::Any);
                     at += 1;
                 }
                 b'[' => {
                     let (set, next) = set(pattern, at + 1);
-                    places.push(Place::Set(set));
+                    places.push(Matcher::Set(set));
                     at = next;
                 }
                 b'\\' if at + 1 < pattern.len() => {
-                    places.push(Place::One(pattern[at + 1]));
+                    places.push(Matcher::One(pattern[at + 1]));
                     at += 2;
                 }
                 byte => {
-                    places.push(Place::One(byte));
+                    places.push(Matcher::One(byte));
                     at += 1;
                 }
             }
@@ -157,7 +157,7 @@ impl Glob {
             Part::Plain(finder) => finder.needle().to_vec(),
             Part::Mixed(places) => places
                 .iter()
-                .map_while(|place| if let Place::One(byte) = place { Some(*byte) } else { None })
+                .map_while(|place| if let Matcher::One(byte) = place { Some(*byte) } else { None })
                 .collect(),
         };
         let least_bytes = parts.iter().map(Part::len).sum();

@@ -2,6 +2,7 @@
 //! own.
 
 use super::client::Client;
+use super::registry::Registry;
 use super::translate::{REDIS_VERSION, Section};
 use crate::Shared;
 use node::{Sample, Status};
@@ -45,7 +46,13 @@ impl Role {
 }
 
 /// The text of these sections. `keys`: how many the connection's bucket holds, if that is known.
-pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option<u64>) -> String {
+pub fn text(
+    sections: &[Section],
+    shared: &Shared,
+    registry: &Registry,
+    client: &Client,
+    keys: Option<u64>,
+) -> String {
     let status = shared.node.status();
     let mut text = String::new();
     for section in sections {
@@ -53,11 +60,11 @@ pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option
             text.push_str("\r\n");
         }
         let lines = match section {
-            Section::Server => server(&status, shared, client),
-            Section::Clients => clients(shared),
+            Section::Server => server(&status, registry, client),
+            Section::Clients => clients(shared, registry),
             Section::Memory => memory(&status, shared),
-            Section::Persistence => persistence(&status, shared),
-            Section::Stats => stats(shared),
+            Section::Persistence => persistence(&status, registry),
+            Section::Stats => stats(shared, registry),
             Section::Cpu => processors(),
             Section::Replication => replication(&status, &Role::of(shared, client, &status)),
             Section::Cluster => vec![("cluster_enabled", "0".into())],
@@ -78,7 +85,7 @@ pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option
 
 type Lines = Vec<(&'static str, String)>;
 
-fn server(status: &Status, shared: &Shared, client: &Client) -> Lines {
+fn server(status: &Status, registry: &Registry, client: &Client) -> Lines {
     let seconds = status.uptime_ms / 1_000;
     vec![
         ("redis_version", REDIS_VERSION.into()),
@@ -89,15 +96,15 @@ fn server(status: &Status, shared: &Shared, client: &Client) -> Lines {
         ("process_id", std::process::id().to_string()),
         ("run_id", format!("{:016x}{:016x}", status.cluster.0, status.node.0)),
         ("tcp_port", client.card.local.port().to_string()),
-        ("server_time_usec", shared.resp.clock.since_1970().as_micros().to_string()),
+        ("server_time_usec", registry.clock.since_1970().as_micros().to_string()),
         ("uptime_in_seconds", seconds.to_string()),
         ("uptime_in_days", (seconds / 86_400).to_string()),
     ]
 }
 
-fn clients(shared: &Shared) -> Lines {
+fn clients(shared: &Shared, registry: &Registry) -> Lines {
     vec![
-        ("connected_clients", shared.resp.clients_count().to_string()),
+        ("connected_clients", registry.clients_count().to_string()),
         ("cluster_connections", "0".into()),
         ("maxclients", shared.settings.connections_max.to_string()),
         ("blocked_clients", "0".into()),
@@ -141,12 +148,12 @@ fn human(bytes: u64) -> String {
     format!("{number:.2}T")
 }
 
-fn persistence(status: &Status, shared: &Shared) -> Lines {
+fn persistence(status: &Status, registry: &Registry) -> Lines {
     vec![
         ("loading", "0".into()),
         ("rdb_changes_since_last_save", "0".into()),
         ("rdb_bgsave_in_progress", "0".into()),
-        ("rdb_last_save_time", shared.resp.clock.since_1970().as_secs().to_string()),
+        ("rdb_last_save_time", registry.clock.since_1970().as_secs().to_string()),
         ("rdb_last_bgsave_status", "ok".into()),
         ("aof_enabled", "1".into()),
         ("aof_rewrite_in_progress", "0".into()),
@@ -155,18 +162,18 @@ fn persistence(status: &Status, shared: &Shared) -> Lines {
     ]
 }
 
-fn stats(shared: &Shared) -> Lines {
-    let counts = &shared.resp.counts;
+fn stats(shared: &Shared, registry: &Registry) -> Lines {
+    let counts = &registry.counts;
     vec![
         ("total_connections_received", shared.counters.connections_total().to_string()),
         ("total_commands_processed", counts.commands.load(Relaxed).to_string()),
-        ("instantaneous_ops_per_sec", shared.resp.commands_per_second().to_string()),
+        ("instantaneous_ops_per_sec", registry.commands_per_second().to_string()),
         ("expired_keys", "0".into()),
         ("evicted_keys", "0".into()),
         ("keyspace_hits", counts.hits.load(Relaxed).to_string()),
         ("keyspace_misses", counts.misses.load(Relaxed).to_string()),
         ("total_error_replies", counts.errors.load(Relaxed).to_string()),
-        ("open_cursors", shared.resp.cursors().len().to_string()),
+        ("open_cursors", registry.cursors().len().to_string()),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Answers for which there is no room.
 
-use super::output::Place;
+use super::output::OutputPosition;
 use super::serve::Visit;
 use crate::buffer_room::overloaded;
 use base::{Body, LogIndex, Reply, Result};
@@ -18,14 +18,14 @@ impl Visit {
     /// Counts what was said from `from` on against the memory that all connections share; where
     /// that has no room for it, it is taken back and its client is told so.
     #[inline]
-    pub(super) fn make_room(&mut self, from: Place, applied: Option<LogIndex>) {
+    pub(super) fn make_room(&mut self, from: OutputPosition, applied: Option<LogIndex>) {
         if !self.room.holds(self.out.len(), &self.shared) {
             self.take_back(from, applied);
         }
     }
 
     #[cold]
-    fn take_back(&mut self, from: Place, applied: Option<LogIndex>) {
+    fn take_back(&mut self, from: OutputPosition, applied: Option<LogIndex>) {
         self.out.truncate(from);
         self.client.tally.errors += 1;
         match applied {

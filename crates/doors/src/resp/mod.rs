@@ -15,6 +15,7 @@
 
 mod beside;
 mod client;
+mod counting;
 mod cursors;
 mod errands;
 mod errors;

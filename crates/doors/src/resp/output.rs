@@ -35,7 +35,7 @@ impl Protocol {
 
 /// A place in the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct OutputPosition {
     bytes: usize,
     large: usize,
 }
@@ -50,8 +50,8 @@ struct Large {
 /// An answer that must not be shown before its ticket is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
-    from: Place,
-    to: Place,
+    from: OutputPosition,
+    to: OutputPosition,
     /// What it waits for.
     pub ticket: Ticket,
 }
@@ -95,13 +95,13 @@ impl Output {
 
     /// Where the next answer begins.
     #[inline]
-    pub fn place(&self) -> Place {
-        Place { bytes: self.bytes.len(), large: self.large.len() }
+    pub fn place(&self) -> OutputPosition {
+        OutputPosition { bytes: self.bytes.len(), large: self.large.len() }
     }
 
     /// Everything from `from` on waits for this ticket.
     #[inline]
-    pub fn wait_for(&mut self, from: Place, ticket: Ticket) {
+    pub fn wait_for(&mut self, from: OutputPosition, ticket: Ticket) {
         self.pending.push(Pending { from, to: self.place(), ticket });
     }
 
@@ -111,7 +111,7 @@ impl Output {
     }
 
     /// Takes back everything said from `from` on.
-    pub fn truncate(&mut self, from: Place) {
+    pub fn truncate(&mut self, from: OutputPosition) {
         self.bytes.truncate(from.bytes);
         self.large_bytes -= self.large[from.large..].iter().map(|l| l.value.len()).sum::<usize>();
         self.large.truncate(from.large);
@@ -137,7 +137,7 @@ impl Output {
     pub fn judge(&mut self, verdicts: &[Option<String>]) {
         let old = std::mem::take(self);
         self.protocol = old.protocol;
-        let mut seen = Place::default();
+        let mut seen = OutputPosition::default();
         for (pending, verdict) in old.pending.iter().zip(verdicts) {
             if let Some(text) = verdict {
                 self.copy(&old, seen, pending.from);
@@ -149,7 +149,7 @@ impl Output {
         self.copy(&old, seen, end);
     }
 
-    fn copy(&mut self, from: &Output, begin: Place, end: Place) {
+    fn copy(&mut self, from: &Output, begin: OutputPosition, end: OutputPosition) {
         let mut at = begin.bytes;
         for large in &from.large[begin.large..end.large] {
             self.bytes.extend_from_slice(&from.bytes[at..large.at]);
@@ -162,8 +162,8 @@ impl Output {
     /// Says what was said apart, behind everything else.
     pub fn append(&mut self, said: Output) {
         let begin = self.place();
-        self.copy(&said, Place::default(), said.place());
-        let behind = |place: Place| Place {
+        self.copy(&said, OutputPosition::default(), said.place());
+        let behind = |place: OutputPosition| OutputPosition {
             bytes: begin.bytes + place.bytes,
             large: begin.large + place.large,
         };

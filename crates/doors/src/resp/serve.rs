@@ -5,11 +5,11 @@ use super::errors::no_siblings;
 use super::frame::{Parser, Progress};
 use super::operation::operation;
 use super::output::Output;
-use super::registry::Card;
+use super::registry::{Card, Registry};
 use super::translate::{self, Errand, Plan, Shape, Talk};
 use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
 use crate::buffer_room::AnswerRoom;
-use crate::counters::{Operation, Tongue, Verdict};
+use crate::counters::{Operation, Verdict};
 use crate::intake::Intake;
 use crate::shared::closing;
 use crate::{Connection, Shared, Shutdown, writer};
@@ -24,22 +24,21 @@ use tokio::time::Instant;
 
 /// Answers are sent when they reach this, before more requests are looked at.
 pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
+
 /// Serves one connection until it ends or the doors close.
-pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
+pub(crate) async fn serve(
+    connection: Connection,
+    shared: Arc<Shared>,
+    registry: Arc<Registry>,
+    shutdown: Shutdown,
+) {
     let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
     // Both only fail on a dead socket.
     let (Ok(address), Ok(local)) = addresses else { return };
-    let card = shared.resp.enter(address, local);
+    let card = registry.enter(address, local);
     let _idle = shared.idle.enter(card.activity.clone());
-    let told = card.activity.clone();
-    let ended = pin!(async move {
-        tokio::select! {
-            biased;
-            () = told.wait_for_end() => false,
-            () = shutdown.called() => true,
-        }
-    });
-    Visit::new(connection, shared, card).run(ended).await;
+    let ended = pin!(card.activity.clone().ended(shutdown));
+    Visit::new(connection, shared, registry, card).run(ended).await;
 }
 
 /// What is not answered at once.
@@ -58,6 +57,8 @@ pub(super) enum Slow {
 pub(super) struct Visit {
     pub(super) stream: TcpStream,
     pub(super) shared: Arc<Shared>,
+    /// State that all connections of Redis' clients share.
+    pub(super) registry: Arc<Registry>,
     pub(super) client: Client,
     pub(super) out: Output,
     pub(super) room: AnswerRoom,
@@ -69,21 +70,27 @@ pub(super) struct Visit {
     /// A request was refused since the doors close: the connection ends.
     refused: bool,
     /// How the requests of this batch went, equal ones in a row together.
-    verdicts: Vec<(Operation, Verdict, u64)>,
+    pub(super) verdicts: Vec<(Operation, Verdict, u64)>,
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.shared.resp.leave(&self.client.card);
+        self.registry.leave(&self.client.card);
     }
 }
 
 impl Visit {
-    fn new(connection: Connection, shared: Arc<Shared>, card: Arc<Card>) -> Visit {
+    fn new(
+        connection: Connection,
+        shared: Arc<Shared>,
+        registry: Arc<Registry>,
+        card: Arc<Card>,
+    ) -> Visit {
         let idle = shared.settings.resp_idle_ms_max;
         Visit {
             stream: connection.stream,
             shared,
+            registry,
             client: Client::new(card),
             out: Output::default(),
             room: AnswerRoom::default(),
@@ -190,7 +197,7 @@ impl Visit {
             &mut Talk {
                 client: &mut self.client,
                 out: &mut self.out,
-                clock: self.shared.resp.clock,
+                clock: self.registry.clock,
                 shared: &self.shared,
                 as_step: false,
                 depth: 0,
@@ -205,7 +212,7 @@ impl Visit {
     }
 
     /// Takes an answer back that the client does not want.
-    pub(super) fn swallow(&mut self, from: super::output::Place) {
+    pub(super) fn swallow(&mut self, from: super::output::OutputPosition) {
         if self.client.replies != Replies::On {
             self.out.truncate(from);
         }
@@ -283,7 +290,7 @@ impl Visit {
             &mut Talk {
                 client: &mut self.client,
                 out: &mut self.out,
-                clock: self.shared.resp.clock,
+                clock: self.registry.clock,
                 shared: &self.shared,
                 as_step: false,
                 depth: 0,
@@ -359,42 +366,5 @@ impl Visit {
         }
         self.client.tally.errors += judged.iter().flatten().count() as u64;
         self.out.judge(&judged);
-    }
-
-    #[inline]
-    pub(super) fn verdict(&mut self, operation: Operation, verdict: Verdict) {
-        match self.verdicts.last_mut() {
-            Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
-            _ => self.verdicts.push((operation, verdict, 1)),
-        }
-    }
-
-    /// Adds what this connection did to what all did.
-    pub(super) fn add_up(&mut self) {
-        self.shared.resp.counts.add(&std::mem::take(&mut self.client.tally));
-    }
-
-    /// Adds what this batch did to what everybody did.
-    fn count(&mut self, began: Instant, requests: usize) {
-        if requests == 0 {
-            return;
-        }
-        let took = began.elapsed();
-        let (client, took_us) = (self.client.card.id, took.as_micros() as u64);
-        let last = self.client.last_command;
-        tracing::debug!(target: "resp", client, requests, last, took_us, "answered");
-        for (operation, verdict, count) in self.verdicts.drain(..) {
-            self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
-        }
-        self.add_up();
-        self.client.card.activity.touch(self.shared.resp.clock.unix_ms());
-    }
-
-    /// Whoever has its answer finds what it asked in a list of connections.
-    fn show_command(&mut self) {
-        if self.client.shown_command != self.client.last_command {
-            self.client.shown_command = self.client.last_command;
-            self.client.card.names().command = self.client.last_command;
-        }
     }
 }

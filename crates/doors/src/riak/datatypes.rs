@@ -11,7 +11,8 @@ use super::translate::{Plan, Shape, ask};
 use crate::http::Method;
 use crate::http::percent::encode_onto;
 use crate::typed;
-use base::datatype::{FieldKind, TypeChange, TypeFound, TypeOperation, TypeValue};
+use base::available::{TypeChange, TypeFound};
+use base::datatype::{FieldKind, TypeOperation, TypeValue};
 use base::{AvailableCall, Body, Error, Key, Reason, Vtag};
 use serde_json::json;
 

@@ -58,7 +58,7 @@ impl Bucket {
 
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Resource {
     /// `/ping`.
     Ping,
     /// `/stats`.
@@ -131,7 +131,7 @@ pub(crate) fn is_riaks(path: &str) -> bool {
 
 /// Reads a path, split before it is decoded, so that `%2F` may stand in a key. Nothing if it names
 /// nothing of Riak's; an error in words if a name in it can't be.
-pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
+pub(super) fn read(path: &str) -> Option<Result<Resource, &'static str>> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let (kind, rest) = match &segments[..] {
         ["types", kind, rest @ ..] => (Some(*kind), rest),
@@ -140,48 +140,48 @@ pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
     let bucket = |name: &str, style| bucket(kind, name, style);
     let known = kind.unwrap_or(TYPE);
     Some(match (kind, rest) {
-        (None, []) => Ok(Place::Root),
-        (None, ["stats"]) => Ok(Place::Statistics),
-        (None, ["ping"]) => Ok(Place::Ping),
-        (None, ["riak"]) | (_, ["buckets"]) => Ok(Place::Buckets { kind: known.into() }),
-        (None, ["riak", name]) => bucket(name, Style::Old).map(Place::Keys),
+        (None, []) => Ok(Resource::Root),
+        (None, ["stats"]) => Ok(Resource::Statistics),
+        (None, ["ping"]) => Ok(Resource::Ping),
+        (None, ["riak"]) | (_, ["buckets"]) => Ok(Resource::Buckets { kind: known.into() }),
+        (None, ["riak", name]) => bucket(name, Style::Old).map(Resource::Keys),
         (None, ["riak", name, key]) => object(bucket(name, Style::Old), key),
-        (_, ["buckets", name, "keys"]) => bucket(name, Style::New).map(Place::Keys),
+        (_, ["buckets", name, "keys"]) => bucket(name, Style::New).map(Resource::Keys),
         (_, ["buckets", name, "keys", key]) => object(bucket(name, Style::New), key),
         (_, ["buckets", name, "keys", key, "preflist"]) => {
-            named(bucket(name, Style::New), key, Place::Owners)
+            named(bucket(name, Style::New), key, Resource::Owners)
         }
-        (_, ["buckets", name, "props"]) => bucket(name, Style::New).map(Place::Properties),
-        (Some(_), ["props"]) => Ok(Place::TypeProperties { kind: known.into() }),
+        (_, ["buckets", name, "props"]) => bucket(name, Style::New).map(Resource::Properties),
+        (Some(_), ["props"]) => Ok(Resource::TypeProperties { kind: known.into() }),
         (Some(_), ["buckets", name, "datatypes"]) => {
-            bucket(name, Style::New).map(|bucket| Place::Datatype(bucket, None))
+            bucket(name, Style::New).map(|bucket| Resource::Datatype(bucket, None))
         }
         (Some(_), ["buckets", name, "datatypes", key]) => {
-            let place = |bucket, key| Place::Datatype(bucket, Some(key));
+            let place = |bucket, key| Resource::Datatype(bucket, Some(key));
             named(bucket(name, Style::New), key, place)
         }
         (None, ["buckets", name, "counters", key]) => {
-            named(bucket(name, Style::New), key, Place::Counter)
+            named(bucket(name, Style::New), key, Resource::Counter)
         }
-        (_, ["buckets", _, "index", ..]) => Ok(Place::Unserved(Feature::Indexes)),
+        (_, ["buckets", _, "index", ..]) => Ok(Resource::Unserved(Feature::Indexes)),
         (None, ["riak", _, _, ..]) | (_, ["buckets", _, "keys", _, ..]) => {
-            Ok(Place::Unserved(Feature::LinkWalking))
+            Ok(Resource::Unserved(Feature::LinkWalking))
         }
-        (None, ["mapred", ..]) => Ok(Place::Unserved(Feature::MapReduce)),
-        (None, ["search" | "solr", ..]) => Ok(Place::Unserved(Feature::Search)),
+        (None, ["mapred", ..]) => Ok(Resource::Unserved(Feature::MapReduce)),
+        (None, ["search" | "solr", ..]) => Ok(Resource::Unserved(Feature::Search)),
         _ => return None,
     })
 }
 
-fn object(bucket: Result<Bucket, &'static str>, key: &str) -> Result<Place, &'static str> {
-    named(bucket, key, Place::Object)
+fn object(bucket: Result<Bucket, &'static str>, key: &str) -> Result<Resource, &'static str> {
+    named(bucket, key, Resource::Object)
 }
 
 fn named(
     bucket: Result<Bucket, &'static str>,
     key: &str,
-    place: impl FnOnce(Bucket, Key) -> Place,
-) -> Result<Place, &'static str> {
+    place: impl FnOnce(Bucket, Key) -> Resource,
+) -> Result<Resource, &'static str> {
     let key = decode(key, Plus::Blank).ok_or("a key's % stands before two hexadecimal digits")?;
     Ok(place(bucket?, key))
 }

@@ -3,11 +3,12 @@
 use super::frame::{self, Framed};
 use super::pages::{names_bytes, split_page};
 use super::path::is_riaks;
+use super::tally::Tally;
 use super::{Answer, Plan, Shape, errors, gather, go_on, next_page, plan, render, statistics};
 use crate::buffer_room::{AnswerRoom, overloaded};
+use crate::connection::{Connection, Face, Shutdown};
 use crate::counters::{Operation, Tongue};
 use crate::http_input::{Input, Unread};
-use crate::listener::{Connection, Face, Shutdown};
 use crate::shared::Shared;
 use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
@@ -33,12 +34,13 @@ const ROOM_PAUSE_MS: u64 = 5;
 pub(crate) async fn serve(
     connection: Connection,
     shared: Arc<Shared>,
+    tally: Arc<Tally>,
     shutdown: Shutdown,
 ) -> Option<Connection> {
     let Connection { stream, first, face } = connection;
     let (flow, operation) = (Flow::default(), Operation::Other);
     let (input, room) = (Input::new(first), AnswerRoom::default());
-    let mut talk = Talk { stream, input, face, shared, shutdown, flow, room, operation };
+    let mut talk = Talk { stream, input, face, shared, tally, shutdown, flow, room, operation };
     match talk.run().await {
         Ok(()) | Err(Ended::Silent) => None,
         Err(Ended::Refused(answer)) => {
@@ -93,6 +95,7 @@ struct Talk {
     input: Input,
     face: Face,
     shared: Arc<Shared>,
+    tally: Arc<Tally>,
     shutdown: Shutdown,
     flow: Flow,
     /// Memory for an answer.
@@ -119,7 +122,7 @@ impl Talk {
             self.operation = Operation::Other;
             let plan = match plan(&asked) {
                 Plan::Statistics => {
-                    Plan::Say(statistics::answer(&self.shared, asked.text("accept")))
+                    Plan::Say(statistics::answer(&self.shared, &self.tally, asked.text("accept")))
                 }
                 plan => plan,
             };
@@ -198,13 +201,12 @@ impl Talk {
 
     /// The answer to a request that is told as a whole.
     async fn whole(&mut self, request: Request, mut shape: Shape) -> Answer {
-        let shared = self.shared.clone();
-        let second = shared.clock.unix_ms() / 1_000;
-        shape.claimed_by(|| statistics::own_name(&shared));
-        let is_read = shared.riak.asked(&request, second);
-        let _listing = shape.lists().then(|| shared.riak.list(second));
+        let (tally, second) = (self.tally.clone(), self.shared.clock.unix_ms() / 1_000);
+        shape.claimed_by(|| statistics::own_name(&self.shared));
+        let is_read = tally.asked(&request, second);
+        let _listing = shape.lists().then(|| tally.list(second));
         let reply = in_time(deadline(&shape), self.all_pages(request)).await;
-        shared.riak.note(is_read, &shape, &reply, second);
+        tally.note(is_read, &shape, &reply, second);
         render(&shape, &reply)
     }
 
@@ -256,8 +258,8 @@ impl Talk {
         keep_alive: bool,
     ) -> Result<u16, Ended> {
         let (mut request, within) = (request, deadline(&shape));
-        let shared = self.shared.clone();
-        let _listing = shared.riak.list(shared.clock.unix_ms() / 1_000);
+        let (shared, tally) = (self.shared.clone(), self.tally.clone());
+        let _listing = tally.list(shared.clock.unix_ms() / 1_000);
         let mut reply = in_time(within, self.ask(request.clone())).await;
         // Clients that asked for a stream give up their connection for any other status.
         if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
@@ -284,7 +286,7 @@ impl Talk {
             request = *next;
             reply = in_time(within, self.ask(request.clone())).await;
         }
-        shared.riak.note(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
+        tally.note(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
         let last = if reply.is_ok() { shape.last_page() } else { frame::BROKEN };
         let mut last = frame::chunk(last);
         last.extend_from_slice(b"0\r\n\r\n");

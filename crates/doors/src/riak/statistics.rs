@@ -5,6 +5,7 @@
 
 use super::answer::Answer;
 use super::negotiate::welcome;
+use super::tally::Tally;
 use crate::counters::{Class, Operation, Tongue};
 use crate::shared::Shared;
 use base::NodeId;
@@ -69,8 +70,8 @@ pub(super) fn node_name(address: &str) -> String {
 }
 
 /// The document of `/stats`.
-pub(super) fn answer(shared: &Shared, accept: Option<&str>) -> Answer {
-    let document = document(shared);
+pub(super) fn answer(shared: &Shared, tally: &Tally, accept: Option<&str>) -> Answer {
+    let document = document(shared, tally);
     let plain = welcome(accept, "text/plain") > welcome(accept, "application/json");
     match serde_json::to_string_pretty(&document) {
         Ok(text) if plain => Answer::with_body(200, "text/plain", text),
@@ -78,7 +79,7 @@ pub(super) fn answer(shared: &Shared, accept: Option<&str>) -> Answer {
     }
 }
 
-fn document(shared: &Shared) -> Value {
+fn document(shared: &Shared, tally: &Tally) -> Value {
     let status = shared.node.status();
     let mut all = Map::new();
     let nodes = Names::of(shared, &status);
@@ -110,8 +111,9 @@ fn document(shared: &Shared) -> Value {
     all.insert("memory_total".into(), memory.into());
     machine(&mut all);
     counted(shared, &mut all);
-    repaired(shared, &mut all);
-    tallied(shared, &mut all);
+    let second = shared.clock.unix_ms() / 1_000;
+    repaired(shared, tally, second, &mut all);
+    tallied(tally, second, &mut all);
     Value::Object(all)
 }
 
@@ -170,20 +172,18 @@ fn machine(all: &mut Map<String, Value>) {
 }
 
 /// What the node counts for itself.
-fn repaired(shared: &Shared, all: &mut Map<String, Value>) {
+fn repaired(shared: &Shared, tally: &Tally, second: u64, all: &mut Map<String, Value>) {
     let samples = shared.node.samples();
     let count = |name: &str| Sample::value_of(&samples, name) as u64;
     let repairs = count("credenza_read_repairs_total");
-    let second = shared.clock.unix_ms() / 1_000;
     let redirected = count("credenza_available_redirected_total");
     all.insert("coord_redirs_total".into(), redirected.into());
     all.insert("read_repairs_total".into(), repairs.into());
-    all.insert("read_repairs".into(), shared.riak.repairs.last_minute(second, repairs).into());
+    all.insert("read_repairs".into(), tally.repairs.last_minute(second, repairs).into());
 }
 
 /// What Riak's clients were told.
-fn tallied(shared: &Shared, all: &mut Map<String, Value>) {
-    let (tally, second) = (&shared.riak, shared.clock.unix_ms() / 1_000);
+fn tallied(tally: &Tally, second: u64, all: &mut Map<String, Value>) {
     for (name, spread) in
         [("node_get_fsm_siblings", &tally.siblings), ("node_get_fsm_objsize", &tally.bytes)]
     {

@@ -5,7 +5,7 @@ use super::asked::Asked;
 use super::headers::{content, context};
 use super::negotiate::Wants;
 use super::parameters::{Options, Query};
-use super::path::{Bucket, Place, Style, TYPE, read};
+use super::path::{Bucket, Resource, Style, TYPE, read};
 use super::render::{Conditions, Form, List};
 use super::{datatypes, properties, statistics};
 use crate::http::Method;
@@ -121,53 +121,55 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
     let query = Query::read(&asked.query);
     use Method::{Delete, Get, Head, Post, Put};
     let allowed = match &place {
-        Place::Ping | Place::Statistics | Place::Root | Place::Buckets { .. } => "GET, HEAD",
-        Place::Owners(..) => "GET, HEAD",
-        Place::Unserved(_) => "",
-        Place::Keys(bucket) if bucket.style == Style::Old => "GET, HEAD, POST, PUT",
-        Place::Keys(_) => "GET, HEAD, POST",
-        Place::Properties(_) => "GET, HEAD, PUT, DELETE",
-        Place::TypeProperties { .. } => "GET, HEAD, PUT",
-        Place::Object(..) | Place::Datatype(..) | Place::Counter(..) => {
+        Resource::Ping | Resource::Statistics | Resource::Root | Resource::Buckets { .. } => {
+            "GET, HEAD"
+        }
+        Resource::Owners(..) => "GET, HEAD",
+        Resource::Unserved(_) => "",
+        Resource::Keys(bucket) if bucket.style == Style::Old => "GET, HEAD, POST, PUT",
+        Resource::Keys(_) => "GET, HEAD, POST",
+        Resource::Properties(_) => "GET, HEAD, PUT, DELETE",
+        Resource::TypeProperties { .. } => "GET, HEAD, PUT",
+        Resource::Object(..) | Resource::Datatype(..) | Resource::Counter(..) => {
             "GET, HEAD, POST, PUT, DELETE"
         }
     };
     if asked.method == Method::Other {
         return Err(Answer::text(501, "no such method\n"));
     }
-    if let Place::Unserved(feature) = place {
+    if let Resource::Unserved(feature) = place {
         // Not 404: Riak's Java client takes that for an empty result of a walk, and says nothing.
         return Err(Answer::text(501, feature.refusal()));
     }
     match (place, asked.method) {
-        (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
-        (Place::Statistics, Get | Head) => Ok(Plan::Statistics),
-        (Place::Root, Get | Head) => {
+        (Resource::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
+        (Resource::Statistics, Get | Head) => Ok(Plan::Statistics),
+        (Resource::Root, Get | Head) => {
             let (accept, host) = (asked.text("accept"), asked.text("host"));
             Ok(Plan::Say(statistics::resources(accept, host.unwrap_or_default())))
         }
-        (Place::Buckets { kind }, Get | Head) => buckets(&kind, &query),
-        (Place::Keys(bucket), Get | Head) => keys(&bucket, &query),
-        (Place::Keys(bucket), Post) => {
+        (Resource::Buckets { kind }, Get | Head) => buckets(&kind, &query),
+        (Resource::Keys(bucket), Get | Head) => keys(&bucket, &query),
+        (Resource::Keys(bucket), Post) => {
             let key = Vtag(asked.chance).to_string();
             let location = bucket.key_path(key.as_bytes());
             store(asked, &query, bucket, key.into(), Some(location))
         }
-        (Place::Keys(bucket), Put) if bucket.style == Style::Old => alter(asked, &bucket),
-        (Place::Properties(bucket), Put) => alter(asked, &bucket),
-        (Place::Properties(bucket), Get | Head) => {
+        (Resource::Keys(bucket), Put) if bucket.style == Style::Old => alter(asked, &bucket),
+        (Resource::Properties(bucket), Put) => alter(asked, &bucket),
+        (Resource::Properties(bucket), Get | Head) => {
             Ok(direct(&bucket.name, DirectoryCall::DescribeBucket, Form::Properties))
         }
-        (Place::Properties(bucket), Delete) => {
+        (Resource::Properties(bucket), Delete) => {
             Ok(direct(&bucket.name, DirectoryCall::ResetBucket, Form::Altered(Vec::new())))
         }
-        (Place::TypeProperties { kind }, Get | Head | Put) => type_properties(asked, &kind),
-        (Place::Object(bucket, key), Get | Head) => fetch(asked, &query, bucket, key),
-        (Place::Object(bucket, key), Put | Post) => store(asked, &query, bucket, key, None),
-        (Place::Object(bucket, key), Delete) => remove(asked, &query, &bucket, key),
-        (Place::Datatype(bucket, key), _) => datatypes::datatype(asked, &query, &bucket, key),
-        (Place::Counter(bucket, key), _) => datatypes::counter(asked, &query, &bucket, key),
-        (Place::Owners(bucket, key), Get | Head) => {
+        (Resource::TypeProperties { kind }, Get | Head | Put) => type_properties(asked, &kind),
+        (Resource::Object(bucket, key), Get | Head) => fetch(asked, &query, bucket, key),
+        (Resource::Object(bucket, key), Put | Post) => store(asked, &query, bucket, key, None),
+        (Resource::Object(bucket, key), Delete) => remove(asked, &query, &bucket, key),
+        (Resource::Datatype(bucket, key), _) => datatypes::datatype(asked, &query, &bucket, key),
+        (Resource::Counter(bucket, key), _) => datatypes::counter(asked, &query, &bucket, key),
+        (Resource::Owners(bucket, key), Get | Head) => {
             let request = ask(&bucket.name, AvailableCall::Owners { key });
             Ok(Plan::Ask(request, Shape(Form::Owners)))
         }

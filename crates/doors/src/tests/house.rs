@@ -84,7 +84,7 @@ impl House {
     /// How much room is free for requests beside others.
     pub fn beside_free(&self) -> usize {
         let doors = self.doors.as_ref().expect("they are open");
-        doors.shared().resp.beside_free()
+        doors.beside_free()
     }
 
     /// Closes the doors.

@@ -17,15 +17,15 @@
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
 
-use super::stale::Chosen;
 use super::stray::Sweep;
 use crate::Available;
 use crate::hashes::{Which, which};
+use crate::key_owners::Chosen;
 use crate::layout::{record_key, row_tail};
-use crate::list::unhurried;
 use crate::slots::{Slot, Span};
 use crate::span_rows::rows_of;
 use crate::sync::Toward;
+use crate::timing::unhurried;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;

@@ -23,7 +23,7 @@ pub mod stale;
 pub mod stray;
 
 pub use progress::Moving;
-pub(super) use stale::{Beside, Chosen};
+pub(super) use stale::Beside;
 
 use super::hashes::Which;
 use super::slots::Span;

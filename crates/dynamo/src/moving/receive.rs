@@ -14,9 +14,9 @@
 //! are asked that know as much of the ring as this node.
 
 use super::give::{PAGE_BYTES, Page};
-use super::stale::Chosen;
 use crate::Available;
 use crate::hashes::Which;
+use crate::key_owners::Chosen;
 use crate::layout::{arrival_key, read_row, read_row_tail};
 use crate::letter::Question;
 use crate::local::{Rules, Spot};

@@ -11,11 +11,12 @@
 //! must have it of those who own the key and of those who will.
 
 use crate::Available;
-use crate::coordinate::{LATE_MS, Ways};
 use crate::crowd::Crowd;
+use crate::key_owners::{Chosen, KeyOwners};
 use crate::letter::Question;
 use crate::local::{Rules, Spot};
 use crate::slots::Span;
+use crate::timing::LATE_MS;
 use base::{Error, NodeId, Reason, Result, Share, Shortfall};
 use bytes::Bytes;
 use logic::ring::Ring;
@@ -23,16 +24,6 @@ use runtime::mutants::{Flaw, flawed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A node, and the epoch of the ring by which it was chosen to be asked. That ring may be an older
-/// one by the time it is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
-    /// Node that coordinates.
-    pub node: NodeId,
-    /// Epoch of the ring it was chosen from.
-    pub epoch: u64,
-}
 
 /// Who is sent a write beside the key's owners: who is to keep the key, by this ring or by one that
 /// is heard of before the write is answered, and who kept it a moment ago.
@@ -52,10 +43,10 @@ pub struct Beside {
 
 impl Beside {
     /// Begins with the replicas that are asked anyway.
-    pub fn new(me: NodeId, ways: &Ways) -> Beside {
-        let asked = ways.replicas.primaries.iter().copied().collect();
-        let first = ways.receivers.iter().chain(&ways.former).copied().collect();
-        let (former, epoch) = (ways.former.clone(), ways.epoch);
+    pub fn new(me: NodeId, owners: &KeyOwners) -> Beside {
+        let asked = owners.replicas.primaries.iter().copied().collect();
+        let first = owners.receivers.iter().chain(&owners.former).copied().collect();
+        let (former, epoch) = (owners.former.clone(), owners.epoch);
         let (owed, stored) = (BTreeSet::new(), BTreeSet::new());
         Beside { me, epoch, first, former, asked, owed, stored }
     }

@@ -13,8 +13,8 @@
 
 use crate::Available;
 use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
-use crate::list::unhurried;
 use crate::slots::{Slot, Span};
+use crate::timing::unhurried;
 use base::codec::Malformed;
 use base::error::damaged;
 use base::range::prefix_end;

@@ -29,7 +29,7 @@ enum Stage {
 
 /// A node that was asked.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct AskedNode {
     /// Whom it stands in for; itself if it is a primary.
     primary: NodeId,
     stage: Stage,
@@ -42,7 +42,7 @@ pub(super) struct Asking {
     down: BTreeSet<NodeId>,
     /// Fallbacks that nobody has asked yet.
     left: VecDeque<NodeId>,
-    asked: BTreeMap<NodeId, Place>,
+    asked: BTreeMap<NodeId, AskedNode>,
 }
 
 /// Ask this node, in the place of that one if it is not itself a primary.
@@ -131,7 +131,7 @@ impl Asking {
     }
 
     fn ask(&mut self, node: NodeId, primary: NodeId) -> Ask {
-        self.asked.insert(node, Place { primary, stage: Stage::Awaited });
+        self.asked.insert(node, AskedNode { primary, stage: Stage::Awaited });
         (node, (node != primary).then_some(primary))
     }
 }

@@ -29,19 +29,19 @@ pub(super) fn apply<I: Ord + Clone>(
     typed: &mut Typed<I>,
     change: &Change<'_, I>,
 ) -> Result<(), Refused> {
-    let mut at = Place { change, path: Vec::new(), steps: 0 };
+    let mut at = ChangeCursor { change, path: Vec::new(), steps: 0 };
     at.apply(typed, change.operation)?;
     if typed.waiting.len() > TYPE_WAITING_MAX { Err(Refused::TooMany) } else { Ok(()) }
 }
 
 /// Where in the type a step works.
-struct Place<'a, I> {
+struct ChangeCursor<'a, I> {
     change: &'a Change<'a, I>,
     path: Vec<Field>,
     steps: usize,
 }
 
-impl<I: Ord + Clone> Place<'_, I> {
+impl<I: Ord + Clone> ChangeCursor<'_, I> {
     fn apply(&mut self, typed: &mut Typed<I>, operation: &TypeOperation) -> Result<(), Refused> {
         match operation {
             TypeOperation::Fields(steps) => self.fields(typed, steps),

@@ -8,7 +8,7 @@
 //! answer   = as to a request that was passed on: done, or the number of the pass; or an error
 //! ```
 
-use super::told::ABOUT_MEMBERS;
+use super::question::MemberQuestion;
 use crate::Inner;
 use crate::metadata::no_such_group;
 use base::codec::Malformed;
@@ -20,9 +20,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use transport::{Asked, Peers};
 
-/// What follows [`ABOUT_MEMBERS`] in such a question.
-pub(super) const HAND_OVER: u8 = 2;
-pub(super) const VERIFY: u8 = 3;
 /// So long an answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
 /// An error in an answer is no longer.
@@ -31,14 +28,14 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// See [`crate::Node::transfer`].
 pub(crate) async fn transfer(inner: &Inner, group: GroupId, to: &str) -> Result<()> {
     let here = inner.hand_over(group, to).map(|()| Body::Done);
-    let question = Bytes::from([&[ABOUT_MEMBERS, HAND_OVER], to.as_bytes()].concat());
+    let question = MemberQuestion::HandOver.call(to.as_bytes());
     at_master(inner, group, here, question).await.map(|_| ())
 }
 
 /// See [`crate::Node::verify`].
 pub(crate) async fn verify(inner: &Inner, group: GroupId) -> Result<u64> {
     let here = inner.verify(group).map(Body::Count);
-    let question = Bytes::from_static(&[ABOUT_MEMBERS, VERIFY]);
+    let question = MemberQuestion::Verify.call(&[]);
     match at_master(inner, group, here, question).await? {
         Body::Count(pass) => Ok(pass),
         _ => Err(Error::new(Reason::NotSupported, "the master answered another question")),
@@ -98,8 +95,8 @@ async fn ask(inner: &Inner, node: NodeId, group: GroupId, question: Bytes) -> Re
 }
 
 /// Answers such a question: this node hands the group over if it is its master.
-pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked) {
-    let name = std::str::from_utf8(&asked.payload[2..]).ok();
+pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked, name: &[u8]) {
+    let name = std::str::from_utf8(name).ok();
     let Some(name) = name.filter(|name| name.len() <= NAME_BYTES_MAX) else {
         peers.decline(asked);
         return;

@@ -11,6 +11,7 @@ mod handing;
 mod join;
 pub(crate) mod lives;
 mod preferred;
+mod question;
 pub(crate) mod recover;
 mod rejoin;
 mod report;
@@ -39,7 +40,7 @@ use std::sync::atomic::Ordering;
 use steward::Parts;
 use store::DataDir;
 pub(crate) use tend::tend;
-pub(crate) use told::{ABOUT_MEMBERS, tell};
+pub(crate) use told::tell;
 pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
 
 /// Whom this node knew last, and whether that stands in its directory: one that was always alone

@@ -13,13 +13,12 @@
 //!
 //! Never: changes anything; waits longer for a silent master than [`WITHIN`].
 
-use super::told::ABOUT_MEMBERS;
+use super::question::MemberQuestion;
 use super::view::{ClusterStatus, PlaceStatus};
 use crate::Inner;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupId, LogIndex, NodeId, Part};
-use bytes::Bytes;
 use replication::comparison::{ComparisonStatus, DifferenceStatus};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -27,8 +26,6 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use transport::{Asked, Peers};
 
-/// What follows [`ABOUT_MEMBERS`] in such a question.
-pub(super) const REPORT: u8 = 4;
 /// So long the reports of others are waited for.
 const WITHIN: Duration = Duration::from_secs(1);
 /// Longest text, and most of a kind in one report.
@@ -38,13 +35,13 @@ const TEXTS_MAX: usize = 4_096;
 type Taken<T> = std::result::Result<T, Malformed>;
 
 /// A member: its part, and how far its log is on disk.
-type Place = (NodeId, Part, Option<LogIndex>);
+type MemberLog = (NodeId, Part, Option<LogIndex>);
 
 /// What a group's master says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Report {
     group: GroupId,
-    members: Vec<Place>,
+    members: Vec<MemberLog>,
     quorums: (usize, usize),
     way: Vec<String>,
     waits: Vec<String>,
@@ -62,7 +59,7 @@ impl Inner {
             for node in others {
                 let peers = peers.clone();
                 reports.spawn(async move {
-                    let question = Bytes::from_static(&[ABOUT_MEMBERS, REPORT]);
+                    let question = MemberQuestion::Report.call(&[]);
                     let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
                     (node, answer.ok().and_then(|answer| read(&answer).ok()))
                 });
@@ -209,7 +206,7 @@ fn report(from: &mut Reader) -> Taken<Report> {
     Ok(Report { group, members, quorums, way, waits, comparison })
 }
 
-fn member(from: &mut Reader) -> Taken<Place> {
+fn member(from: &mut Reader) -> Taken<MemberLog> {
     let node = NodeId(from.u64("member")?);
     let part = Part::ALL.get(usize::from(from.u8("part")?)).ok_or(Malformed("part"))?;
     Ok((node, *part, from.u64("saved")?.checked_sub(1).map(LogIndex)))

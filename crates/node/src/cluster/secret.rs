@@ -11,8 +11,8 @@
 //! Never: sends the secret itself.
 
 use super::lives::write;
+use super::question::MemberQuestion;
 use super::tend::quietly;
-use super::told::ABOUT_MEMBERS;
 use crate::Inner;
 use crate::metadata::secret::SecretRow;
 use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
@@ -24,8 +24,6 @@ use store::DataDir;
 use tokio::task::JoinSet;
 use transport::{Asked, Credential, Peers};
 
-/// Second byte, behind [`ABOUT_MEMBERS`], of a question whether a node holds the secret.
-pub(super) const ABOUT_SECRET: u8 = 6;
 /// First part that an answer's MAC covers; the second is the node's id.
 const HELD: &[u8] = b"held";
 /// Longest wait for an answer.
@@ -123,7 +121,7 @@ impl Secrets {
 
 /// Returns true if a member says that it has written this secret down.
 async fn holds(peers: &Peers, node: NodeId, secret: &ClusterSecret) -> bool {
-    let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_SECRET]);
+    let question = MemberQuestion::Secret.call(&[]);
     let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
     let mac = answer.ok().and_then(|answer| <[u8; 32]>::try_from(&answer[..]).ok());
     mac.is_some_and(|mac| secret.verifies(&[HELD, &node.0.to_le_bytes()], &mac))

@@ -14,6 +14,7 @@
 //! The second question is declined by a node that is slow or full or whose disk hangs, that is
 //! about to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
+use super::question::MemberQuestion;
 use super::{handing, report, secret};
 use crate::Inner;
 use crate::groups::Inquirer;
@@ -29,42 +30,32 @@ use runtime::world::timeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use transport::{Asked, Peers};
+use transport::{Asked, CallKind, Peers};
 
-/// The first byte of a question about a group's members.
-pub(crate) const ABOUT_MEMBERS: u8 = 3;
 /// So long an answer is waited for.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// What follows it where one asks of how many groups a node is master.
-const ABOUT_LEADS: u8 = 1;
-/// What follows it where one asks whether a node's disk hangs.
-const ABOUT_DISK: u8 = 5;
 /// Time for which a node that answered one asker declines others, milliseconds.
 const TOLD_MS: u64 = 1_000;
 
 /// Answers such a question.
 pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: Asked) {
-    if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_LEADS] {
-        return tell_leads(inner, peers, &asked);
+    match MemberQuestion::of(&asked.payload) {
+        Some((MemberQuestion::Leads, _)) => tell_leads(inner, peers, &asked),
+        Some((MemberQuestion::Disk, _)) => {
+            let hangs = inner.keeper.hangs(inner.settings.lease_ms);
+            let _ = peers.answer(&asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
+        }
+        Some((MemberQuestion::HandOver, name)) => handing::told(inner, peers, &asked, name),
+        Some((MemberQuestion::Verify, _)) => handing::verify_told(inner, peers, &asked),
+        Some((MemberQuestion::Secret, _)) => secret::tell(inner, peers, &asked),
+        Some((MemberQuestion::Report, _)) => report::told(inner, peers, &asked),
+        None => tell_group(inner, peers, asked),
     }
-    if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_DISK] {
-        let hangs = inner.keeper.hangs(inner.settings.lease_ms);
-        let _ = peers.answer(&asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
-        return;
-    }
-    if asked.payload.starts_with(&[ABOUT_MEMBERS, handing::HAND_OVER]) {
-        return handing::told(inner, peers, &asked);
-    }
-    if asked.payload[..] == [ABOUT_MEMBERS, handing::VERIFY] {
-        return handing::verify_told(inner, peers, &asked);
-    }
-    if asked.payload[..] == [ABOUT_MEMBERS, secret::ABOUT_SECRET] {
-        return secret::tell(inner, peers, &asked);
-    }
-    if asked.payload[..] == [ABOUT_MEMBERS, report::REPORT] {
-        return report::told(inner, peers, &asked);
-    }
+}
+
+/// Answers who is in a group, if this node is its master.
+fn tell_group(inner: &Inner, peers: &Peers, asked: Asked) {
     let Some(group) = inner.groups.get(asked.group) else {
         peers.decline(&asked);
         return;
@@ -132,7 +123,7 @@ pub(super) fn led_here(inner: &Inner) -> usize {
 
 /// The same of another node; none: it did not say.
 pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
-    let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_LEADS]);
+    let question = MemberQuestion::Leads.call(&[]);
     let asked = inner.peers.get()?.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
     let answer = asked.ok()?;
     let mut reader = Reader::new(&answer);
@@ -143,7 +134,7 @@ pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
 /// Whether a node says that its disk hangs: then it can't save the promise that it needs to lead.
 pub(super) async fn hangs(inner: &Inner, node: NodeId) -> bool {
     let Some(peers) = inner.peers.get() else { return false };
-    let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_DISK]);
+    let question = MemberQuestion::Disk.call(&[]);
     peers
         .ask(node, GroupId::DIRECTORY, question, WITHIN)
         .await
@@ -154,7 +145,7 @@ pub(super) async fn hangs(inner: &Inner, node: NodeId) -> bool {
 pub(super) async fn members_of(inner: &Inner, placement: &Placement) -> Option<Vec<NodeId>> {
     let peers = inner.peers.get()?;
     for (node, _) in &placement.members {
-        let question = Bytes::from_static(&[ABOUT_MEMBERS]);
+        let question = Bytes::copy_from_slice(&[CallKind::Members.byte()]);
         let asked = peers.ask(*node, placement.group, question, WITHIN).await;
         if let Some(members) = asked.ok().and_then(|answer| read(&answer).ok()) {
             return Some(members);

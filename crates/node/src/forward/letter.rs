@@ -7,12 +7,8 @@ use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::wire::read_answer;
 use base::{Call, Error, LogIndex, Reason, Reply, Request, Result, Update, Version};
 use bytes::{Buf, Bytes};
+use transport::CallKind;
 
-/// The first byte of a call between nodes that is a request passed on.
-pub(crate) const PASSED_ON: u8 = 1;
-/// The same for an update of one key, whose answer begins with the row's version. A node that is
-/// older than this kind declines it, as it declines any that it does not know.
-pub(crate) const PASSED_ON_FOR_VERSION: u8 = 9;
 const HEAD_BYTES: usize = 9;
 /// Bytes of the version in front of an answer.
 const VERSION_BYTES: usize = 8;
@@ -33,8 +29,10 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     }
     let mut bytes = Vec::with_capacity(length);
     bytes.push(match &request.call {
-        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => PASSED_ON_FOR_VERSION,
-        _ => PASSED_ON,
+        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => {
+            CallKind::RequestForVersion.byte()
+        }
+        _ => CallKind::Request.byte(),
     });
     bytes.extend_from_slice(&directory.0.to_le_bytes());
     request.write(&mut bytes);
@@ -51,22 +49,24 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
 /// Reads a letter: how far the directory must be, and the request.
 pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Malformed> {
     let mut reader = Reader::new(bytes);
-    if !matches!(reader.u8("which call")?, PASSED_ON | PASSED_ON_FOR_VERSION) {
+    let kind = CallKind::of(bytes);
+    if !matches!(kind, Some(CallKind::Request | CallKind::RequestForVersion)) {
         return Err(Malformed("which call"));
     }
+    reader.u8("which call")?;
     let directory = LogIndex(reader.u64("directory")?);
     Ok((directory, Request::read(&bytes.slice(HEAD_BYTES..))?))
 }
 
 /// Returns true if the answer to a letter begins with a version.
 pub(super) fn is_for_version(letter: &[u8]) -> bool {
-    letter.first() == Some(&PASSED_ON_FOR_VERSION)
+    CallKind::of(letter) == Some(CallKind::RequestForVersion)
 }
 
 /// Returns the letter in the form for a node that does not know versions in answers.
 pub(super) fn without_version(letter: &[u8]) -> Bytes {
     let mut plain = letter.to_vec();
-    plain[..1].fill(PASSED_ON);
+    plain[..1].fill(CallKind::Request.byte());
     plain.into()
 }
 

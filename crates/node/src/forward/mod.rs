@@ -22,7 +22,6 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use letter::{PASSED_ON, PASSED_ON_FOR_VERSION};
 pub(crate) use server::answer;
 
 use crate::Inner;

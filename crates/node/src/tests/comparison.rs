@@ -3,7 +3,8 @@
 use crate::tests::house::{GROUP, House, put};
 use base::{BucketId, Reason, Version};
 use bytes::Bytes;
-use replication::comparison::{Comparing, Difference, Report};
+use replication::Comparing;
+use replication::comparison::{Difference, Report};
 use replication::layout::{self, StoredRow};
 use std::collections::BTreeSet;
 use store::Change;

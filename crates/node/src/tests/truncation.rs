@@ -13,10 +13,10 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::{Body as Said, Message};
+use replication::INBOX_BYTES_MAX;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
-use replication::receive::INBOX_BYTES_MAX;
 use runtime::keeper::{self, Writer};
 use runtime::mutants::{Flaw, break_on_thread};
 use runtime::submit::Ticket;

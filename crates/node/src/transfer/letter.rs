@@ -7,9 +7,8 @@ use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketDigest, BucketId, Error, NodeId, SessionId};
 use bytes::Bytes;
 use replication::layout::StoredSession;
+use transport::CallKind;
 
-/// The first byte of a call between nodes about a move.
-pub(crate) const ABOUT_MOVES: u8 = 8;
 /// A session that is bound to no bucket: the only ones that the version before has.
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
@@ -146,7 +145,7 @@ impl Item {
 
 impl Question {
     pub(super) fn write(&self) -> Bytes {
-        let mut out = vec![ABOUT_MOVES];
+        let mut out = vec![CallKind::Moves.byte()];
         match self {
             Question::Begin { bucket, time } => {
                 out.put_u8(0);
@@ -177,7 +176,7 @@ impl Question {
 
     pub(super) fn read(bytes: &Bytes) -> Read<Question> {
         let mut from = Letter { bytes, reader: Reader::new(bytes) };
-        if from.reader.u8("which call")? != ABOUT_MOVES {
+        if from.reader.u8("which call")? != CallKind::Moves.byte() {
             return Err(Malformed("which call"));
         }
         let question = match from.reader.u8("which question")? {

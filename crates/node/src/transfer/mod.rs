@@ -46,7 +46,6 @@ mod view;
 mod wait;
 
 pub(crate) use intake::asked;
-pub(crate) use letter::ABOUT_MOVES;
 #[cfg(test)]
 mod tests;
 

@@ -89,13 +89,13 @@ struct Taken {
 }
 
 /// A place of the list: 0 is its head, `2 * call + 1` a beginning, `2 * call + 2` an end.
-type Place = usize;
+type ListPosition = usize;
 
 /// The search.
 pub(super) struct Search<'a> {
     work: &'a Work,
-    next: Vec<Place>,
-    before: Vec<Place>,
+    next: Vec<ListPosition>,
+    before: Vec<ListPosition>,
     holds: u32,
     /// A bit for each call that is ordered.
     done: Vec<u64>,
@@ -109,7 +109,7 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     pub(super) fn new(work: &'a Work) -> Search<'a> {
         let count = work.steps.len();
-        let mut places: Vec<(u64, bool, Place)> = Vec::new();
+        let mut places: Vec<(u64, bool, ListPosition)> = Vec::new();
         for (call, (began, ended)) in work.times.iter().enumerate() {
             places.push((*began, false, 2 * call + 1));
             if call < work.first_open {
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
 
     /// Takes the first call that can come next, from this place of the list on; goes back where
     /// there is none. False when nothing is left to try.
-    fn choose(&mut self, mut from: Option<Place>) -> bool {
+    fn choose(&mut self, mut from: Option<ListPosition>) -> bool {
         while let Some(place) = from {
             if place == 0 || place.is_multiple_of(2) {
                 from = self.back();
@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes back until a call that was chosen; gives the place behind it. None: there is none.
-    fn back(&mut self) -> Option<Place> {
+    fn back(&mut self) -> Option<ListPosition> {
         while let Some(Taken { call, held, chosen }) = self.taken.pop() {
             let (word, bit) = self.bit(call);
             self.done[word] &= !bit;
@@ -246,13 +246,13 @@ impl<'a> Search<'a> {
         None
     }
 
-    fn unlink(&mut self, place: Place) {
+    fn unlink(&mut self, place: ListPosition) {
         let (before, next) = (self.before[place], self.next[place]);
         self.next[before] = next;
         self.before[next] = before;
     }
 
-    fn link(&mut self, place: Place) {
+    fn link(&mut self, place: ListPosition) {
         let (before, next) = (self.before[place], self.next[place]);
         self.next[before] = place;
         self.before[next] = place;

@@ -1,5 +1,4 @@
-//! Import graph of the top-level modules of a crate: strongly connected components, held against
-//! the list of those that are still there.
+//! Import graph of the top-level modules of a crate: its strongly connected components.
 //!
 //! An edge is a path that begins with `crate`, `super` or `self` and leads into another module; a
 //! name that the crate's root re-exports counts as its module's. What the root itself defines is
@@ -11,28 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Complains about each circle of modules that is not listed, and about each listed module that is
-/// in no circle any more: the list only shrinks.
-pub fn circles(house: &House, known: &[(&str, &str)]) -> Vec<Complaint> {
+/// Complains about each circle of modules.
+pub fn circles(house: &House) -> Vec<Complaint> {
     let crates: BTreeSet<_> = house.sources.iter().map(|source| source.room()).collect();
     let mut complaints = Vec::new();
     for name in crates.into_iter().filter(|name| !name.is_empty()) {
-        let listed = known.iter().find(|(listed, _)| *listed == name);
-        let listed: BTreeSet<_> = listed.map_or("", |(_, modules)| modules).split(' ').collect();
-        let knots = knots(&graph(house, name));
-        let tied: BTreeSet<_> = knots.iter().flatten().map(String::as_str).collect();
-        let path = format!("crates/{name}/src");
-        for knot in &knots {
-            if knot.iter().any(|module| !listed.contains(module.as_str())) {
-                let knot = knot.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-                let mend =
-                    format!("the modules {knot} import each other: move what both need below them");
-                complaints.push(Complaint::new("circles", &path, 1, mend));
-            }
-        }
-        for module in listed.into_iter().filter(|one| !one.is_empty() && !tied.contains(one)) {
-            let mend = format!("`{module}` is in no circle any more: take it off the list");
-            complaints.push(Complaint::new("circles", &path, 1, mend));
+        for knot in knots(&graph(house, name)) {
+            let knot = knot.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let mend =
+                format!("the modules {knot} import each other: move what both need below them");
+            complaints.push(Complaint::new("circles", &format!("crates/{name}/src"), 1, mend));
         }
     }
     complaints

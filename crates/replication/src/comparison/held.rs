@@ -67,7 +67,7 @@ impl Comparisons {
     }
 
     /// Opens the state as it is now; called between two values.
-    pub(super) fn open(&self, group: GroupId, round: u64) {
+    pub(crate) fn open(&self, group: GroupId, round: u64) {
         self.sweep();
         let mut held = self.held();
         if held.len() >= OPEN_MAX && !held.contains_key(&group) {
@@ -84,7 +84,7 @@ impl Comparisons {
     }
 
     /// A round has ended here.
-    pub(super) fn close(&self, group: GroupId, round: u64) {
+    pub(crate) fn close(&self, group: GroupId, round: u64) {
         let mut held = self.held();
         if held.get(&group).is_some_and(|held| held.round == round) {
             held.remove(&group);
@@ -104,7 +104,7 @@ impl Comparisons {
     }
 
     /// Reads a piece of the state behind a marker; none: it is not here any more.
-    pub(super) async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         group: GroupId,
         round: u64,
@@ -177,7 +177,7 @@ impl Comparisons {
     }
 
     /// Writes something into a group's report.
-    pub(super) fn note<T>(&self, group: GroupId, note: impl FnOnce(&mut Report) -> T) -> T {
+    pub(crate) fn note<T>(&self, group: GroupId, note: impl FnOnce(&mut Report) -> T) -> T {
         let mut reports = self.reports.lock().expect("no one panics while holding it");
         note(reports.entry(group).or_default())
     }
@@ -206,7 +206,7 @@ impl Comparisons {
 
 /// The digest of the rows from `low` up to `high`, and where it ends: before a row that would make
 /// it longer than `bytes_max`, or at `high`. It holds one row at least, if there is one.
-pub(super) fn piece(
+pub(crate) fn piece(
     snapshot: &dyn Snapshot,
     low: &Bytes,
     high: &Bytes,
@@ -227,7 +227,7 @@ pub(super) fn piece(
 }
 
 /// The keys from `low` up to `high`.
-pub(super) fn keys(snapshot: &dyn Snapshot, low: &Bytes, high: &Bytes) -> Result<Vec<Bytes>> {
+pub(crate) fn keys(snapshot: &dyn Snapshot, low: &Bytes, high: &Bytes) -> Result<Vec<Bytes>> {
     let key = |row: std::result::Result<Row, _>| {
         row.map(|(key, _)| Bytes::copy_from_slice(&key)).map_err(store_error)
     };

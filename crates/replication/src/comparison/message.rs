@@ -14,14 +14,13 @@ use super::super::snapshot::KEY_MAX;
 use base::LogIndex;
 use base::codec::{Malformed, Reader, Writer};
 use bytes::Bytes;
+use transport::CallKind;
 
-/// The first byte of every question, among all that nodes ask each other.
-pub const ABOUT_COMPARISON: u8 = 7;
 const VERSION: u8 = 1;
 
 /// What is the digest of these rows?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(crate) struct Question {
     /// Which marker.
     pub round: u64,
     /// The value it stands in.
@@ -34,7 +33,7 @@ pub(super) struct Question {
 
 /// Some rows in short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Sum {
+pub(crate) struct Sum {
     pub rows: u64,
     pub bytes: u64,
     pub digest: u64,
@@ -42,7 +41,7 @@ pub(super) struct Sum {
 
 /// What a replica answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Sum(Sum),
     NotYet,
     Gone,
@@ -51,7 +50,7 @@ pub(super) enum Answer {
 
 impl Question {
     pub fn write(&self) -> Bytes {
-        let mut out = vec![ABOUT_COMPARISON, VERSION];
+        let mut out = vec![CallKind::Comparison.byte(), VERSION];
         out.put_u64(self.round);
         out.put_u64(self.index.0);
         out.put_string(&self.low);
@@ -61,7 +60,7 @@ impl Question {
 
     pub fn read(bytes: &Bytes) -> Result<Question, Malformed> {
         let mut reader = Reader::new(bytes);
-        if reader.u8("about")? != ABOUT_COMPARISON {
+        if reader.u8("about")? != CallKind::Comparison.byte() {
             return Err(Malformed("about"));
         }
         if reader.u8("version")? != VERSION {

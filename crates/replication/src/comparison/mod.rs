@@ -15,26 +15,22 @@
 //! Promises: what is named as different differed as of one index; the applier never waits; bytes a
 //! second are bounded by a setting; at most one snapshot for each group, and few in all.
 //! Never: repairs anything; says who is right (it says who is alone with what it has).
-//! Read next: `held.rs` (what every replica does), `compare.rs` (what the master does).
+//! Read next: `held.rs` (what every replica does), `../compare.rs` (what the master does).
 
-mod compare;
 mod held;
 pub mod message;
 mod report;
 mod status;
 
-pub use compare::Comparing;
 pub use held::Comparisons;
-pub use message::ABOUT_COMPARISON;
+pub(crate) use held::{keys, piece};
+pub(crate) use report::DIFFERENCES_MAX;
 pub use report::{Difference, Report};
 pub use status::{ComparisonStatus, DifferenceStatus};
 
-use super::group::Group;
 use super::layout::{self, Space};
+use base::GroupId;
 use base::codec::{Malformed, Reader};
-use base::{GroupId, Result};
-use bytes::Bytes;
-use runtime::submit::Ticket;
 
 /// Writes the key of a group's marker into `key`.
 pub(super) fn marker_key(group: GroupId, key: &mut Vec<u8>) {
@@ -52,28 +48,4 @@ pub(super) fn read_marker(value: &[u8]) -> std::result::Result<u64, Malformed> {
     let mut reader = Reader::new(value);
     let round = reader.u64("comparison's round")?;
     reader.end("comparison's marker").map(|()| round)
-}
-
-impl Group {
-    /// Lays a marker out: all replicas look at the state behind the value it stands in.
-    pub(super) fn lay_out_marker(&self, round: u64) -> Result<Ticket> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        state.admit(self)?;
-        let (before, _) = state.begin(self.id);
-        let mut key = Vec::new();
-        marker_key(self.id, &mut key);
-        state.view(self).open.put_raw(&key, &round.to_le_bytes());
-        Ok(self.take(state, before, true))
-    }
-
-    /// A marker was applied, and nothing behind it.
-    pub(super) fn marked(&self, round: &Bytes) {
-        match read_marker(round) {
-            Ok(round) => self.shared.comparisons.open(self.id, round),
-            Err(Malformed(field)) => {
-                tracing::warn!(target: "consensus", group = self.id.0, "a marker's {field}");
-            }
-        }
-    }
 }

@@ -7,7 +7,7 @@ use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences kept of one pass; behind these a pass only counts.
-pub(super) const DIFFERENCES_MAX: usize = 16;
+pub(crate) const DIFFERENCES_MAX: usize = 16;
 
 /// What a group's master knows of its replicas.
 #[derive(Clone, Debug, Default)]
@@ -44,13 +44,13 @@ pub struct Difference {
 }
 
 impl Report {
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         (self.running, self.rows, self.bytes) = (true, 0, 0);
         self.compared.clear();
         self.found.clear();
     }
 
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.running = false;
         self.passes += 1;
         self.trouble = None;
@@ -59,14 +59,14 @@ impl Report {
     }
 
     /// The pass broke off.
-    pub(super) fn broken(&mut self, why: &Error) {
+    pub(crate) fn broken(&mut self, why: &Error) {
         self.running = false;
         self.passes += 1;
         self.trouble = Some(why.to_string());
     }
 
     /// Returns true if there was room for it.
-    pub(super) fn found(&mut self, difference: Difference) -> bool {
+    pub(crate) fn found(&mut self, difference: Difference) -> bool {
         let room = self.found.len() < DIFFERENCES_MAX;
         if room {
             self.found.push(difference);

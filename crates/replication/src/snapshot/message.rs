@@ -23,9 +23,8 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use logic::consensus::Configuration;
 use store::Row;
+use transport::CallKind;
 
-/// The first byte of every question, among all that nodes ask each other.
-pub const ABOUT_SNAPSHOTS: u8 = 2;
 const VERSION: u8 = 1;
 /// Bytes in front of a part's rows.
 pub(super) const HEAD_BYTES: usize = 26;
@@ -92,7 +91,7 @@ pub(super) struct Head {
 
 impl Question {
     pub fn write(&self) -> Bytes {
-        let mut out = vec![ABOUT_SNAPSHOTS, VERSION];
+        let mut out = vec![CallKind::Snapshots.byte(), VERSION];
         match self {
             Question::Begin { stream } => {
                 out.put_u8(1);
@@ -116,7 +115,7 @@ impl Question {
 
     pub fn read(bytes: &[u8]) -> Result<Question, Malformed> {
         let mut reader = Reader::new(bytes);
-        if (reader.u8("about")?, reader.u8("version")?) != (ABOUT_SNAPSHOTS, VERSION) {
+        if (reader.u8("about")?, reader.u8("version")?) != (CallKind::Snapshots.byte(), VERSION) {
             return Err(Malformed("version"));
         }
         let question = match reader.u8("kind")? {

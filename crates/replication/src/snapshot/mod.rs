@@ -46,14 +46,22 @@ use send::Sender;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Install, Trees};
+use store::{Change, Install, Trees};
 use tokio::task::JoinSet;
 use transport::{Asked, Delivered, Peers};
 
 use super::layout::{self, Mark};
-use super::witness::install_mark;
-pub use message::{ABOUT_SNAPSHOTS, KEY_MAX};
+pub use message::KEY_MAX;
 pub use progress::{Progress, SnapshotStatus};
+
+/// A snapshot that is here and waits for its turn.
+#[derive(Default)]
+pub struct Arrived {
+    /// The snapshot; none: none is here.
+    pub(super) staged: Option<Staged>,
+    /// Everything logged before it came is on disk.
+    pub(super) synced: bool,
+}
 
 /// The snapshots of a node: those it sends, and those it receives.
 pub struct Snapshots {
@@ -260,4 +268,17 @@ fn applied_here(trees: &dyn Trees, group: GroupId) -> Result<u64> {
     layout::mark_key(group, &mut key);
     let Some(bytes) = trees.get(&key).map_err(store_error)? else { return Ok(0) };
     Ok(Mark::read(&bytes).map_err(base::error::damaged)?.applied)
+}
+
+/// Puts the state behind a value in force without the rows, durably.
+fn install_mark(group: GroupId, trees: &dyn Trees, to: &Fetched) -> Result<()> {
+    let (mut mark, mut configuration) = (Vec::new(), Vec::new());
+    layout::mark_key(group, &mut mark);
+    layout::configuration_key(group, &mut configuration);
+    let written = layout::write_configuration(to.base, &to.configuration);
+    let changes =
+        [Change::Put(configuration.into(), written), Change::Put(mark.into(), to.mark.write())];
+    trees.apply(&mut changes.into_iter()).map_err(store_error)?;
+    trees.rotate().map_err(store_error)?;
+    trees.flush().map_err(store_error)
 }

@@ -46,11 +46,11 @@ struct Open {
     stream: u32,
     /// Parts of the stream that were made.
     number: u32,
-    at: Place,
+    at: SendPosition,
     /// All parts were made.
     done: bool,
     /// Where the last chunks ended.
-    passed: VecDeque<Place>,
+    passed: VecDeque<SendPosition>,
 }
 
 /// An answer, and what is sent behind it: a snapshot, by a stream.
@@ -58,7 +58,7 @@ type Answered = (Answer, Option<(Arc<Mutex<Open>>, u32)>);
 
 /// Between two rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct SendPosition {
     /// Behind this key; none: before all.
     after: Option<Bytes>,
     /// Of everything before.
@@ -164,9 +164,9 @@ impl Sender {
             snapshot,
             stream,
             number: 0,
-            at: Place::default(),
+            at: SendPosition::default(),
             done: false,
-            passed: VecDeque::from([Place::default()]),
+            passed: VecDeque::from([SendPosition::default()]),
         };
         let open = Arc::new(Mutex::new(open));
         let mut all = self.open();

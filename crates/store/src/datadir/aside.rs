@@ -13,7 +13,7 @@
 
 use super::identity;
 use super::whole::WholeFile;
-use super::{DataDir, Place, incarnation, joiner, lives, make_or_open, members, secret};
+use super::{DataDir, OpenDirectory, incarnation, joiner, lives, make_or_open, members, secret};
 use crate::StoreError;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -69,7 +69,7 @@ impl State {
         lines
     }
 
-    fn read(at: &Place) -> Result<Option<State>, StoreError> {
+    fn read(at: &OpenDirectory) -> Result<Option<State>, StoreError> {
         let Some(lines) = FILE.read(&at.disk()?, at.path)? else { return Ok(None) };
         let parsed = State::parse(&lines);
         parsed.map(Some).ok_or_else(|| FILE.damaged(at.path, "a line of it can't be read"))
@@ -97,7 +97,7 @@ impl DataDir {
     /// Sets everything of this node aside; the directory is then one that is to join, with the help
     /// of these members. The lock is given back.
     pub fn set_aside(self, members: &[String], witness: bool) -> Result<Rejoin, StoreError> {
-        let at = Place { path: &self.path, directory: &self.directory };
+        let at = OpenDirectory { path: &self.path, directory: &self.directory };
         let folder = format!("damaged-{:016x}", self.node);
         let state = State { moved: false, folder, members: members.to_vec(), witness };
         FILE.replace(&at.disk()?, at.path, &state.lines())?;
@@ -111,7 +111,7 @@ impl DataDir {
             return Ok(None);
         }
         let directory = make_or_open(path)?;
-        let at = Place { path, directory: &directory };
+        let at = OpenDirectory { path, directory: &directory };
         let _lock = at.enter()?;
         let Some(state) = State::read(&at)? else { return Ok(None) };
         let joined = state.moved && identity::Identity::read(&at.disk()?, path)?.is_some();
@@ -127,14 +127,14 @@ impl DataDir {
     /// Writes down that damage was found while the node ran, for its next start.
     pub fn note_damage(path: &Path, words: &str) -> Result<(), StoreError> {
         let directory = make_or_open(path)?;
-        let at = Place { path, directory: &directory };
+        let at = OpenDirectory { path, directory: &directory };
         let words = words.replace('\n', " ");
         DAMAGE.replace(&at.disk()?, path, &format!("{words}\n"))
     }
 
     /// That damage is mended.
     pub fn forget_damage(&self) -> Result<(), StoreError> {
-        let at = Place { path: &self.path, directory: &self.directory };
+        let at = OpenDirectory { path: &self.path, directory: &self.directory };
         let failed = at.failed("remove", DAMAGE.name);
         match fs::unlinkat(&self.directory, DAMAGE.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -150,13 +150,13 @@ impl DataDir {
 
     /// The damage that an earlier life found.
     pub fn noted_damage(&self) -> Result<Option<String>, StoreError> {
-        let at = Place { path: &self.path, directory: &self.directory };
+        let at = OpenDirectory { path: &self.path, directory: &self.directory };
         Ok(DAMAGE.read(&at.disk()?, &self.path)?.map(|lines| lines.join(" ")))
     }
 }
 
 /// Moves what is not moved yet. The identity goes last: until then the directory is the old node's.
-fn go_on(at: &Place, mut state: State) -> Result<Rejoin, StoreError> {
+fn go_on(at: &OpenDirectory, mut state: State) -> Result<Rejoin, StoreError> {
     let aside = at.path.join(&state.folder);
     if !state.moved {
         move_all(at, &state.folder)?;
@@ -167,7 +167,7 @@ fn go_on(at: &Place, mut state: State) -> Result<Rejoin, StoreError> {
     Ok(Rejoin { aside, members, witness })
 }
 
-fn move_all(at: &Place, folder: &str) -> Result<(), StoreError> {
+fn move_all(at: &OpenDirectory, folder: &str) -> Result<(), StoreError> {
     match fs::mkdirat(at.directory, folder, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(at.failed("make", folder)(error)),

@@ -7,7 +7,7 @@
 use super::identity::Identity;
 use super::lock::Lock;
 use super::whole::{WholeFile, id};
-use super::{DataDir, Place, chance, members, secret};
+use super::{DataDir, OpenDirectory, chance, members, secret};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::{ClusterDescription, ClusterSecret};
@@ -46,7 +46,7 @@ impl Joiner {
         secret: Option<&ClusterSecret>,
     ) -> Result<DataDir, StoreError> {
         let Joiner { path, node, directory, lock } = self;
-        let at = Place { path: &path, directory: &directory };
+        let at = OpenDirectory { path: &path, directory: &directory };
         if let Some(key) = secret {
             // The answer to a join gives no other: this node refuses unsigned greetings from its
             // first moment on.

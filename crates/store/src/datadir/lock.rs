@@ -1,6 +1,6 @@
 //! The lock that keeps a data directory to one process.
 
-use super::{LOCK, Place, read};
+use super::{LOCK, OpenDirectory, read};
 use crate::StoreError;
 use rustix::fs::{self, FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ pub(super) struct Lock(OwnedFd);
 
 impl Lock {
     /// `Locked` if another has it.
-    pub(super) fn take(at: &Place<'_>) -> Result<Lock, StoreError> {
+    pub(super) fn take(at: &OpenDirectory<'_>) -> Result<Lock, StoreError> {
         let file = at.open(LOCK, OFlags::RDWR | OFlags::CREATE)?;
         match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -44,11 +44,11 @@ pub(super) struct Known {
 }
 
 struct State {
-    segments: VecDeque<Place>,
+    segments: VecDeque<KnownSegment>,
     committed: u64,
 }
 
-struct Place {
+struct KnownSegment {
     header: Header,
     /// Where its footer ends, if it was sealed in this life; nothing stands behind that.
     sealed: Option<u64>,
@@ -56,7 +56,7 @@ struct Place {
 
 impl Known {
     pub fn new(headers: impl Iterator<Item = Header>, committed: u64) -> Known {
-        let segments = headers.map(|header| Place { header, sealed: None }).collect();
+        let segments = headers.map(|header| KnownSegment { header, sealed: None }).collect();
         Known { state: Mutex::new(State { segments, committed }) }
     }
 
@@ -78,7 +78,7 @@ impl Known {
 
     /// There is one more segment.
     pub fn add(&self, header: Header) {
-        self.state().segments.push_back(Place { header, sealed: None });
+        self.state().segments.push_back(KnownSegment { header, sealed: None });
     }
 
     /// The oldest segment goes; called before its file may be written to.
@@ -97,7 +97,7 @@ impl State {
         if at < self.start().0 {
             return Err(ReadError::Collapsed { start: self.start() });
         }
-        let ends = |place: &&Place| place.sealed.unwrap_or(place.header.end());
+        let ends = |place: &&KnownSegment| place.sealed.unwrap_or(place.header.end());
         let place = self.segments.iter().find(|place| at < ends(place));
         Ok(place.map(|place| place.header))
     }

@@ -102,7 +102,7 @@ pub fn verify(
         let found = survey(&segment, &mut |offset| {
             progress(Progress { done_bytes: done_bytes + offset, total_bytes });
         })?;
-        let place = if number == last { Place::Last } else { Place::Before };
+        let place = if number == last { SegmentOrder::Last } else { SegmentOrder::Before };
         report.add(&segment, &found, before.as_ref(), place)?;
         done_bytes += segment.header.length;
         before = Some((segment, found.generation));
@@ -111,7 +111,7 @@ pub fn verify(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SegmentOrder {
     Before,
     Last,
 }
@@ -122,7 +122,7 @@ impl LogReport {
         segment: &Segment,
         found: &Survey,
         before: Option<&(Segment, u32)>,
-        place: Place,
+        place: SegmentOrder,
     ) -> Result<(), StoreError> {
         let header = &segment.header;
         let mut first_bad = chain(segment, before);
@@ -130,8 +130,8 @@ impl LogReport {
             && first_bad.is_none()
         {
             first_bad = match place {
-                Place::Before => bad(here.offset, here.why.into()),
-                Place::Last => self.judge_tail(segment, here)?,
+                SegmentOrder::Before => bad(here.offset, here.why.into()),
+                SegmentOrder::Last => self.judge_tail(segment, here)?,
             };
         }
         let hit = match &found.footer {
@@ -142,7 +142,7 @@ impl LogReport {
             None => Vec::new(),
         };
         self.records += found.records;
-        self.closed = found.closed && place == Place::Last;
+        self.closed = found.closed && place == SegmentOrder::Last;
         self.segments.push(SegmentReport {
             file: header.name(),
             base: header.base,

@@ -35,7 +35,7 @@ pub(super) type Chunk = Vec<Entry>;
 
 /// Where a row is.
 #[derive(Clone, Copy)]
-struct Place {
+struct SortedRow {
     /// The number of its key.
     head: u64,
     row: u32,
@@ -46,7 +46,7 @@ pub(super) struct Run {
     chunks: Vec<Arc<Chunk>>,
     /// The numbering of its keys; shared with runs of keys like these.
     heads: Arc<Heads>,
-    order: Box<[Place]>,
+    order: Box<[SortedRow]>,
 }
 
 impl Run {
@@ -75,8 +75,8 @@ impl Run {
             false => heads_for(&chunks, Some(&second.heads)),
         };
         let mut run = Run { chunks, heads, order: Box::default() };
-        let moved = second.order.iter().map(|at| Place { row: at.row + behind, ..*at });
-        let mut order: Vec<Place> = Vec::with_capacity(first.order.len() + second.order.len());
+        let moved = second.order.iter().map(|at| SortedRow { row: at.row + behind, ..*at });
+        let mut order: Vec<SortedRow> = Vec::with_capacity(first.order.len() + second.order.len());
         for (places, before) in
             [(first.order.to_vec(), &first.heads), (moved.collect(), &second.heads)]
         {
@@ -92,12 +92,12 @@ impl Run {
         run
     }
 
-    fn places(&self, rows: Vec<u32>) -> Vec<Place> {
+    fn places(&self, rows: Vec<u32>) -> Vec<SortedRow> {
         let head = |row: u32| self.heads.head(&self.entry(row).key);
-        rows.into_iter().map(|row| Place { head: head(row), row }).collect()
+        rows.into_iter().map(|row| SortedRow { head: head(row), row }).collect()
     }
 
-    fn compare(&self, one: &Place, other: &Place) -> Ordering {
+    fn compare(&self, one: &SortedRow, other: &SortedRow) -> Ordering {
         one.head.cmp(&other.head).then_with(|| {
             let (key, other_key) = (&self.entry(one.row).key, &self.entry(other.row).key);
             key.cmp(other_key).then(other.row.cmp(&one.row))
@@ -243,7 +243,7 @@ impl Iterator for Walk {
             let mut looks = 0;
             let places = self.next_key(&mut looks)?;
             let rows = &self.run.order[places];
-            let mut is_young = |at: &Place| {
+            let mut is_young = |at: &SortedRow| {
                 looks += 1;
                 self.run.entry(at.row).sequence > self.sequence
             };

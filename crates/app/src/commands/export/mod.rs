@@ -11,7 +11,7 @@ use super::described::Described;
 use super::import::{delimiter, format_of};
 use super::keys::KeyPages;
 use super::range::{Pages, Span};
-use super::{Freshness, Place};
+use super::{BucketAddress, Freshness};
 use crate::client::{Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
@@ -84,7 +84,7 @@ pub struct Export {
     #[command(flatten)]
     freshness: Freshness,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
 }
 
 impl Export {

@@ -19,7 +19,7 @@ mod skips;
 #[cfg(test)]
 mod tests;
 
-use super::Place;
+use super::BucketAddress;
 use super::described::Described;
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -117,7 +117,7 @@ pub struct Import {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: u32,
     #[command(flatten)]
-    place: Place,
+    place: BucketAddress,
 }
 
 impl Import {

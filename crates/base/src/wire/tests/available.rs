@@ -3,11 +3,9 @@
 use super::examples::Stuff;
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
-    Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
+    Owner, Sibling, Siblings, Store, StoreOptions, TypeChange, TypeFound, Vtag,
 };
-use crate::datatype::{
-    ElementStep, Field, FieldKind, FieldStep, TypeChange, TypeFound, TypeOperation, TypeValue,
-};
+use crate::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
 use crate::properties::{DataType, Properties, Replication};
 use crate::quorum::Quorum;
 use crate::reply::{Body, BucketDescription, Moving};

@@ -6,7 +6,7 @@ use crate::load::{self, Collected, Row, View};
 use crate::median::median;
 use crate::report::{Percentiles, merged};
 use crate::suite::file::{Suite, config};
-use crate::suite::point::{Place, start};
+use crate::suite::point::{SuitePaths, start};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ impl View for Kept {
 }
 
 /// Runs a soak on a server.
-pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &Place) -> Result<SoakRun, String> {
+pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result<SoakRun, String> {
     let of = |error: String| format!("{} on {name}: {error}", soak.name);
     let server = &suite.servers[name];
     let core = suite.driver_core;

@@ -6,7 +6,7 @@ use crate::arakoon::statistics::{Series, Statistics, Surroundings};
 use crate::arakoon::words::Wire;
 use crate::arakoon::{nursery, translate};
 use base::{Error, LogIndex, Reason};
-use node::{Member, Place};
+use node::{BucketPlacement, Member};
 
 /// Bytes written as pairs of hexadecimal digits.
 fn hex(text: &str) -> Vec<u8> {
@@ -188,7 +188,7 @@ fn answers_of_a_cluster_with_other_nodes_are_those_of_the_examples() {
 #[test]
 fn named_fields_and_routing_are_those_of_the_examples() {
     let member = Member { name: "n0".into(), index: LogIndex(12) };
-    let place = Place {
+    let place = BucketPlacement {
         me: "n0".into(),
         master: None,
         role: "follower",

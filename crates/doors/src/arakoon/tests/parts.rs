@@ -11,7 +11,7 @@ use crate::arakoon::tests::encoding;
 use crate::arakoon::tests::guest::prologue;
 use crate::arakoon::words::{Malformed, Wire};
 use base::{Error, GroupId, LogIndex, Reason};
-use node::{Place, Ticket};
+use node::{BucketPlacement, Ticket};
 use std::collections::BTreeSet;
 
 #[test]
@@ -160,7 +160,7 @@ fn an_answer_whose_update_is_not_decided_becomes_its_error() {
 
 #[test]
 fn statistics_have_every_child_in_its_place() {
-    let place = Place {
+    let place = BucketPlacement {
         me: "a".into(),
         master: Some("a".into()),
         role: "master",

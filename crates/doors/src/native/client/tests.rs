@@ -2,9 +2,9 @@
 
 use super::steps::{read_onto, update_onto};
 use super::{Client, replies, requests};
+use crate::connection::Face;
 use crate::guard::Guard;
 use crate::http::{Parsed, head};
-use crate::listener::Face;
 use crate::native::json::{bodies, cluster, write};
 use crate::native::target;
 use crate::native::translate::{self, Plan};

@@ -4,7 +4,7 @@ use super::cluster::id_text;
 use super::write::{bytes_onto, list_onto, number_onto, text_onto};
 use crate::contexts;
 use crate::typed;
-use base::datatype::TypeFound;
+use base::available::TypeFound;
 use base::{BucketNames, Context, Headers, Keys, Owner, RingDescription, Sibling, Siblings};
 
 /// A key's values and their context as fields, without braces around.

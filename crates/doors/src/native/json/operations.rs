@@ -39,7 +39,7 @@ pub enum Name {
 
 /// Where an operation may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AllowedIn {
     /// Among updates.
     Updates,
     /// Among reads alone.
@@ -55,7 +55,7 @@ pub struct Operation {
     /// What it becomes.
     pub name: Name,
     /// Where it may stand.
-    pub place: Place,
+    pub place: AllowedIn,
     /// Fields that must be there.
     pub needs: &'static [Field],
     /// Fields that may be there.
@@ -71,7 +71,7 @@ const fn update(
     may: &'static [Field],
     doc: &'static str,
 ) -> Operation {
-    Operation { word, name, place: Place::Updates, needs, may, doc }
+    Operation { word, name, place: AllowedIn::Updates, needs, may, doc }
 }
 
 const fn read(
@@ -81,7 +81,7 @@ const fn read(
     may: &'static [Field],
     doc: &'static str,
 ) -> Operation {
-    Operation { word, name, place: Place::Anywhere, needs, may, doc }
+    Operation { word, name, place: AllowedIn::Anywhere, needs, may, doc }
 }
 
 /// All operations.
@@ -131,7 +131,7 @@ pub const OPERATIONS: [Operation; 26] = [
     read("range", Name::Range, &[],
         &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, Limit, After, Want],
         "A page of rows in key order: `entries`, `more`, `continue`."),
-    Operation { word: "key_count", name: Name::KeyCount, place: Place::Reads, needs: &[],
+    Operation { word: "key_count", name: Name::KeyCount, place: AllowedIn::Reads, needs: &[],
         may: &[], doc: "How many keys the bucket holds, by counting them: `count`." },
 ];
 

@@ -5,7 +5,7 @@
 
 use super::blob::{Blob, KeysSeed, Whole};
 use super::fields::Field;
-use super::operations::{self, Name, Operation, Place};
+use super::operations::{self, AllowedIn, Name, Operation};
 use crate::native::ranges::{self, Bounds};
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
 use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
@@ -157,7 +157,7 @@ impl Fields {
     /// The operation as an update.
     pub fn into_update(mut self) -> Result<Update, String> {
         let operation = self.operation.ok_or("a step needs `op`")?;
-        if operation.place == Place::Reads {
+        if operation.place == AllowedIn::Reads {
             return Err(format!("`{}` can't stand among updates", operation.word));
         }
         let key = self.key.take().unwrap_or_default();

@@ -107,7 +107,7 @@ fn each_operation_needs_its_fields_and_takes_no_others() {
             }
             json.push('}');
             match operation.place {
-                super::operations::Place::Reads => {
+                super::operations::AllowedIn::Reads => {
                     bodies::read_operation(json.as_bytes()).map(|_| ())
                 }
                 _ => bodies::update(json.as_bytes()).map(|_| ()),

@@ -14,7 +14,7 @@ mod siblings;
 mod status;
 
 use super::json::fields::Field;
-use super::json::operations::{OPERATIONS, Operation, Place};
+use super::json::operations::{AllowedIn, OPERATIONS, Operation};
 use base::Reason;
 use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
 use base::properties::{PROPERTIES, Property, Shape};
@@ -71,8 +71,8 @@ pub fn all(sections: &[String]) -> Value {
     let mut schemas = Map::new();
     requests(&mut schemas);
     schemas.insert("LogLevels".into(), log_levels(sections));
-    steps(&mut schemas, "Update", Place::Reads);
-    steps(&mut schemas, "Read", Place::Updates);
+    steps(&mut schemas, "Update", AllowedIn::Reads);
+    steps(&mut schemas, "Read", AllowedIn::Updates);
     replies(&mut schemas);
     outcomes::all(&mut schemas);
     status::all(&mut schemas);
@@ -175,11 +175,11 @@ fn property_schema(property: &Property) -> Value {
 }
 
 /// A schema for each operation that may stand here, and one for all of them.
-fn steps(schemas: &mut Map<String, Value>, family: &str, but: Place) {
+fn steps(schemas: &mut Map<String, Value>, family: &str, but: AllowedIn) {
     let mut all = Vec::new();
     let mut mapping = Map::new();
     for operation in &OPERATIONS {
-        let is_read = operation.place != Place::Updates;
+        let is_read = operation.place != AllowedIn::Updates;
         if operation.place == but || (family == "Read" && !is_read) {
             continue;
         }

@@ -1,7 +1,8 @@
 //! Data types, counters of old, properties, and who keeps a key: what is asked, and what is told.
 
 use super::{Plan, asked, asks, bytes, go_on, plan, render, reply, says, told};
-use base::datatype::{ElementStep, FieldKind, TypeFound, TypeOperation, TypeValue};
+use base::available::TypeFound;
+use base::datatype::{ElementStep, FieldKind, TypeOperation, TypeValue};
 use base::{
     AvailableCall, Body, BucketDescription, BucketId, BucketName, Call, Context, DirectoryCall,
     Error, GroupId, Owner, Partition, Properties, Reason, Request,
@@ -21,7 +22,7 @@ fn set() -> Option<TypeValue> {
     Some(TypeValue::Set(vec![Bytes::from_static(b"x"), Bytes::from_static(b"y")]))
 }
 
-fn changes(request: &Request) -> &base::datatype::TypeChange {
+fn changes(request: &Request) -> &base::available::TypeChange {
     match &request.call {
         Call::Available(AvailableCall::Change(change)) => change,
         other => panic!("{other:?}"),

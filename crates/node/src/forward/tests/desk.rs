@@ -13,6 +13,7 @@ use bytes::Bytes;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use transport::CallKind;
 use transport::{Asked, Broken, Delivered, Incarnation, Peers, Receiver, Sink, Unanswered};
 
 const MASTER: NodeId = NodeId(2);
@@ -77,7 +78,8 @@ async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
     let good = letter::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
-    let mut hostile: Vec<Bytes> = vec![Bytes::new(), Bytes::from_static(&[letter::PASSED_ON])];
+    let mut hostile: Vec<Bytes> =
+        vec![Bytes::new(), Bytes::copy_from_slice(&[CallKind::Request.byte()])];
     hostile.extend((0..good.len()).map(|end| good.slice(..end)));
     // A list that claims more than there is.
     let mut claims = good.to_vec();

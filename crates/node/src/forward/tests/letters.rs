@@ -1,22 +1,23 @@
 //! Letters read back as they were written, and nothing else is one.
 
-use crate::forward::letter::{self, PASSED_ON, PASSED_ON_FOR_VERSION};
+use crate::forward::letter;
 use crate::tests::{bytes, request, set};
 use base::{Call, DirectoryCall, LogIndex, Reason};
 use bytes::Bytes;
+use transport::CallKind;
 
 #[test]
 fn a_letter_reads_back_with_what_its_writer_had_seen() {
     let asked = request(Call::Update(set("k", "v")));
     let written = letter::write(LogIndex(77), &asked).expect("small");
-    assert_eq!(written[0], PASSED_ON_FOR_VERSION);
+    assert_eq!(written[0], CallKind::RequestForVersion.byte());
     assert_eq!(letter::read(&written), Ok((LogIndex(77), asked.clone())));
     // As a node of an older version writes and reads it.
     let plain = letter::without_version(&written);
-    assert_eq!((plain[0], &plain[1..]), (PASSED_ON, &written[1..]));
+    assert_eq!((plain[0], &plain[1..]), (CallKind::Request.byte(), &written[1..]));
     assert_eq!(letter::read(&plain), Ok((LogIndex(77), asked)));
     let look = request(Call::Read(base::Read::KeyCount, base::Consistency::Dirty));
-    assert_eq!(letter::write(LogIndex(77), &look).expect("small")[0], PASSED_ON);
+    assert_eq!(letter::write(LogIndex(77), &look).expect("small")[0], CallKind::Request.byte());
 }
 
 #[test]
@@ -28,8 +29,8 @@ fn every_shorter_or_longer_letter_is_none() {
     let longer = Bytes::from([&written[..], &[0]].concat());
     assert!(letter::read(&longer).is_err());
     let mut other = written.to_vec();
-    other[0] = PASSED_ON + 1;
-    assert!(![PASSED_ON, PASSED_ON_FOR_VERSION].contains(&other[0]));
+    other[0] = CallKind::Request.byte() + 1;
+    assert!(![CallKind::Request.byte(), CallKind::RequestForVersion.byte()].contains(&other[0]));
     assert!(letter::read(&Bytes::from(other)).is_err());
 }
 

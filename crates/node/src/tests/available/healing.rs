@@ -47,11 +47,11 @@ pub(super) fn hints(inner: &Inner) -> usize {
 
 /// The owners of a key, and what a node has of it itself.
 fn owners(inner: &Inner, key: &str, n: u8) -> Vec<NodeId> {
-    inner.available.ways(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
+    inner.available.key_owners(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
 }
 
 fn own_values(inner: &Inner, key: &str) -> Option<Vec<bytes::Bytes>> {
-    let spot = inner.available.ways(&bucket(), &bytes(key), 3).expect("a ring").spot;
+    let spot = inner.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring").spot;
     let row = inner.available.shelf.read(&spot).expect("it reads")?;
     let row = read_row(&row).expect("it reads");
     let value =
@@ -156,7 +156,7 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
     settled(&cluster).await;
     // A row that was lost without a trace, as by damage that was cut away.
     let lost = inner(&cluster, 1);
-    let spot = lost.available.ways(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
+    let spot = lost.available.key_owners(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
     let gone = spot.row_key();
     let ticket = {
         let mut state = lost.available.shelf.admit().expect("it takes changes");

@@ -72,12 +72,12 @@ async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_a
     let actor = |incarnation| Actor { node: NodeId(7), vnode: 3, incarnation };
     let lives = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
     let (name, key) = (bucket(), bytes("k"));
-    let ways = node.inner.available.ways(&name, &key, 3).expect("there is a ring");
+    let owners = node.inner.available.key_owners(&name, &key, 3).expect("there is a ring");
     let rules = Rules { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
     node.inner
         .available
         .shelf
-        .merge(&ways.spot, Row::empty().discard(&lives), rules, None)
+        .merge(&owners.spot, Row::empty().discard(&lives), rules, None)
         .expect("kept");
     // What is written later is readable later.
     store(&node, "other", "1", None).await.expect("a write");

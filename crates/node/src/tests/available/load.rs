@@ -181,8 +181,9 @@ impl Load {
             }
             let has: BTreeMap<_, _> = rows.iter().map(|(_, key, row)| (key, row)).collect();
             for (key, value) in self.newest.iter().filter(|(key, _)| !self.shaky.contains(*key)) {
-                let ways = node.inner.available.ways(&bucket(), &bytes(key), 3).expect("a ring");
-                if !ways.replicas.primaries.contains(&node.inner.node) {
+                let owners =
+                    node.inner.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring");
+                if !owners.replicas.primaries.contains(&node.inner.node) {
                     continue;
                 }
                 let row = has.get(&bytes(key)).map(|row| read_row(row).expect("it reads"));

@@ -116,8 +116,9 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
     let repaired = || {
         (0..40).all(|number| {
             let inner = &cluster.node(2).inner;
-            let ways = inner.available.ways(&bucket(), &bytes(&key(number)), 3).expect("a ring");
-            let row = inner.available.shelf.read(&ways.spot).expect("it reads");
+            let owners =
+                inner.available.key_owners(&bucket(), &bytes(&key(number)), 3).expect("a ring");
+            let row = inner.available.shelf.read(&owners.spot).expect("it reads");
             row.is_some_and(|row| {
                 let row = dynamo::layout::read_row(&row).expect("it reads");
                 let value = |value: &Stored| value.sibling(None).expect("it reads").content.value;

@@ -6,9 +6,8 @@ use super::{bytes, call, refused, remove, store};
 use crate::Node;
 use crate::tests::Place;
 use crate::tests::many::{Cluster, ask};
-use base::datatype::{
-    ElementStep, Field, FieldKind, FieldStep, TypeChange, TypeFound, TypeOperation, TypeValue,
-};
+use base::available::{TypeChange, TypeFound};
+use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
 use base::{
     AvailableCall, Body, BucketName, Call, Content, Context, DirectoryCall, FetchOptions, Reason,
     Result, Store, StoreOptions,

@@ -6,7 +6,6 @@
 
 use super::chance::Chance;
 use super::stage::{Stage, here};
-use crate::forward;
 use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -14,8 +13,8 @@ use std::hash::{DefaultHasher, Hash};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use transport::{
-    Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network, PeerStatus,
-    Sending, Sink,
+    Boxed, Broken, CallKind, Credit, Delivered, Incarnation, Lane, Member, Message, Network,
+    PeerStatus, Sending, Sink,
 };
 
 /// Every message takes at least so long, microseconds.
@@ -312,8 +311,9 @@ fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
         Some(&ENVELOPE) => payload.get(HEAD + 11),
         other => other,
     };
-    let passed_on = [forward::PASSED_ON, forward::PASSED_ON_FOR_VERSION];
-    kind != Some(&PASSED_ON) && payload.get(HEAD).is_none_or(|kind| !passed_on.contains(kind))
+    let call = payload.get(HEAD..).and_then(CallKind::of);
+    let is_request = matches!(call, Some(CallKind::Request | CallKind::RequestForVersion));
+    kind != Some(&PASSED_ON) && !is_request
 }
 
 struct Letter {

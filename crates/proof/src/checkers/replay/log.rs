@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A place in the log: so many effects are done; 0 is before the first.
-pub(super) type Place = usize;
+pub(super) type LogPosition = usize;
 
 /// One decided value of a log: what it did, in order, of which readers see all or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,25 +18,25 @@ pub struct Decided {
 }
 
 /// Places from the first up to before the second, in which a key holds one thing.
-pub(super) type Span = (Place, Place);
+pub(super) type Span = (LogPosition, LogPosition);
 
 /// What one key held: from which place on, and what; absent from the beginning.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    held: Vec<(Place, Value)>,
+    held: Vec<(LogPosition, Value)>,
     /// When it was absent.
     absent: Arc<[Span]>,
 }
 
 impl Default for Line {
     fn default() -> Line {
-        Line { held: vec![(0, None)], absent: Arc::new([(0, Place::MAX)]) }
+        Line { held: vec![(0, None)], absent: Arc::new([(0, LogPosition::MAX)]) }
     }
 }
 
 impl Line {
     /// What it held just before a place.
-    pub(super) fn before(&self, place: Place) -> &Value {
+    pub(super) fn before(&self, place: LogPosition) -> &Value {
         let at = self.held.partition_point(|(from, _)| *from < place);
         &self.held[at.max(1) - 1].1
     }
@@ -47,17 +47,17 @@ impl Line {
     }
 
     /// Where something was taken away.
-    pub(super) fn removals(&self) -> impl Iterator<Item = Place> + '_ {
+    pub(super) fn removals(&self) -> impl Iterator<Item = LogPosition> + '_ {
         self.held.iter().skip(1).filter(|(_, value)| value.is_none()).map(|(from, _)| *from)
     }
 
     /// What stood there next.
-    pub(super) fn next(&self, place: Place) -> Option<&(Place, Value)> {
+    pub(super) fn next(&self, place: LogPosition) -> Option<&(LogPosition, Value)> {
         self.held.get(self.held.partition_point(|(from, _)| *from <= place))
     }
 
     fn end(&mut self) {
-        let ends = self.held.iter().skip(1).map(|(from, _)| *from).chain([Place::MAX]);
+        let ends = self.held.iter().skip(1).map(|(from, _)| *from).chain([LogPosition::MAX]);
         let all = self.held.iter().zip(ends);
         let absent = all.filter(|((_, held), _)| held.is_none());
         self.absent = absent.map(|((from, _), end)| (*from, end)).collect();
@@ -71,9 +71,9 @@ pub(super) struct Log {
     /// Of a key that the log does not name.
     never: Line,
     /// Where each written value stands.
-    written: BTreeMap<(String, Vec<u8>), Vec<Place>>,
+    written: BTreeMap<(String, Vec<u8>), Vec<LogPosition>>,
     /// Behind the last effect of each decided value: what readers may see.
-    seen: Vec<Place>,
+    seen: Vec<LogPosition>,
     /// Under which index each effect stands.
     indexes: Vec<u64>,
 }
@@ -108,7 +108,7 @@ impl Log {
     }
 
     /// The index an effect stands under.
-    pub(super) fn index(&self, place: Place) -> u64 {
+    pub(super) fn index(&self, place: LogPosition) -> u64 {
         place.checked_sub(1).map_or(0, |at| self.indexes[at])
     }
 
@@ -120,7 +120,7 @@ impl Log {
     pub(super) fn spans(&self, key: &str, value: &Value) -> Arc<[Span]> {
         let line = self.line(key);
         let Some(bytes) = value else { return line.absent() };
-        let until = |from| line.next(from).map_or(Place::MAX, |(next, _)| *next);
+        let until = |from| line.next(from).map_or(LogPosition::MAX, |(next, _)| *next);
         self.places(key, bytes).iter().map(|from| (*from, until(*from))).collect()
     }
 
@@ -129,22 +129,22 @@ impl Log {
     }
 
     /// Where this was written under the key.
-    pub(super) fn places(&self, key: &str, value: &[u8]) -> &[Place] {
+    pub(super) fn places(&self, key: &str, value: &[u8]) -> &[LogPosition] {
         self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
     }
 
     /// Every written value, with its key and places.
-    pub(super) fn written(&self) -> impl Iterator<Item = (&(String, Vec<u8>), &Vec<Place>)> {
+    pub(super) fn written(&self) -> impl Iterator<Item = (&(String, Vec<u8>), &Vec<LogPosition>)> {
         self.written.iter()
     }
 
     /// The first place at or behind this that readers may see.
-    pub(super) fn seen_from(&self, place: Place) -> Option<Place> {
+    pub(super) fn seen_from(&self, place: LogPosition) -> Option<LogPosition> {
         self.seen.get(self.seen.partition_point(|end| *end < place)).copied()
     }
 
     /// The last place at or before this that readers may see.
-    pub(super) fn seen_upto(&self, place: Place) -> Place {
+    pub(super) fn seen_upto(&self, place: LogPosition) -> LogPosition {
         self.seen[self.seen.partition_point(|end| *end <= place) - 1]
     }
 }

@@ -27,7 +27,7 @@ mod removals;
 pub use log::Decided;
 
 use super::{Call, Operation, Outcome};
-use log::{Log, Place};
+use log::{Log, LogPosition};
 use places::Allowed;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,8 +129,8 @@ fn judge(history: &[Call], log: &Log, report: &mut Report) -> Result<Vec<Found>,
 /// Effects that a call is known to have made.
 #[derive(Default)]
 struct Claimed {
-    writes: BTreeSet<Place>,
-    removals: BTreeSet<Place>,
+    writes: BTreeSet<LogPosition>,
+    removals: BTreeSet<LogPosition>,
 }
 
 /// Where a call may have been done, by what the log holds of it. An error: nowhere.

@@ -1,6 +1,6 @@
 //! Places for all calls that keep the order in which clients saw them end and begin.
 
-use super::log::{Log, Place, Span};
+use super::log::{Log, LogPosition, Span};
 use crate::checkers::Call;
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
     /// It is this effect.
-    At(Place),
+    At(LogPosition),
     /// It is one of the removals of its key that are nobody's yet.
     Removal,
     /// It is one of these effects.
-    OneOf(Vec<Place>),
+    OneOf(Vec<LogPosition>),
     /// It saw its key so, as readers do: behind a whole decided value.
     Seen(Arc<[Span]>),
     /// It found its key so when it was evaluated.
     Held(Arc<[Span]>),
     /// Nobody knows that it was done, but this effect is its own.
-    NotBefore(Place),
+    NotBefore(LogPosition),
     /// It says nothing.
     Anywhere,
 }
 
 impl Allowed {
     /// The least place behind what had ended before it began; `None`: there is none.
-    fn least(&self, log: &Log, floor: Place) -> Option<Place> {
+    fn least(&self, log: &Log, floor: LogPosition) -> Option<LogPosition> {
         match self {
             Allowed::At(place) | Allowed::NotBefore(place) => {
                 Some(*place).filter(|place| *place > floor)
@@ -46,10 +46,10 @@ impl Allowed {
     }
 
     /// The greatest place at or before this one; `None`: there is none.
-    fn greatest(&self, log: &Log, ceiling: Place) -> Option<Place> {
+    fn greatest(&self, log: &Log, ceiling: LogPosition) -> Option<LogPosition> {
         // How many spans begin early enough.
         let early = |spans: &Arc<[Span]>| spans.partition_point(|(from, _)| *from <= ceiling);
-        let within = |end: Place| ceiling.min(end.saturating_sub(1)).min(log.effects());
+        let within = |end: LogPosition| ceiling.min(end.saturating_sub(1)).min(log.effects());
         match self {
             Allowed::At(place) => Some(*place).filter(|place| *place <= ceiling),
             Allowed::OneOf(places) => places.iter().rev().find(|at| **at <= ceiling).copied(),
@@ -84,7 +84,7 @@ pub(super) fn misplaced(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec
 }
 
 /// What had surely been done before each call began.
-pub(super) fn floors(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<Place> {
+pub(super) fn floors(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<LogPosition> {
     upwards(history, log, allowed).0
 }
 
@@ -93,7 +93,7 @@ fn upwards(
     history: &[Call],
     log: &Log,
     allowed: &[Allowed],
-) -> (Vec<Place>, Vec<Place>, Vec<usize>) {
+) -> (Vec<LogPosition>, Vec<LogPosition>, Vec<usize>) {
     let mut by_begin: Vec<usize> = (0..history.len()).collect();
     by_begin.sort_by_key(|at| history[*at].began);
     let mut by_end: Vec<usize> = (0..history.len()).filter(|at| history[*at].is_known()).collect();
@@ -115,7 +115,7 @@ fn upwards(
 }
 
 /// What each call must have been done at or before, since others began after it had ended.
-pub(super) fn ceilings(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<Place> {
+pub(super) fn ceilings(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<LogPosition> {
     let mut by_end: Vec<usize> = (0..history.len()).collect();
     by_end.sort_by_key(|at| std::cmp::Reverse(history[*at].ended));
     let mut by_begin: Vec<usize> =

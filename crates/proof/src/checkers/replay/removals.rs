@@ -1,6 +1,6 @@
 //! Which delete took what away: deletes of one key look alike in the log.
 
-use super::log::{Log, Place};
+use super::log::{Log, LogPosition};
 use super::places::{Allowed, ceilings, floors};
 use super::{Claimed, Found};
 use crate::checkers::{Call, Operation, Outcome};
@@ -15,7 +15,7 @@ pub(super) fn ascribe(
     allowed: &mut [Allowed],
     found: &mut Vec<Found>,
 ) -> usize {
-    let mut free: BTreeMap<&str, BTreeSet<Place>> = BTreeMap::new();
+    let mut free: BTreeMap<&str, BTreeSet<LogPosition>> = BTreeMap::new();
     let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
     for (key, line) in log.lines().filter(|(key, _)| keys.contains(key.as_str())) {
         let nobodys = line.removals().filter(|place| !claimed.removals.contains(place));
@@ -38,7 +38,7 @@ pub(super) fn ascribe(
         };
         let windows: Vec<_> = open.iter().map(|at| (*at, window(at))).collect();
         let sure: Vec<_> = windows.iter().filter(|(_, (_, several))| !several).collect();
-        let chosen: Vec<(usize, Option<Place>)> = match sure.is_empty() {
+        let chosen: Vec<(usize, Option<LogPosition>)> = match sure.is_empty() {
             false => sure.into_iter().map(|(at, (place, _))| (*at, *place)).collect(),
             // Of those of one key that could be several, who must be first has the first.
             true => {
@@ -77,12 +77,12 @@ fn left_over(
     history: &[Call],
     log: &Log,
     allowed: &[Allowed],
-    free: &BTreeMap<&str, BTreeSet<Place>>,
+    free: &BTreeMap<&str, BTreeSet<LogPosition>>,
     mut say: impl FnMut(String),
 ) {
     let floors = floors(history, log, allowed);
-    let mut deletes: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
-    let mut tests: BTreeMap<(&str, &[u8]), Vec<Place>> = BTreeMap::new();
+    let mut deletes: BTreeMap<&str, Vec<LogPosition>> = BTreeMap::new();
+    let mut tests: BTreeMap<(&str, &[u8]), Vec<LogPosition>> = BTreeMap::new();
     for (call, floor) in history.iter().zip(floors) {
         match (&call.operation, &call.outcome) {
             (Operation::Delete, Outcome::Unknown) => {
@@ -94,7 +94,7 @@ fn left_over(
             _ => {}
         }
     }
-    let take = |floors: Option<&mut Vec<Place>>, place: Place| {
+    let take = |floors: Option<&mut Vec<LogPosition>>, place: LogPosition| {
         let floors = floors?;
         let at = floors.iter().position(|floor| *floor < place)?;
         Some(floors.swap_remove(at))

@@ -1,6 +1,6 @@
 //! The judgement: claims of updates on the log, then places for everything else.
 
-use super::state::{Log, Place};
+use super::state::{Log, StatePosition};
 use super::{Committed, Level, Outcome, Report, Said, Step, Transaction, Value};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -43,14 +43,14 @@ pub(super) struct Judge<'a> {
     /// Which transaction made each effect.
     pub(super) makers: Vec<Option<usize>>,
     /// The first and last effect of each transaction that made any.
-    spans: Vec<Option<(Place, Place)>>,
+    spans: Vec<Option<(StatePosition, StatePosition)>>,
     /// Whether each place is in the midst of a transaction, where nothing else can be.
     within: Vec<bool>,
     /// When the latest began of those that made the effects up to each place.
     latest: Vec<u64>,
     /// By the place of a row that expires: when a read that found it gone ended first, and when one
     /// that was shown it began last.
-    pub(super) gone: BTreeMap<Place, (Option<u64>, Option<u64>)>,
+    pub(super) gone: BTreeMap<StatePosition, (Option<u64>, Option<u64>)>,
     pub(super) report: Report,
 }
 
@@ -81,7 +81,7 @@ impl Judge<'_> {
     }
 
     /// The update whose effect stands here, with all that it changed beside it in one piece.
-    fn claim_at(&mut self, at: usize, place: Place) {
+    fn claim_at(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
         let mut words = "its answers are not those of the state before it".to_string();
         for start in place.saturating_sub(one.steps.len())..place {
@@ -114,7 +114,7 @@ impl Judge<'_> {
     }
 
     /// Whether the log has these changes behind a place, under one index.
-    fn stands(&self, start: Place, changed: &[(String, Value)]) -> bool {
+    fn stands(&self, start: StatePosition, changed: &[(String, Value)]) -> bool {
         let same = |(at, (key, value)): (usize, &(String, Value))| {
             let (index, _, effect) = self.log.effect(start + 1 + at);
             let row = effect.row.as_ref().map(|(value, _)| value);
@@ -191,7 +191,7 @@ impl Judge<'_> {
         let mut order: Vec<usize> = (0..self.history.len()).collect();
         order.sort_by_key(|at| (self.history[*at].began, self.history[*at].connection, *at));
         let (mut ends, mut floor) = (BinaryHeap::new(), 0);
-        let mut seen: BTreeMap<(u32, bool), Place> = BTreeMap::new();
+        let mut seen: BTreeMap<(u32, bool), StatePosition> = BTreeMap::new();
         // When the last update of each connection was answered, of those looked at.
         let mut updated: BTreeMap<u32, u64> = BTreeMap::new();
         for at in order {
@@ -232,7 +232,12 @@ impl Judge<'_> {
     /// A read of one step shows what is applied, whole values of the log. But behind an update of
     /// its own connection that is not answered yet it is evaluated like one: on that update and all
     /// that was evaluated before itself, which may be a part of a value. So is a sequence.
-    fn placed(&mut self, at: usize, least: Place, is_behind_update: bool) -> Option<Place> {
+    fn placed(
+        &mut self,
+        at: usize,
+        least: StatePosition,
+        is_behind_update: bool,
+    ) -> Option<StatePosition> {
         let one = &self.history[at];
         if let Some((first, last)) = self.spans[at] {
             if first <= least {
@@ -245,7 +250,7 @@ impl Judge<'_> {
         let is_single_read = one.is_read() && one.steps.len() == 1;
         // Nothing that is shown is later than the index of the answer; and an update is held by the
         // value that its index names, so it saw all values before that.
-        let most = one.index.map_or(Place::MAX, |index| self.log.at_index(index));
+        let most = one.index.map_or(StatePosition::MAX, |index| self.log.at_index(index));
         let least = match one.index.filter(|_| !one.is_read()) {
             Some(index) => least.max(self.log.at_index(index.saturating_sub(1))),
             None => least,
@@ -263,12 +268,12 @@ impl Judge<'_> {
             }
         };
         let is_behind_update = is_behind_update && one.level == Level::Consistent;
-        let every: Box<dyn Iterator<Item = Place>> = match told {
+        let every: Box<dyn Iterator<Item = StatePosition>> = match told {
             Some(_) if is_single_read && !is_behind_update => Box::new(self.log.boundaries(least)),
             _ => Box::new((least..self.makers.len()).filter(|place| !self.within[*place])),
         };
-        let is_early = |place: &Place| *place <= most && self.latest[*place] <= one.ended;
-        let answers = |place: &Place| match (self.log.run(&one.steps, *place), told) {
+        let is_early = |place: &StatePosition| *place <= most && self.latest[*place] <= one.ended;
+        let answers = |place: &StatePosition| match (self.log.run(&one.steps, *place), told) {
             (Err(_), None) => true,
             (Ok((said, changed)), Some(told)) => {
                 changed.is_empty() && self.fits(one, told, &said, *place)
@@ -286,7 +291,7 @@ impl Judge<'_> {
 
     /// True if these answers are those of the state, but for rows whose time may be over: a row
     /// that had one is gone only then, whatever the log says.
-    fn fits(&self, one: &Transaction, told: &[Said], said: &[Said], place: Place) -> bool {
+    fn fits(&self, one: &Transaction, told: &[Said], said: &[Said], place: StatePosition) -> bool {
         let each = one.steps.iter().zip(told.iter().zip(said));
         told.len() == said.len()
             && each.into_iter().all(|(step, (told, said))| match (step, told, said) {

@@ -4,20 +4,20 @@
 //! from the log some time later. So an absent row is held against its lifetime in both cases.
 
 use super::judge::Judge;
-use super::state::Place;
+use super::state::StatePosition;
 use super::{Level, Outcome, Said, Step, TTL_TOLERANCE_NS};
 
 impl Judge<'_> {
     /// True if the time of a row may be over at a moment: since it was asked for, that time has
     /// passed. None if no row with a time to live stands there, or stood there last.
-    pub(super) fn may_be_over(&self, key: &str, place: Place, moment: u64) -> Option<bool> {
+    pub(super) fn may_be_over(&self, key: &str, place: StatePosition, moment: u64) -> Option<bool> {
         let (began, ttl_ms) = self.lifetime(key, place)?;
         Some(moment + TTL_TOLERANCE_NS >= began + ttl_ms * 1_000_000)
     }
 
     /// When a row that a key holds, or held until its time was over, was asked for, and how long it
     /// lives.
-    fn lifetime(&self, key: &str, place: Place) -> Option<(u64, u64)> {
+    fn lifetime(&self, key: &str, place: StatePosition) -> Option<(u64, u64)> {
         let maker = &self.history[self.makers[self.written_at(key, place)?]?];
         maker.steps.iter().find_map(|step| match step {
             Step::Set(set, _, Some(ttl_ms)) if set == key => Some((maker.began, *ttl_ms)),
@@ -26,7 +26,7 @@ impl Judge<'_> {
     }
 
     /// The place of the last effect on a key that somebody asked for.
-    fn written_at(&self, key: &str, place: Place) -> Option<Place> {
+    fn written_at(&self, key: &str, place: StatePosition) -> Option<StatePosition> {
         let last = self.log.maker(key, place)?;
         match self.makers[last] {
             Some(_) => Some(last),
@@ -35,7 +35,7 @@ impl Judge<'_> {
     }
 
     /// Notes what a transaction that was done at a place was shown of rows with a time to live.
-    pub(super) fn note_lifetimes(&mut self, at: usize, place: Place) {
+    pub(super) fn note_lifetimes(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
         let Outcome::Done(told) = &one.outcome else { return };
         for (step, told) in one.steps.iter().zip(told) {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A key, and what a transaction leaves under it.
 pub type Changed = (String, Value);
 
-pub(super) type Place = usize;
+pub(super) type StatePosition = usize;
 
 /// Why a transaction does nothing.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub(super) struct Log {
     /// All effects, each with the index and the time of its value.
     pub effects: Vec<(u64, u64, Effect)>,
     /// Where each key changes.
-    lines: BTreeMap<String, Vec<Place>>,
+    lines: BTreeMap<String, Vec<StatePosition>>,
     /// Where each value is written.
-    written: BTreeMap<(String, Vec<u8>), Vec<Place>>,
+    written: BTreeMap<(String, Vec<u8>), Vec<StatePosition>>,
     /// Behind each decided value: its index, and what readers may see.
-    boundaries: Vec<(u64, Place)>,
+    boundaries: Vec<(u64, StatePosition)>,
 }
 
 impl Log {
@@ -51,34 +51,34 @@ impl Log {
     }
 
     /// Where this was written under the key.
-    pub fn written(&self, key: &str, value: &[u8]) -> &[Place] {
+    pub fn written(&self, key: &str, value: &[u8]) -> &[StatePosition] {
         self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
     }
 
-    pub fn effect(&self, place: Place) -> &(u64, u64, Effect) {
+    pub fn effect(&self, place: StatePosition) -> &(u64, u64, Effect) {
         &self.effects[place - 1]
     }
 
     /// The places that readers may see, from this one on.
-    pub fn boundaries(&self, from: Place) -> impl Iterator<Item = Place> + '_ {
+    pub fn boundaries(&self, from: StatePosition) -> impl Iterator<Item = StatePosition> + '_ {
         let at = self.boundaries.partition_point(|(_, place)| *place < from);
         self.boundaries[at..].iter().map(|(_, place)| *place)
     }
 
     /// The least place that readers see who have an index.
-    pub fn at_index(&self, index: u64) -> Place {
+    pub fn at_index(&self, index: u64) -> StatePosition {
         let at = self.boundaries.partition_point(|(known, _)| *known <= index);
         self.boundaries[at - 1].1
     }
 
     /// The place of the effect that made what a key holds at a place; none: it was never touched.
-    pub fn maker(&self, key: &str, place: Place) -> Option<Place> {
+    pub fn maker(&self, key: &str, place: StatePosition) -> Option<StatePosition> {
         let line = self.lines.get(key)?;
         line.partition_point(|changed| *changed <= place).checked_sub(1).map(|at| line[at])
     }
 
     /// What a key holds, whatever its time to live.
-    pub fn value(&self, key: &str, place: Place) -> Value {
+    pub fn value(&self, key: &str, place: StatePosition) -> Value {
         let maker = self.maker(key, place)?;
         self.effect(maker).2.row.as_ref().map(|(value, _)| value.clone())
     }
@@ -89,7 +89,11 @@ impl Log {
     }
 
     /// What a transaction is answered at a place, and what it changes.
-    pub fn run(&self, steps: &[Step], place: Place) -> Result<(Vec<Said>, Vec<Changed>), Failed> {
+    pub fn run(
+        &self,
+        steps: &[Step],
+        place: StatePosition,
+    ) -> Result<(Vec<Said>, Vec<Changed>), Failed> {
         let mut changed: Vec<Changed> = Vec::new();
         let mut said = Vec::with_capacity(steps.len());
         for step in steps {

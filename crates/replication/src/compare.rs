@@ -1,14 +1,17 @@
-//! What a group's master does: it goes over its rows piece by piece, and asks the others for the
-//! same.
+//! Comparison of a group's replicas, at its master: it goes over its rows piece by piece, and asks
+//! the others for the same.
 
-use super::super::group::Group;
-use super::super::layout::{self, Space};
-use super::super::seals::OWN;
-use super::held::{keys, piece};
-use super::message::{Answer, Question, Sum};
-use super::report::{DIFFERENCES_MAX, Difference};
+use super::comparison::message::{Answer, Question, Sum};
+use super::comparison::{
+    DIFFERENCES_MAX, Difference, Report, keys, marker_key, piece, read_marker,
+};
+use super::group::Group;
+use super::layout::{self, Space};
+use super::seals::OWN;
+use base::codec::Malformed;
 use base::{BucketId, Error, LogIndex, NodeId, Part, Reason, Result};
 use bytes::Bytes;
+use runtime::submit::Ticket;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +46,30 @@ pub struct Comparing<'a> {
     pub words: &'a (dyn Fn(&Difference) -> String + Send + Sync),
 }
 
+impl Group {
+    /// Lays a marker out: all replicas look at the state behind the value it stands in.
+    pub(super) fn lay_out_marker(&self, round: u64) -> Result<Ticket> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.admit(self)?;
+        let (before, _) = state.begin(self.id);
+        let mut key = Vec::new();
+        marker_key(self.id, &mut key);
+        state.view(self).open.put_raw(&key, &round.to_le_bytes());
+        Ok(self.take(state, before, true))
+    }
+
+    /// A marker was applied, and nothing behind it.
+    pub(super) fn marked(&self, round: &Bytes) {
+        match read_marker(round) {
+            Ok(round) => self.shared.comparisons.open(self.id, round),
+            Err(Malformed(field)) => {
+                tracing::warn!(target: "consensus", group = self.id.0, "a marker's {field}");
+            }
+        }
+    }
+}
+
 /// A marker that all have applied, or will.
 struct Round {
     number: u64,
@@ -63,7 +90,7 @@ impl Comparing<'_> {
     /// From the first row to the last.
     pub async fn pass(&self) -> Result<()> {
         let comparisons = &self.group.shared.comparisons;
-        comparisons.note(self.group.id, super::Report::begin);
+        comparisons.note(self.group.id, Report::begin);
         let done = self.spans().await;
         comparisons.note(self.group.id, |report| match &done {
             Ok(()) => report.end(),

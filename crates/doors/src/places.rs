@@ -5,7 +5,7 @@
 //! its hosts has all of them. Operators' own listener has places of its own: a node whose
 //! clients hold all of theirs still says how it is.
 
-use super::Face;
+use crate::connection::Face;
 use base::limits::OPERATORS_MAX;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -52,7 +52,7 @@ impl Full {
 
 /// A place that is taken; given back when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     all: Arc<Places>,
     face: Face,
     address: IpAddr,
@@ -65,7 +65,7 @@ impl Places {
         face: Face,
         address: IpAddr,
         limits: PlaceLimits,
-    ) -> Result<Place, Full> {
+    ) -> Result<ConnectionPlace, Full> {
         let address = address_or_network(address);
         let mut taken = self.taken();
         if face == Face::Operators {
@@ -86,7 +86,7 @@ impl Places {
             }
             taken.clients += 1;
         }
-        Ok(Place { all: self.clone(), face, address })
+        Ok(ConnectionPlace { all: self.clone(), face, address })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -94,7 +94,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = self.all.taken();
         if self.face == Face::Operators {

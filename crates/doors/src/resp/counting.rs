@@ -1,0 +1,44 @@
+//! Counts of a connection's requests, and its line in the list of connections.
+
+use super::serve::Visit;
+use crate::counters::{Operation, Tongue, Verdict};
+use tokio::time::Instant;
+
+impl Visit {
+    #[inline]
+    pub(super) fn verdict(&mut self, operation: Operation, verdict: Verdict) {
+        match self.verdicts.last_mut() {
+            Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
+            _ => self.verdicts.push((operation, verdict, 1)),
+        }
+    }
+
+    /// Adds what this connection did to what all did.
+    pub(super) fn add_up(&mut self) {
+        self.registry.counts.add(&std::mem::take(&mut self.client.tally));
+    }
+
+    /// Adds what this batch did to what everybody did.
+    pub(super) fn count(&mut self, began: Instant, requests: usize) {
+        if requests == 0 {
+            return;
+        }
+        let took = began.elapsed();
+        let (client, took_us) = (self.client.card.id, took.as_micros() as u64);
+        let last = self.client.last_command;
+        tracing::debug!(target: "resp", client, requests, last, took_us, "answered");
+        for (operation, verdict, count) in self.verdicts.drain(..) {
+            self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
+        }
+        self.add_up();
+        self.client.card.activity.touch(self.registry.clock.unix_ms());
+    }
+
+    /// Whoever has its answer finds what it asked in a list of connections.
+    pub(super) fn show_command(&mut self) {
+        if self.client.shown_command != self.client.last_command {
+            self.client.shown_command = self.client.last_command;
+            self.client.card.names().command = self.client.last_command;
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! State of a key at a replica, as the quorum of a read merges it.
+
+use super::layout::{Row, read_row};
+use base::Result;
+use base::error::damaged;
+use bytes::Bytes;
+use logic::quorum::Versions;
+
+/// Row of a key at a replica.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held(pub Row);
+
+impl Versions for Held {
+    fn merge(&mut self, other: &Held) {
+        self.0 = std::mem::take(&mut self.0).sync(other.0.clone());
+    }
+}
+
+/// Decodes a row. One that has heard of writes and holds none is still something: what it has heard
+/// of matters to a merge.
+pub fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
+    let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
+    Ok(row.map(Held))
+}

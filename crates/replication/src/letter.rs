@@ -1,0 +1,27 @@
+//! Message of consensus on its way out, with the values that it names.
+
+use base::{LogIndex, NodeId};
+use bytes::Bytes;
+use logic::consensus::Message;
+
+/// Message that is to be sent.
+pub struct Letter {
+    /// Member it is for.
+    pub(super) to: NodeId,
+    /// The message itself.
+    pub(super) message: Message,
+    /// Values that it names.
+    pub(super) values: Carried,
+    /// Index up to which the member has acknowledged what it was sent.
+    pub(super) done: LogIndex,
+}
+
+/// Values of a letter.
+pub(super) enum Carried {
+    /// It names none.
+    None,
+    /// They are in memory.
+    Here(Vec<Bytes>),
+    /// They are read back from the log.
+    InLog,
+}

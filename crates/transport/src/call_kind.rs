@@ -1,0 +1,60 @@
+//! Kinds of calls between nodes: the first byte of a call's payload says who answers it.
+
+/// Kind of a call. All numbers that were ever given stand here; a node declines those that it does
+/// not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CallKind {
+    /// Request of a client that another node passes on.
+    Request = 1,
+    /// Snapshots of groups.
+    Snapshots = 2,
+    /// Members of groups, masters, disks, reports.
+    Members = 3,
+    /// Comparison of a group's replicas.
+    Comparison = 7,
+    /// Moves of buckets between groups.
+    Moves = 8,
+    /// Request that is passed on, and whose answer begins with the row's version.
+    RequestForVersion = 9,
+    /// Rows of available buckets.
+    Vnodes = 16,
+}
+
+impl CallKind {
+    const ALL: [CallKind; 7] = [
+        CallKind::Request,
+        CallKind::Snapshots,
+        CallKind::Members,
+        CallKind::Comparison,
+        CallKind::Moves,
+        CallKind::RequestForVersion,
+        CallKind::Vnodes,
+    ];
+
+    /// First byte of a payload of this kind.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the kind of a payload; none: it is empty, or of a kind that this node does not know.
+    pub fn of(payload: &[u8]) -> Option<CallKind> {
+        let first = payload.first()?;
+        CallKind::ALL.into_iter().find(|kind| kind.byte() == *first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_of_the_kind_that_its_first_byte_says() {
+        for kind in CallKind::ALL {
+            assert_eq!(CallKind::of(&[kind.byte(), 0]), Some(kind));
+        }
+        let known = (0..=u8::MAX).filter(|byte| CallKind::of(&[*byte]).is_some());
+        assert_eq!(known.collect::<Vec<_>>(), [1, 2, 3, 7, 8, 9, 16], "as older nodes know them");
+        assert_eq!(CallKind::of(&[]), None);
+    }
+}

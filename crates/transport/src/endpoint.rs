@@ -1,0 +1,49 @@
+//! This node's end of its connections: settings, receiver, credential, and how it introduces itself.
+
+use super::credential::Credential;
+use super::handshake::Speaker;
+use super::network::Sink;
+use super::settings::PeerSettings;
+use runtime::world;
+use std::sync::{Arc, RwLock};
+
+/// This node's end of the connections with all peers.
+pub(super) struct Endpoint {
+    pub(super) settings: PeerSettings,
+    pub(super) sink: Arc<dyn Sink>,
+    process: u64,
+    credential: RwLock<Option<Credential>>,
+}
+
+impl Endpoint {
+    pub(super) fn new(settings: PeerSettings, sink: Arc<dyn Sink>) -> Endpoint {
+        let credential = RwLock::new(settings.credential.clone());
+        Endpoint { settings, sink, process: world::chance(), credential }
+    }
+
+    /// This node, with a nonce for one connection.
+    pub(super) fn speaker(&self) -> Speaker {
+        let settings = &self.settings;
+        Speaker {
+            cluster: settings.cluster,
+            node: settings.node,
+            incarnation: settings.incarnation,
+            process: self.process,
+            nonce: world::chance(),
+            name: settings.name.clone(),
+            address: settings.advertise.clone(),
+            lives: settings.lives.clone(),
+        }
+    }
+
+    /// Returns the present credential; none: the cluster has no secret, or this node lacks it.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        self.credential.read().expect("no one panics while holding it").clone()
+    }
+
+    /// Puts another credential in force for connections that begin.
+    pub(super) fn set_credential(&self, credential: Credential) {
+        let mut known = self.credential.write().expect("no one panics while holding it");
+        *known = Some(credential);
+    }
+}

@@ -1,0 +1,25 @@
+//! Peers by their id.
+
+use super::endpoint::Endpoint;
+use super::peer::Peer;
+use base::NodeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+/// All peers, and this node's end of their connections.
+pub(super) struct PeerTable {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) peers: RwLock<BTreeMap<NodeId, Arc<Peer>>>,
+}
+
+impl PeerTable {
+    /// A table without peers.
+    pub(super) fn new(endpoint: Endpoint) -> PeerTable {
+        PeerTable { endpoint: Arc::new(endpoint), peers: RwLock::default() }
+    }
+
+    /// Returns the peer of this id; none: it is no member.
+    pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
+        self.peers.read().expect("no one panics while holding it").get(&node).cloned()
+    }
+}
