@@ -33,7 +33,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct HttpCall {
     /// How.
     pub method: Method,
     /// Path and query, encoded.
@@ -44,15 +44,15 @@ pub struct Call {
     pub body: Bytes,
 }
 
-impl Call {
+impl HttpCall {
     /// Without body and headers.
-    pub fn new(method: Method, path: impl Into<String>) -> Call {
-        Call { method, path: path.into(), headers: Vec::new(), body: Bytes::new() }
+    pub fn new(method: Method, path: impl Into<String>) -> HttpCall {
+        HttpCall { method, path: path.into(), headers: Vec::new(), body: Bytes::new() }
     }
 
     /// With a JSON body.
-    pub fn json(method: Method, path: impl Into<String>, body: impl Into<Bytes>) -> Call {
-        let mut call = Call::new(method, path);
+    pub fn json(method: Method, path: impl Into<String>, body: impl Into<Bytes>) -> HttpCall {
+        let mut call = HttpCall::new(method, path);
         call.headers.push(("content-type", "application/json".into()));
         call.body = body.into();
         call
@@ -61,7 +61,7 @@ impl Call {
 
 /// A good answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// `etag` without its quotes: the row's version.
     pub version: Option<u64>,
     /// `x-credenza-expires-in-ms`: when the row expires, if it does.
@@ -72,7 +72,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl HttpResponse {
     /// The body as JSON.
     pub fn json(&self) -> Outcome<serde_json::Value> {
         serde_json::from_slice(&self.body).map_err(|error| foreign(&format!("no JSON: {error}")))
@@ -101,7 +101,7 @@ impl Client {
     }
 
     /// Sends a request and reads its answer; an error answer is a failure.
-    pub async fn call(&mut self, call: Call) -> Outcome<Answer> {
+    pub async fn call(&mut self, call: HttpCall) -> Outcome<HttpResponse> {
         let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
         match status {
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// The same, for a key that may be absent: `None`.
-    pub async fn call_key(&mut self, call: Call) -> Outcome<Option<Answer>> {
+    pub async fn call_key(&mut self, call: HttpCall) -> Outcome<Option<HttpResponse>> {
         let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
         if status == 404 && reason_word(&answer.body).is_none_or(|word| word == "not_found") {
@@ -149,7 +149,7 @@ impl Client {
     async fn bucket_near(&mut self, path: &str) -> Option<String> {
         let mut parts = path.strip_prefix(BUCKETS)?.split(['/', '?']);
         let name = format!("{}/{}", parts.next()?, parts.next()?);
-        let list = Call::new(Method::GET, "/v1/buckets?limit=1000");
+        let list = HttpCall::new(Method::GET, "/v1/buckets?limit=1000");
         let (_, answer) = self.exchange(list).await.ok()?;
         let page = answer.json().ok()?;
         let names = page["buckets"].as_array().into_iter().flatten();
@@ -157,7 +157,7 @@ impl Client {
         nearest(&name, names).map(String::from)
     }
 
-    async fn exchange(&mut self, call: Call) -> Outcome<(u16, Answer)> {
+    async fn exchange(&mut self, call: HttpCall) -> Outcome<(u16, HttpResponse)> {
         let updates = call.method != Method::GET && call.method != Method::HEAD;
         let deadline = tokio::time::Instant::now() + self.timeout;
         let connecting = self.connect();
@@ -206,8 +206,8 @@ impl Client {
 async fn send(
     connection: &mut SendRequest<Full<Bytes>>,
     host: &str,
-    call: Call,
-) -> Result<(u16, Answer), Box<dyn std::error::Error + Send + Sync>> {
+    call: HttpCall,
+) -> Result<(u16, HttpResponse), Box<dyn std::error::Error + Send + Sync>> {
     let is_put = call.method == Method::PUT;
     let mut request = Request::builder().method(call.method).uri(call.path).header("host", host);
     for (name, value) in call.headers {
@@ -227,7 +227,7 @@ async fn send(
     let expires_in_ms = number("x-credenza-expires-in-ms");
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
     let status = head.status.as_u16();
-    Ok((status, Answer { version, expires_in_ms, index, body }))
+    Ok((status, HttpResponse { version, expires_in_ms, index, body }))
 }
 
 /// The reason of an error answer.

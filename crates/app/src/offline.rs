@@ -18,7 +18,7 @@ const MEMBERSHIP: [&str; 3] = ["MEMBERS", "JOINER", "SECRET"];
 
 /// What a data directory holds.
 #[derive(Debug)]
-pub struct Report {
+pub struct DirectoryReport {
     /// Its transaction log.
     pub log: LogReport,
     /// Its store.
@@ -38,7 +38,7 @@ pub fn open(path: &Path) -> Outcome<DataDir> {
 }
 
 /// Reads everything, changes nothing.
-pub fn verify(data: &DataDir) -> Outcome<Report> {
+pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
     let bar = bar("log");
     let log = FileDisk::open(&data.log()).map_err(failure)?;
     let log = store::log::verify(&log, &mut |progress| {
@@ -60,7 +60,7 @@ pub fn verify(data: &DataDir) -> Outcome<Report> {
     });
     let mut damage: Vec<_> = bad.chain(trees.damage.iter().cloned()).collect();
     damage.extend(of_small_files(data)?);
-    Ok(Report { log, trees, damage })
+    Ok(DirectoryReport { log, trees, damage })
 }
 
 /// What is wrong with the files beside: without them no node starts, whatever the log holds.

@@ -16,7 +16,7 @@ pub fn update(update: &Update, properties: &Properties) -> Result<()> {
         check_value(value, properties)?;
         return check_expiry(*expiry);
     }
-    let mut count = Count { properties, steps: 0, bytes: 0 };
+    let mut count = CheckCount { properties, steps: 0, bytes: 0 };
     count.update(update, 0)
 }
 
@@ -66,13 +66,13 @@ pub fn values(bytes: usize) -> Result<()> {
     Err(too_large("bytes of values in one read", bytes, "values_bytes_max", VALUES_BYTES_MAX))
 }
 
-struct Count<'a> {
+struct CheckCount<'a> {
     properties: &'a Properties,
     steps: usize,
     bytes: usize,
 }
 
-impl Count<'_> {
+impl CheckCount<'_> {
     fn key(&mut self, key: &[u8]) -> Result<()> {
         self.bytes += key.len();
         check_key(key, self.properties)

@@ -257,7 +257,7 @@ pub struct Property {
     /// Which buckets have it; none: all.
     pub of: Option<Promise>,
     /// What its values are.
-    pub shape: Shape,
+    pub shape: PropertyShape,
     /// Its present text.
     pub get: fn(&Properties) -> String,
     set: fn(&mut Properties, &str) -> Option<()>,
@@ -271,7 +271,7 @@ impl Property {
 
 /// What the values of a property are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum PropertyShape {
     /// One of these words.
     Word(&'static [&'static str]),
     /// A number from, to.

@@ -45,7 +45,7 @@ pub enum Scale {
 /// Weight of a line among those of one colour. Dashes would be an element each: a chart of some
 /// hundred points had a megabyte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum LineWeight {
     /// The full colour.
     Strong,
     /// A lighter shade.
@@ -54,15 +54,15 @@ pub enum Weight {
     Faint,
 }
 
-impl Weight {
+impl LineWeight {
     /// All of them, the strongest first.
-    pub const ALL: [Weight; 3] = [Weight::Strong, Weight::Medium, Weight::Faint];
+    pub const ALL: [LineWeight; 3] = [LineWeight::Strong, LineWeight::Medium, LineWeight::Faint];
 
     fn opacity(self) -> f64 {
         match self {
-            Weight::Strong => 1.0,
-            Weight::Medium => 0.6,
-            Weight::Faint => 0.35,
+            LineWeight::Strong => 1.0,
+            LineWeight::Medium => 0.6,
+            LineWeight::Faint => 0.35,
         }
     }
 }
@@ -76,18 +76,18 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Number in the palette; none: that of its place among the series.
     colour: Option<usize>,
-    weight: Weight,
+    weight: LineWeight,
 }
 
 impl Series {
     /// A solid line, or bars, in a colour of their own.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), points, colour: None, weight: Weight::Strong }
+        Series { name: name.into(), points, colour: None, weight: LineWeight::Strong }
     }
 
     /// The line in this colour of the palette and with this weight: what belongs together shares a
     /// colour.
-    pub fn drawn(self, colour: usize, weight: Weight) -> Series {
+    pub fn drawn(self, colour: usize, weight: LineWeight) -> Series {
         Series { colour: Some(colour), weight, ..self }
     }
 

@@ -1,12 +1,12 @@
 //! Standard output, and files that are read as text.
 
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::wrong::Wrong;
 use std::io::Write;
 use std::path::Path;
 
 /// Prints what a run came to: as JSON, or as a table, a sentence, and where its files are.
-pub fn print_report(report: &Report, folder: &Path, json: bool) -> Result<(), Wrong> {
+pub fn print_report(report: &RunReport, folder: &Path, json: bool) -> Result<(), Wrong> {
     if json {
         let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
         return Ok(print(&format!("{json}\n"))?);

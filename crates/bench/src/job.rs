@@ -2,7 +2,9 @@
 
 use crate::config::Config;
 use crate::console::print;
-use crate::report::{Csv, Curves, Folder, Live, Progress, Report, Views, load_in_words, time_name};
+use crate::report::{
+    Csv, Curves, Folder, Live, ProgressPrinter, RunReport, Views, load_in_words, time_name,
+};
 use crate::wrong::Wrong;
 use crate::{disk, drivers, load, machine};
 use std::io::IsTerminal;
@@ -23,7 +25,11 @@ pub enum Shown {
 }
 
 /// Runs and writes everything down; gives the folder and the report.
-pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf, Report), Wrong> {
+pub fn run(
+    config: &Config,
+    name: Option<&str>,
+    shown: Shown,
+) -> Result<(PathBuf, RunReport), Wrong> {
     machine::allow_many_files();
     let started = time_name(SystemTime::now());
     let name = name.unwrap_or(&started).to_string();
@@ -46,7 +52,7 @@ pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf
                 views.0.push(&mut live);
             }
             Shown::Live | Shown::Lines => {
-                progress = Progress::new(config);
+                progress = ProgressPrinter::new(config);
                 views.0.push(&mut progress);
             }
             Shown::Nothing => {}
@@ -56,7 +62,7 @@ pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf
     let (version, closed) = (target.version(), target.close());
     let collected = measured?;
     closed?;
-    let report = Report {
+    let report = RunReport {
         name,
         started,
         credenza: env!("CARGO_PKG_VERSION").into(),
@@ -65,7 +71,7 @@ pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf
         machine: machine::Machine::here(),
         fdatasync_us_p50,
         config: config.text.clone(),
-        ..Report::of(&collected)
+        ..RunReport::of(&collected)
     };
     folder.finish(config, &report, &collected, &curves)?;
     Ok((folder.path, report))

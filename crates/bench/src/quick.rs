@@ -1,7 +1,7 @@
 //! `credenza bench quick`: a short load of a node that runs, without a file of settings.
 
-use crate::config::{Config, Item, Items, Value};
-use crate::load::{Row, View};
+use crate::config::{Config, Item, Items, TomlValue};
+use crate::load::{ReportRow, RunObserver};
 use crate::wrong::Wrong;
 use crate::{drivers, job, load};
 use base::BucketName;
@@ -66,13 +66,13 @@ impl QuickArguments {
     /// Writes each key once, so that reads find what they ask for.
     fn load(&self) -> Result<(), Wrong> {
         let mut items = self.items()?;
-        let text = |text: &str| Value::Text(text.into());
+        let text = |text: &str| TomlValue::Text(text.into());
         // From 1 on, as `uniform_int` draws.
-        let first = Value::Integer(1);
+        let first = TomlValue::Integer(1);
         set(&mut items, "key_generator", self.keys("partitioned_sequential_int", Some(first)));
         set(&mut items, "operations", pairs(&[("put", 1)]));
         set(&mut items, "duration", text("infinity"));
-        set(&mut items, "concurrent", Value::Integer(LOADERS.min(self.keys as i64)));
+        set(&mut items, "concurrent", TomlValue::Integer(LOADERS.min(self.keys as i64)));
         let config = Config::read(items)?;
         let target = drivers::prepare(&config.driver)?;
         let collected = load::run(&config, &*target, &AtomicBool::new(false), &mut Unseen)?;
@@ -93,10 +93,10 @@ impl QuickArguments {
         let operations = [("get", reads), ("put", writes)];
         let wanted: Vec<_> = operations.into_iter().filter(|(_, share)| *share > 0).collect();
         set(&mut items, "operations", pairs(&wanted));
-        set(&mut items, "duration", Value::Text(format!("{}s", self.seconds)));
-        set(&mut items, "concurrent", Value::Integer(signed(self.clients)));
+        set(&mut items, "duration", TomlValue::Text(format!("{}s", self.seconds)));
+        set(&mut items, "concurrent", TomlValue::Integer(signed(self.clients)));
         if let Some(rate) = self.rate {
-            let rate = list(vec![Value::Text("rate".into()), Value::Integer(signed(rate))]);
+            let rate = list(vec![TomlValue::Text("rate".into()), TomlValue::Integer(signed(rate))]);
             set(&mut items, "mode", rate);
         }
         let mut config = Config::read(items)?;
@@ -109,34 +109,34 @@ impl QuickArguments {
         BucketName::parse(&self.bucket)
             .map_err(|error| format!("--bucket {}: {}", self.bucket, error.text()))?;
         let mut items = Items::default();
-        set(&mut items, "driver", Value::Text("resp".into()));
-        set(&mut items, "resp_address", Value::Text(authority(&self.url)?));
-        set(&mut items, "resp_bucket", Value::Text(self.bucket.clone()));
-        set(&mut items, "report_interval", Value::Text("1s".into()));
-        set(&mut items, "verify", Value::Boolean(true));
+        set(&mut items, "driver", TomlValue::Text("resp".into()));
+        set(&mut items, "resp_address", TomlValue::Text(authority(&self.url)?));
+        set(&mut items, "resp_bucket", TomlValue::Text(self.bucket.clone()));
+        set(&mut items, "report_interval", TomlValue::Text("1s".into()));
+        set(&mut items, "verify", TomlValue::Boolean(true));
         let values =
-            vec![Value::Text("fixed_bin".into()), Value::Integer(signed(self.value_bytes))];
+            vec![TomlValue::Text("fixed_bin".into()), TomlValue::Integer(signed(self.value_bytes))];
         set(&mut items, "value_generator", list(values));
         Ok(items)
     }
 
     /// `["fixed_width", 16, "bench:", [NUMBERS, keys]]`, with the first number before `keys` if it
     /// is to be said.
-    fn keys(&self, numbers: &str, first: Option<Value>) -> Value {
-        let mut words = vec![Value::Text(numbers.into())];
+    fn keys(&self, numbers: &str, first: Option<TomlValue>) -> TomlValue {
+        let mut words = vec![TomlValue::Text(numbers.into())];
         words.extend(first);
-        words.push(Value::Integer(signed(self.keys)));
+        words.push(TomlValue::Integer(signed(self.keys)));
         let numbers = list(words);
-        let [name, prefix] = ["fixed_width", PREFIX].map(|text| Value::Text(text.into()));
-        list(vec![name, Value::Integer(KEY_BYTES), prefix, numbers])
+        let [name, prefix] = ["fixed_width", PREFIX].map(|text| TomlValue::Text(text.into()));
+        list(vec![name, TomlValue::Integer(KEY_BYTES), prefix, numbers])
     }
 }
 
 /// A view of a load that nobody watches.
 struct Unseen;
 
-impl View for Unseen {
-    fn row(&mut self, _: &Row) -> Result<(), String> {
+impl RunObserver for Unseen {
+    fn row(&mut self, _: &ReportRow) -> Result<(), String> {
         Ok(())
     }
 }
@@ -161,22 +161,22 @@ fn mix(text: &str) -> Result<[u64; 2], String> {
     shares.filter(|shares| *shares != [0, 0]).ok_or_else(|| expected.into())
 }
 
-fn pairs(operations: &[(&str, u64)]) -> Value {
+fn pairs(operations: &[(&str, u64)]) -> TomlValue {
     let pair = |(name, share): &(&str, u64)| {
-        list(vec![Value::Text(name.to_string()), Value::Integer(signed(*share))])
+        list(vec![TomlValue::Text(name.to_string()), TomlValue::Integer(signed(*share))])
     };
     list(operations.iter().map(pair).collect())
 }
 
-fn list(values: Vec<Value>) -> Value {
-    Value::List(values.into_iter().map(item).collect())
+fn list(values: Vec<TomlValue>) -> TomlValue {
+    TomlValue::List(values.into_iter().map(item).collect())
 }
 
-fn set(items: &mut Items, key: &str, value: Value) {
+fn set(items: &mut Items, key: &str, value: TomlValue) {
     items.set(key, item(value));
 }
 
-fn item(value: Value) -> Item {
+fn item(value: TomlValue) -> Item {
     Item::new("bench quick".into(), 1, value)
 }
 

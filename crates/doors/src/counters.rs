@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A client language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tongue {
+pub enum ClientProtocol {
     /// HTTP/JSON.
     Http,
     /// Redis' protocol.
@@ -22,7 +22,7 @@ pub enum Tongue {
 
 /// What was asked, roughly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum OperationKind {
     /// One row.
     Get,
     /// One row written.
@@ -117,17 +117,19 @@ pub enum Class {
     Other,
 }
 
-impl Operation {
+impl OperationKind {
     fn class(self) -> Class {
         match self {
-            Operation::Get | Operation::MultiGet => Class::Read,
-            Operation::Put | Operation::Delete | Operation::Update | Operation::Sequence => {
-                Class::Write
-            }
-            Operation::Range | Operation::Count => Class::Scan,
-            Operation::Directory | Operation::Session | Operation::Admin | Operation::Other => {
-                Class::Other
-            }
+            OperationKind::Get | OperationKind::MultiGet => Class::Read,
+            OperationKind::Put
+            | OperationKind::Delete
+            | OperationKind::Update
+            | OperationKind::Sequence => Class::Write,
+            OperationKind::Range | OperationKind::Count => Class::Scan,
+            OperationKind::Directory
+            | OperationKind::Session
+            | OperationKind::Admin
+            | OperationKind::Other => Class::Other,
         }
     }
 }
@@ -162,9 +164,9 @@ struct Histogram {
 }
 
 /// A connection that is counted as open.
-pub struct Open<'a>(&'a AtomicU64);
+pub struct OpenConnection<'a>(&'a AtomicU64);
 
-impl Drop for Open<'_> {
+impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -201,15 +203,21 @@ impl Default for Counters {
 
 impl Counters {
     /// One request is answered.
-    pub fn observe(&self, tongue: Tongue, operation: Operation, verdict: Verdict, took: Duration) {
+    pub fn observe(
+        &self,
+        tongue: ClientProtocol,
+        operation: OperationKind,
+        verdict: Verdict,
+        took: Duration,
+    ) {
         self.observe_many(tongue, operation, verdict, took, 1);
     }
 
     /// So many alike are answered, each in this time.
     pub fn observe_many(
         &self,
-        tongue: Tongue,
-        operation: Operation,
+        tongue: ClientProtocol,
+        operation: OperationKind,
         verdict: Verdict,
         took: Duration,
         requests: u64,
@@ -224,7 +232,7 @@ impl Counters {
     }
 
     /// A client of Riak asked for something of this class, in this second.
-    pub fn note_second(&self, operation: Operation, second: u64) {
+    pub fn note_second(&self, operation: OperationKind, second: u64) {
         self.minutes[operation.class() as usize].note(second);
     }
 
@@ -234,13 +242,13 @@ impl Counters {
     }
 
     /// Requests of this kind answered since the start, in one tongue.
-    pub fn total(&self, tongue: Tongue, operation: Operation) -> u64 {
+    pub fn total(&self, tongue: ClientProtocol, operation: OperationKind) -> u64 {
         let counts = &self.requests[tongue as usize][operation as usize];
         counts.iter().map(|count| count.load(Relaxed)).sum()
     }
 
     /// How long requests of a class took since the start, in one tongue.
-    pub fn latency(&self, tongue: Tongue, class: Class) -> Latency {
+    pub fn latency(&self, tongue: ClientProtocol, class: Class) -> Latency {
         let histogram = &self.latencies[tongue as usize][class as usize];
         let counts = array::from_fn(|at| histogram.counts[at].load(Relaxed));
         let total: u64 = counts.iter().sum();
@@ -264,10 +272,10 @@ impl Counters {
     }
 
     /// A connection of this tongue begins; it ends when what is given is dropped.
-    pub fn open(&self, tongue: Tongue) -> Open<'_> {
+    pub fn open(&self, tongue: ClientProtocol) -> OpenConnection<'_> {
         let open = &self.open[tongue as usize];
         open.fetch_add(1, Relaxed);
-        Open(open)
+        OpenConnection(open)
     }
 
     /// Connections open now, in all tongues.
@@ -281,7 +289,7 @@ impl Counters {
     }
 
     /// Requests answered since the start, in one tongue.
-    pub fn requests_total(&self, tongue: Tongue) -> u64 {
+    pub fn requests_total(&self, tongue: ClientProtocol) -> u64 {
         self.requests[tongue as usize].iter().flatten().map(|count| count.load(Relaxed)).sum()
     }
 
@@ -378,15 +386,15 @@ mod tests {
     #[test]
     fn percentiles_are_the_bounds_they_fall_under() {
         let counters = Counters::default();
-        assert_eq!(counters.latency(Tongue::Riak, Class::Read).percentile_us(50), 0);
+        assert_eq!(counters.latency(ClientProtocol::Riak, Class::Read).percentile_us(50), 0);
         for us in [10, 60, 60, 6_000_000] {
             let took = Duration::from_micros(us);
-            counters.observe(Tongue::Riak, Operation::Get, Verdict::Fine, took);
+            counters.observe(ClientProtocol::Riak, OperationKind::Get, Verdict::Fine, took);
         }
-        let latency = counters.latency(Tongue::Riak, Class::Read);
+        let latency = counters.latency(ClientProtocol::Riak, Class::Read);
         let told = [1, 25, 26, 75, 76, 100].map(|percent| latency.percentile_us(percent));
         assert_eq!(told, [50, 50, 100, 100, 10_000_000, 10_000_000]);
-        assert_eq!(counters.total(Tongue::Riak, Operation::Get), 4);
+        assert_eq!(counters.total(ClientProtocol::Riak, OperationKind::Get), 4);
         assert_eq!(latency.mean_us, (10 + 60 + 60 + 6_000_000) / 4);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::buffer_room::InputRoom;
 use crate::connection::Shutdown;
-use crate::http::{Body, Chunks, Decoded, Refused, Status};
+use crate::http::{BodyFraming, Chunks, Decoded, Refused, StatusCode};
 use crate::intake::LAST_WORDS_MS;
 use crate::shared::Shared;
 use base::limits::REQUEST_READ_MS_MAX;
@@ -187,11 +187,11 @@ impl Input {
     }
 
     /// Whether this body has wholly arrived.
-    pub fn has_body(&self, body: Body) -> bool {
+    pub fn has_body(&self, body: BodyFraming) -> bool {
         match body {
-            Body::None => true,
-            Body::Length(length) => self.bytes.len() as u64 >= length,
-            Body::Chunked => false,
+            BodyFraming::None => true,
+            BodyFraming::Length(length) => self.bytes.len() as u64 >= length,
+            BodyFraming::Chunked => false,
         }
     }
 
@@ -200,17 +200,17 @@ impl Input {
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
-        body: Body,
+        body: BodyFraming,
         bytes_max: usize,
     ) -> Result<Bytes, Unread> {
         match body {
-            Body::None => Ok(Bytes::new()),
-            Body::Length(length) => {
+            BodyFraming::None => Ok(Bytes::new()),
+            BodyFraming::Length(length) => {
                 let length = usize::try_from(length).ok().filter(|&length| length <= bytes_max);
                 let length = length.ok_or(Unread::TooLarge(bytes_max))?;
                 self.plain_body(stream, shared, length).await
             }
-            Body::Chunked => self.chunked_body(stream, shared, bytes_max).await,
+            BodyFraming::Chunked => self.chunked_body(stream, shared, bytes_max).await,
         }
     }
 
@@ -289,7 +289,7 @@ fn has_empty_line(bytes: &[u8]) -> bool {
 }
 
 fn too_slow() -> Unread {
-    let status = Status::RequestTimeout;
+    let status = StatusCode::RequestTimeout;
     Refused { status, detail: "the request did not arrive within 30 seconds" }.into()
 }
 

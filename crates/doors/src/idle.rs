@@ -79,17 +79,17 @@ pub struct IdleConnections {
 
 /// An entry among them; taken out when dropped.
 #[derive(Debug)]
-pub struct Entry {
+pub struct IdleEntry {
     all: Arc<IdleConnections>,
     number: u64,
 }
 
 impl IdleConnections {
     /// Enters a connection.
-    pub fn enter(self: &Arc<IdleConnections>, activity: Arc<Activity>) -> Entry {
+    pub fn enter(self: &Arc<IdleConnections>, activity: Arc<Activity>) -> IdleEntry {
         let number = self.next.fetch_add(1, Relaxed);
         self.connections().insert(number, activity);
-        Entry { all: self.clone(), number }
+        IdleEntry { all: self.clone(), number }
     }
 
     /// Ends the connection that has been idle for longest, if that is at least `least_ms`. Soon
@@ -112,7 +112,7 @@ impl IdleConnections {
     }
 }
 
-impl Drop for Entry {
+impl Drop for IdleEntry {
     fn drop(&mut self) {
         self.all.connections().remove(&self.number);
     }

@@ -33,7 +33,7 @@ mod typed;
 mod writer;
 
 pub use connection::{Connection, Shutdown};
-pub use counters::{Counters, Operation, Tongue, Verdict};
+pub use counters::{ClientProtocol, Counters, OperationKind, Verdict};
 pub use listener::{Alone, Doors, Threshold};
 pub use log_levels::LogLevels;
 pub use settings::DoorSettings;

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub struct Places(Mutex<Taken>);
+pub struct Places(Mutex<TakenPlaces>);
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenPlaces {
     clients: usize,
     operators: usize,
     /// Client connections by address or network, without those of this machine.
@@ -89,7 +89,7 @@ impl Places {
         Ok(ConnectionPlace { all: self.clone(), face, address })
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, TakenPlaces> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,10 +12,10 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 /// Why a body says nothing that could be done.
-pub(crate) type Wrong = String;
+pub(crate) type WrongBody = String;
 
 /// Reads an operation, and the context it may come with.
-pub(crate) fn operation(body: &[u8]) -> Result<(TypeOperation, Option<Context>), Wrong> {
+pub(crate) fn operation(body: &[u8]) -> Result<(TypeOperation, Option<Context>), WrongBody> {
     let mut value: Value =
         serde_json::from_slice(body).map_err(|error| format!("Couldn't decode JSON: {error}"))?;
     let context = match value.as_object_mut().and_then(|object| object.remove("context")) {
@@ -44,7 +44,7 @@ fn kind(value: &Value) -> FieldKind {
     }
 }
 
-fn of_kind(kind: FieldKind, value: &Value) -> Result<TypeOperation, Wrong> {
+fn of_kind(kind: FieldKind, value: &Value) -> Result<TypeOperation, WrongBody> {
     let wrong = || {
         let hint = match kind {
             FieldKind::Set | FieldKind::Gset | FieldKind::Hll => "; elements are strings",
@@ -127,7 +127,10 @@ fn each_elements(
     Some(())
 }
 
-fn fields(object: &Map<String, Value>, wrong: impl Fn() -> Wrong) -> Result<TypeOperation, Wrong> {
+fn fields(
+    object: &Map<String, Value>,
+    wrong: impl Fn() -> WrongBody,
+) -> Result<TypeOperation, WrongBody> {
     let mut steps = Vec::new();
     if object.is_empty() || object.keys().any(|name| name != "update" && name != "remove") {
         return Err(wrong());
@@ -147,7 +150,7 @@ fn fields(object: &Map<String, Value>, wrong: impl Fn() -> Wrong) -> Result<Type
     Ok(TypeOperation::Fields(steps))
 }
 
-fn field(text: &str) -> Result<Field, Wrong> {
+fn field(text: &str) -> Result<Field, WrongBody> {
     let parts = text.rsplit_once('_');
     let known = parts.and_then(|(name, kind)| Some((name, FieldKind::parse(kind)?)));
     match known {
@@ -206,7 +209,7 @@ fn text_onto(out: &mut String, bytes: &[u8], end: &str) {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<TypeOperation, Wrong> {
+    fn read(body: &str) -> Result<TypeOperation, WrongBody> {
         operation(body.as_bytes()).map(|(operation, _)| operation)
     }
 

@@ -10,7 +10,7 @@ use base::error::damaged;
 use base::{Ballot, LogIndex, Result};
 use bytes::Bytes;
 use runtime::keeper::{Job, store_error};
-use store::{Change, Kind, Trees};
+use store::{Change, RecordKind, Trees};
 
 const FORM: u8 = 1;
 
@@ -100,5 +100,13 @@ pub fn last_batch(index: u64, sync: bool) -> Job {
 /// A batch's record; without a payload it says again which batch was the last.
 pub(super) fn job(index: u64, payload: Bytes, sync: bool) -> Job {
     let (ballot, decided) = (Ballot::default(), LogIndex(0));
-    Job { kind: Kind::Vnode, group: VNODES, ballot, index: LogIndex(index), decided, payload, sync }
+    Job {
+        kind: RecordKind::Vnode,
+        group: VNODES,
+        ballot,
+        index: LogIndex(index),
+        decided,
+        payload,
+        sync,
+    }
 }

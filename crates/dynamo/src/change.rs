@@ -6,7 +6,7 @@
 use super::data_type::{Change, together};
 use super::layout::{Row, Stored};
 use super::local::{Only, Seen, What, Write};
-use super::request::{Asked, done_untold};
+use super::request::{KeyRequest, done_untold};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};
 use base::error::damaged;
@@ -15,7 +15,7 @@ use base::{
 };
 use runtime::world;
 
-impl Asked<'_> {
+impl KeyRequest<'_> {
     /// What the data types of this bucket are.
     fn kind(&self, operation: Option<&TypeOperation>) -> Result<FieldKind> {
         let it = &self.properties.replication;

@@ -5,7 +5,7 @@
 //! copied: every owner of today is asked whether it holds a row; one that holds none promises to
 //! take none for a while. So no write is left at a node that nobody asks any more.
 
-use super::letter::{Meanwhile, Question};
+use super::letter::{Meanwhile, VnodeQuestion};
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Reason, Result};
@@ -35,7 +35,7 @@ impl Available {
             let holds = if *node == self.node {
                 self.holds_rows(meanwhile).await
             } else {
-                let question = Question::Holds(meanwhile).write();
+                let question = VnodeQuestion::Holds(meanwhile).write();
                 let answer = self.ask_vnode(*node, question, within).await;
                 answer.map(|bytes| bytes.first() != Some(&0))
             };
@@ -78,7 +78,7 @@ impl Available {
             self.has_rows()?
         } else {
             let answer =
-                self.ask_vnode(node, Question::Holds(Meanwhile::Open).write(), within).await;
+                self.ask_vnode(node, VnodeQuestion::Holds(Meanwhile::Open).write(), within).await;
             answer.is_ok_and(|bytes| bytes.first() != Some(&0))
         };
         if !holds {

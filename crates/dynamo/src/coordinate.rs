@@ -8,7 +8,7 @@ use super::crowd::Crowd;
 use super::held::{Held, held};
 use super::key_owners::{Chosen, KeyOwners};
 use super::layout::Row;
-use super::letter::{self, Question};
+use super::letter::{self, VnodeQuestion};
 use super::local::{Rules, Spot, Write, Written};
 use super::moving::Beside;
 use super::reply;
@@ -153,7 +153,7 @@ struct FetchErrand {
     epoch: u64,
 }
 
-type Told = (NodeId, Result<Option<Held>>);
+type FetchAnswer = (NodeId, Result<Option<Held>>);
 
 impl FetchErrand {
     async fn run(
@@ -217,7 +217,7 @@ impl FetchErrand {
         refused && self.available.learn_ring(by, self.epoch, until(deadline)).await
     }
 
-    fn ask(&self, node: NodeId, deadline: u64, crowd: &mut Crowd<Told>) {
+    fn ask(&self, node: NodeId, deadline: u64, crowd: &mut Crowd<FetchAnswer>) {
         let available = self.available.clone();
         if node == available.node {
             let spot = self.spot.clone();
@@ -227,7 +227,7 @@ impl FetchErrand {
             });
             return;
         }
-        let question = Question::Fetch(self.spot.clone()).write();
+        let question = VnodeQuestion::Fetch(self.spot.clone()).write();
         let epoch = self.epoch;
         crowd.push(async move {
             let within = asked_for(until(deadline));
@@ -260,7 +260,7 @@ impl FetchErrand {
             return;
         }
         let row = super::layout::write_row(&versions.0);
-        let question = Question::Store { spot, rules, hint: None, row }.write();
+        let question = VnodeQuestion::Store { spot, rules, hint: None, row }.write();
         let chosen = Chosen { node, epoch: self.epoch };
         world::spawn(async move {
             let _ = available.ask_chosen(chosen, question, within).await;

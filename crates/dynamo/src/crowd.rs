@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-type One<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type CrowdTask<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Futures of one kind; few, so all are looked at whenever one of them wakes.
 pub(super) struct Crowd<T> {
-    all: Vec<One<T>>,
+    all: Vec<CrowdTask<T>>,
 }
 
 impl<T> Crowd<T> {

@@ -7,7 +7,7 @@
 //! Promises: all trees together stay within 256 MiB.
 
 use super::layout::{read_row_key, row_tail, slot_of};
-use super::slots::Span;
+use super::slots::SlotSpan;
 use base::{BucketName, Result};
 use bytes::Bytes;
 use logic::sync::{HashTree, RowHash, row_hash};
@@ -17,7 +17,7 @@ use std::ops::Bound;
 use store::Snapshot;
 
 /// A partition, and how many copies its buckets' keys have.
-pub(super) type Which = (Span, u8);
+pub(super) type Which = (SlotSpan, u8);
 
 /// How many copies the keys of a bucket have; none: there is no such bucket.
 pub type Copies = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
@@ -29,7 +29,7 @@ const TREES_BYTES_MAX: usize = 256 << 20;
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Hashes {
-    trees: BTreeMap<Which, Known>,
+    trees: BTreeMap<Which, KnownHash>,
     /// They are those of a ring of so many partitions; 0: there are none.
     of: u32,
     /// When each was looked at last, in looks.
@@ -37,7 +37,7 @@ pub(super) struct Hashes {
     look: u64,
 }
 
-enum Known {
+enum KnownHash {
     /// What happened since the snapshot.
     Building(HashTree),
     Whole(HashTree),
@@ -49,7 +49,7 @@ impl Hashes {
         self.fit(which);
         self.look += 1;
         match self.trees.get(&which) {
-            Some(Known::Whole(tree)) => {
+            Some(KnownHash::Whole(tree)) => {
                 self.looks.insert(which, self.look);
                 Some(tree)
             }
@@ -63,7 +63,7 @@ impl Hashes {
             return false;
         }
         let Some(slot) = slot_of(key) else { return false };
-        let span = Span::around(slot, self.of);
+        let span = SlotSpan::around(slot, self.of);
         self.trees.range((span, 0)..=(span, u8::MAX)).next().is_some()
     }
 
@@ -81,18 +81,18 @@ impl Hashes {
         if self.trees.contains_key(&which) {
             return false;
         }
-        self.trees.insert(which, Known::Building(unseen));
+        self.trees.insert(which, KnownHash::Building(unseen));
         true
     }
 
     /// The snapshot's rows are read. False: it was forgotten meanwhile.
     pub(super) fn built(&mut self, which: Which, mut tree: HashTree) -> bool {
         match self.trees.get_mut(&which) {
-            Some(known @ Known::Building(_)) => {
-                if let Known::Building(since) = known {
+            Some(known @ KnownHash::Building(_)) => {
+                if let KnownHash::Building(since) = known {
                     tree.add_all(since);
                 }
-                *known = Known::Whole(tree);
+                *known = KnownHash::Whole(tree);
                 self.make_room(which, TREES_BYTES_MAX);
                 true
             }
@@ -102,12 +102,12 @@ impl Hashes {
 
     /// Forgets trees until the others fit; never this one.
     fn make_room(&mut self, kept: Which, bytes_max: usize) {
-        let bytes = |known: &Known| match known {
-            Known::Building(tree) | Known::Whole(tree) => tree.bytes(),
+        let bytes = |known: &KnownHash| match known {
+            KnownHash::Building(tree) | KnownHash::Whole(tree) => tree.bytes(),
         };
         let mut all: usize = self.trees.values().map(bytes).sum();
         while all > bytes_max {
-            let whole = |known: &Known| matches!(known, Known::Whole(_));
+            let whole = |known: &KnownHash| matches!(known, KnownHash::Whole(_));
             let others = self.trees.iter().filter(|(it, known)| **it != kept && whole(known));
             let oldest = others.min_by_key(|(which, _)| self.looks.get(which)).map(|(it, _)| *it);
             let Some(oldest) = oldest else { return };
@@ -127,7 +127,8 @@ impl Hashes {
             return;
         }
         let Some(which) = which(key, self.of, copies) else { return };
-        if let Some(Known::Building(tree) | Known::Whole(tree)) = self.trees.get_mut(&which) {
+        if let Some(KnownHash::Building(tree) | KnownHash::Whole(tree)) = self.trees.get_mut(&which)
+        {
             tree.change(before.map(|row| hash(key, row)), after.map(|row| hash(key, row)));
         }
     }
@@ -148,7 +149,7 @@ impl Hashes {
 pub(super) fn which(key: &Bytes, of: u32, copies: &Copies) -> Option<Which> {
     let slot = slot_of(key)?;
     let (bucket, _) = read_row_key(key)?;
-    Some((Span::around(slot, of), copies(&bucket)?))
+    Some((SlotSpan::around(slot, of), copies(&bucket)?))
 }
 
 /// What the tree knows of a row.
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn trees_that_nobody_looks_at_make_room() {
         let mut hashes = Hashes::default();
-        let which = |number| (Span { partition: base::Partition(number), of: 64 }, 3);
+        let which = |number| (SlotSpan { partition: base::Partition(number), of: 64 }, 3);
         let one = HashTree::new().bytes();
         for number in 0..4 {
             assert!(hashes.begin(which(number), HashTree::new()));
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(left, [0, 3], "the one that is being built stays, too");
         hashes.make_room(which(3), 0);
         assert!(hashes.whole(which(3)).is_some() && hashes.whole(which(0)).is_none());
-        let finer = (Span { partition: base::Partition(3), of: 128 }, 3);
+        let finer = (SlotSpan { partition: base::Partition(3), of: 128 }, 3);
         assert!(hashes.whole(finer).is_none() && hashes.whole(which(3)).is_none(), "another ring");
     }
 }

@@ -14,12 +14,12 @@ use super::crowd::Crowd;
 use super::hashes::rows_behind;
 use super::key_owners::Chosen;
 use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
-use super::letter::Question;
+use super::letter::VnodeQuestion;
 use super::local::{Rules, Spot};
-use super::shelf::{Shelf, State};
+use super::shelf::{Shelf, ShelfState};
 use super::slots::Slot;
 use super::timing::unhurried;
-use super::waiting::Kept;
+use super::waiting::KeptHints;
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
@@ -197,7 +197,7 @@ impl Available {
             let within = Duration::from_millis(FORWARD_MS_MAX);
             for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
                 let (spot, row) = (spot.clone(), row.clone());
-                let question = Question::Store { spot, rules, hint: None, row };
+                let question = VnodeQuestion::Store { spot, rules, hint: None, row };
                 let chosen = Chosen { node: *home, epoch: *epoch };
                 self.ask_chosen(chosen, question.write(), within).await?;
             }
@@ -233,7 +233,7 @@ impl Available {
     }
 
     /// Returns true if this node keeps a row for nobody else, and not as its own.
-    fn is_only_a_guest(&self, state: &State, one: &Homeward) -> Result<bool> {
+    fn is_only_a_guest(&self, state: &ShelfState, one: &Homeward) -> Result<bool> {
         let Homeward { spot, primary, .. } = one;
         let Some(ring) = self.schema.ring() else { return Ok(false) };
         let Some(copies) = (self.shelf.copies)(&spot.bucket) else { return Ok(false) };
@@ -257,7 +257,7 @@ impl Available {
 
 impl Shelf {
     /// For whom how much is kept.
-    pub fn kept(&self) -> BTreeMap<NodeId, Kept> {
+    pub fn kept(&self) -> BTreeMap<NodeId, KeptHints> {
         self.state().waiting.all()
     }
 
@@ -302,7 +302,7 @@ impl Shelf {
     /// not in the store yet.
     fn unseen_hints(
         &self,
-        state: &State,
+        state: &ShelfState,
         snapshot: &dyn Snapshot,
     ) -> Result<BTreeMap<NodeId, i64>> {
         let mut unseen = BTreeMap::new();

@@ -13,7 +13,7 @@
 
 use super::hashes::Which;
 use super::local::{Rules, Spot};
-use super::slots::Span;
+use super::slots::SlotSpan;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
     BUCKET_NAME_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PARTITIONS_MAX, SIBLINGS_HARD_MAX,
@@ -33,7 +33,7 @@ pub(super) const TAIL_BYTES_MAX: usize =
 /// Most rows of one question whether they are bare, that is, hold no living value.
 pub(super) const BARE_ROWS_MAX: usize = 512;
 
-pub(super) type Taken<T> = std::result::Result<T, Malformed>;
+pub(super) type LetterResult<T> = std::result::Result<T, Malformed>;
 
 /// A question in its envelope: chosen who is asked by a ring of this epoch.
 pub(super) fn enclose(epoch: u64, question: &[u8]) -> Bytes {
@@ -46,19 +46,19 @@ pub(super) fn enclose(epoch: u64, question: &[u8]) -> Bytes {
 }
 
 /// The question, and the epoch on its envelope; 0: it has none.
-pub(super) fn open(bytes: &Bytes) -> Taken<(u64, Question)> {
+pub(super) fn open(bytes: &Bytes) -> LetterResult<(u64, VnodeQuestion)> {
     if bytes.get(1) != Some(&ENVELOPE) {
-        return Ok((0, Question::read(bytes)?));
+        return Ok((0, VnodeQuestion::read(bytes)?));
     }
     let mut from = Reader::new(bytes);
     from.take(2, "which call")?;
     let epoch = from.u64("epoch of the ring")?;
-    Ok((epoch, Question::read(&bytes.slice_ref(from.rest()))?))
+    Ok((epoch, VnodeQuestion::read(&bytes.slice_ref(from.rest()))?))
 }
 
 /// What a node is asked.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum VnodeQuestion {
     /// What the vnode has of a key: yes or no, then the row.
     Fetch(Spot),
     /// Takes up what another replica has: nothing.
@@ -72,14 +72,14 @@ pub(super) enum Question {
     /// A client's request that the asking node can't coordinate: an answer as in `base/wire`.
     PassedOn(Request),
     /// A page of the bucket's keys in these partitions: keys, and whether more follow.
-    Keys { spans: Vec<Span>, bucket: BucketName, after: Option<Key>, rows_max: usize },
+    Keys { spans: Vec<SlotSpan>, bucket: BucketName, after: Option<Key>, rows_max: usize },
     /// A page of the type's buckets in these partitions, by full name: the same.
-    Buckets { spans: Vec<Span>, kind: String, after: Option<String>, rows_max: usize },
+    Buckets { spans: Vec<SlotSpan>, kind: String, after: Option<String>, rows_max: usize },
     /// Asks if any vnode here holds a row; answered by yes or no.
     Holds(Meanwhile),
     /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
     /// answer of `logic::sync`.
-    Compare { which: Which, question: sync::Question },
+    Compare { which: Which, question: sync::SyncQuestion },
     /// Rows of a partition, of the buckets with so many copies, behind this place in their order:
     /// whether more follow, up to where these go, and the rows.
     Rows { which: Which, after: Option<Bytes>, bytes_max: usize },
@@ -104,15 +104,15 @@ pub(super) enum Meanwhile {
     Fenced,
 }
 
-impl Question {
+impl VnodeQuestion {
     pub(super) fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Vnodes.byte()];
         match self {
-            Question::Fetch(spot) => {
+            VnodeQuestion::Fetch(spot) => {
                 out.put_u8(0);
                 put_spot(spot, &mut out);
             }
-            Question::Store { spot, rules, hint, row } => {
+            VnodeQuestion::Store { spot, rules, hint, row } => {
                 out.reserve(64 + spot.bucket.full().len() + spot.key.len() + row.len());
                 out.put_u8(1);
                 put_spot(spot, &mut out);
@@ -123,40 +123,40 @@ impl Question {
                 }
                 out.extend_from_slice(row);
             }
-            Question::PassedOn(request) => {
+            VnodeQuestion::PassedOn(request) => {
                 out.put_u8(2);
                 request.write(&mut out);
             }
-            Question::Keys { spans, bucket, after, rows_max } => {
+            VnodeQuestion::Keys { spans, bucket, after, rows_max } => {
                 out.put_u8(3);
                 put_spans(spans, &mut out);
                 out.put_string(bucket.full().as_bytes());
                 put_after(after.as_deref(), *rows_max, &mut out);
             }
-            Question::Buckets { spans, kind, after, rows_max } => {
+            VnodeQuestion::Buckets { spans, kind, after, rows_max } => {
                 out.put_u8(4);
                 put_spans(spans, &mut out);
                 out.put_string(kind.as_bytes());
                 put_after(after.as_ref().map(String::as_bytes), *rows_max, &mut out);
             }
-            Question::Holds(Meanwhile::Open) => out.put_u8(5),
-            Question::Holds(Meanwhile::Fenced) => out.put_u8(6),
-            Question::Compare { which: (span, copies), question } => {
+            VnodeQuestion::Holds(Meanwhile::Open) => out.put_u8(5),
+            VnodeQuestion::Holds(Meanwhile::Fenced) => out.put_u8(6),
+            VnodeQuestion::Compare { which: (span, copies), question } => {
                 out.put_u8(7);
                 put_span(*span, &mut out);
                 out.put_u8(*copies);
                 question.write(&mut out);
             }
-            Question::Rows { which: (span, copies), after, bytes_max } => {
+            VnodeQuestion::Rows { which: (span, copies), after, bytes_max } => {
                 out.put_u8(9);
                 put_span(*span, &mut out);
                 out.put_u8(*copies);
                 put_after(after.as_deref(), *bytes_max, &mut out);
             }
-            Question::Weight => out.put_u8(10),
-            Question::Progress => out.put_u8(11),
-            Question::Ring => out.put_u8(12),
-            Question::Bare { epoch, rows, drop } => {
+            VnodeQuestion::Weight => out.put_u8(10),
+            VnodeQuestion::Progress => out.put_u8(11),
+            VnodeQuestion::Ring => out.put_u8(12),
+            VnodeQuestion::Bare { epoch, rows, drop } => {
                 out.put_u8(18 + u8::from(*drop));
                 out.put_u64(*epoch);
                 out.put_u32(rows.len() as u32);
@@ -169,13 +169,13 @@ impl Question {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> Taken<Question> {
+    pub(super) fn read(bytes: &Bytes) -> LetterResult<VnodeQuestion> {
         let mut from = Reader::new(bytes);
         if from.u8("which call")? != CallKind::Vnodes.byte() {
             return Err(Malformed("which call"));
         }
         let question = match from.u8("which question")? {
-            0 => Question::Fetch(take_spot(bytes, &mut from)?),
+            0 => VnodeQuestion::Fetch(take_spot(bytes, &mut from)?),
             1 => {
                 let spot = take_spot(bytes, &mut from)?;
                 let flags = from.u8("rules")?;
@@ -191,13 +191,13 @@ impl Question {
                     _ => return Err(Malformed("hint")),
                 };
                 let row = bytes.slice_ref(from.rest());
-                return Ok(Question::Store { spot, rules, hint, row });
+                return Ok(VnodeQuestion::Store { spot, rules, hint, row });
             }
-            2 => return Ok(Question::PassedOn(Request::read(&bytes.slice_ref(from.rest()))?)),
+            2 => return Ok(VnodeQuestion::PassedOn(Request::read(&bytes.slice_ref(from.rest()))?)),
             3 => {
                 let (spans, bucket) = (take_spans(&mut from)?, take_bucket(&mut from)?);
                 let (after, rows_max) = take_after(bytes, &mut from)?;
-                Question::Keys { spans, bucket, after, rows_max }
+                VnodeQuestion::Keys { spans, bucket, after, rows_max }
             }
             4 => {
                 let spans = take_spans(&mut from)?;
@@ -205,29 +205,33 @@ impl Question {
                 let (after, rows_max) = take_after(bytes, &mut from)?;
                 let text = |after: Bytes| String::from_utf8(after.into());
                 let after = after.map(text).transpose().map_err(|_| Malformed("bucket"))?;
-                Question::Buckets { spans, kind, after, rows_max }
+                VnodeQuestion::Buckets { spans, kind, after, rows_max }
             }
-            5 => Question::Holds(Meanwhile::Open),
-            6 => Question::Holds(Meanwhile::Fenced),
+            5 => VnodeQuestion::Holds(Meanwhile::Open),
+            6 => VnodeQuestion::Holds(Meanwhile::Fenced),
             7 => {
                 let which = (take_span(&mut from)?, from.u8("copies")?);
-                Question::Compare { which, question: sync::Question::read(&mut from)? }
+                VnodeQuestion::Compare { which, question: sync::SyncQuestion::read(&mut from)? }
             }
             9 => {
                 let which = (take_span(&mut from)?, from.u8("copies")?);
                 let (after, bytes_max) = take_place(bytes, TAIL_BYTES_MAX, &mut from)?;
-                Question::Rows { which, after, bytes_max }
+                VnodeQuestion::Rows { which, after, bytes_max }
             }
-            10 => Question::Weight,
-            11 => Question::Progress,
-            12 => Question::Ring,
+            10 => VnodeQuestion::Weight,
+            11 => VnodeQuestion::Progress,
+            12 => VnodeQuestion::Ring,
             kind @ (18 | 19) => {
                 let (epoch, count) = (from.u64("epoch")?, from.u32("rows")? as usize);
                 if count > BARE_ROWS_MAX {
                     return Err(Malformed("rows"));
                 }
                 let rows = (0..count).map(|_| take_bare(bytes, &mut from));
-                Question::Bare { epoch, rows: rows.collect::<Taken<_>>()?, drop: kind == 19 }
+                VnodeQuestion::Bare {
+                    epoch,
+                    rows: rows.collect::<LetterResult<_>>()?,
+                    drop: kind == 19,
+                }
             }
             _ => return Err(Malformed("which question")),
         };
@@ -245,49 +249,49 @@ fn put_spot(spot: &Spot, out: &mut Vec<u8>) {
     out.put_string(&spot.key);
 }
 
-fn take_spot(whole: &Bytes, from: &mut Reader<'_>) -> Taken<Spot> {
+fn take_spot(whole: &Bytes, from: &mut Reader<'_>) -> LetterResult<Spot> {
     from.u32("partition")?;
     let bucket = take_bucket(from)?;
     let key = whole.slice_ref(from.string(KEY_BYTES_MAX, "key")?);
     Ok(Spot::new(bucket, key))
 }
 
-fn take_bare(whole: &Bytes, from: &mut Reader<'_>) -> Taken<(Spot, u128)> {
+fn take_bare(whole: &Bytes, from: &mut Reader<'_>) -> LetterResult<(Spot, u128)> {
     let spot = take_spot(whole, from)?;
     let digest = from.take(16, "digest")?.try_into();
     Ok((spot, u128::from_be_bytes(digest.map_err(|_| Malformed("digest"))?)))
 }
 
-fn put_span(span: Span, out: &mut Vec<u8>) {
+fn put_span(span: SlotSpan, out: &mut Vec<u8>) {
     out.put_u32(span.of << 16 | span.partition.0);
 }
 
-fn take_span(from: &mut Reader<'_>) -> Taken<Span> {
+fn take_span(from: &mut Reader<'_>) -> LetterResult<SlotSpan> {
     let word = from.u32("partition")?;
     let (of, partition) = (word >> 16, word & 0xffff);
     let fits = check_partitions(of) && partition < of;
     if fits {
-        Ok(Span { partition: Partition(partition), of })
+        Ok(SlotSpan { partition: Partition(partition), of })
     } else {
         Err(Malformed("partition"))
     }
 }
 
-fn take_text<'a>(max: usize, from: &mut Reader<'a>) -> Taken<&'a str> {
+fn take_text<'a>(max: usize, from: &mut Reader<'a>) -> LetterResult<&'a str> {
     std::str::from_utf8(from.string(max, "name")?).map_err(|_| Malformed("name"))
 }
 
-fn take_bucket(from: &mut Reader<'_>) -> Taken<BucketName> {
+fn take_bucket(from: &mut Reader<'_>) -> LetterResult<BucketName> {
     let name = take_text(NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX, from)?;
     BucketName::from_full(name).map_err(|_| Malformed("bucket"))
 }
 
-fn put_spans(spans: &[Span], out: &mut Vec<u8>) {
+fn put_spans(spans: &[SlotSpan], out: &mut Vec<u8>) {
     out.put_u32(spans.len() as u32);
     spans.iter().for_each(|span| put_span(*span, out));
 }
 
-fn take_spans(from: &mut Reader<'_>) -> Taken<Vec<Span>> {
+fn take_spans(from: &mut Reader<'_>) -> LetterResult<Vec<SlotSpan>> {
     let count = from.u32("partitions")? as usize;
     if count > PARTITIONS_MAX || count > from.rest().len() / 4 {
         return Err(Malformed("partitions"));
@@ -303,7 +307,7 @@ fn put_after(after: Option<&[u8]>, rows_max: usize, out: &mut Vec<u8>) {
     out.put_u64(rows_max as u64);
 }
 
-fn take_after(whole: &Bytes, from: &mut Reader<'_>) -> Taken<(Option<Bytes>, usize)> {
+fn take_after(whole: &Bytes, from: &mut Reader<'_>) -> LetterResult<(Option<Bytes>, usize)> {
     take_place(whole, KEY_BYTES_MAX, from)
 }
 
@@ -311,7 +315,7 @@ fn take_place(
     whole: &Bytes,
     bytes_max: usize,
     from: &mut Reader<'_>,
-) -> Taken<(Option<Bytes>, usize)> {
+) -> LetterResult<(Option<Bytes>, usize)> {
     let after = match from.u8("after")? {
         0 => None,
         1 => Some(whole.slice_ref(from.string(bytes_max, "after")?)),
@@ -328,21 +332,21 @@ mod tests {
     #[test]
     fn partitions_say_of_how_many_they_are_and_keys_lie_where_the_reader_finds_them() {
         let bucket = BucketName::new("available", "b").expect("a name");
-        let span = Span { partition: Partition(5), of: 64 };
-        let rows = Question::Rows { which: (span, 3), after: None, bytes_max: 7 }.write();
+        let span = SlotSpan { partition: Partition(5), of: 64 };
+        let rows = VnodeQuestion::Rows { which: (span, 3), after: None, bytes_max: 7 }.write();
         assert_eq!(rows[..7], [16, 9, 5, 0, 64, 0, 3]);
-        let read = Question::read(&rows).expect("it reads");
-        assert!(matches!(read, Question::Rows { which, .. } if which == (span, 3)));
+        let read = VnodeQuestion::read(&rows).expect("it reads");
+        assert!(matches!(read, VnodeQuestion::Rows { which, .. } if which == (span, 3)));
         for word in [5, 64 << 16 | 64, 48 << 16 | 5, u32::MAX] {
             let mut bytes = rows.to_vec();
             bytes[2..6].copy_from_slice(&word.to_le_bytes());
-            assert!(Question::read(&bytes.into()).is_err(), "{word:x}");
+            assert!(VnodeQuestion::read(&bytes.into()).is_err(), "{word:x}");
         }
         let spot = Spot::new(bucket, Bytes::from_static(b"k"));
-        let mut fetch = Question::Fetch(spot.clone()).write().to_vec();
+        let mut fetch = VnodeQuestion::Fetch(spot.clone()).write().to_vec();
         fetch[2] = 9;
-        let read = Question::read(&fetch.into()).expect("it reads");
-        assert!(matches!(read, Question::Fetch(found) if found.slot == spot.slot));
+        let read = VnodeQuestion::read(&fetch.into()).expect("it reads");
+        assert!(matches!(read, VnodeQuestion::Fetch(found) if found.slot == spot.slot));
     }
 
     #[test]
@@ -351,9 +355,9 @@ mod tests {
         let row = |key: u8| (Spot::new(bucket.clone(), vec![key; 3].into()), u128::from(key) << 99);
         let rows: Vec<_> = [1, 2, 3].into_iter().map(row).collect();
         for drop in [false, true] {
-            let bytes = Question::Bare { epoch: 7, rows: rows.clone(), drop }.write();
-            let read = match Question::read(&bytes) {
-                Ok(Question::Bare { epoch: 7, rows, drop: read }) if read == drop => rows,
+            let bytes = VnodeQuestion::Bare { epoch: 7, rows: rows.clone(), drop }.write();
+            let read = match VnodeQuestion::read(&bytes) {
+                Ok(VnodeQuestion::Bare { epoch: 7, rows, drop: read }) if read == drop => rows,
                 _ => panic!("it reads as it was written"),
             };
             let named = |rows: &[(Spot, u128)]| {
@@ -361,11 +365,11 @@ mod tests {
             };
             assert_eq!(named(&read), named(&rows));
             for end in 2..bytes.len() {
-                assert!(Question::read(&bytes.slice(..end)).is_err(), "cut at {end}");
+                assert!(VnodeQuestion::read(&bytes.slice(..end)).is_err(), "cut at {end}");
             }
         }
         let many = vec![row(1); BARE_ROWS_MAX + 1];
-        let bytes = Question::Bare { epoch: 7, rows: many, drop: true }.write();
-        assert!(Question::read(&bytes).is_err(), "more than a page");
+        let bytes = VnodeQuestion::Bare { epoch: 7, rows: many, drop: true }.write();
+        assert!(VnodeQuestion::read(&bytes).is_err(), "more than a page");
     }
 }

@@ -7,10 +7,10 @@
 
 use super::key_owners::{Chosen, no_ring};
 use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
-use super::letter::Question;
+use super::letter::VnodeQuestion;
 use super::local::living;
 use super::reply;
-use super::slots::{Slot, Span};
+use super::slots::{Slot, SlotSpan};
 use super::timing::unhurried;
 use crate::Available;
 use base::codec::Malformed;
@@ -33,11 +33,11 @@ const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Names in order, and whether more follow.
-type Page = (Vec<Bytes>, bool);
+type NamePage = (Vec<Bytes>, bool);
 
 /// Which names are listed.
 #[derive(Clone)]
-pub enum Names {
+pub enum ListedNames {
     /// A bucket's keys that have a value.
     Keys {
         /// The bucket.
@@ -54,11 +54,15 @@ pub enum Names {
     },
 }
 
-impl Names {
-    fn question(self, spans: Vec<Span>, rows_max: usize) -> Question {
+impl ListedNames {
+    fn question(self, spans: Vec<SlotSpan>, rows_max: usize) -> VnodeQuestion {
         match self {
-            Names::Keys { bucket, after } => Question::Keys { spans, bucket, after, rows_max },
-            Names::Buckets { kind, after } => Question::Buckets { spans, kind, after, rows_max },
+            ListedNames::Keys { bucket, after } => {
+                VnodeQuestion::Keys { spans, bucket, after, rows_max }
+            }
+            ListedNames::Buckets { kind, after } => {
+                VnodeQuestion::Buckets { spans, kind, after, rows_max }
+            }
         }
     }
 }
@@ -68,7 +72,7 @@ pub struct Coverage {
     /// Epoch of the ring that the plan was made from.
     pub epoch: u64,
     /// Spans that each node answers for.
-    pub plan: BTreeMap<NodeId, Vec<Span>>,
+    pub plan: BTreeMap<NodeId, Vec<SlotSpan>>,
 }
 
 impl Available {
@@ -78,7 +82,7 @@ impl Available {
         after: Option<Key>,
         rows_max: usize,
     ) -> Result<Keys> {
-        let names = Names::Keys { bucket: bucket.clone(), after };
+        let names = ListedNames::Keys { bucket: bucket.clone(), after };
         let (keys, more) = self.walk(self.copies_of(bucket)?, names, rows_max).await?;
         Ok(Keys { keys, more })
     }
@@ -90,7 +94,7 @@ impl Available {
         rows_max: usize,
     ) -> Result<BucketNames> {
         let after = after.map(|after| after.full().to_string());
-        let names = Names::Buckets { kind: kind.to_string(), after };
+        let names = ListedNames::Buckets { kind: kind.to_string(), after };
         let (names, more) = self.walk(self.fewest_copies(), names, rows_max).await?;
         let name = |bytes: &Bytes| {
             let text = std::str::from_utf8(bytes).ok();
@@ -106,9 +110,9 @@ impl Available {
     async fn walk(
         self: &Arc<Available>,
         copies: usize,
-        names: Names,
+        names: ListedNames,
         rows_max: usize,
-    ) -> Result<Page> {
+    ) -> Result<NamePage> {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
         let until_ms = world::milliseconds() + FORWARD_MS_MAX;
         let (mut lost, mut changes) = (BTreeSet::new(), 0);
@@ -135,9 +139,9 @@ impl Available {
         self: &Arc<Available>,
         lost: &BTreeSet<NodeId>,
         copies: usize,
-        names: &Names,
+        names: &ListedNames,
         rows_max: usize,
-    ) -> std::result::Result<Page, (Option<NodeId>, Error)> {
+    ) -> std::result::Result<NamePage, (Option<NodeId>, Error)> {
         let coverage = self.coverage(copies, lost).map_err(|error| (None, error))?;
         self.walk_covered(coverage, copies, names, rows_max).await
     }
@@ -147,10 +151,10 @@ impl Available {
         self: &Arc<Available>,
         Coverage { epoch, plan }: Coverage,
         copies: usize,
-        names: &Names,
+        names: &ListedNames,
         rows_max: usize,
-    ) -> std::result::Result<Page, (Option<NodeId>, Error)> {
-        let mut all = Page::default();
+    ) -> std::result::Result<NamePage, (Option<NodeId>, Error)> {
+        let mut all = NamePage::default();
         for (node, spans) in plan {
             let names = names.clone();
             let page = if node != self.node {
@@ -183,8 +187,8 @@ impl Available {
     /// lost: this one where it can be.
     pub fn coverage(&self, copies: usize, lost: &BTreeSet<NodeId>) -> Result<Coverage> {
         let ring = self.schema.ring().ok_or_else(no_ring)?;
-        let mut plan: BTreeMap<NodeId, Vec<Span>> = BTreeMap::new();
-        for span in Span::all(&ring) {
+        let mut plan: BTreeMap<NodeId, Vec<SlotSpan>> = BTreeMap::new();
+        for span in SlotSpan::all(&ring) {
             let partition = span.partition;
             let owners = ring.owners(partition, copies);
             let here = owners.iter().find(|node| **node == self.node);
@@ -202,7 +206,7 @@ impl Available {
 
     /// A page of the names that a node keeps. It is told by which ring it was chosen: by the time
     /// it is asked that may be an older one, by which it keeps what it has let go of since.
-    async fn page_of(&self, chosen: Chosen, question: Question) -> Result<Page> {
+    async fn page_of(&self, chosen: Chosen, question: VnodeQuestion) -> Result<NamePage> {
         let (node, within) = (chosen.node, Duration::from_millis(FORWARD_MS_MAX));
         let asking = self.ask_chosen(chosen, question.write(), within);
         let answer = self.while_there(node, asking).await.unwrap_or_else(|| Err(self.gone(node)));
@@ -223,16 +227,16 @@ impl Available {
     /// A page of names in these partitions of this node.
     pub(super) async fn names_here(
         self: &Arc<Available>,
-        spans: Vec<Span>,
-        names: Names,
+        spans: Vec<SlotSpan>,
+        names: ListedNames,
         rows_max: usize,
-    ) -> Result<Page> {
+    ) -> Result<NamePage> {
         let available = self.clone();
         unhurried(move || match names {
-            Names::Keys { bucket, after } => {
+            ListedNames::Keys { bucket, after } => {
                 available.scan_keys(&spans, &bucket, after.as_ref(), rows_max)
             }
-            Names::Buckets { kind, after } => {
+            ListedNames::Buckets { kind, after } => {
                 available.scan_buckets(&spans, &kind, after.as_deref(), rows_max)
             }
         })
@@ -241,13 +245,13 @@ impl Available {
 
     fn scan_keys(
         &self,
-        spans: &[Span],
+        spans: &[SlotSpan],
         bucket: &BucketName,
         after: Option<&Key>,
         rows_max: usize,
-    ) -> Result<Page> {
+    ) -> Result<NamePage> {
         let snapshot = self.trees.snapshot();
-        let mut all = Page::default();
+        let mut all = NamePage::default();
         for slot in slots(spans) {
             let front = bucket_prefix(slot, bucket);
             let low = match after {
@@ -281,11 +285,11 @@ impl Available {
     /// bucket's first living key to the next bucket.
     fn scan_buckets(
         &self,
-        spans: &[Span],
+        spans: &[SlotSpan],
         kind: &str,
         after: Option<&str>,
         rows_max: usize,
-    ) -> Result<Page> {
+    ) -> Result<NamePage> {
         let snapshot = self.trees.snapshot();
         let (mut names, mut more) = (BTreeSet::new(), false);
         for slot in slots(spans) {
@@ -326,12 +330,12 @@ impl Available {
 }
 
 /// Their slots, in order.
-fn slots(spans: &[Span]) -> impl Iterator<Item = Slot> {
+fn slots(spans: &[SlotSpan]) -> impl Iterator<Item = Slot> {
     spans.iter().flat_map(|span| span.slots()).map(Slot)
 }
 
 /// Pages of different partitions as one, as large as one: up to where each of them is known.
-fn join<const N: usize>(pages: [Page; N], rows_max: usize) -> Page {
+fn join<const N: usize>(pages: [NamePage; N], rows_max: usize) -> NamePage {
     let known = pages.iter().filter(|(_, more)| *more).filter_map(|(names, _)| names.last());
     let upto = known.min().cloned();
     let mut more = upto.is_some();

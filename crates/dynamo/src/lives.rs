@@ -10,7 +10,7 @@
 
 use super::batch::Mark;
 use super::layout::record_key;
-use super::shelf::{Shelf, State};
+use super::shelf::{Shelf, ShelfState};
 use super::slots::Slot;
 use base::Result;
 use base::error::damaged;
@@ -23,7 +23,7 @@ use store::Change;
 
 impl Shelf {
     /// Who mints for a slot here.
-    pub(super) fn minter(&self, state: &mut State, slot: Slot) -> Result<Minter> {
+    pub(super) fn minter(&self, state: &mut ShelfState, slot: Slot) -> Result<Minter> {
         if let Some(minter) = state.minters.get(&slot) {
             return Ok(*minter);
         }

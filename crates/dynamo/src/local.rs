@@ -3,7 +3,7 @@
 use super::contexts::seen_in;
 use super::data_type::Change;
 use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key_in, write_row};
-use super::shelf::{Shelf, State};
+use super::shelf::{Shelf, ShelfState};
 use super::slots::Slot;
 use base::dots::DotContext;
 use base::error::damaged;
@@ -279,7 +279,7 @@ impl Shelf {
 
     fn add(
         &self,
-        state: &mut State,
+        state: &mut ShelfState,
         changes: &mut Vec<(Bytes, Option<Bytes>)>,
         spot: &Spot,
         (before, minter): (Minter, Minter),

@@ -42,7 +42,7 @@ impl Default for Seats {
 }
 
 /// A key that is being asked.
-struct Going<T> {
+struct RunningKey<T> {
     answer: oneshot::Receiver<Result<T>>,
     _seat: Option<OwnedSemaphorePermit>,
 }
@@ -63,7 +63,7 @@ impl Seats {
                     break;
                 }
                 let Some(task) = tasks.next() else { break };
-                going.push_back(Going { answer: begin(task), _seat: seat });
+                going.push_back(RunningKey { answer: begin(task), _seat: seat });
             }
             let Some(first) = going.pop_front() else { return Ok(()) };
             let bytes = take(first.answer.await.unwrap_or_else(|_| Err(going_down()))?)?;
@@ -107,7 +107,7 @@ impl Available {
         let Request { bucket, call, retry: None } = request else {
             return self.submit_one(request);
         };
-        let asked = Asked { available: self.clone(), bucket };
+        let asked = MultiKeyRequest { available: self.clone(), bucket };
         match call {
             Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
                 Submitted::Later(Box::pin(asked.values(keys, how)))
@@ -127,12 +127,12 @@ impl Available {
 }
 
 /// Where several keys are read or changed.
-struct Asked {
+struct MultiKeyRequest {
     available: Arc<Available>,
     bucket: BucketName,
 }
 
-impl Asked {
+impl MultiKeyRequest {
     async fn values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
         let mut rows = Vec::with_capacity(keys.len().min(ROWS_AT_FIRST));
         let mut bytes = 0;

@@ -1,7 +1,7 @@
 //! Which buckets are available, with which properties, and the ring they live on: this node's copy
 //! of the directory's rows. Finding them asks nobody.
 
-use super::slots::{SLOTS, Slot, Span};
+use super::slots::{SLOTS, Slot, SlotSpan};
 use base::{BucketName, Partition, Promise, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ impl Offered {
 /// Since when each partition of a ring has the owners and receivers that it has: also where it was
 /// half of one before, or two.
 fn changed(before: Option<(&Ring, &[u64])>, ring: &Ring, numbers: &[usize]) -> Vec<u64> {
-    let since = |span: Span| {
+    let since = |span: SlotSpan| {
         let Some((before, changed)) = before else { return ring.epoch() };
         let same = |was: &Partition| {
             numbers.iter().all(|n| {
@@ -152,5 +152,5 @@ fn changed(before: Option<(&Ring, &[u64])>, ring: &Ring, numbers: &[usize]) -> V
         let all: Option<Vec<u64>> = span.in_ring(before).map(known).collect();
         all.and_then(|all| all.into_iter().max()).unwrap_or(ring.epoch())
     };
-    Span::all(ring).map(since).collect()
+    SlotSpan::all(ring).map(since).collect()
 }

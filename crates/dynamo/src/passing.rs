@@ -9,7 +9,7 @@
 //! others.
 
 use super::finding::time_of;
-use super::letter::Question;
+use super::letter::VnodeQuestion;
 use super::timing::{LATE_MS, until};
 use crate::Available;
 use base::codec::Malformed;
@@ -58,7 +58,7 @@ impl Available {
             let Some(node) = self.quickest.of(there) else { return Ok(None) };
             Metrics::count(&self.metrics.passed_on);
             Metrics::count(&self.metrics.available.redirected);
-            let question = Question::PassedOn(request.clone()).write();
+            let question = VnodeQuestion::PassedOn(request.clone()).write();
             match self.ask_owner(node, question, until(until_ms)).await {
                 Ok(bytes) => {
                     let answer = read_answer(&bytes).unwrap_or_else(|Malformed(field)| {

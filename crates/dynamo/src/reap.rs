@@ -19,7 +19,7 @@
 use super::crowd::Crowd;
 use super::hashes::hash;
 use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
-use super::letter::{BARE_ROWS_MAX, Question};
+use super::letter::{BARE_ROWS_MAX, VnodeQuestion};
 use super::local::{Rules, Spot, living};
 use super::timing::unhurried;
 use crate::Available;
@@ -277,7 +277,7 @@ impl Available {
             let places = (0..rows.len()).filter(|place| asked(node, &rows[*place]));
             let places: Vec<usize> = places.collect();
             let about = places.iter().map(|place| (rows[*place].spot.clone(), rows[*place].digest));
-            let question = Question::Bare { epoch, rows: about.collect(), drop };
+            let question = VnodeQuestion::Bare { epoch, rows: about.collect(), drop };
             if places.is_empty() {
                 continue;
             }

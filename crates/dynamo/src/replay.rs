@@ -2,7 +2,7 @@
 
 use super::batch::{Mark, apply};
 use base::{Error, Reason, Result};
-use store::{Kind, OwnedRecord, Trees};
+use store::{OwnedRecord, RecordKind, Trees};
 
 /// What the log says of the vnodes.
 pub struct Replaying {
@@ -25,7 +25,7 @@ impl Replaying {
     /// A record of theirs; without `apply` it is only counted. One without a payload says again
     /// which batch was written last.
     pub fn show(&mut self, record: &OwnedRecord, trees: &dyn Trees, apply_it: bool) -> Result<()> {
-        if record.kind != Kind::Vnode {
+        if record.kind != RecordKind::Vnode {
             let text = "the log holds a record of a kind this version does not write";
             return Err(Error::new(Reason::NotSupported, text));
         }

@@ -4,8 +4,8 @@
 //! once, a store when its batch is in the store.
 
 use super::key_owners::no_ring;
-use super::letter::{self, Question};
-use super::list::Names;
+use super::letter::{self, VnodeQuestion};
+use super::list::ListedNames;
 use super::local::{Rules, Spot};
 use super::reply;
 use crate::Available;
@@ -17,21 +17,21 @@ use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use runtime::world;
 use std::sync::Arc;
-use transport::{Asked, Peers, incoming};
+use transport::{IncomingCall, Peers, incoming};
 
 /// Most bytes of an answer.
 const ROOM: usize = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
 
 /// Answers another node's question. Hands over and returns.
-pub fn asked(available: &Arc<Available>, peers: &Peers, asked: Asked) {
+pub fn asked(available: &Arc<Available>, peers: &Peers, asked: IncomingCall) {
     let what = "a question to a vnode";
     match letter::open(&asked.payload) {
-        Ok((epoch, Question::Fetch(spot))) => {
+        Ok((epoch, VnodeQuestion::Fetch(spot))) => {
             let Some(permit) = available.incoming.admit_or_decline(peers, &asked) else { return };
             let answer = fitting(available.fetched(epoch, &spot));
             incoming::reply(permit, peers, asked, answer);
         }
-        Ok((epoch, Question::Store { spot, rules, hint, row })) => {
+        Ok((epoch, VnodeQuestion::Store { spot, rules, hint, row })) => {
             take_up(available, peers, asked, epoch, Brought { spot, rules, hint, row });
         }
         Ok((epoch, question)) => {
@@ -57,7 +57,13 @@ pub struct Brought {
 }
 
 /// Answers that a row is kept, once it is.
-fn take_up(available: &Arc<Available>, peers: &Peers, asked: Asked, epoch: u64, brought: Brought) {
+fn take_up(
+    available: &Arc<Available>,
+    peers: &Peers,
+    asked: IncomingCall,
+    epoch: u64,
+    brought: Brought,
+) {
     let Some(permit) = available.incoming.admit_or_decline(peers, &asked) else { return };
     let ticket = match available.take(epoch, &brought) {
         Ok(ticket) => ticket,
@@ -116,57 +122,57 @@ impl Available {
         self.shelf.merge(spot, versions, *rules, *hint)
     }
 
-    async fn attend(self: &Arc<Available>, epoch: u64, question: Question) -> Result<Vec<u8>> {
+    async fn attend(self: &Arc<Available>, epoch: u64, question: VnodeQuestion) -> Result<Vec<u8>> {
         match question {
-            Question::Fetch(_) | Question::Store { .. } => {
+            VnodeQuestion::Fetch(_) | VnodeQuestion::Store { .. } => {
                 let text = "a fetch or a store has no place among questions that take their time";
                 Err(Error::new(Reason::NotSupported, text))
             }
-            Question::PassedOn(request) => {
+            VnodeQuestion::PassedOn(request) => {
                 let request = self.after_finding_others(request).await;
                 let call = request.call.clone();
                 let answer = self.coordinate(request).await;
                 Ok(reply::told(|out| write_answer_to(&call, &answer, ROOM - 1, out)))
             }
-            Question::Keys { spans, bucket, after, rows_max } => {
+            VnodeQuestion::Keys { spans, bucket, after, rows_max } => {
                 self.covers_still(epoch, &spans, self.copies_of(&bucket)?)?;
-                let names = Names::Keys { bucket, after };
+                let names = ListedNames::Keys { bucket, after };
                 let (keys, more) = self.names_here(spans, names, rows_max).await?;
                 Ok(reply::told(|out| reply::put_names(&keys, more, out)))
             }
-            Question::Buckets { spans, kind, after, rows_max } => {
+            VnodeQuestion::Buckets { spans, kind, after, rows_max } => {
                 self.covers_still(epoch, &spans, self.fewest_copies())?;
-                let names = Names::Buckets { kind, after };
+                let names = ListedNames::Buckets { kind, after };
                 let (names, more) = self.names_here(spans, names, rows_max).await?;
                 Ok(reply::told(|out| reply::put_names(&names, more, out)))
             }
-            Question::Compare { which, question } => {
+            VnodeQuestion::Compare { which, question } => {
                 self.knows_as_much(epoch, which.0)?;
                 let answer = self.compared(which, question).await?;
                 Ok(reply::told(|out| answer.write(out)))
             }
-            Question::Rows { which, after, bytes_max } => {
+            VnodeQuestion::Rows { which, after, bytes_max } => {
                 self.knows_as_much(epoch, which.0)?;
                 let page = self.rows_to_give(which, after, bytes_max).await?;
                 Ok(reply::told(|out| page.write(out)))
             }
-            Question::Weight => {
+            VnodeQuestion::Weight => {
                 let weight = self.weight().await?;
                 Ok(reply::told(|out| weight.write(out)))
             }
-            Question::Progress => {
+            VnodeQuestion::Progress => {
                 let progress = self.moving.progress();
                 Ok(reply::told(|out| progress.write(out)))
             }
-            Question::Ring => {
+            VnodeQuestion::Ring => {
                 let ring = self.schema.ring().ok_or_else(no_ring)?;
                 Ok(reply::told(|out| out.extend_from_slice(&ring.encode())))
             }
-            Question::Bare { epoch, rows, drop } => {
+            VnodeQuestion::Bare { epoch, rows, drop } => {
                 let said = self.are_bare(rows, epoch, drop).await?;
                 Ok(reply::told(|out| out.extend(said.into_iter().map(u8::from))))
             }
-            Question::Holds(meanwhile) => {
+            VnodeQuestion::Holds(meanwhile) => {
                 let holds = self.holds_rows(meanwhile).await?;
                 Ok(reply::told(|out| out.push(holds.into())))
             }

@@ -20,7 +20,7 @@ use base::{
 };
 use logic::quorum::{Excess, FetchWish, StoreWish};
 use runtime::metrics::Metrics;
-use runtime::submit::{Answer, Submitted};
+use runtime::submit::{LaterReply, Submitted};
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Available {
     /// Answers a request of an available bucket.
     pub fn submit_one(self: &Arc<Available>, request: Request) -> Submitted {
         let (available, key) = (self.clone(), only_key(&request.call).cloned());
-        let answer: Answer = Box::pin(async move { available.answer_available(request).await });
+        let answer: LaterReply = Box::pin(async move { available.answer_available(request).await });
         match key {
             Some(key) => Submitted::Apart(key, answer),
             None => Submitted::Later(answer),
@@ -60,7 +60,8 @@ impl Available {
     /// Coordinates a request here.
     pub(super) async fn coordinate(self: &Arc<Available>, request: Request) -> Result<Reply> {
         let properties = self.properties(&request.bucket)?;
-        let asked = Asked { available: self, bucket: &request.bucket, properties: &properties };
+        let asked =
+            KeyRequest { available: self, bucket: &request.bucket, properties: &properties };
         if request.retry.is_some() {
             return Err(unsupported("a request can't be named for a retry"));
         }
@@ -83,13 +84,13 @@ fn unsupported(what: &str) -> Error {
 }
 
 /// A request, and the bucket it asks.
-pub(super) struct Asked<'a> {
+pub(super) struct KeyRequest<'a> {
     pub(super) available: &'a Arc<Available>,
     pub(super) bucket: &'a BucketName,
     pub(super) properties: &'a Properties,
 }
 
-impl Asked<'_> {
+impl KeyRequest<'_> {
     pub(super) fn contexts(&self) -> ContextCodec<'_> {
         ContextCodec { bucket: self.bucket, cluster: self.available.cluster }
     }

@@ -2,9 +2,9 @@
 //! plan would move and how far a change is, others are asked.
 
 use crate::Available;
-use crate::letter::Question;
-use crate::moving::give::Weight;
-use crate::moving::progress::Progress;
+use crate::letter::VnodeQuestion;
+use crate::moving::give::PartitionWeight;
+use crate::moving::progress::MoveProgress;
 use base::error::damaged;
 use base::{Body, Error, NodeId, Reason, Reply, Result, RingCall, RingTransfer};
 use bytes::Bytes;
@@ -82,7 +82,7 @@ impl Available {
         if node == self.node {
             return self.knows_newer(epoch.saturating_sub(1));
         }
-        let told = self.told_by(node, Question::Ring).await;
+        let told = self.told_by(node, VnodeQuestion::Ring).await;
         let newer = |ring: Ring| ring.epoch() >= epoch;
         told.is_ok_and(|bytes| Ring::decode(&bytes).is_ok_and(newer))
     }
@@ -99,7 +99,7 @@ impl Available {
     /// About how many bytes a copy of a partition has.
     async fn heavy(self: &Arc<Available>) -> u64 {
         let Some(ring) = self.schema.ring() else { return 0 };
-        let mut all = Weight::default();
+        let mut all = PartitionWeight::default();
         for node in ring.layout().nodes().keys().filter(|node| self.reaches(**node)) {
             let Ok(weight) = self.weight_of(*node).await else { continue };
             all.copies += weight.copies;
@@ -109,12 +109,12 @@ impl Available {
     }
 
     /// About how much a node keeps.
-    pub async fn weight_of(self: &Arc<Available>, node: NodeId) -> Result<Weight> {
+    pub async fn weight_of(self: &Arc<Available>, node: NodeId) -> Result<PartitionWeight> {
         if node == self.node {
             return self.weight().await;
         }
-        let bytes = self.told_by(node, Question::Weight).await?;
-        Weight::read(&bytes).map_err(damaged)
+        let bytes = self.told_by(node, VnodeQuestion::Weight).await?;
+        PartitionWeight::read(&bytes).map_err(damaged)
     }
 
     /// Fills in how far a node is.
@@ -123,12 +123,12 @@ impl Available {
             self.moving.told(transfer);
             return Ok(());
         }
-        let bytes = self.told_by(transfer.node, Question::Progress).await?;
-        Progress::read(&bytes).map_err(damaged)?.fill(transfer);
+        let bytes = self.told_by(transfer.node, VnodeQuestion::Progress).await?;
+        MoveProgress::read(&bytes).map_err(damaged)?.fill(transfer);
         Ok(())
     }
 
-    async fn told_by(&self, node: NodeId, question: Question) -> Result<Bytes> {
+    async fn told_by(&self, node: NodeId, question: VnodeQuestion) -> Result<Bytes> {
         self.ask_vnode(node, question.write(), WITHIN).await
     }
 }

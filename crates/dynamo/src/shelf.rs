@@ -13,7 +13,7 @@ use super::batch::{Batch, Mark, apply, job, last_batch};
 use super::hashes::{Copies, Hashes};
 use super::slots::Slot;
 use super::tickets::Tickets;
-use super::waiting::Waiting;
+use super::waiting::WaitingHints;
 use base::error::going_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -51,7 +51,7 @@ pub struct Shelf {
     pub(super) met: AtomicBool,
     /// Tells if there is nobody to meet.
     pub(super) alone: Alone,
-    state: Mutex<State>,
+    state: Mutex<ShelfState>,
     mailbox: Mutex<Vec<Done>>,
     wake: Notify,
     pub(super) landed: watch::Sender<Landed>,
@@ -66,12 +66,12 @@ pub struct Shelf {
 pub type Alone = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What is logged, or is to be, and is not in the store yet.
-pub struct State {
+pub struct ShelfState {
     pub(super) minters: BTreeMap<Slot, Minter>,
     /// The newest of each tree key, and in which batch.
     pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,
-    pending: VecDeque<Sent>,
+    pending: VecDeque<SentBatch>,
     /// Bytes in the open batch and those on their way.
     bytes: usize,
     closing: bool,
@@ -82,10 +82,10 @@ pub struct State {
     pub(super) hashes: Hashes,
     /// For whom hints may be kept; none: the store was not asked yet.
     pub(super) hinted: Option<BTreeSet<NodeId>>,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingHints,
 }
 
-impl State {
+impl ShelfState {
     /// The ticket of the last change that was taken.
     fn last(&self) -> u64 {
         if self.open.changes > 0 { self.open.index } else { self.open.index - 1 }
@@ -93,7 +93,7 @@ impl State {
 }
 
 /// A batch that the keeper has.
-struct Sent {
+struct SentBatch {
     index: u64,
     payload: Bytes,
     /// Where its record can begin at the earliest.
@@ -118,7 +118,7 @@ impl Shelf {
         maintenance: Arc<MaintenanceSignal>,
         (copies, alone): (Copies, Alone),
     ) -> Shelf {
-        let state = State {
+        let state = ShelfState {
             minters: BTreeMap::new(),
             overlay: BTreeMap::new(),
             open: Batch::new(mark.applied + 1),
@@ -129,7 +129,7 @@ impl Shelf {
             fence: None,
             hashes: Hashes::default(),
             hinted: None,
-            waiting: Waiting::default(),
+            waiting: WaitingHints::default(),
         };
         let landed = Landed { upto: mark.applied, ..Landed::default() };
         Shelf {
@@ -152,12 +152,12 @@ impl Shelf {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ShelfState> {
         self.state.lock().expect("no one panics while holding it")
     }
 
     /// The state, for a change.
-    pub fn admit(&self) -> Result<MutexGuard<'_, State>> {
+    pub fn admit(&self) -> Result<MutexGuard<'_, ShelfState>> {
         if let Some(error) = &self.landed.borrow().failed {
             return Err(error.clone());
         }
@@ -199,7 +199,7 @@ impl Shelf {
     }
 
     /// The newest of a tree key, firm or not, and the batch it is in (0: the store has it).
-    pub(super) fn newest(&self, state: &State, key: &Bytes) -> Result<(u64, Option<Bytes>)> {
+    pub(super) fn newest(&self, state: &ShelfState, key: &Bytes) -> Result<(u64, Option<Bytes>)> {
         match state.overlay.get(key) {
             Some((index, value)) => Ok((*index, value.clone())),
             None => Ok((0, self.trees.get(key).map_err(store_error)?)),
@@ -209,7 +209,7 @@ impl Shelf {
     /// Changes tree keys together; gives the ticket. `sync`: they must be synced before they count.
     pub fn change(
         &self,
-        state: &mut State,
+        state: &mut ShelfState,
         changes: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,
         sync: bool,
     ) -> u64 {
@@ -223,7 +223,7 @@ impl Shelf {
     /// The same, for those whose row's tree has followed already.
     pub(super) fn note(
         &self,
-        state: &mut State,
+        state: &mut ShelfState,
         changes: Vec<(Bytes, Option<Bytes>)>,
         sync: bool,
     ) -> u64 {
@@ -247,7 +247,7 @@ impl Shelf {
     }
 
     /// Gives the open batch to the keeper.
-    fn close(&self, state: &mut State) {
+    fn close(&self, state: &mut ShelfState) {
         if state.open.changes == 0 {
             return;
         }
@@ -257,7 +257,7 @@ impl Shelf {
         state.wrote = true;
         // Whatever the keeper writes from now on begins behind what it has written.
         let bound = self.keeper.end();
-        state.pending.push_back(Sent { index: batch.index, payload: payload.clone(), bound });
+        state.pending.push_back(SentBatch { index: batch.index, payload: payload.clone(), bound });
         self.keeper.write([job(batch.index, payload, batch.sync)]);
     }
 

@@ -7,7 +7,7 @@
 //! Never: reads the store while a write waits.
 
 use super::hashes::{self, Which};
-use super::shelf::{Shelf, State};
+use super::shelf::{Shelf, ShelfState};
 use super::span_rows::rows_of;
 use base::Result;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use store::Snapshot;
 
 impl Shelf {
     /// A row is about to be changed: its tree follows.
-    pub(super) fn follow(&self, state: &mut State, key: &Bytes, after: Option<&Bytes>) {
+    pub(super) fn follow(&self, state: &mut ShelfState, key: &Bytes, after: Option<&Bytes>) {
         if !state.hashes.follows(key) {
             return;
         }
@@ -31,7 +31,7 @@ impl Shelf {
     /// The same, by who has just read what the row was.
     pub(super) fn follow_from(
         &self,
-        state: &mut State,
+        state: &mut ShelfState,
         before: Option<&Bytes>,
         (key, after): &(Bytes, Option<Bytes>),
     ) {

@@ -38,23 +38,23 @@ impl Slot {
 
 /// A partition of a ring of so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span {
+pub struct SlotSpan {
     /// The partition.
     pub partition: Partition,
     /// Number of partitions of that ring.
     pub of: u32,
 }
 
-impl Span {
+impl SlotSpan {
     /// A ring's partition.
-    pub fn new(ring: &Ring, partition: Partition) -> Span {
-        Span { partition, of: ring.partitions() }
+    pub fn new(ring: &Ring, partition: Partition) -> SlotSpan {
+        SlotSpan { partition, of: ring.partitions() }
     }
 
     /// All of a ring.
-    pub fn all(ring: &Ring) -> impl Iterator<Item = Span> {
+    pub fn all(ring: &Ring) -> impl Iterator<Item = SlotSpan> {
         let of = ring.partitions();
-        (0..of).map(move |partition| Span { partition: Partition(partition), of })
+        (0..of).map(move |partition| SlotSpan { partition: Partition(partition), of })
     }
 
     /// The slots it is made of.
@@ -70,8 +70,8 @@ impl Span {
     }
 
     /// The partition of a ring of so many in which a slot lies.
-    pub fn around(slot: Slot, of: u32) -> Span {
-        Span { partition: Partition(slot.0 / (SLOTS / of)), of }
+    pub fn around(slot: Slot, of: u32) -> SlotSpan {
+        SlotSpan { partition: Partition(slot.0 / (SLOTS / of)), of }
     }
 }
 
@@ -93,18 +93,18 @@ mod tests {
             for ring in [8, 64, 1_024].map(ring) {
                 let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
                 assert_eq!(slot.partition(&ring), partition);
-                let span = Span::new(&ring, partition);
+                let span = SlotSpan::new(&ring, partition);
                 assert!(span.slots().contains(&slot.0));
-                assert_eq!(Span::around(slot, ring.partitions()), span);
+                assert_eq!(SlotSpan::around(slot, ring.partitions()), span);
             }
         }
-        let all: Vec<u32> = Span::all(&ring(64)).flat_map(Span::slots).collect();
+        let all: Vec<u32> = SlotSpan::all(&ring(64)).flat_map(SlotSpan::slots).collect();
         assert_eq!(all, (0..SLOTS).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_partition_lies_in_others_of_finer_and_coarser_rings() {
-        let span = Span { partition: Partition(5), of: 64 };
+        let span = SlotSpan { partition: Partition(5), of: 64 };
         let lies = |of| span.in_ring(&ring(of)).map(|it| it.0).collect::<Vec<_>>();
         assert_eq!((lies(64), lies(32), lies(128)), (vec![5], vec![2], vec![10, 11]));
     }

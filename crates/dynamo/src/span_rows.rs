@@ -4,7 +4,7 @@
 //! every ring, has them in one order.
 
 use super::layout::{row_tail, rows_prefix};
-use super::slots::{Slot, Span};
+use super::slots::{Slot, SlotSpan};
 use base::Result;
 use bytes::Bytes;
 use runtime::keeper::store_error;
@@ -12,14 +12,14 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use store::Snapshot;
 
-type Row = Result<(Bytes, Bytes)>;
+type RowPair = Result<(Bytes, Bytes)>;
 
 /// The rows of a span behind a name, in the order of their names.
 pub(super) fn rows_of<'a>(
     snapshot: &'a dyn Snapshot,
-    span: Span,
+    span: SlotSpan,
     after: Option<&[u8]>,
-) -> impl Iterator<Item = Row> + use<'a> {
+) -> impl Iterator<Item = RowPair> + use<'a> {
     let slots = span.slots().map(|slot| in_slot(snapshot, Slot(slot), after).peekable());
     Merged { slots: slots.collect() }
 }
@@ -28,7 +28,7 @@ fn in_slot<'a>(
     snapshot: &'a dyn Snapshot,
     slot: Slot,
     after: Option<&[u8]>,
-) -> impl Iterator<Item = Row> + use<'a> {
+) -> impl Iterator<Item = RowPair> + use<'a> {
     let front = rows_prefix(slot);
     let low = match after {
         Some(after) => Bound::Excluded(Bytes::from([&front[..], after].concat())),
@@ -39,14 +39,14 @@ fn in_slot<'a>(
 }
 
 /// Rows of several slots, each of which has them in order.
-struct Merged<I: Iterator<Item = Row>> {
+struct Merged<I: Iterator<Item = RowPair>> {
     slots: Vec<Peekable<I>>,
 }
 
-impl<I: Iterator<Item = Row>> Iterator for Merged<I> {
-    type Item = Row;
+impl<I: Iterator<Item = RowPair>> Iterator for Merged<I> {
+    type Item = RowPair;
 
-    fn next(&mut self) -> Option<Row> {
+    fn next(&mut self) -> Option<RowPair> {
         let mut first: Option<(usize, Bytes)> = None;
         for (at, rows) in self.slots.iter_mut().enumerate() {
             match rows.peek() {
@@ -82,13 +82,13 @@ mod tests {
         let put = |number| Change::Put(row_key(&bucket, key(number).as_bytes()), Bytes::new());
         trees.apply(&mut (0..400).map(put)).expect("memory");
         let snapshot = trees.snapshot();
-        let tails = |span: Span, after: Option<&[u8]>| -> Vec<Bytes> {
+        let tails = |span: SlotSpan, after: Option<&[u8]>| -> Vec<Bytes> {
             let rows = rows_of(&*snapshot, span, after).map(|row| row.expect("memory").0);
             rows.map(|key| key.slice_ref(row_tail(&key))).collect()
         };
         let ring = Ring::founded(base::NodeId(1), Rack::default(), 8, 3);
         let mut found = 0;
-        for span in Span::all(&ring) {
+        for span in SlotSpan::all(&ring) {
             let all = tails(span, None);
             assert!(all.is_sorted() && all.len() > 20, "{}", all.len());
             let middle = all.len() / 2;

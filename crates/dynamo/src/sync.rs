@@ -15,9 +15,9 @@ use super::hashes::{Which, which};
 use super::held::held;
 use super::key_owners::Chosen;
 use super::layout::{read_row_tail, row_tail};
-use super::letter::Question;
+use super::letter::VnodeQuestion;
 use super::local::{Rules, Spot};
-use super::slots::Span;
+use super::slots::SlotSpan;
 use super::span_rows::rows_of;
 use super::timing::unhurried;
 use crate::Available;
@@ -26,7 +26,7 @@ use base::error::damaged;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Key, NodeId, Reason, Result};
 use logic::sync::{
-    self, Answer, Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary,
+    self, Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary, SyncAnswer,
 };
 use runtime::metrics::Metrics;
 use runtime::world;
@@ -109,7 +109,7 @@ impl Available {
     pub fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, Chosen)> {
         let Some(ring) = self.schema.ring() else { return Vec::new() };
         let mut pairs = Vec::new();
-        for span in Span::all(&ring) {
+        for span in SlotSpan::all(&ring) {
             let partition = span.partition;
             for copies in numbers {
                 // Its receivers compare it, before it goes over.
@@ -181,14 +181,14 @@ impl Available {
         self: &Arc<Available>,
         which: Which,
         other: NodeId,
-        question: sync::Question,
+        question: sync::SyncQuestion,
     ) -> Event {
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        let question = Question::Compare { which, question }.write();
+        let question = VnodeQuestion::Compare { which, question }.write();
         // It has to know as much of this partition as this node.
         let epoch = self.schema.changed_in(which.0.slots());
         let answer = self.ask_vnode_of(epoch, other, question, within).await;
-        match answer.map(|bytes| Answer::read(&mut Reader::new(&bytes))) {
+        match answer.map(|bytes| SyncAnswer::read(&mut Reader::new(&bytes))) {
             Ok(Ok(answer)) => Event::Answered(answer),
             _ => Event::Failed,
         }
@@ -198,8 +198,8 @@ impl Available {
     pub(super) async fn compared(
         self: &Arc<Available>,
         which: Which,
-        question: sync::Question,
-    ) -> Result<Answer> {
+        question: sync::SyncQuestion,
+    ) -> Result<SyncAnswer> {
         self.whole_tree(which).await?;
         let answer = self.shelf.hashed(which, |tree| question.answer(tree));
         if let Some(answer) = answer.ok_or_else(forgotten)? {
@@ -208,11 +208,11 @@ impl Available {
             self.shelf.settled(self.shelf.last()).await?;
             return Ok(answer);
         }
-        let sync::Question::Rows { leaves, after } = question else { return Err(forgotten()) };
+        let sync::SyncQuestion::Rows { leaves, after } = question else { return Err(forgotten()) };
         let available = self.clone();
         unhurried(move || {
             let (rows, more) = available.scan(which, &leaves, after.as_ref(), None, true)?;
-            Ok(Answer::Rows { rows, more })
+            Ok(SyncAnswer::Rows { rows, more })
         })
         .await
     }
@@ -313,12 +313,12 @@ impl Available {
         if at != Side::There
             && let Some(row) = self.shelf.read(&spot)?
         {
-            let question = Question::Store { spot: spot.clone(), rules, hint: None, row };
+            let question = VnodeQuestion::Store { spot: spot.clone(), rules, hint: None, row };
             self.ask_chosen(other, question.write(), within).await?;
             Metrics::count(&self.metrics.available.sent);
         }
         if at != Side::Here && toward == Toward::Both {
-            let question = Question::Fetch(spot.clone()).write();
+            let question = VnodeQuestion::Fetch(spot.clone()).write();
             let answer = self.ask_chosen(other, question, within).await?;
             if answer.first() == Some(&1)
                 && let Some(theirs) = held(Some(&answer.slice(1..)))?

@@ -4,7 +4,7 @@
 use super::layout::Row;
 use crate::Available;
 use base::{Error, NodeId, Reason};
-use logic::members::Standing;
+use logic::members::Health;
 use runtime::metrics::{AvailableCounters, Metrics};
 use runtime::sample::{Sample, SampleKind};
 use runtime::world;
@@ -84,9 +84,9 @@ impl Available {
     pub fn standing_word(&self, node: NodeId) -> &'static str {
         match self.watching.standing(node) {
             _ if node == self.node => "up",
-            Standing::Up => "up",
-            Standing::Suspect => "suspect",
-            Standing::Down => "down",
+            Health::Up => "up",
+            Health::Suspect => "suspect",
+            Health::Down => "down",
         }
     }
 

@@ -9,16 +9,16 @@ use base::Result;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-type Then = Box<dyn FnOnce(Result<()>) + Send>;
+type TicketCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Tickets {
-    waiting: Mutex<BTreeMap<u64, Vec<Then>>>,
+    waiting: Mutex<BTreeMap<u64, Vec<TicketCallback>>>,
 }
 
 impl Tickets {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Then>>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<TicketCallback>>> {
         self.waiting.lock().expect("no one panics while holding it")
     }
 

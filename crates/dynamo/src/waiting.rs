@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What is kept for one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptHints {
     /// Rows.
     pub rows: u64,
     /// Since when there has always been one, in this life of the node, milliseconds.
@@ -15,14 +15,14 @@ pub struct Kept {
 
 /// Hints, by the node they name.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    kept: BTreeMap<NodeId, Kept>,
+pub(super) struct WaitingHints {
+    kept: BTreeMap<NodeId, KeptHints>,
     /// How many were ever kept, and went home, in this life.
     pub total: u64,
     pub home: u64,
 }
 
-impl Waiting {
+impl WaitingHints {
     /// One more row is kept for this node.
     pub fn keeps(&mut self, node: NodeId, now_ms: u64) {
         self.total += 1;
@@ -34,7 +34,7 @@ impl Waiting {
         if rows == 0 {
             return;
         }
-        let kept = self.kept.entry(node).or_insert(Kept { rows: 0, since_ms: now_ms });
+        let kept = self.kept.entry(node).or_insert(KeptHints { rows: 0, since_ms: now_ms });
         kept.rows += rows;
     }
 
@@ -55,7 +55,7 @@ impl Waiting {
     }
 
     /// For whom how much is kept.
-    pub fn all(&self) -> BTreeMap<NodeId, Kept> {
+    pub fn all(&self) -> BTreeMap<NodeId, KeptHints> {
         self.kept.clone()
     }
 }
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn what_went_home_is_kept_no_more_and_age_begins_anew() {
-        let (mut waiting, node) = (Waiting::default(), NodeId(7));
+        let (mut waiting, node) = (WaitingHints::default(), NodeId(7));
         waiting.found(node, 2, 10);
         waiting.keeps(node, 20);
-        assert_eq!(waiting.all(), BTreeMap::from([(node, Kept { rows: 3, since_ms: 10 })]));
+        assert_eq!(waiting.all(), BTreeMap::from([(node, KeptHints { rows: 3, since_ms: 10 })]));
         (0..3).for_each(|_| waiting.went_home(node));
         assert_eq!((waiting.all().len(), waiting.total, waiting.home), (0, 1, 3));
         waiting.keeps(node, 30);
-        assert_eq!(waiting.all()[&node], Kept { rows: 1, since_ms: 30 });
+        assert_eq!(waiting.all()[&node], KeptHints { rows: 1, since_ms: 30 });
     }
 }

@@ -5,11 +5,11 @@
 //! own requests; no request waits here.
 //! Never: tells others what it thinks (each node finds out for itself).
 
-use super::letter::{Meanwhile, Question};
+use super::letter::{Meanwhile, VnodeQuestion};
 use super::timing::LATE_MS;
 use crate::Available;
 use base::{Error, Kind, Millis, NodeId, Result};
-use logic::members::{Effect, Event, Standing, Watch};
+use logic::members::{Effect, Event, Health, Watch};
 use runtime::metrics::Metrics;
 use runtime::world;
 use runtime::world::{rest, sleep};
@@ -37,7 +37,7 @@ impl Watching {
     }
 
     /// What is thought of a node.
-    pub fn standing(&self, node: NodeId) -> Standing {
+    pub fn standing(&self, node: NodeId) -> Health {
         self.watch.lock().expect("no one panics while holding it").standing(node)
     }
 
@@ -90,7 +90,7 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
         for node in available.watching.hear(Event::Tick { now }) {
             let available = available.clone();
             world::spawn(async move {
-                let question = Question::Holds(Meanwhile::Open).write();
+                let question = VnodeQuestion::Holds(Meanwhile::Open).write();
                 let asking = available.ask_vnode(node, question, PROBE);
                 let _ = available.witnessed(node, asking).await;
             });

@@ -6,7 +6,7 @@
 //! it wait for a while; who is to have it and did not take it is sent it later, by a hint.
 
 use super::crowd::Crowd;
-use super::letter::Question;
+use super::letter::VnodeQuestion;
 use super::local::{Rules, Spot};
 use super::moving::Beside;
 use super::reply;
@@ -175,7 +175,7 @@ impl StoreErrand {
             return;
         }
         let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
-        let question = Question::Store { spot, rules, hint, row }.write();
+        let question = VnodeQuestion::Store { spot, rules, hint, row }.write();
         let epoch = self.epoch;
         crowd.push(async move {
             let within = asked_for(until(deadline));

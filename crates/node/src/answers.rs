@@ -25,7 +25,7 @@ const PART: u64 = 4;
 pub(crate) struct Answers(Arc<Semaphore>);
 
 /// Held as long as the answer is.
-pub(crate) type Room = Option<OwnedSemaphorePermit>;
+pub(crate) type RoomPermit = Option<OwnedSemaphorePermit>;
 
 impl Answers {
     /// For a node whose store has so much memory.
@@ -36,7 +36,7 @@ impl Answers {
     }
 
     /// Room for so many bytes; an error when none becomes free for long.
-    pub(crate) async fn room(&self, bytes: usize) -> Result<Room> {
+    pub(crate) async fn room(&self, bytes: usize) -> Result<RoomPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         let taking = self.0.clone().acquire_many_owned(units);
         match timeout(Duration::from_millis(FORWARD_MS_MAX), taking).await {
@@ -46,7 +46,7 @@ impl Answers {
     }
 
     /// Room for so many bytes, if there is some now.
-    pub(crate) fn room_now(&self, bytes: usize) -> Result<Room> {
+    pub(crate) fn room_now(&self, bytes: usize) -> Result<RoomPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         self.0.clone().try_acquire_many_owned(units).map(Some).map_err(|_| overloaded())
     }

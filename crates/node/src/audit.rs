@@ -6,7 +6,7 @@ use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, NodeId, Result};
 use replication::Comparing;
 use replication::comparison::{
-    ComparisonStatus, Comparisons, Difference, DifferenceStatus, Report,
+    ComparisonReport, ComparisonStatus, Comparisons, Difference, DifferenceStatus,
 };
 use replication::group::Group;
 use replication::seals::OWN;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
-use transport::{Asked, Peers};
+use transport::{IncomingCall, Peers};
 
 /// How often is looked at what is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -95,7 +95,7 @@ impl Inner {
     }
 
     /// Another replica's master asks what stands here.
-    pub(crate) fn asked_for_rows(&self, peers: &Peers, asked: Asked) {
+    pub(crate) fn asked_for_rows(&self, peers: &Peers, asked: IncomingCall) {
         // A witness has none.
         let group = self.groups.get(asked.group).filter(|group| !group.is_bare());
         let applied = group.map(|group| group.applied.index());
@@ -109,7 +109,8 @@ impl Inner {
         let differences = report.differences();
         let differences = differences.iter().map(|found| self.difference(group.id, found));
         let differences = differences.collect();
-        let Report { running, passes, trouble, ended_ms, rows, bytes, compared, .. } = report;
+        let ComparisonReport { running, passes, trouble, ended_ms, rows, bytes, compared, .. } =
+            report;
         let compared = compared.into_iter().map(|(node, rows)| (self.name_of(node), rows));
         Some(ComparisonStatus {
             running,

@@ -9,7 +9,7 @@
 use crate::Inner;
 use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
 use replication::bucket::Bucket;
-use replication::group::{Group, Standing};
+use replication::group::{Group, Leadership};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use transport::Peers;
 pub(crate) struct Away {
     id: GroupId,
     /// The one to ask stands in the master's place.
-    ask: watch::Sender<Standing>,
+    ask: watch::Sender<Leadership>,
 }
 
 /// Who decides about a bucket's rows.
@@ -40,7 +40,7 @@ impl Whom {
     }
 
     /// Who is its master, or is to be asked for it, and every change of that.
-    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
+    pub(crate) fn standing(&self) -> watch::Receiver<Leadership> {
         match self {
             Whom::Here(group) => group.standing(),
             Whom::Away(away) => away.ask.subscribe(),
@@ -58,7 +58,7 @@ impl Whom {
 
 impl Away {
     pub(crate) fn new(id: GroupId) -> Away {
-        Away { id, ask: watch::Sender::new(Standing::default()) }
+        Away { id, ask: watch::Sender::new(Leadership::default()) }
     }
 
     fn asked(&self) -> Option<NodeId> {

@@ -7,7 +7,7 @@ use runtime::keeper::store_error;
 use std::path::Path;
 use std::sync::Arc;
 use store::failpoint::{Point, reach};
-use store::{FileDisk, Kind, Log, LogSettings, Owner, Record, Unfinished};
+use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, Unfinished};
 
 impl Inner {
     /// See [`crate::Node::checkpoint`].
@@ -57,7 +57,7 @@ impl Inner {
         records.finish().map_err(store_error)?;
         for (group, promised, _accepted) in consensus {
             log.append(&Record {
-                kind: Kind::Promise,
+                kind: RecordKind::Promise,
                 owner: Owner { group: group.0, generation: 0 },
                 configuration: 0,
                 ballot: (promised.round, promised.node.0),

@@ -11,7 +11,8 @@ use replication::snapshot::Snapshots;
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
 use transport::{
-    Asked, Broken, CallKind, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
+    Broken, CallKind, Delivered, Incarnation, IncomingCall, Lane, PeerSettings, Peers, Receiver,
+    Sink,
 };
 
 /// Opens the node to its peers, if it takes any.
@@ -56,7 +57,7 @@ impl Exchange {
         self.groups.upgrade()?.get(id)
     }
 
-    fn asked_for_snapshot(&self, peers: &Peers, asked: Asked) {
+    fn asked_for_snapshot(&self, peers: &Peers, asked: IncomingCall) {
         let Some(snapshots) = self.snapshots.upgrade() else { return };
         let group = self.group(asked.group);
         if group.as_ref().is_some_and(|group| group.is_bare()) {
@@ -100,7 +101,7 @@ impl Sink for Exchange {
 }
 
 impl Receiver for Exchange {
-    fn asked(&self, asked: Asked) {
+    fn asked(&self, asked: IncomingCall) {
         let Some(inner) = self.inner.upgrade() else { return };
         let Some(peers) = inner.peers.get() else { return };
         match CallKind::of(&asked.payload) {

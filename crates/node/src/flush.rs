@@ -22,7 +22,7 @@ use store::{Position, Trees};
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FlushStep {
     /// Something was done, and the next step may be taken at once.
     Went,
     /// A group's driver has a turn first.
@@ -33,7 +33,7 @@ pub(crate) enum Step {
 
 /// The next step.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum FlushPhase {
     FlushEarlier,
     Note,
     Seal,
@@ -53,7 +53,7 @@ pub(crate) struct Flush {
     shelf: Option<Arc<Shelf>>,
     /// So many bytes of log are kept for members that lag.
     spare_bytes: u64,
-    phase: Phase,
+    phase: FlushPhase,
     /// Where the log ended when the round began.
     end: Position,
     /// From here on it is needed.
@@ -77,7 +77,7 @@ impl Flush {
             groups,
             shelf,
             spare_bytes,
-            phase: Phase::FlushEarlier,
+            phase: FlushPhase::FlushEarlier,
             end: Position(0),
             keep_from: Position(0),
             applied: Vec::new(),
@@ -86,52 +86,52 @@ impl Flush {
     }
 
     /// Does what comes next.
-    pub(crate) fn step(&mut self) -> Result<Step> {
+    pub(crate) fn step(&mut self) -> Result<FlushStep> {
         self.phase = match self.phase {
             // What an earlier round sealed and could not write, for lack of space: no more is
             // sealed before, since writers, deletes among them, wait when two tables are.
-            Phase::FlushEarlier => {
+            FlushPhase::FlushEarlier => {
                 self.trees.flush().map_err(store_error)?;
-                Phase::Note
+                FlushPhase::Note
             }
-            Phase::Note => {
+            FlushPhase::Note => {
                 self.note();
-                Phase::Seal
+                FlushPhase::Seal
             }
-            Phase::Seal => {
+            FlushPhase::Seal => {
                 self.trees.rotate().map_err(store_error)?;
-                Phase::Flush
+                FlushPhase::Flush
             }
-            Phase::Flush => {
+            FlushPhase::Flush => {
                 self.trees.flush().map_err(store_error)?;
-                Phase::AskCopies
+                FlushPhase::AskCopies
             }
-            Phase::AskCopies => {
+            FlushPhase::AskCopies => {
                 for (group, applied) in self.groups.iter().zip(&self.applied) {
                     group.flushed.store(applied.0, Ordering::Relaxed);
                     self.copies.extend(group.copy_to_head()?);
                 }
-                Phase::AwaitCopies
+                FlushPhase::AwaitCopies
             }
-            Phase::AwaitCopies => match self.copies.front().map(Receiver::try_recv) {
-                Some(Err(TryRecvError::Empty)) => return Ok(Step::Waits),
+            FlushPhase::AwaitCopies => match self.copies.front().map(Receiver::try_recv) {
+                Some(Err(TryRecvError::Empty)) => return Ok(FlushStep::Waits),
                 // A driver that has ended drops its side; then the node is stopping or has failed.
                 Some(Ok(()) | Err(TryRecvError::Disconnected)) => {
                     self.copies.pop_front();
-                    Phase::AwaitCopies
+                    FlushPhase::AwaitCopies
                 }
-                None => Phase::Collapse,
+                None => FlushPhase::Collapse,
             },
-            Phase::Collapse => {
+            FlushPhase::Collapse => {
                 self.keeper.collapse(self.keep_from);
                 tracing::debug!(
                     target: "store", log_needed_from = self.keep_from.0, "flushed"
                 );
-                Phase::End
+                FlushPhase::End
             }
-            Phase::End => return Ok(Step::Ended),
+            FlushPhase::End => return Ok(FlushStep::Ended),
         };
-        Ok(Step::Went)
+        Ok(FlushStep::Went)
     }
 
     /// How far the log may be needed. Where it ends is looked at first: whatever is written after

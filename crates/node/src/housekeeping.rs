@@ -6,7 +6,7 @@
 //! and the log truncated tells `flush.rs`.
 
 use crate::Inner;
-use crate::flush::{Flush, Step};
+use crate::flush::{Flush, FlushStep};
 use crate::reclaimed::Reclaimed;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use replication::layout;
@@ -195,9 +195,9 @@ impl Inner {
             Flush::new(trees, keeper, groups, Some(self.available.shelf.clone()), spare);
         loop {
             match round.step()? {
-                Step::Went => {}
-                Step::Waits => round.wait(),
-                Step::Ended => break,
+                FlushStep::Went => {}
+                FlushStep::Waits => round.wait(),
+                FlushStep::Ended => break,
             }
         }
         self.flushed_at.store(round.end().0, Ordering::Relaxed);

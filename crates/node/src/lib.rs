@@ -47,13 +47,13 @@ pub use cluster::{
 };
 pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{Emptied, EmptyingCursor};
-pub use place::{BucketPlacement, Member};
+pub use place::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
 pub use recovery::{Mending, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
 pub use replication::snapshot::SnapshotStatus;
 pub use runtime::mutants::break_rule;
-pub use runtime::submit::{Answer, Flow, Submitted, Ticket};
+pub use runtime::submit::{Flow, LaterReply, Submitted, Ticket};
 pub use runtime::{Complaint, Sample, SampleKind};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};

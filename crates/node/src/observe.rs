@@ -181,15 +181,15 @@ impl Inner {
 }
 
 /// A sample's name, what it is, and its number.
-type Row = (&'static str, &'static str, f64);
+type SampleRow = (&'static str, &'static str, f64);
 
-fn plain(kind: SampleKind, (name, help, value): Row) -> Sample {
+fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {
     Sample { name, help, kind, labels: vec![], value }
 }
 
 /// What is measured of the log.
 #[rustfmt::skip]
-fn log_rows(log: &LogStatus) -> [Row; 7] {
+fn log_rows(log: &LogStatus) -> [SampleRow; 7] {
     [
         ("credenza_log_sync_seconds_p50", "Median of the last syncs.",
          log.sync_us_p50 as f64 / 1e6),

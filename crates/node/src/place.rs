@@ -25,14 +25,14 @@ pub struct BucketPlacement {
     /// The last value this node has applied.
     pub applied: LogIndex,
     /// Everyone who has a part in the group.
-    pub members: Vec<Member>,
+    pub members: Vec<PlacedMember>,
     /// Whether enough members are here, and near, for the group to go on (Arakoon's word).
     pub expect_progress_possible: bool,
 }
 
 /// One member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct PlacedMember {
     /// Its name.
     pub name: String,
     /// The last value it is known to have.
@@ -55,7 +55,7 @@ impl Inner {
             _ if progress.node == self.node => applied,
             saved => saved.unwrap_or_default(),
         };
-        let member = |progress: &Progress| Member {
+        let member = |progress: &Progress| PlacedMember {
             name: self.name_of(progress.node),
             index: known(progress),
         };
@@ -74,8 +74,10 @@ impl Inner {
         let known = self.catalog.cluster();
         let place = known.placement(away.id());
         let members = place.into_iter().flat_map(|placement| &placement.members);
-        let member =
-            |(node, _): &(NodeId, Part)| Member { name: self.name_of(*node), index: LogIndex(0) };
+        let member = |(node, _): &(NodeId, Part)| PlacedMember {
+            name: self.name_of(*node),
+            index: LogIndex(0),
+        };
         let master = away.standing().borrow().master;
         BucketPlacement {
             me: self.name_of(self.node),

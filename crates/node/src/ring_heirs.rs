@@ -30,10 +30,10 @@ type Away = BTreeMap<NodeId, u64>;
 
 /// Sees to it until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
-    let (mut refused, mut away) = (Refused::default(), Away::new());
+    let (mut refused, mut away) = (RefusedAttempts::default(), Away::new());
     while !*stop.borrow_and_update() {
         match inner.pay_heirs(&mut away).await {
-            Ok(()) => refused = Refused::default(),
+            Ok(()) => refused = RefusedAttempts::default(),
             Err(error) => refused.note(&error),
         }
         rest(&mut stop, PAUSE).await;
@@ -42,11 +42,11 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 
 /// How often it could not be done.
 #[derive(Default)]
-struct Refused {
+struct RefusedAttempts {
     times: u32,
 }
 
-impl Refused {
+impl RefusedAttempts {
     fn note(&mut self, error: &Error) {
         self.times = self.times.saturating_add(1);
         if error.reason == Reason::NotMaster || !self.times.is_multiple_of(REFUSALS) {

@@ -5,7 +5,7 @@
 //! They stand beside the recorders, whose judges look at single keys: what a client checks here
 //! concerns an order of keys, a sum, or two keys at once.
 
-use crate::client::{Fate, Resp, Word};
+use crate::client::{Fate, Resp, RespReply};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ const POINTS_AT_ONCE: u64 = 100;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum EverydayWork {
     Expiring,
     Touches,
     Queue,
@@ -39,19 +39,19 @@ enum Work {
     Ranges,
 }
 
-const ALL: [Work; 7] = [
-    Work::Expiring,
-    Work::Touches,
-    Work::Queue,
-    Work::Series,
-    Work::Counter,
-    Work::Sequences,
-    Work::Ranges,
+const ALL: [EverydayWork; 7] = [
+    EverydayWork::Expiring,
+    EverydayWork::Touches,
+    EverydayWork::Queue,
+    EverydayWork::Series,
+    EverydayWork::Counter,
+    EverydayWork::Sequences,
+    EverydayWork::Ranges,
 ];
 
 /// What all clients were told.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct EverydayAnswers {
     /// Steps that were acknowledged.
     pub ok: u64,
     /// Steps that were refused.
@@ -69,7 +69,7 @@ pub struct Everyday {
     clock: Instant,
     stop: Arc<AtomicBool>,
     by_second: Arc<Mutex<Vec<u64>>>,
-    clients: Vec<JoinHandle<Told>>,
+    clients: Vec<JoinHandle<EverydayAnswers>>,
 }
 
 impl Everyday {
@@ -77,10 +77,15 @@ impl Everyday {
     pub fn start(nodes: &[SocketAddr], seed: u64) -> Everyday {
         let (clock, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let by_second = Arc::new(Mutex::new(Vec::new()));
-        let begin = |(at, work): (usize, Work)| {
+        let begin = |(at, work): (usize, EverydayWork)| {
             let (nodes, stop, by_second) = (nodes.to_vec(), stop.clone(), by_second.clone());
             let dice = StdRng::seed_from_u64(seed.wrapping_mul(31) + at as u64);
-            let mut client = Client { work, dice, told: Told::default(), known: Known::default() };
+            let mut client = EverydayClient {
+                work,
+                dice,
+                told: EverydayAnswers::default(),
+                known: ClientKnowledge::default(),
+            };
             std::thread::spawn(move || {
                 client.work(&nodes, at, &stop, &|| note(&by_second, clock));
                 client.told
@@ -96,9 +101,9 @@ impl Everyday {
     }
 
     /// Stops them and returns what they were told.
-    pub fn stop(self) -> Told {
+    pub fn stop(self) -> EverydayAnswers {
         self.stop.store(true, Ordering::SeqCst);
-        let mut all = Told::default();
+        let mut all = EverydayAnswers::default();
         for client in self.clients {
             let told = client.join().expect("a client does not panic");
             all.ok += told.ok;
@@ -121,7 +126,7 @@ fn note(by_second: &Mutex<Vec<u64>>, clock: Instant) {
 
 /// What a client knows of its keys.
 #[derive(Debug, Default)]
-struct Known {
+struct ClientKnowledge {
     /// The next item, point, number.
     next: u64,
     /// The last acknowledged one.
@@ -134,14 +139,14 @@ struct Known {
     late: BTreeSet<u64>,
 }
 
-struct Client {
-    work: Work,
+struct EverydayClient {
+    work: EverydayWork,
     dice: StdRng,
-    told: Told,
-    known: Known,
+    told: EverydayAnswers,
+    known: ClientKnowledge,
 }
 
-impl Client {
+impl EverydayClient {
     fn work(&mut self, nodes: &[SocketAddr], at: usize, stop: &AtomicBool, note: &dyn Fn()) {
         for at in at.. {
             if let Ok(mut redis) = Resp::with_patience(nodes[at % nodes.len()], PATIENCE) {
@@ -178,20 +183,20 @@ impl Client {
 
     fn step(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         match self.work {
-            Work::Expiring => {
+            EverydayWork::Expiring => {
                 let (key, life) =
                     (self.dice.random_range(0..20_000), self.dice.random_range(1..=5));
                 Ok(redis.say(&format!("SET expiring-{key:05} x EX {life}"))?.fate())
             }
-            Work::Touches => {
+            EverydayWork::Touches => {
                 let key = self.dice.random_range(0..50);
                 Ok(redis.say(&format!("SET touched-{key:02} x EX 5"))?.fate())
             }
-            Work::Queue => self.queue(redis),
-            Work::Series => self.series(redis),
-            Work::Counter => self.count(redis),
-            Work::Sequences => self.sequence(redis),
-            Work::Ranges => self.range(redis),
+            EverydayWork::Queue => self.queue(redis),
+            EverydayWork::Series => self.series(redis),
+            EverydayWork::Counter => self.count(redis),
+            EverydayWork::Sequences => self.sequence(redis),
+            EverydayWork::Ranges => self.range(redis),
         }
     }
 
@@ -264,8 +269,8 @@ impl Client {
     /// Adds one; the answer is the sum of what was acknowledged, and of unknown steps at most.
     fn count(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         let word = redis.say("INCR everyday-counter")?;
-        if let Word::Number(sum) = word {
-            let Known { acked, unknown, .. } = self.known;
+        if let RespReply::Number(sum) = word {
+            let ClientKnowledge { acked, unknown, .. } = self.known;
             let may = acked + 1..=acked + 1 + unknown;
             self.expect(may.contains(&(sum as u64)), || format!("counter: {sum}, not {may:?}"));
             // Those that are still unknown may be applied later.
@@ -290,7 +295,7 @@ impl Client {
         }
         let word = redis.say("MGET left right")?;
         if word.fate() == Fate::Ok {
-            let wanted = Word::Bulk(Some(value.to_string().into_bytes()));
+            let wanted = RespReply::Bulk(Some(value.to_string().into_bytes()));
             // One of its own whose outcome is unknown may be applied later, but never by half.
             let is_mine = self.known.unknown > 0 || word.list().first() == Some(&wanted);
             let is_whole = matches!(word.list(), [left, right] if left == right);
@@ -317,12 +322,12 @@ impl Client {
 }
 
 /// The keys of a page of keys.
-fn keys_of(page: &Word) -> Vec<String> {
-    let keys = page.list().get(1).map_or(&[][..], Word::list).iter();
+fn keys_of(page: &RespReply) -> Vec<String> {
+    let keys = page.list().get(1).map_or(&[][..], RespReply::list).iter();
     keys.filter_map(|key| Some(String::from_utf8_lossy(key.bytes()?).into_owned())).collect()
 }
 
-fn first_key(page: &Word) -> Option<String> {
+fn first_key(page: &RespReply) -> Option<String> {
     keys_of(page).into_iter().next()
 }
 

@@ -6,7 +6,7 @@
 //! after one of the writes whose outcome is unknown. A key with an unknown outcome is retired:
 //! nobody writes it again.
 
-use crate::client::{Fate, Resp, Word, command, encoded};
+use crate::client::{Fate, Resp, RespReply, command, encoded};
 use crate::orders::Orders;
 use std::collections::BTreeMap;
 use std::io;
@@ -41,7 +41,7 @@ pub struct Ledger {
 
 /// What the judge says.
 #[derive(Clone, Debug, Default)]
-pub struct Verdict {
+pub struct HistoryVerdict {
     /// Keys that were compared.
     pub checked: u64,
     /// Acknowledged writes whose effect is gone.
@@ -62,12 +62,12 @@ pub struct Writing {
     /// About how large values are.
     pub bytes: usize,
     /// Through which door.
-    pub tongue: Tongue,
+    pub tongue: ClientProtocol,
 }
 
 /// A door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tongue {
+pub enum ClientProtocol {
     /// RESP, pipelined.
     Resp,
     /// The native HTTP door, one call at a time.
@@ -94,8 +94,8 @@ impl Ledger {
     /// Writes until told to stop or until the connection breaks.
     pub fn write(&mut self, address: SocketAddr, how: Writing, orders: &Orders) {
         let ended = match how.tongue {
-            Tongue::Resp => self.write_resp(address, how, orders),
-            Tongue::Http => self.write_http(address, how, orders),
+            ClientProtocol::Resp => self.write_resp(address, how, orders),
+            ClientProtocol::Http => self.write_http(address, how, orders),
         };
         if let Err(error) = ended {
             *self.refusals.entry(format!("connection: {}", error.kind())).or_default() += 1;
@@ -237,9 +237,9 @@ impl Ledger {
     }
 
     /// Reads every key and compares. An error means that the server can't be read at all.
-    pub fn judge(&self, address: SocketAddr) -> io::Result<Verdict> {
+    pub fn judge(&self, address: SocketAddr) -> io::Result<HistoryVerdict> {
         let mut connection = Resp::connect(address)?;
-        let mut verdict = Verdict::default();
+        let mut verdict = HistoryVerdict::default();
         let keys: Vec<_> = self.tracks.iter().collect();
         for part in keys.chunks(256) {
             let asked: Vec<_> = part.iter().map(|(key, _)| ["GET", key]).collect();
@@ -257,20 +257,20 @@ impl Ledger {
     }
 
     /// Compares with what a plain table holds; for writers that are no server.
-    pub fn judge_table(&self, table: &BTreeMap<String, Vec<u8>>) -> Verdict {
-        let mut verdict = Verdict::default();
+    pub fn judge_table(&self, table: &BTreeMap<String, Vec<u8>>) -> HistoryVerdict {
+        let mut verdict = HistoryVerdict::default();
         for (key, track) in &self.tracks {
-            verdict.compare(key, track, &Word::Bulk(table.get(key).cloned()));
+            verdict.compare(key, track, &RespReply::Bulk(table.get(key).cloned()));
         }
         verdict
     }
 }
 
-impl Verdict {
-    fn compare(&mut self, key: &str, track: &Track, found: &Word) {
+impl HistoryVerdict {
+    fn compare(&mut self, key: &str, track: &Track, found: &RespReply) {
         self.checked += 1;
         let found = match found {
-            Word::Bulk(found) => found.as_deref(),
+            RespReply::Bulk(found) => found.as_deref(),
             other => {
                 self.strange.push(format!("{key}: not readable: {other:?}"));
                 return;
@@ -309,6 +309,6 @@ impl Verdict {
     }
 }
 
-fn refusal(word: &Word) -> String {
+fn refusal(word: &RespReply) -> String {
     word.error().unwrap_or("").into()
 }

@@ -1,6 +1,6 @@
 //! Many clients of a ledger that write at once, each on a thread of its own, until stopped.
 
-use crate::history::{Ledger, Tongue, Writing};
+use crate::history::{ClientProtocol, Ledger, Writing};
 use crate::orders::Orders;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -64,7 +64,11 @@ impl Load {
             keys: 400,
             depth: [1, 4, 16, 64][client % 4],
             bytes,
-            tongue: if client.is_multiple_of(4) { Tongue::Http } else { Tongue::Resp },
+            tongue: if client.is_multiple_of(4) {
+                ClientProtocol::Http
+            } else {
+                ClientProtocol::Resp
+            },
         };
         Load::start(address, &(0..clients).map(how).collect::<Vec<_>>())
     }

@@ -34,14 +34,14 @@ pub struct Probes {
 
 /// One acknowledged probe.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct AckedProbe {
     due: Duration,
     at: Duration,
 }
 
 /// A probe that was not acknowledged: refused, or not answered.
 #[derive(Clone, Debug)]
-struct Refused {
+struct RefusedProbe {
     at: Duration,
     why: String,
 }
@@ -49,17 +49,17 @@ struct Refused {
 /// Everything that one lane was told.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    answers: Vec<Answer>,
-    refusals: Vec<Refused>,
+    answers: Vec<AckedProbe>,
+    refusals: Vec<RefusedProbe>,
 }
 
 /// Acknowledgements of all probes.
 #[derive(Clone, Debug, Default)]
 pub struct Acknowledged {
     /// By node, counted from 0; each in the order of time.
-    nodes: Vec<Vec<Answer>>,
+    nodes: Vec<Vec<AckedProbe>>,
     /// Refusals, likewise.
-    refusals: Vec<Vec<Refused>>,
+    refusals: Vec<Vec<RefusedProbe>>,
 }
 
 /// A time without an acknowledgement.
@@ -129,7 +129,7 @@ fn probe(
         let said = connection.as_mut().map(|redis| redis.say(&format!("SET {key} {due:?}")));
         match said {
             Some(Ok(word)) if word.fate() == Fate::Ok => {
-                told.answers.push(Answer { due, at: clock.elapsed() });
+                told.answers.push(AckedProbe { due, at: clock.elapsed() });
             }
             // A refusal is an answer: the lane's next turn comes in time.
             Some(Ok(word)) => told.refuse(clock.elapsed(), &format!("{word:?}")),
@@ -152,7 +152,7 @@ impl Lane {
     fn refuse(&mut self, at: Duration, why: &str) {
         if self.refusals.len() < REFUSALS_MAX {
             let why = why.chars().take(REFUSAL_LETTERS_MAX).collect();
-            self.refusals.push(Refused { at, why });
+            self.refusals.push(RefusedProbe { at, why });
         }
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn told(nodes: &[&[f64]]) -> Acknowledged {
-        let answer = |at: &f64| Answer { due: seconds(at - 0.01), at: seconds(*at) };
+        let answer = |at: &f64| AckedProbe { due: seconds(at - 0.01), at: seconds(*at) };
         let nodes = nodes.iter().map(|times| times.iter().map(answer).collect());
         Acknowledged { nodes: nodes.collect(), refusals: Vec::new() }
     }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn refusals_of_a_pause_are_those_at_its_node_while_it_lasted() {
-        let refused = |at: f64, why: &str| Refused { at: seconds(at), why: why.into() };
+        let refused = |at: f64, why: &str| RefusedProbe { at: seconds(at), why: why.into() };
         let first = vec![refused(0.5, "early"), refused(1.5, "busy"), refused(2.0, "busy")];
         let refusals = vec![first, vec![refused(1.7, "elsewhere")]];
         let all = Acknowledged { refusals, ..told(&[&[1.0, 3.0], &[1.0]]) };

@@ -113,10 +113,10 @@ pub struct Server {
 
 impl Server {
     /// Starts it and waits for the ready line; an error holds what it said instead, and its exit.
-    pub fn start(setup: &Setup) -> Result<Server, Refusal> {
+    pub fn start(setup: &Setup) -> Result<Server, StartRefusal> {
         binary(); // building it is no part of starting
         let begun = Instant::now();
-        let mut child = setup.command().spawn().map_err(|error| Refusal {
+        let mut child = setup.command().spawn().map_err(|error| StartRefusal {
             code: None,
             words: format!("{}: {error}", binary().display()),
         })?;
@@ -142,7 +142,7 @@ impl Server {
                 let status = child.wait().expect("a child can be waited for");
                 std::thread::sleep(Duration::from_millis(50)); // the last lines are on their way
                 let words = lines.lock().expect("no panic holds it").join("\n");
-                return Err(Refusal { code: status.code(), words });
+                return Err(StartRefusal { code: status.code(), words });
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -201,7 +201,8 @@ impl Server {
     /// panic on the way there is none.
     pub fn must_have_died_armed(&mut self, within: Duration) {
         let status = self.wait(within);
-        let refusal = Refusal { code: status.and_then(|status| status.code()), words: self.said() };
+        let refusal =
+            StartRefusal { code: status.and_then(|status| status.code()), words: self.said() };
         assert!(status.is_some(), "it lives on: {refusal}");
         refusal.must_have_died_armed();
     }
@@ -250,14 +251,14 @@ impl Server {
 
 /// Why a server did not become ready.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct StartRefusal {
     /// Its exit code, if it ended by itself.
     pub code: Option<i32>,
     /// What it said.
     pub words: String,
 }
 
-impl Refusal {
+impl StartRefusal {
     /// Fails the test if one of its threads panicked.
     pub fn must_not_panic(&self) {
         assert!(!tells_of_panic(&self.words), "a thread panicked: {self}");
@@ -276,7 +277,7 @@ pub fn tells_of_panic(said: &str) -> bool {
     said.contains("panic in thread ") || said.contains("panicked at ")
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for StartRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "exit {:?}: {}", self.code, self.words)
     }

@@ -1,7 +1,7 @@
 //! Makes what is decided visible: a value's effects and the applied mark, in one batch.
 
 use super::comparison::is_marker;
-use super::group::{Group, Observer, State};
+use super::group::{Group, GroupState, Observer};
 use super::layout::{self, Mark};
 use super::seals::OWN;
 use super::value::{ValueHead, read_value};
@@ -95,7 +95,7 @@ impl Group {
     }
 }
 
-impl State {
+impl GroupState {
     pub(super) fn landed(&mut self, upto: LogIndex) {
         while self.pending.front().is_some_and(|batch| batch.index <= upto) {
             self.pending.pop_front();
@@ -173,13 +173,13 @@ fn apply_marked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, Room};
+    use crate::batch::{Batch, BatchRoom};
     use store::MemoryTrees;
 
     #[test]
     fn a_malformed_value_is_never_marked_as_applied() {
         let group = GroupId(1);
-        let mut batch = Batch::new(LogIndex(1), 5, 1, 0, Room::default());
+        let mut batch = Batch::new(LogIndex(1), 5, 1, 0, BatchRoom::default());
         batch.put_raw(b"one", b"1");
         batch.put_raw(b"two", b"2");
         let whole = batch.close();

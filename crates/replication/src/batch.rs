@@ -32,7 +32,7 @@ pub(super) const REMOVE: u8 = 0;
 const ROOM_BYTES_MAX: usize = 1 << 20;
 const ROOM_ROWS_MAX: usize = 8_192;
 
-struct Slot {
+struct BatchSlot {
     hash: u64,
     offset: u32,
 }
@@ -59,7 +59,7 @@ pub struct Batch {
     /// The next configuration, if this is a stop-sign.
     pub sign: Option<Configuration>,
     payload: Payload,
-    table: HashTable<Slot>,
+    table: HashTable<BatchSlot>,
     /// What each effect replaced in the table, so that a failed sequence can be undone.
     journal: Vec<(u32, Option<u32>)>,
     salt: u64,
@@ -70,7 +70,7 @@ pub struct Batch {
 /// than the slack of a buffer of its own, because payloads stay in memory until they are flushed.
 /// Only a large value takes its buffer with it.
 #[derive(Default)]
-pub struct Room {
+pub struct BatchRoom {
     bytes: Vec<u8>,
     journal: Vec<(u32, Option<u32>)>,
     rows: usize,
@@ -86,8 +86,14 @@ pub struct Savepoint {
 
 impl Batch {
     /// An empty value. `salt` keys the table's hashes.
-    pub fn new(index: LogIndex, time: u64, first_version: u64, salt: u64, room: Room) -> Batch {
-        let Room { mut bytes, journal, rows } = room;
+    pub fn new(
+        index: LogIndex,
+        time: u64,
+        first_version: u64,
+        salt: u64,
+        room: BatchRoom,
+    ) -> Batch {
+        let BatchRoom { mut bytes, journal, rows } = room;
         bytes.resize(HEAD_BYTES, 0); // filled in when it is closed
         Batch {
             index,
@@ -122,7 +128,7 @@ impl Batch {
             sync: true,
             sign,
             payload,
-            ..Batch::new(index, time, first_version, 0, Room::default())
+            ..Batch::new(index, time, first_version, 0, BatchRoom::default())
         }
     }
 
@@ -197,11 +203,11 @@ impl Batch {
         let hash = codec::checksum(key, self.salt);
         let offset = offset as u32;
         let Payload::Open(bytes) = &self.payload else { return };
-        let same = |slot: &Slot| slot.hash == hash && key_at(bytes, slot.offset) == key;
+        let same = |slot: &BatchSlot| slot.hash == hash && key_at(bytes, slot.offset) == key;
         let replaced = match self.table.find_mut(hash, same) {
             Some(slot) => Some(std::mem::replace(&mut slot.offset, offset)),
             None => {
-                self.table.insert_unique(hash, Slot { hash, offset }, |slot| slot.hash);
+                self.table.insert_unique(hash, BatchSlot { hash, offset }, |slot| slot.hash);
                 None
             }
         };
@@ -286,14 +292,14 @@ impl Batch {
     }
 
     /// Closes it, and gives what the next value can use.
-    pub fn leave_room(&mut self) -> Room {
-        let Payload::Open(bytes) = &mut self.payload else { return Room::default() };
+    pub fn leave_room(&mut self) -> BatchRoom {
+        let Payload::Open(bytes) = &mut self.payload else { return BatchRoom::default() };
         let mut bytes = std::mem::take(bytes);
         bytes[0] = FORMAT;
         bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
         bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
         bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
-        let mut room = Room {
+        let mut room = BatchRoom {
             bytes: Vec::new(),
             journal: std::mem::take(&mut self.journal),
             rows: self.table.len().max(self.table.capacity() / 2).min(ROOM_ROWS_MAX),

@@ -5,7 +5,7 @@
 //! a store that holds values tells of a log, and a log begins with a promise. A synced record
 //! behind everything tells when that is so.
 
-use super::group::{Group, Observer, State};
+use super::group::{Group, GroupState, Observer};
 use super::seals::OWN;
 use super::snapshot::{Arrived, Fetched, Staged};
 use super::{layout, records};
@@ -15,7 +15,7 @@ use logic::consensus::Event;
 use runtime::keeper::{Done, store_error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Kind, Row, Snapshot};
+use store::{RecordKind, Row, Snapshot};
 use tokio::task::{JoinError, JoinSet};
 
 /// The task that fetches a snapshot for a group: one at most.
@@ -80,9 +80,9 @@ impl Group {
     }
 
     /// A record was written: is it the one that was waited for?
-    pub(super) fn note_firm(state: &mut State, done: &Done) {
+    pub(super) fn note_firm(state: &mut GroupState, done: &Done) {
         let staged = state.arrived.staged.as_ref().map(Staged::upto);
-        if done.kind == Kind::Decided && Some(done.index) == staged {
+        if done.kind == RecordKind::Decided && Some(done.index) == staged {
             state.arrived.synced = true;
         }
     }

@@ -4,15 +4,15 @@ use runtime::world;
 
 /// Group time: goes on from the last value's time, by monotonic time only.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct GroupClock {
     group_ms: u64,
     monotonic_ms: u64,
 }
 
-impl Clock {
+impl GroupClock {
     /// Goes on from here.
-    pub fn from(group_ms: u64) -> Clock {
-        Clock { group_ms, monotonic_ms: world::milliseconds() }
+    pub fn from(group_ms: u64) -> GroupClock {
+        GroupClock { group_ms, monotonic_ms: world::milliseconds() }
     }
 
     /// Group time now.

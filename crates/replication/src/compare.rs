@@ -1,9 +1,9 @@
 //! Comparison of a group's replicas, at its master: it goes over its rows piece by piece, and asks
 //! the others for the same.
 
-use super::comparison::message::{Answer, Question, Sum};
+use super::comparison::message::{ComparisonAnswer, ComparisonQuestion, Sum};
 use super::comparison::{
-    DIFFERENCES_MAX, Difference, Report, keys, marker_key, piece, read_marker,
+    ComparisonReport, DIFFERENCES_MAX, Difference, keys, marker_key, piece, read_marker,
 };
 use super::group::Group;
 use super::layout::{self, Space};
@@ -80,7 +80,7 @@ struct Round {
 }
 
 /// Some tree keys in a row, all of one bucket, or of none.
-struct Span {
+struct KeySpan {
     low: Bytes,
     high: Bytes,
     bucket: Option<BucketId>,
@@ -90,7 +90,7 @@ impl Comparing<'_> {
     /// From the first row to the last.
     pub async fn pass(&self) -> Result<()> {
         let comparisons = &self.group.shared.comparisons;
-        comparisons.note(self.group.id, Report::begin);
+        comparisons.note(self.group.id, ComparisonReport::begin);
         let done = self.spans().await;
         comparisons.note(self.group.id, |report| match &done {
             Ok(()) => report.end(),
@@ -144,7 +144,7 @@ impl Comparing<'_> {
     }
 
     /// Compares one piece. Gives where the next one begins; none: the snapshot is gone.
-    async fn step(&self, round: &mut Round, span: &Span, low: &Bytes) -> Result<Option<Bytes>> {
+    async fn step(&self, round: &mut Round, span: &KeySpan, low: &Bytes) -> Result<Option<Bytes>> {
         let (group, comparisons) = (self.group, &self.group.shared.comparisons);
         let (from, high) = (low.clone(), span.high.clone());
         let read = comparisons.read(group.id, round.number, move |snapshot| {
@@ -191,7 +191,8 @@ impl Comparing<'_> {
     async fn ask(&self, round: &mut Round, low: &Bytes, high: &Bytes) -> BTreeMap<NodeId, Sum> {
         let Some(peers) = self.peers else { return BTreeMap::new() };
         let (number, index) = (round.number, round.index);
-        let question = Question { round: number, index, low: low.clone(), high: high.clone() };
+        let question =
+            ComparisonQuestion { round: number, index, low: low.clone(), high: high.clone() };
         let (question, group) = (question.write(), self.group.id);
         let mut asking = JoinSet::new();
         for node in round.others.iter().copied() {
@@ -200,9 +201,9 @@ impl Comparing<'_> {
                 let until = world::milliseconds() + LAG_MS;
                 loop {
                     let answer = peers.ask(node, group, question.clone(), ANSWER_MAX).await.ok();
-                    match answer.and_then(|answer| Answer::read(&answer).ok()) {
-                        Some(Answer::Sum(sum)) => return (node, Some(sum)),
-                        Some(Answer::NotYet) if world::milliseconds() < until => {}
+                    match answer.and_then(|answer| ComparisonAnswer::read(&answer).ok()) {
+                        Some(ComparisonAnswer::Sum(sum)) => return (node, Some(sum)),
+                        Some(ComparisonAnswer::NotYet) if world::milliseconds() < until => {}
                         _ => return (node, None),
                     }
                     sleep(LAG_PAUSE).await;
@@ -277,7 +278,7 @@ impl Comparing<'_> {
 }
 
 /// All of a group's tree keys but those of rows of buckets that are not in force.
-fn spans(group: &Group, live: &BTreeSet<BucketId>) -> Vec<Span> {
+fn spans(group: &Group, live: &BTreeSet<BucketId>) -> Vec<KeySpan> {
     let space = |which| {
         let mut key = Vec::new();
         layout::space_key(group.id, which, &mut key);
@@ -288,19 +289,20 @@ fn spans(group: &Group, live: &BTreeSet<BucketId>) -> Vec<Span> {
         layout::row_key(group.id, bucket, &[], &mut key);
         Bytes::from(key)
     };
-    let mut spans = vec![Span { low: space(Space::Mark), high: space(Space::Row), bucket: None }];
+    let mut spans =
+        vec![KeySpan { low: space(Space::Mark), high: space(Space::Row), bucket: None }];
     // Bucket 0 holds the house's own rows, and is always there.
     for bucket in std::iter::once(OWN).chain(live.iter().copied().filter(|bucket| *bucket != OWN)) {
         let high = match bucket.0.checked_add(1) {
             Some(next) => row(BucketId(next)),
             None => space(Space::Expiry),
         };
-        spans.push(Span { low: row(bucket), high, bucket: Some(bucket) });
+        spans.push(KeySpan { low: row(bucket), high, bucket: Some(bucket) });
     }
     let end = match group.id.0.checked_add(1) {
         Some(next) => Bytes::copy_from_slice(&next.to_be_bytes()),
         None => Bytes::from_static(&[0xff; 5]),
     };
-    spans.push(Span { low: space(Space::Expiry), high: end, bucket: None });
+    spans.push(KeySpan { low: space(Space::Expiry), high: end, bucket: None });
     spans
 }

@@ -11,12 +11,12 @@
 use super::batch::Batch;
 use super::catch_up::Fetches;
 use super::evaluate::{Swept, expire_due};
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use super::leadership::not_master;
-use super::records::{self, Head};
+use super::records::{self, LogHead};
 use base::{Error, LogIndex, Millis, Reason, Result};
 use bytes::Bytes;
-use logic::consensus::{Asked, Configuration, Effect, Event, Refusal, Role, ValueHandle};
+use logic::consensus::{Configuration, Effect, Event, Refusal, RefusedCall, Role, ValueHandle};
 use runtime::metrics::Metrics;
 use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
@@ -160,7 +160,7 @@ impl Group {
         let sleep = state.sleep(now);
         let copy = state.statement.copy.take();
         let asked = std::mem::take(&mut state.statement.asked) || copy.is_some();
-        let head = asked.then(|| Head::of(&state.replica));
+        let head = asked.then(|| LogHead::of(&state.replica));
         let mut jobs = std::mem::take(&mut state.jobs);
         state.statement.wrote |= !jobs.is_empty();
         let letters = std::mem::take(&mut state.letters);
@@ -190,7 +190,7 @@ impl Group {
 
     /// What the last turn did not send, and what is to be sent now. Before anything that arrived:
     /// an answer makes the replica send what follows the last that it believes was sent.
-    fn go_on_sending(&self, state: &mut State, now: Millis) {
+    fn go_on_sending(&self, state: &mut GroupState, now: Millis) {
         for (to, after) in std::mem::take(&mut state.rests.unsent) {
             self.step(state, Event::Unsent { to, after }, &[]);
         }
@@ -206,7 +206,7 @@ impl Group {
 
     /// One event, and what the replica wants because of it. `came`: the values that a message
     /// brought.
-    pub(super) fn step(&self, state: &mut State, event: Event, came: &[(LogIndex, Bytes)]) {
+    pub(super) fn step(&self, state: &mut GroupState, event: Event, came: &[(LogIndex, Bytes)]) {
         let mut effects = std::mem::take(&mut state.effects);
         state.replica.step(event, &mut effects);
         // Only where a step ends counts: a replica that moves on to its next configuration follows
@@ -221,7 +221,7 @@ impl Group {
         state.effects = effects;
     }
 
-    fn note(&self, state: &mut State, effect: Effect, came: &[(LogIndex, Bytes)]) {
+    fn note(&self, state: &mut GroupState, effect: Effect, came: &[(LogIndex, Bytes)]) {
         match effect {
             Effect::SavePromise { ballot } => {
                 state.jobs.push(records::promise(self.id, ballot, state.replica.tear()));
@@ -263,21 +263,21 @@ impl Group {
         }
     }
 
-    fn note_refusal(&self, state: &mut State, asked: Asked, reason: Refusal) {
+    fn note_refusal(&self, state: &mut GroupState, asked: RefusedCall, reason: Refusal) {
         match asked {
-            Asked::Read(token) => {
+            RefusedCall::Read(token) => {
                 if let Some(reader) = state.reads.remove(&token) {
                     let _ = reader.send(Err(not_now(reason)));
                 }
             }
-            Asked::HandOver(_) => state.refused = Some(reason),
+            RefusedCall::HandOver(_) => state.refused = Some(reason),
             // It stays in the queue, and is proposed when there is room.
-            Asked::Propose => {}
+            RefusedCall::Propose => {}
         }
     }
 
     /// What the log let go of can't be sent any more.
-    fn look_at_collapse(&self, state: &mut State) {
+    fn look_at_collapse(&self, state: &mut GroupState) {
         let start = self.shared.keeper.begin();
         if start > state.log_start {
             state.log_start = start;
@@ -290,7 +290,7 @@ impl Group {
         }
     }
 
-    fn collect_expired(&self, state: &mut State) -> Result<()> {
+    fn collect_expired(&self, state: &mut GroupState) -> Result<()> {
         let now = state.clock.now();
         let idle = state.next_expiry > now || !self.master.load(Ordering::Acquire);
         if idle || state.failed.is_some() {
@@ -316,7 +316,7 @@ impl Group {
         Ok(())
     }
 
-    fn propose(&self, state: &mut State, now: Millis) {
+    fn propose(&self, state: &mut GroupState, now: Millis) {
         let in_flight = state.pending.iter().take(state.proposed);
         let undecided = in_flight
             .filter(|batch| batch.index > state.replica.decided())
@@ -335,7 +335,7 @@ impl Group {
 
     /// Proposes closed values in order; those that consensus refuses for now wait for the next
     /// turn.
-    fn propose_closed(&self, state: &mut State) {
+    fn propose_closed(&self, state: &mut GroupState) {
         while let Some(batch) = state.pending.get(state.proposed) {
             if !state.office.held || state.replica.role() != Role::Master {
                 return;
@@ -360,7 +360,7 @@ impl Group {
     }
 
     /// Puts a stop-sign behind everything taken so far.
-    pub(super) fn lay_out_sign(&self, state: &mut State, next: Configuration) -> Ticket {
+    pub(super) fn lay_out_sign(&self, state: &mut GroupState, next: Configuration) -> Ticket {
         state.close();
         let (index, time) = (state.next_index(), state.clock.now());
         state.pending.push_back(Batch::sign(index, time, state.next_version, next));
@@ -369,7 +369,7 @@ impl Group {
     }
 }
 
-impl State {
+impl GroupState {
     /// The bytes of a value that is to be logged, and whether it must be synced: it came with the
     /// message, or it is the one being proposed.
     fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {

@@ -5,9 +5,9 @@
 //! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
 //! fill.
 
-use super::batch::{Batch, Room};
+use super::batch::{Batch, BatchRoom};
 use super::budget::Budget;
-use super::clock::{Clock, Ticks};
+use super::clock::{GroupClock, Ticks};
 use super::gate::Gate;
 use super::heavy::Heavy;
 use super::inbox::Inbox;
@@ -23,7 +23,7 @@ use super::seals::Seals;
 use super::snapshot::Arrived;
 use super::tracker::Tracking;
 use super::values::Values;
-use super::view::{Store, View};
+use super::view::{StoreView, View};
 use super::wait::Applied;
 use crate::bucket::Bucket;
 use base::limits::{
@@ -75,7 +75,7 @@ pub struct Group {
     /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
     pub(super) lease_until: AtomicU64,
     /// Who leads, for those who wait for a change.
-    pub(super) standing: watch::Sender<Standing>,
+    pub(super) standing: watch::Sender<Leadership>,
     /// This node is a member, as its own configuration says.
     pub(super) member: AtomicBool,
     /// The directory let go of it.
@@ -92,14 +92,14 @@ pub struct Group {
     pub undecided_bytes_max: usize,
     /// Whose turn it is to be evaluated among updates that take long; see `heavy.rs`.
     pub heavy: Heavy,
-    state: Gate<State>,
+    state: Gate<GroupState>,
 }
 
-pub use super::leadership::Standing;
+pub use super::leadership::Leadership;
 pub use super::shared::{Observer, Shared};
 
 /// What changes with every update; behind one lock that is never held across a wait.
-pub struct State {
+pub struct GroupState {
     /// The protocol's own state.
     pub replica: Replica,
     /// Effects of `replica` that are not carried out yet.
@@ -113,7 +113,7 @@ pub struct State {
     /// Sizes of proposals, from how fast they are decided.
     pub pace: Pace,
     /// Group time.
-    pub clock: Clock,
+    pub clock: GroupClock,
     /// Version of the next update.
     pub next_version: u64,
     /// Number of sessions with an outcome kept.
@@ -163,7 +163,7 @@ pub struct State {
     /// The driver has ended.
     pub ended: bool,
     scratch: Vec<u8>,
-    room: Room,
+    room: BatchRoom,
 }
 
 impl Group {
@@ -197,7 +197,7 @@ impl Group {
             offices: AtomicU64::new(0),
             informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
-            standing: watch::Sender::new(Standing::default()),
+            standing: watch::Sender::new(Leadership::default()),
             dropped: AtomicBool::new(false),
             driven: watch::Sender::new(true),
             mailbox: Mutex::new(Vec::new()),
@@ -205,17 +205,17 @@ impl Group {
             wake: Notify::new(),
             undecided_bytes_max: share.min(UNDECIDED_BYTES_MAX),
             heavy: Heavy::default(),
-            state: Gate::new(State::new(replica, mark, sealed, values, failed)),
+            state: Gate::new(GroupState::new(replica, mark, sealed, values, failed)),
         }
     }
 
     /// Its state, for the driver and for whoever holds it for an instant.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, GroupState> {
         self.state.urgent()
     }
 
     /// Its state, if it takes updates of this bucket now: for whoever evaluates.
-    pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, State>> {
+    pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, GroupState>> {
         let state = self.state.patient();
         state.admit(self)?;
         self.witness_has_room(&state)?;
@@ -224,7 +224,7 @@ impl Group {
     }
 
     /// The open value took one more update: counts it, and wakes the driver for a fresh one.
-    pub fn take(&self, state: &mut State, fresh: bool, sync: bool) -> Ticket {
+    pub fn take(&self, state: &mut GroupState, fresh: bool, sync: bool) -> Ticket {
         let open = state.open.as_mut().expect("an update was just written into it");
         open.updates += 1;
         open.sync |= sync;
@@ -242,22 +242,22 @@ impl Group {
     }
 }
 
-impl State {
+impl GroupState {
     fn new(
         replica: Replica,
         mark: Mark,
         sealed: BTreeSet<BucketId>,
         values: Values,
         failed: Option<Error>,
-    ) -> State {
-        State {
+    ) -> GroupState {
+        GroupState {
             replica,
             effects: Vec::new(),
             open: None,
             pending: VecDeque::new(),
             proposed: 0,
             pace: Pace::default(),
-            clock: Clock::from(mark.time),
+            clock: GroupClock::from(mark.time),
             next_version: mark.next_version.max(1),
             sessions: 0,
             sealed,
@@ -283,7 +283,7 @@ impl State {
             retiring: false,
             ended: false,
             scratch: Vec::new(),
-            room: Room::default(),
+            room: BatchRoom::default(),
         }
     }
 
@@ -313,7 +313,7 @@ impl State {
         let room = match &self.open {
             Some(open) if open.updates > 0 => return (false, open.value_bytes()),
             // The last update failed: the next may as well, and needs no room for others.
-            Some(_) => Room::default(),
+            Some(_) => BatchRoom::default(),
             None => std::mem::take(&mut self.room),
         };
         let (now, salt) = (self.clock.now(), world::salt() ^ u64::from(group.0));
@@ -357,7 +357,7 @@ impl State {
     pub fn view<'a>(&'a mut self, group: &'a Group) -> View<'a> {
         View {
             group: group.id,
-            store: Store::Now(&*group.shared.trees),
+            store: StoreView::Now(&*group.shared.trees),
             pending: &self.pending,
             open: self.open.as_mut().expect("`begin` was called"),
             budget: Budget::unbounded(),

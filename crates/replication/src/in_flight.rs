@@ -10,7 +10,7 @@
 use runtime::keeper::{Done, Job};
 use runtime::mutants::{Flaw, flawed};
 use std::collections::VecDeque;
-use store::{Kind, Position};
+use store::{Position, RecordKind};
 
 /// See the head of this file.
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl InFlight {
     pub fn hand_over(&mut self, end: Position, jobs: &[Job]) {
         if !jobs.is_empty() {
             self.turns.push_back(Turn { bound: end, records: jobs.len() });
-            self.adoptions += jobs.iter().filter(|job| job.kind == Kind::Truncate).count();
+            self.adoptions += jobs.iter().filter(|job| job.kind == RecordKind::Truncate).count();
         }
     }
 
@@ -46,7 +46,7 @@ impl InFlight {
         if turn.records == 0 {
             self.turns.pop_front();
         }
-        self.adoptions -= usize::from(done.kind == Kind::Truncate);
+        self.adoptions -= usize::from(done.kind == RecordKind::Truncate);
     }
 
     /// Where the oldest may begin.

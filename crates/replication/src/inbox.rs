@@ -35,7 +35,7 @@ pub struct Came {
     /// The message itself.
     pub(super) message: Message,
     /// Values that it brings.
-    pub(super) values: Values,
+    pub(super) values: IndexedValues,
     /// Its size.
     pub(super) bytes: usize,
 }
@@ -67,10 +67,10 @@ impl Inbox {
     }
 }
 
-pub(super) type Values = Vec<(LogIndex, Bytes)>;
+pub(super) type IndexedValues = Vec<(LogIndex, Bytes)>;
 
 /// Decodes a message, and the values that it names.
-pub(super) fn read(mut payload: Bytes) -> Result<(Message, Values), Malformed> {
+pub(super) fn read(mut payload: Bytes) -> Result<(Message, IndexedValues), Malformed> {
     let mut reader = Reader::new(&payload);
     let message = Message::read(&mut reader)?;
     let head_bytes = payload.len() - reader.rest().len();

@@ -5,7 +5,7 @@ use logic::consensus::Role;
 
 /// Who leads, as far as this node knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Leadership {
     /// `Master` once this node has applied all that was decided before it.
     pub role: Option<Role>,
     /// Who is master.

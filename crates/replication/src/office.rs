@@ -5,10 +5,10 @@
 //! next configuration leaves office with nothing in flight: then what waits to be proposed waits
 //! on, and is proposed once it leads again.
 
-use super::clock::Clock;
-use super::group::{Group, State};
+use super::clock::GroupClock;
+use super::group::{Group, GroupState};
 use super::layout::{self, Space};
-use super::leadership::{Standing, not_master};
+use super::leadership::{Leadership, not_master};
 use base::error::going_down;
 use base::{Error, LogIndex, Millis, NodeId, Reason, Result};
 use logic::consensus::{Configuration, Event, Member, Progress, ReadToken, Refusal, Role};
@@ -22,12 +22,12 @@ use tokio::sync::{oneshot, watch};
 
 impl Group {
     /// Who leads, and every change of that.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
+    pub fn standing(&self) -> watch::Receiver<Leadership> {
         self.standing.subscribe()
     }
 
     /// Consensus says that this replica's part changed.
-    pub(super) fn role_changed(&self, state: &mut State, role: Role, master: Option<NodeId>) {
+    pub(super) fn role_changed(&self, state: &mut GroupState, role: Role, master: Option<NodeId>) {
         let (group, node) = (self.id.0, self.shared.node);
         tracing::debug!(target: "consensus", group, ?role, ?master, "role");
         if role == Role::Master {
@@ -48,7 +48,7 @@ impl Group {
                 true => standing.since_ms,
                 false => world::milliseconds(),
             };
-            let news = Standing { role, master, since_ms, ..*standing };
+            let news = Leadership { role, master, since_ms, ..*standing };
             std::mem::replace(standing, news) != news
         });
     }
@@ -67,7 +67,7 @@ impl Group {
     }
 
     /// Other members are in force. Whoever dismissed this node spoke of these, or of earlier ones.
-    pub(super) fn reconfigured(&self, state: &State) {
+    pub(super) fn reconfigured(&self, state: &GroupState) {
         let member = state.replica.configuration().part(self.shared.node).is_some();
         self.member.store(member, Ordering::Release);
         self.standing.send_modify(|standing| standing.dismissed = false);
@@ -80,7 +80,7 @@ impl Group {
     }
 
     /// From here on updates are evaluated here, if everything before is applied.
-    pub(super) fn take_office(&self, state: &mut State) -> Result<()> {
+    pub(super) fn take_office(&self, state: &mut GroupState) -> Result<()> {
         let ready = state.office.waits_for.is_some_and(|index| self.applied.index() >= index);
         if !ready || state.replica.role() != Role::Master {
             return Ok(());
@@ -90,7 +90,7 @@ impl Group {
         let goes_on = waits.is_some_and(|first| first.index == state.replica.next());
         if !goes_on {
             self.end_term(state);
-            state.clock = Clock::from(state.mark.time);
+            state.clock = GroupClock::from(state.mark.time);
             state.next_version = state.mark.next_version.max(1);
             state.sessions = self.count_sessions()?;
             state.sealed = self.seals.all().sealed;
@@ -108,7 +108,7 @@ impl Group {
     }
 
     /// This node is not master, or no longer.
-    pub(super) fn leave_office(&self, state: &mut State, role: Role) {
+    pub(super) fn leave_office(&self, state: &mut GroupState, role: Role) {
         state.office.waits_for = None;
         self.lease_until.store(0, Ordering::Release);
         self.master.store(false, Ordering::Release);
@@ -123,7 +123,7 @@ impl Group {
     }
 
     /// Notes that values up to here are decided, and will be applied.
-    pub(super) fn note_decided(&self, state: &mut State, upto: LogIndex) {
+    pub(super) fn note_decided(&self, state: &mut GroupState, upto: LogIndex) {
         state.decided = state.decided.max(upto);
         // A candidate keeps what it has not proposed, for it may lead again with nobody in
         // between. Somebody was: others' values take these indexes.
@@ -133,7 +133,7 @@ impl Group {
     }
 
     /// Own values that are not decided are none of this node's any more.
-    pub(super) fn end_term(&self, state: &mut State) {
+    pub(super) fn end_term(&self, state: &mut GroupState) {
         // What was never proposed was never decided, whoever's value stands at its index.
         let unproposed = state.unproposed();
         let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
@@ -151,7 +151,7 @@ impl Group {
     }
 
     /// What the lease allows, after every step.
-    pub(super) fn publish_lease(&self, state: &State) {
+    pub(super) fn publish_lease(&self, state: &GroupState) {
         let until = state.replica.lease_until().filter(|_| state.office.held);
         self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
     }
@@ -282,7 +282,7 @@ impl Group {
     }
 }
 
-impl State {
+impl GroupState {
     /// Returns true if the group has one member.
     pub(super) fn is_alone(&self) -> bool {
         self.replica.configuration().members().len() == 1

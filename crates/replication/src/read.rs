@@ -39,7 +39,7 @@ pub fn is_long(read: &Read) -> bool {
 
 /// Answers from what is applied.
 pub fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
-    Reader::new(group, bucket, usize::MAX).answer(read)
+    RowReader::new(group, bucket, usize::MAX).answer(read)
 }
 
 /// The same; none where it takes so long that it belongs on a thread that may wait.
@@ -47,7 +47,7 @@ pub fn read_at_once(group: &Group, bucket: &Bucket, read: &Read) -> Option<Resul
     if is_long(read) {
         return None;
     }
-    let reader = Reader::new(group, bucket, BYTES_AT_ONCE);
+    let reader = RowReader::new(group, bucket, BYTES_AT_ONCE);
     let reply = reader.answer(read);
     (!reader.is_cut.get()).then_some(reply)
 }
@@ -63,7 +63,7 @@ fn shown(row: StoredRow, now: u64) -> Row {
     }
 }
 
-struct Reader<'a> {
+struct RowReader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
     /// Nothing that was read is behind this index.
@@ -75,12 +75,12 @@ struct Reader<'a> {
     is_cut: Cell<bool>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> Reader<'a> {
+impl<'a> RowReader<'a> {
+    fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> RowReader<'a> {
         // Both before the rows.
         let index = Cell::new(group.applied.index());
         let (now, room) = (group.time.load(Ordering::Acquire), Cell::new(bytes));
-        Reader { group, bucket, index, now, room, is_cut: Cell::new(false) }
+        RowReader { group, bucket, index, now, room, is_cut: Cell::new(false) }
     }
 
     fn answer(&self, read: &Read) -> Result<Reply> {

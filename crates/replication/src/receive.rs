@@ -1,6 +1,6 @@
 //! Events for consensus from outside the driver: messages of other members, and written records.
 
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use super::inbox::{Came, INBOX_BYTES_MAX, read};
 use super::value::read_sign;
 use base::codec::Malformed;
@@ -8,7 +8,7 @@ use base::{Millis, NodeId};
 use bytes::Bytes;
 use logic::consensus::{Body, Event};
 use runtime::keeper::Done;
-use store::Kind;
+use store::RecordKind;
 
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master
 /// sends them again later, and memory stays bounded. A group with little memory takes fewer.
@@ -52,7 +52,7 @@ impl Group {
     }
 
     /// Gives a message to consensus.
-    pub(super) fn receive(&self, state: &mut State, came: Came, now: Millis) {
+    pub(super) fn receive(&self, state: &mut GroupState, came: Came, now: Millis) {
         let Came { from, message, values, .. } = came;
         let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
         let bytes_max = UNAPPLIED_BYTES_MAX.min(self.undecided_bytes_max);
@@ -79,14 +79,14 @@ impl Group {
     }
 
     /// A record is as firm as it asked to be.
-    pub(super) fn written(&self, state: &mut State, done: Done) {
+    pub(super) fn written(&self, state: &mut GroupState, done: Done) {
         Group::note_firm(state, &done);
         state.values.in_flight.processed(&done);
         let Done { kind, ballot, index, decided, start, .. } = done;
         state.values.runs.record(kind, ballot, index, decided, start);
         let event = match kind {
-            Kind::Promise => Event::PromiseSaved { ballot },
-            Kind::Accept | Kind::Truncate => Event::Saved { ballot, upto: index },
+            RecordKind::Promise => Event::PromiseSaved { ballot },
+            RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, upto: index },
             _ => return,
         };
         self.step(state, event, &[]);

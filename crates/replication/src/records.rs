@@ -9,11 +9,11 @@ use bytes::Bytes;
 use logic::consensus::{Replay, ReplayError, Replica, Tear};
 use runtime::keeper::Job;
 use std::sync::mpsc::SyncSender;
-use store::{Kind, OwnedRecord};
+use store::{OwnedRecord, RecordKind};
 
 /// What lives only in the log.
 #[derive(Default)]
-pub struct Head {
+pub struct LogHead {
     promised: Ballot,
     accepted: Ballot,
     last: LogIndex,
@@ -38,10 +38,10 @@ impl Statement {
     }
 }
 
-impl Head {
+impl LogHead {
     /// Takes it from a replica as it is now.
-    pub fn of(replica: &Replica) -> Head {
-        Head {
+    pub fn of(replica: &Replica) -> LogHead {
+        LogHead {
             promised: replica.promised(),
             accepted: replica.accepted_ballot(),
             last: replica.last(),
@@ -66,18 +66,18 @@ impl Head {
 /// A promise, and which tear of the log is not made good yet.
 pub fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Job {
     let decided = LogIndex(tear.map_or(0, |tear| tear.0));
-    Job { ballot, decided, ..empty(group, Kind::Promise, true) }
+    Job { ballot, decided, ..empty(group, RecordKind::Promise, true) }
 }
 
 /// Record that staged values `from`..=`upto` are accepted under a ballot.
 pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Job {
     let staged = LogIndex(upto.0 - from.0);
-    Job { ballot, index: upto, decided: staged, ..empty(group, Kind::Truncate, true) }
+    Job { ballot, index: upto, decided: staged, ..empty(group, RecordKind::Truncate, true) }
 }
 
 /// Record that all values up to `upto` are decided.
 pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Job {
-    Job { decided: upto, ..empty(group, Kind::Decided, sync) }
+    Job { decided: upto, ..empty(group, RecordKind::Decided, sync) }
 }
 
 /// Stands before a snapshot of everything up to `index`, which is installed once this is written:
@@ -94,7 +94,7 @@ pub fn superseded(group: GroupId, index: LogIndex) -> Job {
 
 /// Nothing waits for it: the `adopt` behind it is synced, and it with that.
 pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Job {
-    Job { ballot, index, payload, ..empty(group, Kind::Stage, false) }
+    Job { ballot, index, payload, ..empty(group, RecordKind::Stage, false) }
 }
 
 /// Record of an accepted value.
@@ -106,10 +106,10 @@ pub fn accept(
     payload: Bytes,
     sync: bool,
 ) -> Job {
-    Job { kind: Kind::Accept, group, ballot, index, decided, payload, sync }
+    Job { kind: RecordKind::Accept, group, ballot, index, decided, payload, sync }
 }
 
-fn empty(group: GroupId, kind: Kind, sync: bool) -> Job {
+fn empty(group: GroupId, kind: RecordKind, sync: bool) -> Job {
     let (ballot, index, decided) = (Ballot::default(), LogIndex(0), LogIndex(0));
     Job { kind, group, ballot, index, decided, payload: Bytes::new(), sync }
 }
@@ -120,30 +120,30 @@ pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
     let ballot = Ballot { round, node: NodeId(node) };
     let (index, decided) = (LogIndex(record.index), LogIndex(record.decided));
     match record.kind {
-        Kind::Accept => {
+        RecordKind::Accept => {
             replay.accepted(index, ballot, decided, record.payload).map_err(contradiction)
         }
-        Kind::Stage => {
+        RecordKind::Stage => {
             replay.staged(index, ballot, record.payload);
             Ok(())
         }
-        Kind::Promise => {
+        RecordKind::Promise => {
             replay.promised(ballot);
             replay.states((decided.0 > 0).then_some(Tear(decided.0)));
             Ok(())
         }
-        Kind::Truncate => {
+        RecordKind::Truncate => {
             let from = index.0.checked_sub(decided.0).ok_or_else(|| {
                 let text = "the log contradicts itself: more values were staged than adopted";
                 Error::new(Reason::Damaged, text)
             })?;
             replay.adopted(ballot, LogIndex(from), index).map_err(contradiction)
         }
-        Kind::Decided => {
+        RecordKind::Decided => {
             replay.decided(decided);
             Ok(())
         }
-        Kind::Vnode | Kind::Reset | Kind::Checkpoint => Err(Error::new(
+        RecordKind::Vnode | RecordKind::Reset | RecordKind::Checkpoint => Err(Error::new(
             Reason::NotSupported,
             "the log holds a record of a kind this version does not write",
         )),

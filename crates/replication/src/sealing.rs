@@ -1,6 +1,6 @@
 //! Seals in force: what a group refuses, and how a bucket is sealed and unsealed.
 
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use super::layout::{self, StoredRow};
 use super::seals::{OWN, SEALED, Seal, seal_key, sealed};
 use super::view::View;
@@ -12,7 +12,7 @@ use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
 use std::sync::atomic::Ordering;
 
-impl State {
+impl GroupState {
     /// Refuses an update of a bucket that does not live here any more, as it was looked up.
     #[inline]
     pub(super) fn serves(&self, bucket: &Bucket) -> Result<()> {
@@ -85,7 +85,7 @@ impl Group {
         &self,
         version: u64,
         write: impl FnOnce(&mut View) -> Result<T>,
-        then: impl FnOnce(&mut State),
+        then: impl FnOnce(&mut GroupState),
     ) -> Result<(Option<Ticket>, T)> {
         let mut guard = self.state();
         let state = &mut *guard;

@@ -9,7 +9,7 @@
 //! they are applied, so nothing else will ever stand there.
 
 use super::driver::damaged_log;
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use super::letter::{Carried, Letter};
 use super::rests::{PART_BYTES, Rests};
 use base::codec::Writer;
@@ -20,13 +20,13 @@ use logic::consensus::{Body, Message};
 use runtime::keeper::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
-use store::{Kind, ReadError};
+use store::{ReadError, RecordKind};
 use transport::{Lane, Message as Letterhead, Peers, Sending};
 
 /// Waiting heartbeats are worth nothing once a newer one waits.
 const HEARTBEAT_SLOT: u32 = 0;
 
-impl State {
+impl GroupState {
     /// Makes letters of a message: several, where its values are many or not all in memory.
     pub(super) fn write_letters(&mut self, to: NodeId, message: Message) {
         let Some((after, upto)) = message.body.values() else {
@@ -207,7 +207,7 @@ impl Group {
                 Err(ReadError::Collapsed { .. } | ReadError::NoDescriptors) => break,
                 Err(ReadError::Store(error)) => return Err(damaged_log(store_error(error))),
             };
-            let value = matches!(record.kind, Kind::Accept | Kind::Stage);
+            let value = matches!(record.kind, RecordKind::Accept | RecordKind::Stage);
             if !value || record.owner.group != self.id.0 || record.index != wanted.0 {
                 continue;
             }

@@ -1,13 +1,13 @@
 //! Updates on their way into the open value.
 
-use super::batch::{Batch, Room};
+use super::batch::{Batch, BatchRoom};
 use super::budget::Budget;
 use super::evaluate::evaluate_within;
 use super::group::Group;
 use super::heavy::Turn;
 use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Attempt, Retried};
-use super::view::{Store, View};
+use super::view::{StoreView, View};
 use crate::bucket::Bucket;
 use base::error::going_down;
 use base::request::Steps;
@@ -145,7 +145,7 @@ impl Group {
     /// not wronged by being told so, though another might have made it cheaper in the next moment.
     pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
         let budget = Budget::of_rehearsal();
-        match self.evaluate_aside(bucket, update, Store::Now(&*self.shared.trees), budget) {
+        match self.evaluate_aside(bucket, update, StoreView::Now(&*self.shared.trees), budget) {
             Err(error) if error.reason == Reason::TooLarge => Err(error),
             _ => Ok(()),
         }
@@ -156,7 +156,7 @@ impl Group {
     pub fn read_steps(&self, bucket: &Bucket, update: &Update) -> (LogIndex, Result<Outcome>) {
         let snapshot = self.shared.trees.snapshot();
         let index = self.applied.shown();
-        let store = Store::Then(&*snapshot);
+        let store = StoreView::Then(&*snapshot);
         (index, self.evaluate_aside(bucket, update, store, Budget::of_reads()))
     }
 
@@ -164,11 +164,11 @@ impl Group {
         &self,
         bucket: &Bucket,
         update: &Update,
-        store: Store<'_>,
+        store: StoreView<'_>,
         budget: Budget,
     ) -> Result<Outcome> {
         let (pending, time) = (VecDeque::new(), self.time.load(Ordering::Acquire));
-        let mut open = Batch::new(LogIndex(0), time, 0, world::salt(), Room::default());
+        let mut open = Batch::new(LogIndex(0), time, 0, world::salt(), BatchRoom::default());
         let mut view = View {
             group: self.id,
             store,

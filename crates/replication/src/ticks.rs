@@ -4,7 +4,7 @@
 //! has passed. A replica at rest says until when: a group without work costs its heartbeats and
 //! nothing else, however many groups a node has.
 
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use base::limits::DECIDED_MS_MAX;
 use base::{Millis, NodeId};
 use logic::consensus::{Event, Role};
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 impl Group {
     /// Tells the replica the time, if there is anyone to be heard of.
-    pub(super) fn tick(&self, state: &mut State, now: Millis) {
+    pub(super) fn tick(&self, state: &mut GroupState, now: Millis) {
         let members = state.replica.configuration().members();
         let alone = matches!(members, [only] if only.node == self.shared.node);
         if alone && state.replica.role() == Role::Master {
@@ -38,7 +38,7 @@ impl Group {
 
     /// Another member alone is to be master, or may be again: told before the time is, since a
     /// replica stands only when it hears that.
-    fn yield_to_forced(&self, state: &mut State) {
+    fn yield_to_forced(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
         if yields != state.replica.yields() {
@@ -48,7 +48,7 @@ impl Group {
 
     /// The disk under the log hangs, or answers again: told before the time is, for the same
     /// reason. Where this node alone is to be master nobody could take its place.
-    fn look_at_disk(&self, state: &mut State) {
+    fn look_at_disk(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let alone = forced == self.shared.node;
         let hangs = self.shared.keeper.hangs(self.shared.lease_ms) && !alone;
@@ -60,7 +60,7 @@ impl Group {
 
     /// Nobody waits for a value longer than [`DECIDED_MS_MAX`]: where the disk of a sole node is
     /// full or hangs, nothing else would end the wait.
-    pub(super) fn give_up_late(&self, state: &State) {
+    pub(super) fn give_up_late(&self, state: &GroupState) {
         let begun = state.clock.now().saturating_sub(DECIDED_MS_MAX);
         let late = state.pending.partition_point(|batch| batch.time < begun);
         if let Some(last) = late.checked_sub(1).and_then(|last| state.pending.get(last)) {
@@ -70,7 +70,7 @@ impl Group {
 
     /// When the replica is told the time next. One that rests until something is due is left alone
     /// so long: a group without work costs its heartbeats and nothing else.
-    pub(super) fn plan_tick(&self, state: &mut State) {
+    pub(super) fn plan_tick(&self, state: &mut GroupState) {
         if state.ticks.next == u64::MAX {
             return;
         }
@@ -84,7 +84,7 @@ impl Group {
     }
 }
 
-impl State {
+impl GroupState {
     /// How long there is nothing to do, if nothing comes.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         let tick = match self.ticks.next {

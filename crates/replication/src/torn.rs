@@ -1,12 +1,12 @@
 //! What torn logs lead to, as operators are told.
 
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use base::{LogIndex, NodeId};
 use runtime::metrics::Metrics;
 
 impl Group {
     /// This replica is to lead, and nobody could tell whether torn logs held more.
-    pub(super) fn may_lack(&self, state: &mut State, behind: LogIndex) {
+    pub(super) fn may_lack(&self, state: &mut GroupState, behind: LogIndex) {
         state.office.may_lack = Some(behind);
         Metrics::count(&self.shared.metrics.may_lack);
         tracing::error!(target: "consensus", group = self.id.0, "{}", lacks(self, behind));
@@ -15,7 +15,7 @@ impl Group {
     /// What an operator should know of torn logs, in a sentence; none where all is well.
     pub fn told_of_tears(
         &self,
-        state: &State,
+        state: &GroupState,
         name_of: impl Fn(NodeId) -> String,
     ) -> Option<String> {
         let lacks = || state.office.may_lack.map(|behind| lacks(self, behind));
@@ -24,7 +24,11 @@ impl Group {
 
     /// The members that an election waits for because of torn logs, in a sentence; none where it
     /// waits for nobody.
-    pub fn awaits_logs(&self, state: &State, name_of: impl Fn(NodeId) -> String) -> Option<String> {
+    pub fn awaits_logs(
+        &self,
+        state: &GroupState,
+        name_of: impl Fn(NodeId) -> String,
+    ) -> Option<String> {
         let awaited = state.replica.awaited_logs();
         let names: Vec<_> = awaited.iter().map(|node| name_of(*node)).collect();
         (!names.is_empty()).then(|| {

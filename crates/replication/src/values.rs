@@ -12,7 +12,7 @@ use super::in_flight::InFlight;
 use base::{Ballot, LogIndex};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use store::{Kind, Position};
+use store::{Position, RecordKind};
 
 /// Applied values are kept in memory up to this many bytes, for members that are a little behind.
 const LANDED_BYTES_MAX: usize = 16 << 20;
@@ -24,12 +24,12 @@ const STAGED_BYTES_MAX: usize = 64 << 20;
 const RUN_BYTES: u64 = 64 << 10;
 
 /// One accepted value; without its payload, that stands in the log only.
-struct Kept {
+struct KeptValue {
     payload: Option<Bytes>,
     sync: bool,
 }
 
-impl Kept {
+impl KeptValue {
     fn bytes(&self) -> usize {
         self.payload.as_ref().map_or(0, Bytes::len)
     }
@@ -39,13 +39,13 @@ impl Kept {
 pub struct Values {
     /// The index of the first one in `kept`.
     first: LogIndex,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptValue>,
     /// Bytes of all in `kept`.
     bytes: usize,
     /// Bytes of those that are applied.
     landed_bytes: usize,
     landed: LogIndex,
-    staged: BTreeMap<LogIndex, Kept>,
+    staged: BTreeMap<LogIndex, KeptValue>,
     staged_under: Ballot,
     staged_bytes: usize,
     /// Places of values in the log, by runs of consecutive records.
@@ -89,7 +89,7 @@ impl Values {
     }
 
     fn keep(&mut self, payload: Option<Bytes>, sync: bool) {
-        let kept = Kept { payload, sync };
+        let kept = KeptValue { payload, sync };
         self.bytes += kept.bytes();
         self.kept.push_back(kept);
     }
@@ -102,7 +102,7 @@ impl Values {
         }
         self.staged_bytes += payload.len();
         let payload = Some(payload).filter(|_| self.staged_bytes <= STAGED_BYTES_MAX);
-        self.staged.insert(index, Kept { payload, sync: true });
+        self.staged.insert(index, KeptValue { payload, sync: true });
     }
 
     fn unstage(&mut self) {
@@ -214,15 +214,15 @@ impl Runs {
     /// many staged values it adopts. A `Decided` with an index stands before and behind a snapshot.
     pub fn record(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         ballot: Ballot,
         index: LogIndex,
         staged: LogIndex,
         position: Position,
     ) {
         match kind {
-            Kind::Accept => self.accepted(index, position),
-            Kind::Stage => {
+            RecordKind::Accept => self.accepted(index, position),
+            RecordKind::Stage => {
                 self.spoiled = true;
                 if ballot != self.staged_under {
                     self.staged.clear();
@@ -230,10 +230,10 @@ impl Runs {
                 }
                 self.staged.entry(index).or_insert(position);
             }
-            Kind::Truncate => {
+            RecordKind::Truncate => {
                 self.adopted(ballot, LogIndex(index.0.saturating_sub(staged.0)), index);
             }
-            Kind::Decided => self.installed(index),
+            RecordKind::Decided => self.installed(index),
             _ => {}
         }
     }

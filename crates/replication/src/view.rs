@@ -21,7 +21,7 @@ pub struct View<'a> {
     /// Group that is read.
     pub group: GroupId,
     /// Rows that are applied.
-    pub store: Store<'a>,
+    pub store: StoreView<'a>,
     /// Values that are not applied yet, oldest first.
     pub pending: &'a VecDeque<Batch>,
     /// The value that is being made.
@@ -36,25 +36,25 @@ pub struct View<'a> {
 
 /// What of the store is seen.
 #[derive(Clone, Copy)]
-pub enum Store<'a> {
+pub enum StoreView<'a> {
     /// What it holds now. Only under the group's lock that is the same from look to look.
     Now(&'a dyn Trees),
     /// What it held at one moment.
     Then(&'a dyn Snapshot),
 }
 
-impl Store<'_> {
+impl StoreView<'_> {
     fn get(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
         match self {
-            Store::Now(trees) => trees.get(key),
-            Store::Then(snapshot) => snapshot.get(key),
+            StoreView::Now(trees) => trees.get(key),
+            StoreView::Then(snapshot) => snapshot.get(key),
         }
     }
 
     fn get_to_write(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
         match self {
-            Store::Now(trees) => trees.get_to_write(key),
-            Store::Then(snapshot) => snapshot.get(key),
+            StoreView::Now(trees) => trees.get_to_write(key),
+            StoreView::Then(snapshot) => snapshot.get(key),
         }
     }
 }
@@ -67,7 +67,7 @@ impl View<'_> {
 
     fn find(
         &mut self,
-        stored: impl Fn(&Store<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
+        stored: impl Fn(&StoreView<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
     ) -> Result<Option<Bytes>> {
         let key = &self.scratch[..];
         let pending = || self.pending.iter().rev().find_map(|batch| batch.get(key));
@@ -247,11 +247,11 @@ impl View<'_> {
         }
         let taken;
         let snapshot = match self.store {
-            Store::Now(trees) => {
+            StoreView::Now(trees) => {
                 taken = trees.snapshot();
                 &*taken
             }
-            Store::Then(snapshot) => snapshot,
+            StoreView::Then(snapshot) => snapshot,
         };
         let reverse = direction == Direction::Descending;
         let mut under = snapshot.range(low, high, reverse).peekable();

@@ -23,15 +23,15 @@ pub struct Applied {
     /// Rows of values behind this index are nowhere to be seen yet.
     shown: AtomicU64,
     term: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingTickets>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingTickets {
     /// In the order they came, which is nearly the order of their indexes.
     wakers: VecDeque<(u64, Waker)>,
     /// How the last terms ended, oldest first.
-    ended: VecDeque<Ended>,
+    ended: VecDeque<EndedTerm>,
     /// Up to this index of this term nobody waits any longer.
     late: Option<(u64, u64)>,
     failed: Option<Error>,
@@ -39,7 +39,7 @@ struct Waiting {
 
 /// How a term ended.
 #[derive(Clone, Copy)]
-struct Ended {
+struct EndedTerm {
     term: u64,
     /// Up to here its values are decided.
     decided: u64,
@@ -111,7 +111,7 @@ impl Applied {
             if waiting.ended.len() == TERMS_MAX {
                 waiting.ended.pop_front();
             }
-            waiting.ended.push_back(Ended { term, decided: decided.0, proposed: proposed.0 });
+            waiting.ended.push_back(EndedTerm { term, decided: decided.0, proposed: proposed.0 });
             self.term.store(term + 1, Ordering::Release);
             std::mem::take(&mut waiting.wakers)
         };

@@ -11,7 +11,7 @@
 //! has it on disk.
 //! Never: answers a read; gives a snapshot.
 
-use super::group::{Group, State};
+use super::group::{Group, GroupState};
 use super::keeping::{Keeping, keep_value};
 use super::layout::{self, Mark};
 use base::limits::VALUE_BATCH_BYTES;
@@ -90,7 +90,7 @@ impl Group {
     }
 
     /// The last index whose value can't be had any more.
-    pub(super) fn floor(&self, state: &State) -> LogIndex {
+    pub(super) fn floor(&self, state: &GroupState) -> LogIndex {
         let logged = state.values.floor();
         match self.keeping() {
             Some(keeping) if !keeping.sizes.is_empty() => {
@@ -115,7 +115,7 @@ impl Group {
     }
 
     /// Why nothing new can be taken from clients, where a witness keeps all it may.
-    pub fn witness_has_room(&self, state: &State) -> Result<()> {
+    pub fn witness_has_room(&self, state: &GroupState) -> Result<()> {
         let Some(witness) = state.replica.waits_for() else { return Ok(()) };
         let text = format!(
             "the witness {witness} of group {} keeps all it may (its log_bytes_max) for a voter \

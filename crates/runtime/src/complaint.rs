@@ -10,9 +10,9 @@ const RECENT_MS: u64 = 60_000;
 
 /// See the head of this file.
 #[derive(Default)]
-pub struct Complaint(Mutex<Option<Said>>);
+pub struct Complaint(Mutex<Option<LastComplaint>>);
 
-struct Said {
+struct LastComplaint {
     at_ms: u64,
     left_out: u64,
 }
@@ -28,9 +28,10 @@ impl Complaint {
                 said.left_out += 1;
                 None
             }
-            _ => {
-                Some(said.replace(Said { at_ms: now, left_out: 0 }).map_or(0, |last| last.left_out))
-            }
+            _ => Some(
+                said.replace(LastComplaint { at_ms: now, left_out: 0 })
+                    .map_or(0, |last| last.left_out),
+            ),
         }
     }
 

@@ -12,7 +12,7 @@
 
 mod writer;
 
-pub use writer::{Step, Writer};
+pub use writer::{LogWriter, WriterStep};
 
 use crate::metrics::Metrics;
 use crate::mutants::{Flaw, flawed};
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Kind, Log, Owner, Position, Record, StoreError};
+use store::{Log, Owner, Position, Record, RecordKind, StoreError};
 
 /// How long a full disk is left alone before it is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub trait AppendSink: Send + Sync {
 /// One record to write.
 pub struct Job {
     /// Kind of the record.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Group it is of.
     pub group: GroupId,
     /// Ballot it is written under.
@@ -63,7 +63,7 @@ pub struct Job {
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
     /// Kind of the record.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Group it is of.
     pub group: GroupId,
     /// Ballot it was written under.
@@ -80,7 +80,9 @@ impl Job {
     /// What others build on by name: a promise, or the mark of an adopted log. It counts only once
     /// the log states that it is durable; so no torn tail ever held one that was told.
     pub fn must_be_stated(&self) -> bool {
-        self.sync && matches!(self.kind, Kind::Promise | Kind::Truncate) && !flawed(Flaw::Unstated)
+        self.sync
+            && matches!(self.kind, RecordKind::Promise | RecordKind::Truncate)
+            && !flawed(Flaw::Unstated)
     }
 
     /// What is said of it once it is written, beginning there.
@@ -225,13 +227,13 @@ impl Keeper {
     }
 
     /// The thread's life: one step after another.
-    pub fn run(&self, writer: &mut Writer, mailbox: &dyn AppendSink) -> Result<(), StoreError> {
+    pub fn run(&self, writer: &mut LogWriter, mailbox: &dyn AppendSink) -> Result<(), StoreError> {
         let ended = loop {
             match writer.step(mailbox) {
-                Ok(Step::Went) => {}
-                Ok(Step::Idle(pause)) => self.rest(pause),
-                Ok(Step::Full) => self.rest_full(),
-                Ok(Step::Ended) => break Ok(()),
+                Ok(WriterStep::Went) => {}
+                Ok(WriterStep::Idle(pause)) => self.rest(pause),
+                Ok(WriterStep::Full) => self.rest_full(),
+                Ok(WriterStep::Ended) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
@@ -296,7 +298,7 @@ impl Keeper {
         mailbox: Arc<dyn AppendSink>,
         metrics: Arc<Metrics>,
     ) -> Result<(), Error> {
-        let mut writer = Writer::new(log, self.clone(), metrics, interval);
+        let mut writer = LogWriter::new(log, self.clone(), metrics, interval);
         let keeper = self.clone();
         std::thread::Builder::new()
             .name("keeper".into())

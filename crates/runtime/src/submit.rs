@@ -54,11 +54,11 @@ pub enum Submitted {
     Pending(Ticket, Result<Reply>),
     /// The answer comes later (long reads, directory calls, what another node answers); requests
     /// behind it on the same connection should wait.
-    Later(Answer),
+    Later(LaterReply),
     /// The answer comes later and concerns this key alone: of the same connection, only requests of
     /// this key must wait for it. Nothing begins before it is awaited.
-    Apart(Key, Answer),
+    Apart(Key, LaterReply),
 }
 
 /// An answer that comes later.
-pub type Answer = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
+pub type LaterReply = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;

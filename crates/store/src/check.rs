@@ -107,7 +107,7 @@ impl TreeReport {
             return Ok(None);
         }
         match spared(|| read_rows(table)) {
-            Ok(Ok(Content { rows, tombstones, range })) => {
+            Ok(Ok(CheckContent { rows, tombstones, range })) => {
                 self.rows += rows;
                 self.tombstones += tombstones;
                 Ok(Some(range))
@@ -124,14 +124,14 @@ impl TreeReport {
     }
 }
 
-struct Content {
+struct CheckContent {
     rows: u64,
     tombstones: u64,
     range: KeyRange,
 }
 
 /// Reads all rows of a table whose blocks are sound; says what contradicts itself.
-fn read_rows(listed: &Listed) -> Result<Content, String> {
+fn read_rows(listed: &Listed) -> Result<CheckContent, String> {
     let words = |error: lsm_tree::Error| error.to_string();
     let nothing = Arc::new(Cache::with_capacity_bytes(0));
     let checksum = Checksum::from_raw(listed.checksum);
@@ -160,5 +160,5 @@ fn read_rows(listed: &Listed) -> Result<Content, String> {
     if known.item_count != count || known.tombstone_count != tombstones {
         return Err("the rows are not as many as noted".into());
     }
-    Ok(Content { rows: count - tombstones, tombstones, range: (low, high) })
+    Ok(CheckContent { rows: count - tombstones, tombstones, range: (low, high) })
 }

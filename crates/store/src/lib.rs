@@ -20,11 +20,11 @@ pub use datadir::{
     DataDir, FORMAT, Joiner, Opening, Rejoin, StoredCheckpoint, Unfinished, checkpoints,
     remove_checkpoint,
 };
-pub use disk::{Disk, FileDisk, Honesty, MemoryDisk, Operation};
+pub use disk::{Disk, DiskCall, FileDisk, Honesty, MemoryDisk};
 pub use error::StoreError;
 pub use log::{
-    Ahead, Hole, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner,
-    Position, ReadError, Record, Recovered, Replay,
+    Ahead, Hole, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,
+    ReadError, Record, RecordKind, Recovered, Replay,
 };
 pub use trees::{
     Change, Chunk, Install, LsmTrees, MemoryTrees, Row, Snapshot, TreeSettings, Trees,

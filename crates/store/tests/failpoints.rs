@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use store::failpoint::{EXIT_CODE, POINTS, Point, arm};
 use store::{
-    Ahead, Change, Chunk, DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record,
+    Ahead, Change, Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, Owner, Record, RecordKind,
 };
 use store::{Position, TreeSettings, Trees, check_trees};
 
@@ -78,7 +78,7 @@ impl Node {
             self.before = self.log.end();
             let payload = value(index);
             let owner = Owner { group: 1, generation: 0 };
-            let (kind, payload) = (Kind::Accept, &payload[..]);
+            let (kind, payload) = (RecordKind::Accept, &payload[..]);
             let record = Record {
                 kind,
                 owner,

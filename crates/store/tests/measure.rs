@@ -12,7 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use store::{Change, Chunk, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record, StoreError};
+use store::{
+    Change, Chunk, FileDisk, Log, LogSettings, LsmTrees, Owner, Record, RecordKind, StoreError,
+};
 use store::{TreeSettings, Trees};
 
 /// The allocator of the binary.
@@ -219,7 +221,7 @@ fn append(log: &mut Log, count: u64, payload_bytes: usize, batch: u64, sync: boo
             row += 1;
         }
         payload.truncate(payload_bytes);
-        let (kind, owner) = (Kind::Accept, Owner { group: 1, generation: 0 });
+        let (kind, owner) = (RecordKind::Accept, Owner { group: 1, generation: 0 });
         let ballot = (1, 1);
         let (decided, payload) = (index - 1, payload.as_slice());
         log.append(&Record { kind, owner, configuration: 0, ballot, index, decided, payload })

@@ -3,7 +3,7 @@
 use super::admission::admit;
 use super::greet::{self, Unread};
 use super::handshake::{Greeting, Received};
-use super::peer::{Call, Caller};
+use super::peer::{Caller, PeerCall};
 use super::peer_table::PeerTable;
 use super::refusal::Refusal;
 use super::transcript::Transcript;
@@ -133,7 +133,7 @@ async fn call(
     }
     let calls = &peer?.calls;
     let (back, refused) = oneshot::channel();
-    match calls.try_send(Call { caller, hello, back }) {
+    match calls.try_send(PeerCall { caller, hello, back }) {
         // An error of `refused` means that the call was taken.
         Ok(()) => refused.await.ok(),
         Err(full) => Some((full.into_inner().caller, Refusal::Busy)),

@@ -14,7 +14,7 @@ const LIVES_AHEAD_MAX: u64 = 1 << 20;
 
 /// Knowledge of a member's lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownLives {
     /// The highest incarnation seen, by this process or by the cluster.
     pub(super) incarnation: Incarnation,
     /// The newest life that was let in, by this process or as the cluster has it on record; none:
@@ -24,7 +24,7 @@ pub(super) struct Known {
     pub(super) process: Option<u64>,
 }
 
-impl Known {
+impl KnownLives {
     /// Checks that a node that says it lives this life, and tells these, is not an old copy.
     pub(super) fn follows(
         &self,
@@ -64,7 +64,7 @@ impl Known {
 
 /// Checks that the caller may be a peer of `me`; `known` is what is known of it, none if it is no
 /// member. In this order, so that the first thing to mend is what is told.
-pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<Known>) -> Result<(), Refusal> {
+pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<KnownLives>) -> Result<(), Refusal> {
     let caller = &hello.speaker;
     if caller.cluster != me.cluster {
         return Err(Refusal::ForeignCluster { ours: me.cluster, theirs: caller.cluster });
@@ -87,7 +87,7 @@ pub(super) fn accept(
     wanted: NodeId,
     version: u16,
     found: &Speaker,
-    known: Known,
+    known: KnownLives,
     ours: Versions,
 ) -> Result<(), Refusal> {
     if ours.common(Versions { lowest: version, highest: version }).is_none() {

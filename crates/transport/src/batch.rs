@@ -1,7 +1,7 @@
 //! Frames on their way into a socket: heads and small messages in one reused buffer, large pieces
 //! from where they lie, all with as few system calls as may be.
 
-use super::frame::{Encoder, Word};
+use super::frame::{ConnectionWord, Encoder};
 use super::outbox::{COPY_BYTES_MAX, Piece};
 use bytes::Bytes;
 use std::io::{self, ErrorKind, IoSlice};
@@ -22,7 +22,7 @@ enum Stretch {
 
 /// Frames that were encoded and not yet written.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct FrameBatch {
     buffer: Vec<u8>,
     stretches: Vec<Stretch>,
     bytes: usize,
@@ -30,7 +30,7 @@ pub(super) struct Batch {
     done: usize,
 }
 
-impl Batch {
+impl FrameBatch {
     /// Returns true if nothing is to be written.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -42,7 +42,7 @@ impl Batch {
     }
 
     /// Adds a word of the connection.
-    pub(super) fn word(&mut self, encoder: &mut Encoder, word: &Word) {
+    pub(super) fn word(&mut self, encoder: &mut Encoder, word: &ConnectionWord) {
         let before = self.buffer.len();
         encoder.word(&mut self.buffer, word);
         self.own(before);

@@ -1,4 +1,4 @@
-//! This node's end of its connections: settings, receiver, credential, and how it introduces itself.
+//! This node's end of its connections: settings, receiver, credential, its own introduction.
 
 use super::credential::Credential;
 use super::handshake::Speaker;

@@ -70,7 +70,7 @@ impl fmt::Display for FrameError {
 
 /// A word of the connection itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum ConnectionWord {
     /// Asks for a sign of life; the number comes back.
     Ping(u64),
     /// The answer.
@@ -81,24 +81,24 @@ pub(super) enum Word {
     Close(String),
 }
 
-impl Word {
+impl ConnectionWord {
     fn number(&self) -> u32 {
         match self {
-            Word::Ping(_) => 1,
-            Word::Pong(_) => 2,
-            Word::Consumed(_) => 3,
-            Word::Close(_) => 4,
+            ConnectionWord::Ping(_) => 1,
+            ConnectionWord::Pong(_) => 2,
+            ConnectionWord::Consumed(_) => 3,
+            ConnectionWord::Close(_) => 4,
         }
     }
 }
 
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum FrameEvent {
     /// A whole message.
     Message { lane: Lane, group: GroupId, payload: Bytes },
     /// A word of the connection.
-    Word(Word),
+    Word(ConnectionWord),
 }
 
 /// Writes the frames of one direction.
@@ -138,12 +138,14 @@ impl Encoder {
     }
 
     /// A word of the connection.
-    pub(super) fn word(&mut self, out: &mut Vec<u8>, word: &Word) {
+    pub(super) fn word(&mut self, out: &mut Vec<u8>, word: &ConnectionWord) {
         match word {
-            Word::Ping(number) | Word::Pong(number) | Word::Consumed(number) => {
+            ConnectionWord::Ping(number)
+            | ConnectionWord::Pong(number)
+            | ConnectionWord::Consumed(number) => {
                 self.frame(out, OWN, word.number(), 8, [&number.to_le_bytes(), &[]]);
             }
-            Word::Close(words) => {
+            ConnectionWord::Close(words) => {
                 let words = &words.as_bytes()[..words.len().min(CLOSE_BYTES_MAX)];
                 self.frame(out, OWN, word.number(), words.len(), [words, &[]]);
             }
@@ -173,7 +175,7 @@ impl Encoder {
 }
 
 /// A message of which pieces are still to come.
-struct Open {
+struct OpenMessage {
     group: u32,
     total: usize,
     bytes: Vec<u8>,
@@ -184,7 +186,7 @@ struct Open {
 pub(super) struct Decoder {
     salt: u64,
     number: u32,
-    open: [Option<Open>; 4],
+    open: [Option<OpenMessage>; 4],
 }
 
 impl Decoder {
@@ -199,7 +201,7 @@ impl Decoder {
     }
 
     /// The next message or word; none: more bytes are needed.
-    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Heard>, FrameError> {
+    pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<FrameEvent>, FrameError> {
         loop {
             let Some(head) = buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
             let word = |at: usize| {
@@ -225,14 +227,14 @@ impl Decoder {
             if lane == OWN {
                 let word = own_word(group, piece)?;
                 buffer.advance(HEAD_BYTES + length);
-                return Ok(Some(Heard::Word(word)));
+                return Ok(Some(FrameEvent::Word(word)));
             }
             let lane = *Lane::ALL.get(lane as usize).ok_or(FrameError::Lane)?;
             if total > lane.bytes_max() {
                 return Err(FrameError::TooLarge);
             }
             if let Some(payload) = self.join(lane, group, total, length, buffer)? {
-                return Ok(Some(Heard::Message { lane, group: GroupId(group), payload }));
+                return Ok(Some(FrameEvent::Message { lane, group: GroupId(group), payload }));
             }
         }
     }
@@ -256,7 +258,7 @@ impl Decoder {
             buffer.advance(HEAD_BYTES + length);
             return Ok(Some(payload));
         }
-        let open = place.get_or_insert_with(|| Open { group, total, bytes: Vec::new() });
+        let open = place.get_or_insert_with(|| OpenMessage { group, total, bytes: Vec::new() });
         if open.group != group || open.total != total {
             return Err(FrameError::Mixed);
         }
@@ -276,17 +278,17 @@ impl Decoder {
     }
 }
 
-fn own_word(number: u32, piece: &[u8]) -> Result<Word, FrameError> {
+fn own_word(number: u32, piece: &[u8]) -> Result<ConnectionWord, FrameError> {
     let told = || {
         let bytes: [u8; 8] = piece.try_into().map_err(|_| FrameError::Length)?;
         Ok(u64::from_le_bytes(bytes))
     };
     match number {
-        1 => told().map(Word::Ping),
-        2 => told().map(Word::Pong),
-        3 => told().map(Word::Consumed),
+        1 => told().map(ConnectionWord::Ping),
+        2 => told().map(ConnectionWord::Pong),
+        3 => told().map(ConnectionWord::Consumed),
         4 if piece.len() > CLOSE_BYTES_MAX => Err(FrameError::Length),
-        4 => Ok(Word::Close(base::codec::printable(piece))),
+        4 => Ok(ConnectionWord::Close(base::codec::printable(piece))),
         _ => Err(FrameError::Lane),
     }
 }

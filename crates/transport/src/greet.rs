@@ -1,6 +1,6 @@
 //! Greetings over a socket, and what a socket between nodes is set to.
 
-use super::admission::{Known, accept};
+use super::admission::{KnownLives, accept};
 use super::endpoint::Endpoint;
 use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
 use super::link::Terms;
@@ -80,7 +80,7 @@ pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, 
 pub(super) async fn dial(
     endpoint: &Endpoint,
     member: Member,
-    known: impl Fn() -> Known,
+    known: impl Fn() -> KnownLives,
     previous: u64,
     said: &AtomicBool,
 ) -> Result<Greeted, Failed> {
@@ -119,7 +119,7 @@ fn answered(
     transcript: &mut Transcript,
     received: Received,
     hello: &Hello,
-    known: &Known,
+    known: &KnownLives,
 ) -> Result<Speaker, Failed> {
     match &received.greeting {
         Greeting::Welcome { version, speaker } => {

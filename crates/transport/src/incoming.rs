@@ -3,7 +3,7 @@
 //! Promises: at most so many calls, and so many bytes of them, are in progress; an answer that the
 //! lane has no room for keeps its permit until it is sent, so that no more comes in than goes out.
 
-use super::{Asked, Peers, Sending};
+use super::{IncomingCall, Peers, Sending};
 use base::GroupId;
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
@@ -58,7 +58,7 @@ impl CallAdmission {
     }
 
     /// Admits a call, or declines it where there is no room.
-    pub fn admit_or_decline(&self, peers: &Peers, asked: &Asked) -> Option<CallPermit> {
+    pub fn admit_or_decline(&self, peers: &Peers, asked: &IncomingCall) -> Option<CallPermit> {
         let permit = self.admit(asked.payload.len());
         if permit.is_none() {
             peers.decline(asked);
@@ -71,7 +71,7 @@ impl CallAdmission {
     pub fn serve<A>(
         &self,
         peers: &Peers,
-        asked: Asked,
+        asked: IncomingCall,
         what: &'static str,
         answer: impl FnOnce(GroupId, Bytes) -> A + Send + 'static,
     ) -> bool
@@ -97,7 +97,7 @@ impl CallAdmission {
 }
 
 /// Answers at once. Where the lane is full the answer waits, and keeps the permit.
-pub fn reply(permit: CallPermit, peers: &Peers, asked: Asked, answer: Bytes) {
+pub fn reply(permit: CallPermit, peers: &Peers, asked: IncomingCall, answer: Bytes) {
     if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
         let peers = peers.clone();
         world::spawn(async move {
@@ -109,14 +109,14 @@ pub fn reply(permit: CallPermit, peers: &Peers, asked: Asked, answer: Bytes) {
 }
 
 /// Declines a call that can't be read.
-pub fn malformed(peers: &Peers, asked: &Asked, what: &str, field: &str) {
+pub fn malformed(peers: &Peers, asked: &IncomingCall, what: &str, field: &str) {
     let from = format_args!("{:016x}", asked.from.0);
     tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
     peers.decline(asked);
 }
 
 /// Sends the answer, as soon as the lane has room.
-async fn send(peers: &Peers, asked: &Asked, answer: &Bytes) {
+async fn send(peers: &Peers, asked: &IncomingCall, answer: &Bytes) {
     // Without a link the one who asked is told so by its own side.
     while let Ok(Sending::Full) = peers.answer(asked, answer.clone()) {
         sleep(PAUSE).await;

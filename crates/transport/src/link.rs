@@ -1,9 +1,9 @@
 //! One connection with a peer, from the first frame to the last: one task owns both halves of the
 //! socket, and everyone else speaks to it through the outbox.
 
-use super::batch::Batch;
+use super::batch::FrameBatch;
 use super::counters::Counters;
-use super::frame::{Decoder, Encoder, FrameError, Heard, Word};
+use super::frame::{ConnectionWord, Decoder, Encoder, FrameError, FrameEvent};
 use super::incarnation::Incarnation;
 use super::message::{Lane, Message, Sending};
 use super::network::{Broken, Credit, Creditor, Delivered, Sink};
@@ -137,7 +137,7 @@ impl Link {
         self.outbox.lock().expect("no one panics while holding it")
     }
 
-    fn say(&self, word: Word) {
+    fn say(&self, word: ConnectionWord) {
         self.outbox().say(word);
         self.wake.notify_one();
     }
@@ -152,9 +152,9 @@ impl Creditor for Link {
 }
 
 /// The writing half: what was encoded, and what comes next.
-struct Writer {
+struct FrameWriter {
     encoder: Encoder,
-    batch: Batch,
+    batch: FrameBatch,
 }
 
 /// Carries messages both ways until the connection ends, by itself or because `ended` says so;
@@ -167,7 +167,8 @@ pub(super) async fn run(
     ended: impl Future<Output = Broken>,
 ) -> Broken {
     let (mut from, mut to) = stream.split();
-    let mut writer = Writer { encoder: Encoder::new(link.terms.ours), batch: Batch::default() };
+    let mut writer =
+        FrameWriter { encoder: Encoder::new(link.terms.ours), batch: FrameBatch::default() };
     sink.connected(link.terms.node, link.terms.incarnation);
     // Reading comes before watching: what has arrived counts as heard before silence is judged,
     // also after the whole process has slept.
@@ -217,9 +218,9 @@ async fn listen<R: AsyncRead + Unpin>(link: &Arc<Link>, socket: &mut R, sink: &d
 
 impl Link {
     /// Acts on what was heard; says so if the connection ends by it.
-    fn hear(self: &Arc<Link>, heard: Heard, sink: &dyn Sink) -> Option<Broken> {
+    fn hear(self: &Arc<Link>, heard: FrameEvent, sink: &dyn Sink) -> Option<Broken> {
         match heard {
-            Heard::Message { lane, group, payload } => {
+            FrameEvent::Message { lane, group, payload } => {
                 self.counters.received(lane, payload.len());
                 let credit = match lane {
                     Lane::Bulk => Credit::of(self.clone(), payload.len() as u64),
@@ -228,30 +229,32 @@ impl Link {
                 let Terms { node: from, incarnation, .. } = self.terms;
                 sink.deliver(Delivered { from, incarnation, lane, group, payload, credit });
             }
-            Heard::Word(Word::Ping(number)) => self.say(Word::Pong(number)),
-            Heard::Word(Word::Pong(sent_at)) => {
+            FrameEvent::Word(ConnectionWord::Ping(number)) => {
+                self.say(ConnectionWord::Pong(number))
+            }
+            FrameEvent::Word(ConnectionWord::Pong(sent_at)) => {
                 // What comes back is what was sent, our own time: a lie would only spoil a figure.
                 self.counters.measured(world::nanoseconds().saturating_sub(sent_at));
                 self.unanswered_since.store(0, Relaxed);
             }
-            Heard::Word(Word::Consumed(bytes)) => {
+            FrameEvent::Word(ConnectionWord::Consumed(bytes)) => {
                 if !self.outbox().consumed(bytes) {
                     return Some(Broken::Frame(FrameError::Credit));
                 }
                 self.wake.notify_one();
             }
-            Heard::Word(Word::Close(words)) => return Some(Broken::Closed(words)),
+            FrameEvent::Word(ConnectionWord::Close(words)) => return Some(Broken::Closed(words)),
         }
         None
     }
 
     /// Fills the batch with what goes next; nanoseconds to wait for if that is nothing.
-    fn fill(&self, writer: &mut Writer) -> u64 {
+    fn fill(&self, writer: &mut FrameWriter) -> u64 {
         let now = world::nanoseconds();
         let mut room = false;
         let mut outbox = self.outbox();
         if self.consumed_news.swap(false, Relaxed) {
-            outbox.say(Word::Consumed(self.consumed.load(Relaxed)));
+            outbox.say(ConnectionWord::Consumed(self.consumed.load(Relaxed)));
         }
         let wait = loop {
             if writer.batch.is_full() {
@@ -280,7 +283,7 @@ impl Link {
 /// Writes what waits, until the socket fails.
 async fn speak<W: AsyncWrite + Unpin>(
     link: &Link,
-    writer: &mut Writer,
+    writer: &mut FrameWriter,
     socket: &mut W,
 ) -> io::Error {
     loop {
@@ -319,17 +322,17 @@ async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
         } else if past(unanswered, settings.unanswered) {
             return Broken::Unanswering;
         }
-        link.say(Word::Ping(now));
+        link.say(ConnectionWord::Ping(now));
     }
 }
 
 /// Tells the other side why this one closes, if it still listens: behind what was begun, so that it
 /// reads as a frame.
-async fn goodbye<W: AsyncWrite + Unpin>(writer: &mut Writer, socket: &mut W, why: &Broken) {
+async fn goodbye<W: AsyncWrite + Unpin>(writer: &mut FrameWriter, socket: &mut W, why: &Broken) {
     if matches!(why, Broken::Closed(_) | Broken::Ended | Broken::Socket(_)) {
         return;
     }
-    writer.batch.word(&mut writer.encoder, &Word::Close(why.to_string()));
+    writer.batch.word(&mut writer.encoder, &ConnectionWord::Close(why.to_string()));
     // It is told or it is not: the closed socket says the rest.
     let told = timeout(GOODBYE, writer.batch.write_to(socket)).await;
     tracing::trace!(told = told.is_ok(), "said goodbye");

@@ -86,7 +86,7 @@ impl From<Unanswered> for Error {
 }
 
 /// A request that arrived; answer it with [`Peers::answer`].
-pub struct Asked {
+pub struct IncomingCall {
     /// Who asks.
     pub from: NodeId,
     /// In which of its lives.
@@ -103,11 +103,11 @@ pub struct Asked {
 /// Who is told what arrives, requests among it.
 pub trait Receiver: Sink {
     /// A request. Must hand over and return, like [`Sink::deliver`].
-    fn asked(&self, asked: Asked);
+    fn asked(&self, asked: IncomingCall);
 }
 
 /// A request that waits for its answer.
-struct Waiting {
+struct WaitingCall {
     to: NodeId,
     receipt: Receipt,
     answer: oneshot::Sender<Result<Bytes, Unanswered>>,
@@ -116,13 +116,13 @@ struct Waiting {
 /// Who waits for which answer. It stands between the network and the receiver.
 struct Mailroom {
     receiver: Arc<dyn Receiver>,
-    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    waiting: Mutex<BTreeMap<u64, WaitingCall>>,
     /// The next request's.
     token: AtomicU64,
 }
 
 impl Mailroom {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, WaitingCall>> {
         self.waiting.lock().expect("no one panics while holding it")
     }
 
@@ -134,7 +134,14 @@ impl Mailroom {
         payload.advance(HEAD_BYTES);
         let answer = match kind {
             QUESTION => {
-                self.receiver.asked(Asked { from, incarnation, group, within, payload, token });
+                self.receiver.asked(IncomingCall {
+                    from,
+                    incarnation,
+                    group,
+                    within,
+                    payload,
+                    token,
+                });
                 return Ok(());
             }
             ANSWER => Ok(payload),
@@ -288,7 +295,7 @@ impl Peers {
                 return Err(Unanswered::Full);
             }
             // Before it is sent, so that whatever happens to it finds it here.
-            waiting.insert(token, Waiting { to, receipt: receipt.clone(), answer: sender });
+            waiting.insert(token, WaitingCall { to, receipt: receipt.clone(), answer: sender });
         }
         let forget = Forget { mailroom: &self.mailroom, token, receipt: receipt.clone() };
         let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
@@ -309,7 +316,7 @@ impl Peers {
     }
 
     /// Answers a request. An answer that is too large is an error, and none is sent.
-    pub fn answer(&self, asked: &Asked, body: Bytes) -> base::Result<Sending> {
+    pub fn answer(&self, asked: &IncomingCall, body: Bytes) -> base::Result<Sending> {
         if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
             return Err(Error::from(Unanswered::TooLarge));
         }
@@ -318,7 +325,7 @@ impl Peers {
     }
 
     /// Declines a request: nothing was done, and nothing will be.
-    pub fn decline(&self, asked: &Asked) -> Sending {
+    pub fn decline(&self, asked: &IncomingCall) -> Sending {
         let answer = letter(DECLINED, asked.token, 0, asked.group, Bytes::new());
         self.network.send(asked.from, answer)
     }

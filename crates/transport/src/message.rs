@@ -57,19 +57,19 @@ pub enum Sending {
 /// The first bytes of a message, kept beside its body, so that a value's bytes go to many peers
 /// under different heads and are never copied.
 #[derive(Clone, Copy)]
-pub struct Head {
+pub struct MessageHead {
     length: u8,
     bytes: [u8; PEER_HEAD_BYTES_MAX],
 }
 
-impl Head {
+impl MessageHead {
     /// No head.
-    pub const EMPTY: Head = Head { length: 0, bytes: [0; PEER_HEAD_BYTES_MAX] };
+    pub const EMPTY: MessageHead = MessageHead { length: 0, bytes: [0; PEER_HEAD_BYTES_MAX] };
 
     /// A head of at most [`PEER_HEAD_BYTES_MAX`] bytes.
-    pub fn new(bytes: &[u8]) -> Head {
+    pub fn new(bytes: &[u8]) -> MessageHead {
         assert!(bytes.len() <= PEER_HEAD_BYTES_MAX, "a head is small: put the rest in the body");
-        let mut head = Head::EMPTY;
+        let mut head = MessageHead::EMPTY;
         head.bytes[..bytes.len()].copy_from_slice(bytes);
         head.length = bytes.len() as u8;
         head
@@ -81,7 +81,7 @@ impl Head {
     }
 }
 
-impl fmt::Debug for Head {
+impl fmt::Debug for MessageHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Head({} bytes)", self.length)
     }
@@ -95,7 +95,7 @@ pub struct Message {
     /// Which group speaks.
     pub group: GroupId,
     /// What comes first.
-    pub head: Head,
+    pub head: MessageHead,
     /// What follows; the receiver gets both as one.
     pub body: Bytes,
     /// A waiting message of the same group with the same slot is worthless once this one is queued.
@@ -107,12 +107,12 @@ pub struct Message {
 impl Message {
     /// A message without a head.
     pub fn new(lane: Lane, group: GroupId, body: Bytes) -> Message {
-        Message { lane, group, head: Head::EMPTY, body, slot: None, receipt: None }
+        Message { lane, group, head: MessageHead::EMPTY, body, slot: None, receipt: None }
     }
 
     /// The same with a head.
     pub fn with_head(self, head: &[u8]) -> Message {
-        Message { head: Head::new(head), ..self }
+        Message { head: MessageHead::new(head), ..self }
     }
 
     /// The same, taking the place of what waits in `slot` (heartbeats). It goes to the end of the

@@ -4,8 +4,8 @@
 //! so that a large value or a snapshot holds up nobody for longer than a piece takes. Bulk has one
 //! turn in eight while others want to speak: it is slow, but it does not starve.
 
-use super::frame::Word;
-use super::message::{Head, Lane, Message, Receipt, Sending};
+use super::frame::ConnectionWord;
+use super::message::{Lane, Message, MessageHead, Receipt, Sending};
 use super::rate::Rate;
 use super::settings::LaneLimits;
 use base::GroupId;
@@ -27,7 +27,7 @@ const TURNS: [Lane; 8] = {
 #[derive(Debug)]
 pub(super) enum Next {
     /// A word of the connection.
-    Word(Word),
+    Word(ConnectionWord),
     /// A piece of a message.
     Piece(Piece),
     /// Nothing for so many nanoseconds, unless something new comes.
@@ -40,7 +40,7 @@ pub(super) struct Piece {
     pub(super) lane: Lane,
     pub(super) group: GroupId,
     pub(super) total: usize,
-    pub(super) head: Head,
+    pub(super) head: MessageHead,
     pub(super) body: Bytes,
     /// True if the message is complete with it.
     pub(super) last: bool,
@@ -68,7 +68,7 @@ pub(super) struct Dropped {
 /// The lanes of one connection.
 pub(super) struct Outbox {
     queues: [Queue; 4],
-    words: VecDeque<Word>,
+    words: VecDeque<ConnectionWord>,
     turn: usize,
     rate: Rate,
     bulk_begun: u64,
@@ -115,7 +115,7 @@ impl Outbox {
     }
 
     /// Queues a word of the connection; a newer one of its kind makes an older one needless.
-    pub(super) fn say(&mut self, word: Word) {
+    pub(super) fn say(&mut self, word: ConnectionWord) {
         let kind = std::mem::discriminant(&word);
         self.words.retain(|waiting| std::mem::discriminant(waiting) != kind);
         self.words.push_back(word);
@@ -255,7 +255,7 @@ impl Queue {
         let (total, head_bytes) = (first.size(), first.head.bytes().len());
         // A large message sends its head alone, and then its body from where it lies.
         let small = total <= COPY_BYTES_MAX;
-        let head = if left == 0 { first.head } else { Head::EMPTY };
+        let head = if left == 0 { first.head } else { MessageHead::EMPTY };
         let body = match left {
             0 if small => first.body.clone(),
             0 if head_bytes > 0 => Bytes::new(),

@@ -1,7 +1,7 @@
 //! One peer for as long as it is a member: one task that dials, takes calls, and runs the one
 //! connection there is at a time.
 
-use super::admission::{Known, admit};
+use super::admission::{KnownLives, admit};
 use super::arbitrate::{Own, arbitrate};
 use super::counters::{Counters, PeerStatus};
 use super::endpoint::Endpoint;
@@ -30,7 +30,7 @@ pub(super) struct Caller {
 }
 
 /// A call that has said hello.
-pub(super) struct Call {
+pub(super) struct PeerCall {
     pub(super) caller: Caller,
     pub(super) hello: Hello,
     /// Where the call goes back to if it is refused.
@@ -41,7 +41,7 @@ pub(super) struct Call {
 pub(super) struct Peer {
     plain: Mutex<Plain>,
     pub(super) counters: Arc<Counters>,
-    pub(super) calls: mpsc::Sender<Call>,
+    pub(super) calls: mpsc::Sender<PeerCall>,
     pub(super) stop: watch::Sender<Option<Broken>>,
     /// What is known of the peer's lives is more than when the present connection began.
     news: Notify,
@@ -50,7 +50,7 @@ pub(super) struct Peer {
 /// What is behind the lock.
 struct Plain {
     member: Member,
-    known: Known,
+    known: KnownLives,
     link: Option<Arc<Link>>,
     /// Since when there is no connection, in this node's milliseconds: the end of the last one, or
     /// when the peer became known. Nothing while there is one.
@@ -60,9 +60,9 @@ struct Plain {
 }
 
 impl Peer {
-    pub(super) fn new(member: Member, calls: mpsc::Sender<Call>) -> Peer {
+    pub(super) fn new(member: Member, calls: mpsc::Sender<PeerCall>) -> Peer {
         let Member { incarnation, lived, .. } = member;
-        let known = Known { incarnation, lived, process: None };
+        let known = KnownLives { incarnation, lived, process: None };
         let away_since_ms = Some(world::milliseconds());
         let plain = Plain { member, known, link: None, away_since_ms, broken: None, failed: None };
         Peer {
@@ -121,7 +121,7 @@ impl Peer {
         self.plain().member.clone()
     }
 
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self) -> KnownLives {
         self.plain().known
     }
 
@@ -184,7 +184,7 @@ impl Peer {
 
     fn begins(&self, speaker: &Speaker, link: &Arc<Link>) {
         let mut plain = self.plain();
-        plain.known = Known {
+        plain.known = KnownLives {
             incarnation: plain.known.incarnation.max(speaker.incarnation),
             lived: link.terms.lived().or(plain.known.lived),
             process: Some(speaker.process),
@@ -214,7 +214,7 @@ impl Peer {
 pub(super) struct Life {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) peer: Arc<Peer>,
-    pub(super) calls: mpsc::Receiver<Call>,
+    pub(super) calls: mpsc::Receiver<PeerCall>,
     pub(super) stop: watch::Receiver<Option<Broken>>,
 }
 
@@ -234,7 +234,7 @@ impl Life {
     }
 
     /// One connection, from beginning to end; the call that takes its place, if one does.
-    async fn connected(&mut self, greeted: Greeted) -> Option<Call> {
+    async fn connected(&mut self, greeted: Greeted) -> Option<PeerCall> {
         let Life { endpoint, peer, calls, stop } = self;
         let Greeted { stream, terms, speaker } = greeted;
         // It may have become required since the greetings began.
@@ -273,7 +273,7 @@ impl Life {
     async fn greet(
         &mut self,
         previous: u64,
-        mut call: Option<Call>,
+        mut call: Option<PeerCall>,
         pause: &mut Duration,
     ) -> Option<Greeted> {
         let longest = self.endpoint.settings.pause.1;
@@ -318,9 +318,9 @@ impl Life {
     }
 
     /// Welcomes a call, unless a newer one of the same peer comes.
-    async fn welcome(&mut self, call: Call) -> Option<Attempt> {
+    async fn welcome(&mut self, call: PeerCall) -> Option<Attempt> {
         let Life { endpoint, peer, calls, stop } = self;
-        let Call { caller: Caller { stream, transcript }, hello, back: _ } = call;
+        let PeerCall { caller: Caller { stream, transcript }, hello, back: _ } = call;
         let mut welcome = pin!(greet::welcome(endpoint, stream, hello, transcript));
         loop {
             tokio::select! {
@@ -338,11 +338,11 @@ impl Life {
 }
 
 /// How an attempt ended, if it did; and the call that goes on instead.
-type Attempt = (Option<Result<Greeted, Failed>>, Option<Call>);
+type Attempt = (Option<Result<Greeted, Failed>>, Option<PeerCall>);
 
 /// The call, if it goes on; else it goes back with the reason. Whether the caller may be a peer is
 /// asked again, since it may have waited here while another life of it came and went.
-fn judge(endpoint: &Endpoint, peer: &Peer, own: Own, call: Call) -> Option<Call> {
+fn judge(endpoint: &Endpoint, peer: &Peer, own: Own, call: PeerCall) -> Option<PeerCall> {
     let me = endpoint.speaker();
     let verdict = admit(&me, &call.hello, Some(peer.known()))
         .and_then(|()| arbitrate(me.node, own, &call.hello));

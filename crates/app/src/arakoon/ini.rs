@@ -2,18 +2,18 @@
 
 /// One section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct IniSection {
     /// Its name.
     pub name: String,
     /// The line it begins at.
     pub line: usize,
     /// Its keys, in order.
-    pub keys: Vec<Key>,
+    pub keys: Vec<IniKey>,
 }
 
 /// One key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct IniKey {
     /// Its name.
     pub name: String,
     /// Its value, without the space around it.
@@ -23,19 +23,19 @@ pub struct Key {
 }
 
 /// What is wrong, and in which line.
-pub type Complaint = (usize, String);
+pub type IniComplaint = (usize, String);
 
-impl Section {
+impl IniSection {
     /// The key of this name.
-    pub fn find(&self, name: &str) -> Option<&Key> {
+    pub fn find(&self, name: &str) -> Option<&IniKey> {
         self.keys.iter().find(|key| key.name == name)
     }
 }
 
 /// Reads a file. A section or key that stands twice, a key outside a section and a line that is
 /// nothing are complaints: it could not be told what was meant.
-pub fn parse(text: &str) -> Result<Vec<Section>, Complaint> {
-    let mut sections: Vec<Section> = Vec::new();
+pub fn parse(text: &str) -> Result<Vec<IniSection>, IniComplaint> {
+    let mut sections: Vec<IniSection> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let (number, line) = (at + 1, line.trim());
         if line.is_empty() || line.starts_with(['#', ';']) {
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Vec<Section>, Complaint> {
             if sections.iter().any(|section| section.name == name) {
                 return Err((number, format!("the section [{name}] stands twice")));
             }
-            sections.push(Section { name: name.into(), line: number, keys: Vec::new() });
+            sections.push(IniSection { name: name.into(), line: number, keys: Vec::new() });
             continue;
         }
         let Some((name, value)) = line.split_once('=') else {
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Vec<Section>, Complaint> {
         if section.find(&name).is_some() {
             return Err((number, format!("`{name}` stands twice in [{}]", section.name)));
         }
-        section.keys.push(Key { name, value, line: number });
+        section.keys.push(IniKey { name, value, line: number });
     }
     Ok(sections)
 }

@@ -16,15 +16,15 @@ pub enum Fate {
 use Fate::{AmongSeveral, Nothing, Only, Taken};
 
 /// One key, with its other names.
-pub struct Row {
+pub struct KeyRow {
     /// Its names.
     pub names: &'static [&'static str],
     /// What becomes of it.
     pub fate: Fate,
 }
 
-const fn row(names: &'static [&'static str], fate: Fate) -> Row {
-    Row { names, fate }
+const fn row(names: &'static [&'static str], fate: Fate) -> KeyRow {
+    KeyRow { names, fate }
 }
 
 const NO: &[&str] = &["false"];
@@ -39,7 +39,7 @@ const THROTTLE: Fate = Nothing("means nothing here: the background work throttle
 const LIMIT: Fate = Nothing("means nothing here: the limits are in docs/run/limits.md");
 
 /// Keys of `[global]`.
-pub const GLOBAL: &[Row] = &[
+pub const GLOBAL: &[KeyRow] = &[
     row(&["cluster", "cluster_id"], Taken),
     row(&["master", "preferred_master", "preferred_masters", "lease_period", "quorum"], PEERS),
     row(&["readonly"], Only(NO, "a node that only reads can't be had")),
@@ -64,7 +64,7 @@ pub const GLOBAL: &[Row] = &[
 ];
 
 /// Keys of a node's section.
-pub const NODE: &[Row] = &[
+pub const NODE: &[KeyRow] = &[
     row(&["ip", "client_port", "home", "log_level"], Taken),
     row(&["messaging_port"], PEERS),
     row(&["tlog_dir", "tlx_dir", "tlf_dir", "head_dir"], DISK),

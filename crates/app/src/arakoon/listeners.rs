@@ -4,7 +4,7 @@
 //! at the first one, in HTTP, so there all protocols are served. A node that is alone opens no port
 //! that its file does not name: machines run many clusters of one node each.
 
-use super::ini::{Complaint, Section};
+use super::ini::{IniComplaint, IniSection};
 use super::{Configuration, addresses, required};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,10 +13,10 @@ impl Configuration {
     /// a settings file, which win over this one.
     pub(super) fn take_listeners(
         &mut self,
-        own: &Section,
+        own: &IniSection,
         nodes: usize,
         listen: Option<&str>,
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), IniComplaint> {
         let all = addresses(own, "client_port")?;
         let line = required(own, "ip")?.line;
         let (first, is_cluster) = (all[0], nodes > 1);

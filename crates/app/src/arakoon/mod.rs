@@ -18,7 +18,7 @@ mod several;
 mod tests;
 
 use crate::failure::{Failure, Outcome};
-use ini::{Complaint, Key, Section};
+use ini::{IniComplaint, IniKey, IniSection};
 use keys::{Fate, GLOBAL, NODE};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -53,7 +53,7 @@ pub fn read(path: &Path, node: Option<&str>, listen: Option<&str>) -> Outcome<Co
     }
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
-    let named = |(line, what): Complaint| Failure::invalid(format!("{shown}:{line}: {what}"));
+    let named = |(line, what): IniComplaint| Failure::invalid(format!("{shown}:{line}: {what}"));
     let mut configuration = configure(&text, node, listen).map_err(named)?;
     for warning in &mut configuration.warnings {
         *warning = format!("{shown}:{warning}");
@@ -66,7 +66,7 @@ fn configure(
     text: &str,
     node: Option<&str>,
     listen: Option<&str>,
-) -> Result<Configuration, Complaint> {
+) -> Result<Configuration, IniComplaint> {
     let sections = ini::parse(text)?;
     let section = |name: &str| sections.iter().find(|section| section.name == name);
     let global = section("global").ok_or((1, "there is no section [global]".to_string()))?;
@@ -89,7 +89,7 @@ fn configure(
         several::alone(own)?;
     }
     let known = |name: &str| name == "global" || names.contains(&name);
-    let refers = |section: &Section| {
+    let refers = |section: &IniSection| {
         [own.find("log_config"), own.find("batched_transaction_config")]
             .into_iter()
             .flatten()
@@ -103,10 +103,10 @@ fn configure(
 
 /// The sections of the nodes that `cluster` names, in that order.
 fn sections_of<'a>(
-    sections: &'a [Section],
-    members: &Key,
+    sections: &'a [IniSection],
+    members: &IniKey,
     names: &[&str],
-) -> Result<Vec<&'a Section>, Complaint> {
+) -> Result<Vec<&'a IniSection>, IniComplaint> {
     let find = |name: &&str| {
         let found = sections.iter().find(|section| section.name == *name);
         found.ok_or_else(|| {
@@ -117,7 +117,11 @@ fn sections_of<'a>(
 }
 
 /// Which node this is. A file of several needs to be told.
-fn me<'a>(members: &Key, names: &[&'a str], node: Option<&'a str>) -> Result<&'a str, Complaint> {
+fn me<'a>(
+    members: &IniKey,
+    names: &[&'a str],
+    node: Option<&'a str>,
+) -> Result<&'a str, IniComplaint> {
     let me = match (node, names) {
         (Some(node), _) => node,
         (None, [only]) => only,
@@ -132,14 +136,14 @@ fn me<'a>(members: &Key, names: &[&'a str], node: Option<&'a str>) -> Result<&'a
     Ok(me)
 }
 
-fn required<'a>(section: &'a Section, name: &str) -> Result<&'a Key, Complaint> {
+fn required<'a>(section: &'a IniSection, name: &str) -> Result<&'a IniKey, IniComplaint> {
     section
         .find(name)
         .ok_or_else(|| (section.line, format!("`{name}` is missing in [{}]", section.name)))
 }
 
 /// Where a node listens, by its `ip` and the port of this key; at least one.
-fn addresses(section: &Section, port: &str) -> Result<Vec<SocketAddr>, Complaint> {
+fn addresses(section: &IniSection, port: &str) -> Result<Vec<SocketAddr>, IniComplaint> {
     let (ip, port) = (required(section, "ip")?, required(section, port)?);
     let number: u16 =
         port.value.replace('_', "").parse().map_err(|_| {
@@ -174,10 +178,10 @@ impl Configuration {
     /// Says of every key of a section what becomes of it.
     fn judge(
         &mut self,
-        section: &Section,
-        table: &[keys::Row],
+        section: &IniSection,
+        table: &[keys::KeyRow],
         nodes: usize,
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), IniComplaint> {
         for key in &section.keys {
             let name = format!("`{}`", key.name);
             let Some(row) = table.iter().find(|row| row.names.contains(&key.name.as_str())) else {
@@ -199,14 +203,19 @@ impl Configuration {
         Ok(())
     }
 
-    fn take(&mut self, global: &Section, own: &Section, me: &str) -> Result<(), Complaint> {
+    fn take(
+        &mut self,
+        global: &IniSection,
+        own: &IniSection,
+        me: &str,
+    ) -> Result<(), IniComplaint> {
         self.give("node", me.into(), own.line);
         let id = required(global, "cluster_id")?;
         self.give("arakoon_clusters", id.value.clone(), id.line);
         Ok(())
     }
 
-    fn take_home(&mut self, own: &Section) -> Result<(), Complaint> {
+    fn take_home(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
         let home = required(own, "home")?;
         // Arakoon's own files stay where they are.
         let data = Path::new(&home.value).join("credenza").display().to_string();
@@ -214,7 +223,7 @@ impl Configuration {
         self.take_level(own)
     }
 
-    fn take_level(&mut self, own: &Section) -> Result<(), Complaint> {
+    fn take_level(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
         if let Some(level) = own.find("log_level") {
             let ours = match level.value.to_ascii_lowercase().as_str() {
                 "debug" => "debug",

@@ -1,12 +1,12 @@
 //! What a file of several nodes says of them: who makes the cluster, who joins it and as what, who
 //! is to be master and for how long, how many must agree.
 
-use super::ini::{Complaint, Key, Section};
+use super::ini::{IniComplaint, IniKey, IniSection};
 use super::{Configuration, addresses, list, required};
 
 /// What a node is to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum NodeRole {
     /// It votes and holds the data.
     Voter,
     /// It holds the data and does not vote.
@@ -19,13 +19,13 @@ enum Part {
 const LEASE_SECONDS_MAX: u64 = 60;
 
 /// A number as Arakoon's files have it.
-fn number(key: &Key) -> Result<usize, Complaint> {
+fn number(key: &IniKey) -> Result<usize, IniComplaint> {
     let text = key.value.replace('_', "");
     text.parse().map_err(|_| (key.line, format!("`{} = {}`: a number is wanted", key.name, text)))
 }
 
 /// The key of this name, if it says `true`.
-fn said<'a>(section: &'a Section, name: &str) -> Result<Option<&'a Key>, Complaint> {
+fn said<'a>(section: &'a IniSection, name: &str) -> Result<Option<&'a IniKey>, IniComplaint> {
     let Some(key) = section.find(name) else { return Ok(None) };
     match key.value.to_ascii_lowercase().as_str() {
         "true" => Ok(Some(key)),
@@ -35,11 +35,11 @@ fn said<'a>(section: &'a Section, name: &str) -> Result<Option<&'a Key>, Complai
 }
 
 /// What a node is, and the line that says so.
-fn part(section: &Section) -> Result<(Part, usize), Complaint> {
+fn part(section: &IniSection) -> Result<(NodeRole, usize), IniComplaint> {
     match (said(section, "learner")?, said(section, "witness")?) {
-        (None, None) => Ok((Part::Voter, section.line)),
-        (Some(key), None) => Ok((Part::Learner, key.line)),
-        (None, Some(key)) => Ok((Part::Witness, key.line)),
+        (None, None) => Ok((NodeRole::Voter, section.line)),
+        (Some(key), None) => Ok((NodeRole::Learner, key.line)),
+        (None, Some(key)) => Ok((NodeRole::Witness, key.line)),
         (Some(_), Some(key)) => {
             Err((key.line, "`witness` beside `learner`: a node is one of both".into()))
         }
@@ -47,9 +47,9 @@ fn part(section: &Section) -> Result<(Part, usize), Complaint> {
 }
 
 /// A node that is alone votes and holds the data.
-pub fn alone(own: &Section) -> Result<(), Complaint> {
+pub fn alone(own: &IniSection) -> Result<(), IniComplaint> {
     match part(own)? {
-        (Part::Voter, _) => Ok(()),
+        (NodeRole::Voter, _) => Ok(()),
         (_, line) => Err((line, "a node that is alone votes, and holds the data".into())),
     }
 }
@@ -58,15 +58,15 @@ impl Configuration {
     /// All of it, for one of the nodes.
     pub(super) fn take_several(
         &mut self,
-        global: &Section,
-        members: &Key,
-        nodes: &[&Section],
-        own: &Section,
-    ) -> Result<(), Complaint> {
+        global: &IniSection,
+        members: &IniKey,
+        nodes: &[&IniSection],
+        own: &IniSection,
+    ) -> Result<(), IniComplaint> {
         let parts = nodes.iter().map(|node| part(node)).collect::<Result<Vec<_>, _>>()?;
-        let count = |wanted: Part| parts.iter().filter(|(part, _)| *part == wanted).count();
-        let (voters, witnesses) = (count(Part::Voter), count(Part::Witness));
-        if let Some((_, line)) = parts.first().filter(|(part, _)| *part != Part::Voter) {
+        let count = |wanted: NodeRole| parts.iter().filter(|(part, _)| *part == wanted).count();
+        let (voters, witnesses) = (count(NodeRole::Voter), count(NodeRole::Witness));
+        if let Some((_, line)) = parts.first().filter(|(part, _)| *part != NodeRole::Voter) {
             let what = format!(
                 "the first that `cluster` names, `{}`, makes the cluster: it votes and holds the \
                  data; name another one first",
@@ -92,15 +92,15 @@ impl Configuration {
         let setting = if nodes[0].name == own.name { "found_with" } else { "join" };
         self.give(setting, others.join(","), members.line);
         match part(own)? {
-            (Part::Voter, _) => {}
-            (Part::Learner, line) => self.give("join_as", "learner".into(), line),
-            (Part::Witness, line) => self.give("join_as", "witness".into(), line),
+            (NodeRole::Voter, _) => {}
+            (NodeRole::Learner, line) => self.give("join_as", "learner".into(), line),
+            (NodeRole::Witness, line) => self.give("join_as", "witness".into(), line),
         }
         Ok(())
     }
 
     /// Arakoon counts it in seconds, and means the same by it.
-    fn take_lease(&mut self, global: &Section) -> Result<(), Complaint> {
+    fn take_lease(&mut self, global: &IniSection) -> Result<(), IniComplaint> {
         let Some(key) = global.find("lease_period") else { return Ok(()) };
         let seconds = number(key)? as u64;
         if !(1..=LEASE_SECONDS_MAX).contains(&seconds) {
@@ -118,9 +118,9 @@ impl Configuration {
     /// once the nodes are there; one that could lose what was acknowledged can't be had.
     fn take_quorum(
         &mut self,
-        global: &Section,
+        global: &IniSection,
         (voters, witnesses): (usize, usize),
-    ) -> Result<(), Complaint> {
+    ) -> Result<(), IniComplaint> {
         let Some(key) = global.find("quorum") else { return Ok(()) };
         let (quorum, all) = (number(key)?, voters + witnesses);
         let majority = all / 2 + 1;
@@ -143,7 +143,7 @@ impl Configuration {
     }
 
     /// Where the other nodes reach this one.
-    fn take_peers(&mut self, own: &Section) -> Result<(), Complaint> {
+    fn take_peers(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
         let peers = addresses(own, "messaging_port")?;
         let line = required(own, "messaging_port")?.line;
         self.give("peer_listen", peers[0].to_string(), line);
@@ -157,10 +157,10 @@ impl Configuration {
     /// Who is to be master: one alone, or some rather than others.
     fn take_masters(
         &mut self,
-        global: &Section,
-        nodes: &[&Section],
-        parts: &[(Part, usize)],
-    ) -> Result<(), Complaint> {
+        global: &IniSection,
+        nodes: &[&IniSection],
+        parts: &[(NodeRole, usize)],
+    ) -> Result<(), IniComplaint> {
         let master = global.find("master");
         let preferred = global.find("preferred_masters");
         if let (Some(_), Some(preferred)) = (master, preferred) {
@@ -173,7 +173,7 @@ impl Configuration {
                 let what = format!("`{}`: there is no node `{name}` in the cluster", key.name);
                 return Err((key.line, what));
             };
-            if parts[at].0 != Part::Voter {
+            if parts[at].0 != NodeRole::Voter {
                 let what = format!("`{}`: a learner or witness as `{name}` is no master", key.name);
                 return Err((key.line, what));
             }

@@ -27,11 +27,11 @@ fsync = false
 colour = red
 ";
 
-fn configured(text: &str, node: Option<&str>) -> Result<Configuration, Complaint> {
+fn configured(text: &str, node: Option<&str>) -> Result<Configuration, IniComplaint> {
     configure(text, node, None)
 }
 
-fn complaint(text: &str, node: Option<&str>) -> Complaint {
+fn complaint(text: &str, node: Option<&str>) -> IniComplaint {
     configured(text, node).expect_err("it can't be mapped")
 }
 
@@ -285,7 +285,7 @@ fn learners_and_witnesses_join_as_such() {
         );
         let found = configured(&text, Some(node))?;
         let joins = found.given.into_iter().find(|given| given.name == "join_as");
-        Ok::<_, Complaint>(joins.map(|given| given.text))
+        Ok::<_, IniComplaint>(joins.map(|given| given.text))
     };
     let (learner, witness) = ("learner = true\n", "witness = TRUE\n");
     assert_eq!(of("b", learner, witness), Ok(Some("learner".into())));
@@ -324,7 +324,7 @@ fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
     let lease = |text: &str| {
         let found = with(&format!("lease_period = {text}"))?;
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-        Ok::<_, Complaint>(found.given.into_iter().find(|given| given.name == "lease_ms"))
+        Ok::<_, IniComplaint>(found.given.into_iter().find(|given| given.name == "lease_ms"))
     };
     for seconds in ["1", "10", "60"] {
         let given = lease(seconds).expect("it can be had").expect("it is taken");

@@ -2,9 +2,9 @@
 
 use super::bucket as bucket_name;
 use super::empty_prefix::EmptyPrefix;
-use super::moves::{Move, Status};
+use super::moves::{Move, MoveStatus};
 use super::properties;
-use crate::client::{Address, Call, Client, encode};
+use crate::client::{Address, Client, HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::{BucketName, Kind};
@@ -30,23 +30,23 @@ Examples:
 
 /// `credenza bucket`.
 #[derive(clap::Subcommand)]
-pub enum Bucket {
+pub enum BucketCommand {
     /// Make a bucket
     #[command(after_help = properties::of_buckets())]
     Create(Create),
     /// Show all buckets
     #[command(alias = "ls")]
-    List(List),
+    List(BucketList),
     /// Show a bucket's properties
     #[command(alias = "show")]
-    Describe(One),
+    Describe(BucketArguments),
     /// Change a bucket's properties
     #[command(after_help = properties::of_buckets())]
-    Alter(Change),
+    Alter(BucketChange),
     /// Move a bucket to another group, while it is used
     Move(Move),
     /// Show where a bucket lives, and how far its move is
-    Status(Status),
+    Status(MoveStatus),
     /// Delete all keys of a bucket
     Clear(Sure),
     /// Delete all keys under a prefix, in parts; keys added meanwhile may stay
@@ -58,7 +58,7 @@ pub enum Bucket {
 
 /// Speaks of all buckets.
 #[derive(clap::Args)]
-pub struct List {
+pub struct BucketList {
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
@@ -68,19 +68,19 @@ pub struct List {
 
 /// Speaks of one bucket.
 #[derive(clap::Args)]
-pub struct One {
+pub struct BucketArguments {
     /// `type/bucket`, or `bucket` of the type `default`
     #[arg(value_parser = bucket_name)]
     bucket: BucketName,
     #[command(flatten)]
-    list: List,
+    list: BucketList,
 }
 
 /// Speaks of one bucket and its properties.
 #[derive(clap::Args)]
-pub struct Change {
+pub struct BucketChange {
     #[command(flatten)]
-    one: One,
+    one: BucketArguments,
     /// Properties, `sync=interval`, say; all are listed below
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Change {
 #[derive(clap::Args)]
 pub struct Create {
     #[command(flatten)]
-    change: Change,
+    change: BucketChange,
     /// Make it in this group
     #[arg(long, value_name = "GROUP")]
     group: Option<u32>,
@@ -108,33 +108,33 @@ pub struct Create {
 #[derive(clap::Args)]
 pub struct Sure {
     #[command(flatten)]
-    one: One,
+    one: BucketArguments,
     /// Do it; without this, only the number of keys is shown
     #[arg(long)]
     yes: bool,
 }
 
-impl Bucket {
+impl BucketCommand {
     /// Does it.
     pub async fn run(self) -> Outcome {
         match self {
-            Bucket::Create(create) => create.send().await,
-            Bucket::Move(moving) => moving.run().await,
-            Bucket::Status(status) => status.show().await,
-            Bucket::Alter(change) if change.properties.is_empty() => {
+            BucketCommand::Create(create) => create.send().await,
+            BucketCommand::Move(moving) => moving.run().await,
+            BucketCommand::Status(status) => status.show().await,
+            BucketCommand::Alter(change) if change.properties.is_empty() => {
                 Err(Failure::invalid("name what to change: `sync=interval`, say"))
             }
-            Bucket::Alter(change) => change.send(Method::PATCH).await,
-            Bucket::List(list) => list.show().await,
-            Bucket::Describe(one) => one.show().await,
-            Bucket::Clear(sure) => sure.destroy(Method::POST, "/clear").await,
-            Bucket::EmptyPrefix(empty) => empty.run().await,
-            Bucket::Drop(sure) => sure.destroy(Method::DELETE, "").await,
+            BucketCommand::Alter(change) => change.send(Method::PATCH).await,
+            BucketCommand::List(list) => list.show().await,
+            BucketCommand::Describe(one) => one.show().await,
+            BucketCommand::Clear(sure) => sure.destroy(Method::POST, "/clear").await,
+            BucketCommand::EmptyPrefix(empty) => empty.run().await,
+            BucketCommand::Drop(sure) => sure.destroy(Method::DELETE, "").await,
         }
     }
 }
 
-impl List {
+impl BucketList {
     fn client(&self) -> Outcome<Client> {
         Client::new(&self.address)
     }
@@ -146,7 +146,7 @@ impl List {
             let after = buckets.last().and_then(|bucket| bucket["name"].as_str());
             let after = after.map(|name| format!("&after={}", encode(name.as_bytes())));
             let path = format!("/v1/buckets?limit=1000{}", after.unwrap_or_default());
-            let mut page = client.call(Call::new(Method::GET, path)).await?.json()?;
+            let mut page = client.call(HttpCall::new(Method::GET, path)).await?.json()?;
             match page["buckets"].take() {
                 Value::Array(more) if !more.is_empty() => buckets.extend(more),
                 _ => break,
@@ -170,13 +170,13 @@ impl List {
     }
 }
 
-impl One {
+impl BucketArguments {
     fn path(&self, rest: &str) -> String {
         format!("/v1/buckets/{}{rest}", self.bucket)
     }
 
     async fn show(&self) -> Outcome {
-        let call = Call::new(Method::GET, self.path(""));
+        let call = HttpCall::new(Method::GET, self.path(""));
         let bucket = self.list.client()?.call(call).await?.json()?;
         if self.list.json {
             return output::json(&bucket);
@@ -234,7 +234,7 @@ impl Create {
 
     /// A group has as many voters as are asked for.
     async fn check_voters(&self, group: u32, voters: u32) -> Outcome {
-        let call = Call::new(Method::GET, "/v1/cluster");
+        let call = HttpCall::new(Method::GET, "/v1/cluster");
         let cluster = self.change.one.list.client()?.call(call).await?.json()?;
         let mut groups = cluster["groups"].as_array().into_iter().flatten();
         let Some(found) = groups.find(|it| it["group"] == group) else {
@@ -254,10 +254,10 @@ impl Create {
     }
 }
 
-impl Change {
+impl BucketChange {
     async fn send(self, method: Method) -> Outcome {
         let body = as_object(&self.properties)?;
-        let call = Call::json(method, self.one.path(""), body);
+        let call = HttpCall::json(method, self.one.path(""), body);
         let answer = self.one.list.client()?.call(call).await?;
         if self.one.list.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
@@ -271,14 +271,14 @@ impl Sure {
         let mut client = self.one.list.client()?;
         if !self.yes {
             let count =
-                client.call(Call::new(Method::GET, self.one.path("/count"))).await?.json()?;
+                client.call(HttpCall::new(Method::GET, self.one.path("/count"))).await?.json()?;
             let bucket = &self.one.bucket;
             let keys = plain(&count["count"]);
             let what =
                 format!("{bucket} holds {keys} keys that would be lost: add --yes to mean it");
             return Err(Failure::invalid(what));
         }
-        let answer = client.call(Call::new(method, self.one.path(rest))).await?;
+        let answer = client.call(HttpCall::new(method, self.one.path(rest))).await?;
         if self.one.list.json {
             output::json(&serde_json::json!({ "index": answer.index }))?;
         }

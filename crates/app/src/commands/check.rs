@@ -1,7 +1,7 @@
 //! `credenza check`: reads every byte of a data directory that no node has open.
 
 use crate::failure::{Failure, Outcome};
-use crate::offline::{self, Report};
+use crate::offline::{self, DirectoryReport};
 use crate::output;
 use crate::settings::units::show_size;
 use serde_json::json;
@@ -49,7 +49,7 @@ impl Check {
 }
 
 /// The failure that a damaged directory is.
-pub fn damaged(report: &Report) -> Outcome {
+pub fn damaged(report: &DirectoryReport) -> Outcome {
     let Some(first) = report.damage.first() else { return Ok(()) };
     let places = report.damage.len();
     let text = format!("{} is damaged at byte {}: {}", first.file, first.offset, first.what);
@@ -58,7 +58,7 @@ pub fn damaged(report: &Report) -> Outcome {
     Err(Failure::new(base::Kind::Corrupt, format!("{text}{more}: {remedy}")))
 }
 
-fn as_text(report: &Report, sync: &Result<SyncFigures, StoreError>) -> String {
+fn as_text(report: &DirectoryReport, sync: &Result<SyncFigures, StoreError>) -> String {
     let (log, trees) = (&report.log, &report.trees);
     let end = match (log.closed, log.torn_bytes) {
         (true, _) => "closed in order".into(),
@@ -92,7 +92,7 @@ fn as_text(report: &Report, sync: &Result<SyncFigures, StoreError>) -> String {
     text
 }
 
-fn as_json(report: &Report, sync: Option<&SyncFigures>) -> serde_json::Value {
+fn as_json(report: &DirectoryReport, sync: Option<&SyncFigures>) -> serde_json::Value {
     let (log, trees) = (&report.log, &report.trees);
     let damage = report
         .damage

@@ -1,7 +1,7 @@
 //! `credenza checkpoint`: copies a running node's data, lists such copies and removes them.
 
 use super::bucket::plain;
-use crate::client::{Address, Call, Client, encode};
+use crate::client::{Address, Client, HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::settings::units::show_size;
 use crate::{logging, output};
@@ -65,7 +65,7 @@ impl Checkpoint {
             (None, Some(Action::List)) => list(&self.address, self.json).await,
             (None, Some(Action::Remove { checkpoint })) => {
                 let path = format!("/v1/admin/checkpoints/{}", encode(checkpoint.as_bytes()));
-                let call = Call::new(Method::DELETE, path.replace("%2E", "."));
+                let call = HttpCall::new(Method::DELETE, path.replace("%2E", "."));
                 Client::new(&self.address)?.call(call).await?;
                 if self.json { output::json(&json!({ "removed": checkpoint })) } else { Ok(()) }
             }
@@ -83,7 +83,7 @@ impl Checkpoint {
 /// Makes one and prints where it is.
 async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
     let body = json!({ "target": name }).to_string();
-    let call = Call::json(Method::POST, "/v1/admin/checkpoint", body);
+    let call = HttpCall::json(Method::POST, "/v1/admin/checkpoint", body);
     let answer = Client::new(address)?.call(call).await?.json()?;
     if as_json {
         return output::json(&answer);
@@ -93,7 +93,7 @@ async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
 
 /// Prints those that are there.
 async fn list(address: &Address, as_json: bool) -> Outcome {
-    let call = Call::new(Method::GET, "/v1/admin/checkpoints");
+    let call = HttpCall::new(Method::GET, "/v1/admin/checkpoints");
     let answer = Client::new(address)?.call(call).await?.json()?;
     if as_json {
         return output::json(&answer["checkpoints"]);

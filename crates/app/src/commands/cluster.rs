@@ -3,14 +3,14 @@
 use super::cluster_status;
 use super::recover::Recover;
 use super::replace::Replace;
-use super::ring::{self, Ring};
+use super::ring::{self, RingCommand};
 use super::secret::Secret;
 use super::serve::Join;
 use super::settle;
 use super::token::Token;
 use super::trust_log::TrustLog;
-use super::view::View;
-use crate::client::{Address, Call, Client};
+use super::view::ViewCommand;
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
@@ -40,7 +40,7 @@ Each of these changes what is wanted; the masters of the groups then go there st
 
 /// `credenza cluster`.
 #[derive(clap::Subcommand)]
-pub enum Cluster {
+pub enum ClusterCommand {
     /// Make a data directory, and with it a new cluster (`serve` does so by itself)
     Init(Init),
     /// Start a node that becomes a member (`serve --join` does the same)
@@ -57,11 +57,11 @@ pub enum Asks {
     /// Show the steps from what is to what is wanted
     Plan(Show),
     /// Give a member a copy of a group, or of all, without a vote
-    Add(Part),
+    Add(MemberPart),
     /// Give a member a vote in a group, or in all
     Promote(Promote),
     /// Take a member's vote, not its copy
-    Demote(Part),
+    Demote(MemberPart),
     /// Take a member out of the cluster
     Remove(Remove),
     /// Let another node take a member's place, in its groups and on the ring
@@ -73,7 +73,7 @@ pub enum Asks {
     /// Have greetings between nodes signed, in a cluster founded by an older version
     Secret(Secret),
     /// Show who keeps the partitions of available buckets, and change it
-    Ring(Ring),
+    Ring(RingCommand),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
     Recover(Recover),
     /// When a log was torn and who could tell what it held is gone: count it as whole
@@ -115,7 +115,7 @@ pub struct Named {
 
 /// Speaks of a member's part.
 #[derive(clap::Args)]
-pub struct Part {
+pub struct MemberPart {
     #[command(flatten)]
     named: Named,
     /// In this group alone
@@ -127,7 +127,7 @@ pub struct Part {
 #[derive(clap::Args)]
 pub struct Promote {
     #[command(flatten)]
-    part: Part,
+    part: MemberPart,
     /// `voter`, or `witness` for a node that joined as one
     #[arg(long = "part", value_name = "PART", default_value = "voter")]
     to: String,
@@ -152,14 +152,14 @@ pub struct Transfer {
     group: Option<u32>,
 }
 
-impl Cluster {
+impl ClusterCommand {
     /// Does it.
     pub fn run(self) -> Outcome {
         match self {
-            Cluster::Init(init) => init.run(),
+            ClusterCommand::Init(init) => init.run(),
             // A node has a runtime of its own.
-            Cluster::Join(join) => join.run(),
-            Cluster::Asks(asks) => super::online(asks.run()),
+            ClusterCommand::Join(join) => join.run(),
+            ClusterCommand::Asks(asks) => super::online(asks.run()),
         }
     }
 }
@@ -207,16 +207,16 @@ impl Named {
         format!("/v1/cluster/members/{}{rest}", crate::client::encode(self.name.as_bytes()))
     }
 
-    async fn send(self, call: Call) -> Outcome {
+    async fn send(self, call: HttpCall) -> Outcome {
         Client::new(&self.address)?.call(call).await?;
         if self.wait { settle::settle(&self.address).await } else { Ok(()) }
     }
 }
 
-impl Part {
+impl MemberPart {
     /// Whoever votes has a copy already, and keeps its vote.
     async fn add(self) -> Outcome {
-        let view = View::of(&self.named.address).await?;
+        let view = ViewCommand::of(&self.named.address).await?;
         for group in view.cluster["groups"].as_array().into_iter().flatten() {
             let asked = self.group.is_none_or(|wanted| group["group"] == wanted);
             let mut wanted = group["wanted"].as_array().into_iter().flatten();
@@ -234,7 +234,7 @@ impl Part {
 
     async fn set(self, part: &str) -> Outcome {
         let body = json!({ "part": part, "group": self.group }).to_string();
-        let call = Call::json(Method::PUT, self.named.path("/part"), body);
+        let call = HttpCall::json(Method::PUT, self.named.path("/part"), body);
         self.named.send(call).await
     }
 }
@@ -244,7 +244,7 @@ impl Remove {
     /// apart from that.
     async fn run(self) -> Outcome {
         let Named { name, wait, address } = &self.named;
-        let view = View::of(address).await?;
+        let view = ViewCommand::of(address).await?;
         let part = ring::part_of(address, &view.cluster, name).await?;
         let mut text = match wait {
             true => format!("{name} has left\n"),
@@ -260,7 +260,7 @@ impl Remove {
                  others; stop the node behind that\n"
             ));
         }
-        let call = Call::new(Method::DELETE, self.named.path(""));
+        let call = HttpCall::new(Method::DELETE, self.named.path(""));
         self.named.send(call).await?;
         output::text(&text)
     }
@@ -268,7 +268,7 @@ impl Remove {
 
 impl Transfer {
     async fn run(self) -> Outcome {
-        let view = View::of(&self.address).await?;
+        let view = ViewCommand::of(&self.address).await?;
         let groups = view.cluster["groups"].as_array().into_iter().flatten();
         let mut found = false;
         for group in groups {
@@ -284,7 +284,7 @@ impl Transfer {
             let path = format!("/v1/cluster/groups/{number}/transfer");
             let body = json!({ "to": self.name }).to_string();
             // Whichever node is asked has the master do it.
-            Client::new(&self.address)?.call(Call::json(Method::POST, path, body)).await?;
+            Client::new(&self.address)?.call(HttpCall::json(Method::POST, path, body)).await?;
         }
         if found { Ok(()) } else { Err(Failure::invalid("no such group: `credenza group status`")) }
     }
@@ -292,7 +292,7 @@ impl Transfer {
 
 impl Show {
     async fn plan(self) -> Outcome {
-        let view = View::of(&self.address).await?;
+        let view = ViewCommand::of(&self.address).await?;
         let left = view.left();
         if self.json {
             return output::json(&json!(left));

@@ -3,7 +3,7 @@
 
 use super::bucket::plain;
 use super::verify;
-use super::view::View;
+use super::view::ViewCommand;
 use crate::client::Address;
 use crate::failure::Outcome;
 use crate::output::{self, as_table, wrapped};
@@ -19,14 +19,14 @@ pub const GROUPS: [&str; 5] = ["group", "master", "desired", "actual", "safe to 
 
 /// Shows the cluster.
 pub async fn show(address: &Address, json: bool) -> Outcome {
-    let view = View::of(address).await?;
+    let view = ViewCommand::of(address).await?;
     match json {
         true => output::json(&view.cluster),
         false => output::text(&page(&view, Paint::of_stdout())),
     }
 }
 
-fn page(view: &View, paint: Paint) -> String {
+fn page(view: &ViewCommand, paint: Paint) -> String {
     let cluster = &view.cluster;
     let (good, verdict) = verdict(cluster);
     let verdict = if good { paint.good(&verdict) } else { paint.bad(&verdict) };
@@ -208,10 +208,10 @@ mod tests {
         })
     }
 
-    fn cluster(up: [bool; 3], master: Option<&str>) -> View {
+    fn cluster(up: [bool; 3], master: Option<&str>) -> ViewCommand {
         let members: Vec<_> =
             [(3, up[2]), (1, up[0]), (2, up[1])].map(|(n, up)| member(&format!("n{n}"), up)).into();
-        View {
+        ViewCommand {
             cluster: json!({
                 "cluster": "dcb290358f72c23f", "lease_ms": 600, "name": "n1", "members": members,
                 "groups": [group(0, master), group(1, master)], "warnings": [],

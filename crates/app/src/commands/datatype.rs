@@ -1,7 +1,7 @@
 //! `credenza datatype`: shows and changes counters, sets, maps and HyperLogLogs.
 
 use super::BucketAddress;
-use crate::client::{Call, encode};
+use crate::client::{HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
@@ -35,11 +35,11 @@ Exit code 1 of `get`: there is no such key.";
 #[derive(clap::Subcommand)]
 pub enum Datatype {
     /// Show the value of a key
-    Get(Get),
+    Get(TypeGet),
     /// Add to a counter
-    Increment(Count),
+    Increment(CounterChange),
     /// Subtract from a counter
-    Decrement(Count),
+    Decrement(CounterChange),
     /// Add elements to a set or a HyperLogLog
     Add(Elements),
     /// Remove elements from a set
@@ -58,7 +58,7 @@ pub enum Datatype {
 
 /// Names a key and its bucket.
 #[derive(clap::Args)]
-pub struct Target {
+pub struct TypeTarget {
     /// The key
     key: String,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub struct Within {
 
 /// Shows a value.
 #[derive(clap::Args)]
-pub struct Get {
+pub struct TypeGet {
     /// The key
     key: String,
     #[command(flatten)]
@@ -88,9 +88,9 @@ pub struct Get {
 
 /// Changes a counter.
 #[derive(clap::Args)]
-pub struct Count {
+pub struct CounterChange {
     #[command(flatten)]
-    target: Target,
+    target: TypeTarget,
     /// By so much
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
@@ -102,7 +102,7 @@ pub struct Count {
 #[derive(clap::Args)]
 pub struct Elements {
     #[command(flatten)]
-    target: Target,
+    target: TypeTarget,
     /// The elements
     #[arg(required = true, value_name = "ELEMENT")]
     elements: Vec<String>,
@@ -114,7 +114,7 @@ pub struct Elements {
 #[derive(clap::Args)]
 pub struct Assign {
     #[command(flatten)]
-    target: Target,
+    target: TypeTarget,
     /// The value
     #[arg(allow_hyphen_values = true)]
     value: String,
@@ -127,7 +127,7 @@ pub struct Assign {
 #[derive(clap::Args)]
 pub struct Flag {
     #[command(flatten)]
-    target: Target,
+    target: TypeTarget,
     /// The flag
     #[arg(long = "field", value_name = "NAME_TYPE", required = true)]
     fields: Vec<String>,
@@ -137,7 +137,7 @@ pub struct Flag {
 #[derive(clap::Args)]
 pub struct RemoveField {
     #[command(flatten)]
-    target: Target,
+    target: TypeTarget,
     /// The fields
     #[arg(required = true, value_name = "NAME_TYPE")]
     names: Vec<String>,
@@ -149,7 +149,7 @@ pub struct RemoveField {
 #[derive(clap::Args)]
 pub struct Update {
     #[command(flatten)]
-    target: Target,
+    target: TypeTarget,
     /// The operation as JSON (docs/use/types.md); `-` reads it from standard input
     #[arg(allow_hyphen_values = true)]
     operation: String,
@@ -160,10 +160,10 @@ impl Datatype {
     pub async fn run(self) -> Outcome {
         let (target, operation) = match self {
             Datatype::Get(get) => return get.run().await,
-            Datatype::Increment(Count { target, by, within }) => {
+            Datatype::Increment(CounterChange { target, by, within }) => {
                 (target, nested(&within.fields, json!({ "increment": by })))
             }
-            Datatype::Decrement(Count { target, by, within }) => {
+            Datatype::Decrement(CounterChange { target, by, within }) => {
                 (target, nested(&within.fields, json!({ "decrement": by })))
             }
             Datatype::Add(Elements { target, elements, within }) => {
@@ -202,9 +202,9 @@ fn path(place: &BucketAddress, key: &str) -> String {
     place.path(&format!("/datatypes/{}", encode(key.as_bytes())))
 }
 
-impl Get {
+impl TypeGet {
     async fn run(self) -> Outcome {
-        let call = Call::new(Method::GET, path(&self.place, &self.key));
+        let call = HttpCall::new(Method::GET, path(&self.place, &self.key));
         match self.place.client()?.call_key(call).await? {
             Some(answer) => show(&answer.json()?, self.place.json),
             None => {
@@ -217,7 +217,7 @@ impl Get {
     }
 }
 
-impl Target {
+impl TypeTarget {
     async fn change(self, mut operation: Value) -> Outcome {
         if let Some(context) = self.context {
             match &mut operation {
@@ -228,7 +228,7 @@ impl Target {
             }
         }
         let path = path(&self.place, &self.key);
-        let call = Call::json(Method::POST, path, operation.to_string());
+        let call = HttpCall::json(Method::POST, path, operation.to_string());
         let answer = self.place.client()?.call(call).await?.json()?;
         show(&answer, self.place.json)
     }

@@ -2,7 +2,7 @@
 
 use super::BucketAddress;
 use super::put::{condition, seen};
-use crate::client::{Call, encode};
+use crate::client::{HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
@@ -44,7 +44,7 @@ impl Delete {
             Some(_) => format!("/siblings/{}{}", encode(&key), seen(self.context.as_deref())),
             None => format!("/keys/{}", encode(&key)),
         };
-        let mut call = Call::new(Method::DELETE, self.place.path(&path));
+        let mut call = HttpCall::new(Method::DELETE, self.place.path(&path));
         call.headers.extend(condition(false, self.if_version));
         let answer = self.place.client()?.call_key(call).await?;
         if self.place.json {

@@ -1,7 +1,7 @@
 //! A bucket's properties as far as they decide which requests it takes.
 
 use super::BucketAddress;
-use crate::client::{Call, Client};
+use crate::client::{Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use hyper::Method;
 
@@ -15,7 +15,7 @@ impl Described {
     /// Asks the node. An error if there is no such bucket, or if it holds data types: their values
     /// are changed and never written as a whole, so no file of records can hold them.
     pub async fn of(place: &BucketAddress, client: &mut Client) -> Outcome<Described> {
-        let bucket = client.call(Call::new(Method::GET, place.path(""))).await?.json()?;
+        let bucket = client.call(HttpCall::new(Method::GET, place.path(""))).await?.json()?;
         let properties = &bucket["properties"];
         match properties["datatype"].as_str() {
             None | Some("none") => {}

@@ -1,7 +1,7 @@
 //! `credenza bucket empty-prefix`: deletes all keys under a prefix, in parts.
 
 use super::bucket as bucket_name;
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, as_json};
 use crate::output;
@@ -82,7 +82,7 @@ impl EmptyPrefix {
     ) -> Outcome<(u64, Option<String>)> {
         let body = json!({ "prefix": as_json(prefix), "continue": token }).to_string();
         let path = format!("/v1/buckets/{}/empty_prefix", self.bucket);
-        let told = client.call(Call::json(Method::POST, path, body)).await?.json()?;
+        let told = client.call(HttpCall::json(Method::POST, path, body)).await?.json()?;
         let next = told["continue"].as_str().map(String::from);
         Ok((told["removed"].as_u64().unwrap_or(0), next))
     }

@@ -2,7 +2,7 @@
 
 use super::siblings::explained;
 use super::{BucketAddress, Freshness};
-use crate::client::{Call, encode};
+use crate::client::{HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, as_json};
 use crate::output;
@@ -40,7 +40,7 @@ impl Get {
             encode(&key),
             encode(self.freshness.consistency.as_bytes())
         );
-        let call = Call::new(Method::GET, self.place.path(&path));
+        let call = HttpCall::new(Method::GET, self.place.path(&path));
         let answer = self.place.client()?.call_key(call).await;
         let explain = |failure| explained(failure, &self.place, &self.key, self.encoding);
         let Some(answer) = answer.map_err(explain)? else {

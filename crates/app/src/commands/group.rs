@@ -3,8 +3,8 @@
 use super::bucket::plain;
 use super::cluster_status::{GROUPS, group_rows, members_text};
 use super::verify::Verify;
-use super::view::View;
-use crate::client::{Address, Call, Client};
+use super::view::ViewCommand;
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
@@ -31,7 +31,7 @@ Group 0 is the directory, group 1 holds the buckets for which no other group is 
 #[derive(clap::Subcommand)]
 pub enum Group {
     /// Show each group: its master, its desired and its actual members
-    Status(Status),
+    Status(GroupList),
     /// Make another group, so that more than one node can be master of something
     Create(Create),
     /// Say who is wanted in a group
@@ -46,7 +46,7 @@ pub enum Group {
 
 /// Speaks of all groups.
 #[derive(clap::Args)]
-pub struct Status {
+pub struct GroupList {
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
@@ -130,9 +130,9 @@ impl Group {
     }
 }
 
-impl Status {
+impl GroupList {
     async fn show(self) -> Outcome {
-        let view = View::of(&self.address).await?;
+        let view = ViewCommand::of(&self.address).await?;
         if self.json {
             return output::json(&view.cluster["groups"]);
         }
@@ -143,7 +143,7 @@ impl Status {
 impl Create {
     async fn send(self) -> Outcome {
         let body = json!({ "replicas": self.replicas, "members": self.members }).to_string();
-        let call = Call::json(Method::POST, "/v1/cluster/groups", body);
+        let call = HttpCall::json(Method::POST, "/v1/cluster/groups", body);
         let made = Client::new(&self.address)?.call(call).await?.json()?;
         if self.json {
             return output::json(&made);
@@ -151,7 +151,7 @@ impl Create {
         let number = plain(&made["group"]);
         let mine = |group: &&Value| group["group"] == made["group"];
         // It is made, whether or not this can be shown.
-        let cluster = View::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
+        let cluster = ViewCommand::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
         let shown = cluster["groups"].as_array().into_iter().flatten().find(mine);
         let members = shown
             .map_or_else(String::new, |group| members_text(&group["wanted"], &BTreeSet::new()));
@@ -163,7 +163,7 @@ impl Create {
 
 impl Drop {
     async fn send(self) -> Outcome {
-        let call = Call::new(Method::DELETE, format!("/v1/cluster/groups/{}", self.group));
+        let call = HttpCall::new(Method::DELETE, format!("/v1/cluster/groups/{}", self.group));
         Client::new(&self.address)?.call(call).await.map(|_| ())
     }
 }
@@ -172,7 +172,7 @@ impl Quorum {
     async fn send(self) -> Outcome {
         let path = format!("/v1/cluster/groups/{}/quorum", self.group);
         let body = json!({ "quorum": self.quorum.0 }).to_string();
-        Client::new(&self.address)?.call(Call::json(Method::PUT, path, body)).await.map(|_| ())
+        Client::new(&self.address)?.call(HttpCall::json(Method::PUT, path, body)).await.map(|_| ())
     }
 }
 
@@ -188,7 +188,7 @@ impl GroupMembers {
             members.push(json!({ "name": name, "part": part }));
         }
         let path = format!("/v1/cluster/groups/{}", self.group);
-        let call = Call::json(Method::PUT, path, json!({ "members": members }).to_string());
+        let call = HttpCall::json(Method::PUT, path, json!({ "members": members }).to_string());
         Client::new(&self.address)?.call(call).await.map(|_| ())
     }
 }

@@ -1,8 +1,8 @@
 //! `credenza keys`: the keys of a bucket, in order.
 
 use super::BucketAddress;
-use super::range::Span;
-use crate::client::{Call, Client, encode};
+use super::range::RangeArguments;
+use crate::client::{Client, HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::output;
@@ -27,9 +27,9 @@ const PAGE_KEYS: u64 = PAGE_ROWS_MAX as u64 / 10;
 
 /// `credenza keys`.
 #[derive(clap::Args)]
-pub struct Keys {
+pub struct KeysCommand {
     #[command(flatten)]
-    span: Span,
+    span: RangeArguments,
     /// Most keys; 0: all
     #[arg(short = 'n', long, default_value_t = 1_000)]
     limit: u64,
@@ -39,7 +39,7 @@ pub struct Keys {
     encoding: Encoding,
 }
 
-impl Keys {
+impl KeysCommand {
     /// Prints them.
     pub async fn run(self) -> Outcome {
         let query = self.span.query(self.encoding)?;
@@ -95,7 +95,7 @@ impl KeyPages {
         }
         let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
         let path = format!("{}?limit={keys_max}{}{after}", self.path, self.query);
-        let mut page = self.client.call(Call::new(Method::GET, path)).await?.json()?;
+        let mut page = self.client.call(HttpCall::new(Method::GET, path)).await?.json()?;
         let next = from_json(&page["continue"]);
         self.more = next.is_some();
         self.after = next.map(|key| encode(&key));

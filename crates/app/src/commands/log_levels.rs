@@ -1,6 +1,6 @@
 //! `credenza log-levels`: how much a running node logs.
 
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
@@ -33,10 +33,12 @@ impl LogLevels {
     pub async fn run(self) -> Outcome {
         const PATH: &str = "/v1/admin/log-levels";
         let call = match self.changes.split_first() {
-            None => Call::new(Method::GET, PATH),
+            None => HttpCall::new(Method::GET, PATH),
             // The verb that others put before a change may stand there.
-            Some((verb, changes)) if verb == "set" => Call::json(Method::PUT, PATH, body(changes)?),
-            Some(_) => Call::json(Method::PUT, PATH, body(&self.changes)?),
+            Some((verb, changes)) if verb == "set" => {
+                HttpCall::json(Method::PUT, PATH, body(changes)?)
+            }
+            Some(_) => HttpCall::json(Method::PUT, PATH, body(&self.changes)?),
         };
         let levels = Client::new(&self.address)?.call(call).await?.json()?;
         if self.json {

@@ -74,13 +74,13 @@ pub enum Command {
     Delete(delete::Delete),
     /// Show all values of a key that were written without knowledge of each other
     #[command(after_help = siblings::EXAMPLES)]
-    Siblings(siblings::Siblings),
+    Siblings(siblings::SiblingsCommand),
     /// Show or change a counter, set, map or HyperLogLog of an available bucket
     #[command(subcommand, after_help = datatype::EXAMPLES)]
     Datatype(datatype::Datatype),
     /// Show keys in order, of consistent and of available buckets
     #[command(after_help = keys::EXAMPLES, alias = "ls")]
-    Keys(keys::Keys),
+    Keys(keys::KeysCommand),
     /// Show keys and values in order
     #[command(after_help = range::EXAMPLES, alias = "scan")]
     Range(range::Range),
@@ -95,7 +95,7 @@ pub enum Command {
     Export(export::Export),
     /// Make, show, change and drop buckets
     #[command(subcommand, after_help = bucket::EXAMPLES)]
-    Bucket(bucket::Bucket),
+    Bucket(bucket::BucketCommand),
     /// Make, show, change and drop bucket types
     #[command(subcommand, after_help = types::EXAMPLES)]
     Type(types::Type),
@@ -113,7 +113,7 @@ pub enum Command {
     Check(check::Check),
     /// Members of a cluster: show, add, promote, remove, replace them; move mastership
     #[command(subcommand, after_help = cluster::EXAMPLES)]
-    Cluster(cluster::Cluster),
+    Cluster(cluster::ClusterCommand),
     /// Groups: their masters, their desired and their actual members
     #[command(subcommand, after_help = group::EXAMPLES)]
     Group(group::Group),

@@ -3,7 +3,7 @@
 
 use super::bucket as bucket_name;
 use super::bucket::plain;
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::{BucketName, Kind};
@@ -35,7 +35,7 @@ pub struct Move {
 
 /// Shows one bucket's place.
 #[derive(clap::Args)]
-pub struct Status {
+pub struct MoveStatus {
     /// `type/bucket`, or `bucket` of the type `default`
     #[arg(value_parser = bucket_name)]
     bucket: BucketName,
@@ -51,17 +51,20 @@ fn path(bucket: &BucketName) -> String {
 }
 
 async fn seen(client: &mut Client, bucket: &BucketName) -> Outcome<Value> {
-    client.call(Call::new(Method::GET, path(bucket))).await?.json()
+    client.call(HttpCall::new(Method::GET, path(bucket))).await?.json()
 }
 
 impl Move {
     pub async fn run(self) -> Outcome {
         let mut client = Client::new(&self.address)?;
         let Some(group) = self.group.filter(|_| !self.cancel) else {
-            return client.call(Call::new(Method::DELETE, path(&self.bucket))).await.map(|_| ());
+            return client
+                .call(HttpCall::new(Method::DELETE, path(&self.bucket)))
+                .await
+                .map(|_| ());
         };
         let body = json!({ "group": group }).to_string();
-        client.call(Call::json(Method::POST, path(&self.bucket), body)).await?;
+        client.call(HttpCall::json(Method::POST, path(&self.bucket), body)).await?;
         if self.no_wait {
             return Ok(());
         }
@@ -124,7 +127,7 @@ fn show(progress: &Value, bar: &ProgressBar) {
     bar.set_message(phase.replace('_', " "));
 }
 
-impl Status {
+impl MoveStatus {
     pub async fn show(self) -> Outcome {
         let seen = seen(&mut Client::new(&self.address)?, &self.bucket).await?;
         if self.json {

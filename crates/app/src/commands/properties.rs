@@ -1,7 +1,7 @@
 //! Properties of buckets as the help of commands shows them.
 
 use base::Promise;
-use base::properties::{PROPERTIES, Property, Shape};
+use base::properties::{PROPERTIES, Property, PropertyShape};
 
 /// Properties that are fixed with the type: no bucket can be made with others.
 const OF_TYPES: [&str; 3] = ["datatype", "hll_precision", "write_once"];
@@ -32,10 +32,10 @@ fn listed(is_shown: impl Fn(&Property) -> bool) -> String {
 
 fn shown(property: &Property) -> String {
     let values = match property.shape {
-        Shape::Word(words) => words.join("|"),
-        Shape::Number(least, most) => format!("{least}..{most}"),
-        Shape::Quorum => "one|quorum|all|NUMBER".into(),
-        Shape::Flag => "true|false".into(),
+        PropertyShape::Word(words) => words.join("|"),
+        PropertyShape::Number(least, most) => format!("{least}..{most}"),
+        PropertyShape::Quorum => "one|quorum|all|NUMBER".into(),
+        PropertyShape::Flag => "true|false".into(),
     };
     format!("  {}={values}\n      {}\n", property.name, property.doc)
 }

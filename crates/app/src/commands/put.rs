@@ -1,7 +1,7 @@
 //! `credenza put`: writes a value.
 
 use super::BucketAddress;
-use crate::client::{Call, encode};
+use crate::client::{HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
@@ -60,7 +60,7 @@ impl Put {
         }
         let ttl = self.ttl.map(|ms| format!("?ttl_ms={ms}")).unwrap_or_default();
         let path = self.place.path(&format!("/keys/{}{ttl}", encode(&key)));
-        let mut call = Call::new(Method::PUT, path);
+        let mut call = HttpCall::new(Method::PUT, path);
         call.body = self.encoding.value(&self.value)?;
         call.headers.push(("content-type", "application/octet-stream".into()));
         call.headers.extend(condition(self.if_absent, self.if_version));
@@ -75,7 +75,7 @@ impl Put {
     /// Writes a sibling: in place of those that the context has seen, or of none.
     async fn store(&self, key: &[u8]) -> Outcome {
         let path = format!("/siblings/{}{}", encode(key), seen(self.context.as_deref()));
-        let mut call = Call::new(Method::PUT, self.place.path(&path));
+        let mut call = HttpCall::new(Method::PUT, self.place.path(&path));
         call.body = self.encoding.value(&self.value)?;
         call.headers.push(("content-type", "application/octet-stream".into()));
         let stored = self.place.client()?.call(call).await?.json()?;

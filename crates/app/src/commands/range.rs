@@ -1,7 +1,7 @@
 //! `credenza range`: keys and values in order.
 
 use super::{BucketAddress, Freshness};
-use crate::client::{Call, Client, encode};
+use crate::client::{Client, HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::output;
@@ -24,7 +24,7 @@ in a form that can be read back, see `credenza export`.";
 #[derive(clap::Args)]
 pub struct Range {
     #[command(flatten)]
-    span: Span,
+    span: RangeArguments,
     /// Most keys; 0: all
     #[arg(short = 'n', long, default_value_t = 1_000)]
     limit: u64,
@@ -44,7 +44,7 @@ pub struct Range {
 
 /// Which keys.
 #[derive(clap::Args)]
-pub struct Span {
+pub struct RangeArguments {
     /// Keys that begin with this
     #[arg(short, long, conflicts_with_all = ["from", "to"])]
     prefix: Option<String>,
@@ -56,7 +56,7 @@ pub struct Span {
     to: Option<String>,
 }
 
-impl Span {
+impl RangeArguments {
     /// As parameters of a query.
     pub fn query(&self, encoding: Encoding) -> Outcome<String> {
         let mut query = String::new();
@@ -134,7 +134,7 @@ impl Pages {
         }
         let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
         let path = format!("{}?limit={rows_max}{}{after}", self.path, self.query);
-        let mut page = self.client.call(Call::new(Method::GET, path)).await?.json()?;
+        let mut page = self.client.call(HttpCall::new(Method::GET, path)).await?.json()?;
         self.more = page["more"].as_bool().unwrap_or(false);
         let serde_json::Value::Array(entries) = page["entries"].take() else {
             return Err(strange());

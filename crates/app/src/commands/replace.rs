@@ -3,8 +3,8 @@
 use super::bucket::plain;
 use super::cluster::Named;
 use super::settle;
-use super::view::View;
-use crate::client::{Call, Client};
+use super::view::ViewCommand;
+use crate::client::{Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
@@ -27,14 +27,14 @@ pub struct Replace {
 impl Replace {
     /// Does it, and says what follows.
     pub async fn run(self) -> Outcome {
-        let view = View::of(&self.named.address).await?;
+        let view = ViewCommand::of(&self.named.address).await?;
         let members = view.cluster["members"].as_array().into_iter().flatten();
         let mut members = members.filter(|member| member["stay"] != "leaving");
         let old = members.find(|member| member["name"] == self.named.name.as_str());
         let old = old.map(|member| plain(&member["node"])).unwrap_or_default();
         let ring = self.get("/v1/cluster/ring").await?;
         let body = json!({ "by": self.by }).to_string();
-        let call = Call::json(Method::POST, self.named.path("/replace"), body);
+        let call = HttpCall::json(Method::POST, self.named.path("/replace"), body);
         self.client()?.call(call).await?;
         output::text(&told(&self.named.name, self.by.as_deref(), part(&ring, &old)))?;
         if !self.named.wait {
@@ -49,7 +49,7 @@ impl Replace {
     }
 
     async fn get(&self, path: &str) -> Outcome<Value> {
-        self.client()?.call(Call::new(Method::GET, path.to_string())).await?.json()
+        self.client()?.call(HttpCall::new(Method::GET, path.to_string())).await?.json()
     }
 
     /// Until somebody has taken the place on the ring; gives up when nothing has moved for as long
@@ -83,7 +83,7 @@ impl Replace {
 
     /// How far it is, and what is waited for; none: it is done.
     async fn look(&self, old: &str) -> Outcome<Option<(Value, String)>> {
-        let view = View::of(&self.named.address).await?;
+        let view = ViewCommand::of(&self.named.address).await?;
         let mut members = view.cluster["members"].as_array().into_iter().flatten();
         let free = |member: &Value| member["node"] == old && member["stay"] == "replaceable";
         if members.any(free) {

@@ -1,8 +1,8 @@
 //! `credenza cluster ring`: who keeps the partitions of available buckets, and changes of that.
 
 use super::bucket::plain;
-use super::ring_shown::{Names, shares, show_plan, show_transfers};
-use crate::client::{Address, Call, Client};
+use super::ring_shown::{MemberNames, shares, show_plan, show_transfers};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// `credenza cluster ring`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Ring {
+pub struct RingCommand {
     #[command(subcommand)]
-    step: Option<Step>,
+    step: Option<RingStep>,
     /// Give every member that stays an even part, all at once; only while no member holds data of
     /// available buckets
     #[arg(long)]
@@ -41,7 +41,7 @@ pub struct With {
 /// A step of a change. The first five lay something down, as `leave` does; nothing moves before
 /// `commit`.
 #[derive(clap::Subcommand)]
-enum Step {
+enum RingStep {
     /// A member is to keep its part
     Join {
         /// The member's name
@@ -112,7 +112,7 @@ enum Step {
     Transfers(With),
 }
 
-impl Ring {
+impl RingCommand {
     /// Does a step, or gives the ring out, and shows it.
     pub async fn run(self) -> Outcome {
         match self.step {
@@ -131,12 +131,12 @@ impl Ring {
 
 /// Gives the ring out to all members that stay; asked again it changes nothing.
 pub async fn give_out(address: &Address) -> Outcome<Value> {
-    Client::new(address)?.call(Call::new(Method::PUT, PATH)).await?.json()
+    Client::new(address)?.call(HttpCall::new(Method::PUT, PATH)).await?.json()
 }
 
 /// Members that keep no partition of available buckets though they could, by name.
 pub async fn members_without_a_part(address: &Address, cluster: &Value) -> Outcome<Vec<String>> {
-    let ring = Client::new(address)?.call(Call::new(Method::GET, PATH)).await?.json()?;
+    let ring = Client::new(address)?.call(HttpCall::new(Method::GET, PATH)).await?.json()?;
     Ok(idle(&ring, cluster))
 }
 
@@ -149,7 +149,7 @@ pub async fn part_of(
 ) -> Outcome<Option<(String, usize)>> {
     let mut members = cluster["members"].as_array().into_iter().flatten();
     let Some(member) = members.find(|member| member["name"] == name) else { return Ok(None) };
-    let ring = Client::new(address)?.call(Call::new(Method::GET, PATH)).await?.json()?;
+    let ring = Client::new(address)?.call(HttpCall::new(Method::GET, PATH)).await?.json()?;
     let owners = ring["owners"].as_array().into_iter().flatten();
     let count = owners.filter(|owner| **owner == member["node"]).count();
     Ok((count > 0).then(|| (plain(&member["node"]), count)))
@@ -170,36 +170,36 @@ fn idle(ring: &Value, cluster: &Value) -> Vec<String> {
     idle.map(|member| plain(&member["name"])).collect()
 }
 
-impl Step {
+impl RingStep {
     async fn run(self) -> Outcome {
         let (wish, with) = match self {
-            Step::Join { node, rack, with } => {
+            RingStep::Join { node, rack, with } => {
                 (json!({ "change": "join", "node": node, "rack": rack }), with)
             }
-            Step::Replace { node, by, rack, with } => {
+            RingStep::Replace { node, by, rack, with } => {
                 (json!({ "change": "replace", "node": node, "by": by, "rack": rack }), with)
             }
-            Step::Rack { node, rack, with } => {
+            RingStep::Rack { node, rack, with } => {
                 (json!({ "change": "rack", "node": node, "rack": rack }), with)
             }
-            Step::Double(with) => (json!({ "change": "double" }), with),
-            Step::Halve(with) => (json!({ "change": "halve" }), with),
-            Step::Plan(with) => {
+            RingStep::Double(with) => (json!({ "change": "double" }), with),
+            RingStep::Halve(with) => (json!({ "change": "halve" }), with),
+            RingStep::Plan(with) => {
                 let names = with.names_for_people().await?;
                 return plan_shown(&with.get(PLAN).await?, names);
             }
-            Step::Cancel(with) => {
+            RingStep::Cancel(with) => {
                 let names = with.names_for_people().await?;
-                let call = Call::new(Method::POST, format!("{PATH}/cancel"));
+                let call = HttpCall::new(Method::POST, format!("{PATH}/cancel"));
                 return show(&with.client()?.call(call).await?.json()?, names);
             }
-            Step::Leave { node, with } => (json!({ "change": "leave", "node": node }), with),
-            Step::Down { node, with } => return with.down(&node).await,
-            Step::Clear(with) => {
-                return with.client()?.call(Call::new(Method::DELETE, PLAN)).await.map(|_| ());
+            RingStep::Leave { node, with } => (json!({ "change": "leave", "node": node }), with),
+            RingStep::Down { node, with } => return with.down(&node).await,
+            RingStep::Clear(with) => {
+                return with.client()?.call(HttpCall::new(Method::DELETE, PLAN)).await.map(|_| ());
             }
-            Step::Commit { wait, with } => return with.commit(wait).await,
-            Step::Transfers(with) => {
+            RingStep::Commit { wait, with } => return with.commit(wait).await,
+            RingStep::Transfers(with) => {
                 let transfers = with.transfers().await?;
                 if with.json {
                     return output::json(&transfers);
@@ -217,24 +217,25 @@ impl With {
     }
 
     async fn get(&self, path: &str) -> Outcome<Value> {
-        self.client()?.call(Call::new(Method::GET, path.to_string())).await?.json()
+        self.client()?.call(HttpCall::new(Method::GET, path.to_string())).await?.json()
     }
 
     /// Lays a change down, and shows the plan.
     async fn lay_down(&self, wish: Value) -> Outcome {
         let names = self.names_for_people().await?;
-        let plan = self.client()?.call(Call::json(Method::POST, PLAN, wish.to_string())).await?;
+        let plan =
+            self.client()?.call(HttpCall::json(Method::POST, PLAN, wish.to_string())).await?;
         plan_shown(&plan.json()?, names)
     }
 
     /// What is shown to people besides an answer, none for programs. Asked for before anything is
     /// changed: what was done is never told as if it had failed.
-    async fn names_for_people(&self) -> Outcome<Option<Names>> {
+    async fn names_for_people(&self) -> Outcome<Option<MemberNames>> {
         if self.json { Ok(None) } else { self.names().await.map(Some) }
     }
 
-    async fn names(&self) -> Outcome<Names> {
-        Ok(Names::of(&self.get("/v1/cluster").await?))
+    async fn names(&self) -> Outcome<MemberNames> {
+        Ok(MemberNames::of(&self.get("/v1/cluster").await?))
     }
 
     async fn transfers(&self) -> Outcome<Value> {
@@ -263,7 +264,7 @@ impl With {
             show_plan(&plan, &self.names().await?)?;
         }
         let body = json!({ "epoch": plan["epoch"] }).to_string();
-        let call = Call::json(Method::POST, format!("{PATH}/commit"), body);
+        let call = HttpCall::json(Method::POST, format!("{PATH}/commit"), body);
         let ring: Value = self.client()?.call(call).await?.json()?;
         if wait {
             self.wait().await?;
@@ -307,14 +308,14 @@ impl With {
 }
 
 /// The ring, by names; without names as JSON.
-fn show(ring: &Value, names: Option<Names>) -> Outcome {
+fn show(ring: &Value, names: Option<MemberNames>) -> Outcome {
     let Some(names) = names else { return output::json(ring) };
     output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
     output::table(&["member", "partitions"], shares(ring, &names))
 }
 
 /// A plan in the same way.
-fn plan_shown(plan: &Value, names: Option<Names>) -> Outcome {
+fn plan_shown(plan: &Value, names: Option<MemberNames>) -> Outcome {
     names.map_or_else(|| output::json(plan), |names| show_plan(plan, &names))
 }
 

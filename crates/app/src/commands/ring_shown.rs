@@ -7,13 +7,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Members' names by their ids.
-pub struct Names(BTreeMap<String, String>);
+pub struct MemberNames(BTreeMap<String, String>);
 
-impl Names {
+impl MemberNames {
     /// Those of `GET /v1/cluster`.
-    pub fn of(cluster: &Value) -> Names {
+    pub fn of(cluster: &Value) -> MemberNames {
         let members = cluster["members"].as_array().into_iter().flatten();
-        Names(members.map(|member| (plain(&member["node"]), plain(&member["name"]))).collect())
+        MemberNames(
+            members.map(|member| (plain(&member["node"]), plain(&member["name"]))).collect(),
+        )
     }
 
     /// Whether a member has this name, or this id.
@@ -29,7 +31,7 @@ impl Names {
 }
 
 /// How many partitions each owner has, by name, and those that have none.
-pub fn shares(ring: &Value, names: &Names) -> Vec<Vec<String>> {
+pub fn shares(ring: &Value, names: &MemberNames) -> Vec<Vec<String>> {
     let mut counts: BTreeMap<String, usize> =
         names.0.values().map(|name| (name.clone(), 0)).collect();
     for owner in ring["owners"].as_array().into_iter().flatten() {
@@ -39,7 +41,7 @@ pub fn shares(ring: &Value, names: &Names) -> Vec<Vec<String>> {
 }
 
 /// A plan: what changes, each member's part, and how much moves.
-pub fn show_plan(plan: &Value, names: &Names) -> Outcome {
+pub fn show_plan(plan: &Value, names: &MemberNames) -> Outcome {
     let changes: Vec<String> =
         plan["changes"].as_array().into_iter().flatten().map(change).collect();
     if changes.is_empty() {
@@ -69,7 +71,7 @@ fn change(change: &Value) -> String {
     text
 }
 
-fn loads(plan: &Value, names: &Names) -> Vec<Vec<String>> {
+fn loads(plan: &Value, names: &MemberNames) -> Vec<Vec<String>> {
     let loads = plan["loads"].as_array().into_iter().flatten();
     let row = |load: &Value| {
         let share = |name: &str| load[name].as_u64().map_or("-".into(), |it| it.to_string());
@@ -98,7 +100,7 @@ fn moves(plan: &Value) -> String {
 }
 
 /// How far each node is.
-pub fn show_transfers(transfers: &Value, names: &Names) -> Outcome {
+pub fn show_transfers(transfers: &Value, names: &MemberNames) -> Outcome {
     let left = transfers["left"].as_u64().unwrap_or(0);
     output::text(&format!("epoch {}: ", plain(&transfers["epoch"])))?;
     match left {
@@ -109,7 +111,7 @@ pub fn show_transfers(transfers: &Value, names: &Names) -> Outcome {
     output::table(&head, transfer_rows(transfers, names))
 }
 
-fn transfer_rows(transfers: &Value, names: &Names) -> Vec<Vec<String>> {
+fn transfer_rows(transfers: &Value, names: &MemberNames) -> Vec<Vec<String>> {
     let nodes = transfers["nodes"].as_array().into_iter().flatten();
     let row = |node: &Value| {
         let bytes = |name: &str| match node[name].as_u64() {
@@ -139,10 +141,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn names() -> Names {
+    fn names() -> MemberNames {
         let member = |node: &str, name: &str| json!({ "node": node, "name": name });
         let members = json!([member("0a", "n1"), member("0b", "n2"), member("0d", "n3")]);
-        Names::of(&json!({ "members": members }))
+        MemberNames::of(&json!({ "members": members }))
     }
 
     #[test]

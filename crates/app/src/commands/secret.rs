@@ -1,7 +1,7 @@
 //! `credenza cluster secret`: has the greetings between nodes signed, in a cluster that was founded
 //! by a version without that.
 
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::Outcome;
 use crate::output;
 use base::Kind;
@@ -33,7 +33,7 @@ impl Secret {
         // until it is required.
         let mut is_made = false;
         loop {
-            match client.call(Call::new(Method::POST, SECRET)).await {
+            match client.call(HttpCall::new(Method::POST, SECRET)).await {
                 Ok(_) if is_made => break,
                 Ok(_) => is_made = true,
                 Err(failure) if failure.kind() == Some(Kind::Unavailable) => {

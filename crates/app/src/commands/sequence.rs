@@ -1,7 +1,7 @@
 //! `credenza sequence`: steps that hold together or not at all.
 
 use super::{BucketAddress, steps};
-use crate::client::Call;
+use crate::client::HttpCall;
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
@@ -50,7 +50,7 @@ impl Sequence {
             Some(path) => self.read(path)?,
             None => self.steps_of(self.steps.iter().map(String::as_str), "step")?.to_string(),
         };
-        let call = Call::json(Method::POST, self.place.path("/sequence"), body);
+        let call = HttpCall::json(Method::POST, self.place.path("/sequence"), body);
         let answer = self.place.client()?.call(call).await?.json()?;
         if self.place.json {
             return output::json(&answer);

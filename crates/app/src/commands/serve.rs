@@ -201,8 +201,8 @@ async fn until_the_end(
                 return Some(error.into());
             }
             heard = signals.next() => match heard {
-                Heard::Stop => return None,
-                Heard::Dump => dump(log, &settings.node.data, "asked by SIGUSR2"),
+                OperatorSignal::Stop => return None,
+                OperatorSignal::Dump => dump(log, &settings.node.data, "asked by SIGUSR2"),
             },
         }
     }
@@ -270,7 +270,7 @@ fn raise_limits(wish: u64) -> u64 {
 
 /// What a signal asks for.
 #[derive(PartialEq, Eq)]
-enum Heard {
+enum OperatorSignal {
     Stop,
     Dump,
 }
@@ -297,18 +297,18 @@ impl Signals {
     }
 
     /// The next one.
-    async fn next(&mut self) -> Heard {
+    async fn next(&mut self) -> OperatorSignal {
         tokio::select! {
             biased;
             // First, so that a dump asked for just before the stop is still written.
-            _ = self.dump.recv() => Heard::Dump,
-            _ = self.terminate.recv() => Heard::Stop,
-            _ = self.interrupt.recv() => Heard::Stop,
+            _ = self.dump.recv() => OperatorSignal::Dump,
+            _ = self.terminate.recv() => OperatorSignal::Stop,
+            _ = self.interrupt.recv() => OperatorSignal::Stop,
         }
     }
 
     /// Resolves when someone wants us to stop, whatever else is heard before.
     async fn stop(&mut self) {
-        while self.next().await != Heard::Stop {}
+        while self.next().await != OperatorSignal::Stop {}
     }
 }

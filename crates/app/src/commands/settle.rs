@@ -1,6 +1,6 @@
 //! Waits until a cluster is as it is wanted, and shows how far it is.
 
-use super::view::View;
+use super::view::ViewCommand;
 use crate::client::Address;
 use crate::failure::{Failure, Outcome};
 use base::Kind;
@@ -24,7 +24,7 @@ async fn watch(address: &Address, bar: &ProgressBar) -> Outcome {
     let (mut before, mut moved) = (None, Instant::now());
     loop {
         // A node that is asked while it restarts or hands over answers a moment later.
-        let left = match View::of(address).await {
+        let left = match ViewCommand::of(address).await {
             Ok(view) => {
                 let left = view.left();
                 if left.is_empty() {

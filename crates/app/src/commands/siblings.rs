@@ -1,7 +1,7 @@
 //! `credenza siblings`: all values of a key of an available bucket, and their context.
 
 use super::BucketAddress;
-use crate::client::{Call, encode};
+use crate::client::{HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::{logging, output};
@@ -28,7 +28,7 @@ Exit code 1: there is no such key.";
 
 /// `credenza siblings`.
 #[derive(clap::Args)]
-pub struct Siblings {
+pub struct SiblingsCommand {
     /// The key
     key: String,
     #[command(flatten)]
@@ -37,11 +37,12 @@ pub struct Siblings {
     encoding: Encoding,
 }
 
-impl Siblings {
+impl SiblingsCommand {
     /// Prints them.
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
-        let call = Call::new(Method::GET, self.place.path(&format!("/siblings/{}", encode(&key))));
+        let call =
+            HttpCall::new(Method::GET, self.place.path(&format!("/siblings/{}", encode(&key))));
         let Some(answer) = self.place.client()?.call_key(call).await? else {
             if self.place.json {
                 output::text("null\n")?;

@@ -35,7 +35,7 @@ const STEPS: [(&str, &[(&str, Wanted)]); 16] = [
 ];
 
 /// A word of a line, and whether it stood in quotes.
-struct Word {
+struct QuotedWord {
     bytes: Vec<u8>,
     quoted: bool,
 }
@@ -62,7 +62,7 @@ pub fn read(line: &str, encoding: Encoding) -> Result<Option<Value>, String> {
     Ok(Some(Value::Object(object)))
 }
 
-fn value(wanted: Wanted, word: &Word, encoding: Encoding) -> Result<Value, String> {
+fn value(wanted: Wanted, word: &QuotedWord, encoding: Encoding) -> Result<Value, String> {
     let null = !word.quoted && word.bytes == b"null";
     match wanted {
         BytesOrNull | NumberOrNull if null => Ok(Value::Null),
@@ -81,7 +81,7 @@ fn value(wanted: Wanted, word: &Word, encoding: Encoding) -> Result<Value, Strin
 }
 
 /// Splits a line at blanks outside quotes; `#` where a word could begin ends it.
-fn words(line: &str) -> Result<Vec<Word>, String> {
+fn words(line: &str) -> Result<Vec<QuotedWord>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() && !rest.starts_with('#') {
@@ -91,11 +91,11 @@ fn words(line: &str) -> Result<Vec<Word>, String> {
                 let mut bytes = Vec::new();
                 let text = inside[..end].replace("\\\"", "\\x22");
                 unescape(text.as_bytes(), &mut bytes)?;
-                (Word { bytes, quoted: true }, &inside[end + 1..])
+                (QuotedWord { bytes, quoted: true }, &inside[end + 1..])
             }
             None => {
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-                (Word { bytes: rest[..end].into(), quoted: false }, &rest[end..])
+                (QuotedWord { bytes: rest[..end].into(), quoted: false }, &rest[end..])
             }
         };
         if !behind.is_empty() && !behind.starts_with(char::is_whitespace) {

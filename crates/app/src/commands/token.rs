@@ -2,7 +2,7 @@
 //! one.
 
 use super::join;
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::settings::{Settings, units};
@@ -48,7 +48,7 @@ impl Token {
     pub async fn run(self) -> Outcome {
         let mut client = Client::new(&self.address)?;
         if self.revoke {
-            client.call(Call::new(Method::DELETE, TOKENS)).await?;
+            client.call(HttpCall::new(Method::DELETE, TOKENS)).await?;
             return match self.json {
                 true => output::json(&json!({ "revoked": true })),
                 false => output::text("no join token made so far lets anybody in any more\n"),
@@ -60,7 +60,7 @@ impl Token {
             true => json!({ "standing": true }),
             false => json!({ "lifetime_ms": self.lifetime_ms }),
         };
-        let made = client.call(Call::json(Method::POST, TOKENS, body.to_string())).await;
+        let made = client.call(HttpCall::json(Method::POST, TOKENS, body.to_string())).await;
         let made = made.and_then(|answer| answer.json());
         if let (Err(_), Some(path)) = (&made, &self.file) {
             // It is empty, and its name is wanted again for the next attempt.

@@ -2,7 +2,7 @@
 
 use super::bucket::{as_object, plain};
 use super::properties;
-use crate::client::{Address, Call, Client, encode};
+use crate::client::{Address, Client, HttpCall, encode};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
@@ -26,21 +26,21 @@ const SHOWN: [&str; 6] =
 pub enum Type {
     /// Make a bucket type
     #[command(after_help = properties::of_types())]
-    Create(Change),
+    Create(BucketTypeChange),
     /// Show all bucket types
     #[command(alias = "ls")]
-    List(List),
+    List(TypeList),
     /// Change what buckets made later begin with
     #[command(after_help = properties::of_types())]
-    Alter(Change),
+    Alter(BucketTypeChange),
     /// Drop a type that has no buckets
     #[command(aliases = ["delete", "rm"])]
-    Drop(One),
+    Drop(TypeArguments),
 }
 
 /// Speaks of all types.
 #[derive(clap::Args)]
-pub struct List {
+pub struct TypeList {
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
@@ -50,18 +50,18 @@ pub struct List {
 
 /// Speaks of one type.
 #[derive(clap::Args)]
-pub struct One {
+pub struct TypeArguments {
     /// The type's name
     name: String,
     #[command(flatten)]
-    list: List,
+    list: TypeList,
 }
 
 /// Speaks of one type and its properties.
 #[derive(clap::Args)]
-pub struct Change {
+pub struct BucketTypeChange {
     #[command(flatten)]
-    one: One,
+    one: TypeArguments,
     /// Properties, `datatype=set`, say; all are listed below
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
@@ -73,23 +73,23 @@ impl Type {
         match self {
             Type::Create(change) => {
                 let body = as_object(&change.properties)?;
-                change.one.send(|path| Call::json(Method::PUT, path, body)).await
+                change.one.send(|path| HttpCall::json(Method::PUT, path, body)).await
             }
             Type::Alter(change) if change.properties.is_empty() => {
                 Err(Failure::invalid("name what to change: `sync=interval`, say"))
             }
             Type::Alter(change) => {
                 let body = as_object(&change.properties)?;
-                change.one.send(|path| Call::json(Method::PATCH, path, body)).await
+                change.one.send(|path| HttpCall::json(Method::PATCH, path, body)).await
             }
-            Type::Drop(one) => one.send(|path| Call::new(Method::DELETE, path)).await,
+            Type::Drop(one) => one.send(|path| HttpCall::new(Method::DELETE, path)).await,
             Type::List(list) => list.show().await,
         }
     }
 }
 
-impl One {
-    async fn send(self, call: impl FnOnce(String) -> Call) -> Outcome {
+impl TypeArguments {
+    async fn send(self, call: impl FnOnce(String) -> HttpCall) -> Outcome {
         let path = format!("/v1/types/{}", encode(self.name.as_bytes()));
         let answer = Client::new(&self.list.address)?.call(call(path)).await?;
         if self.list.json {
@@ -99,9 +99,9 @@ impl One {
     }
 }
 
-impl List {
+impl TypeList {
     async fn show(self) -> Outcome {
-        let call = Call::new(Method::GET, "/v1/types");
+        let call = HttpCall::new(Method::GET, "/v1/types");
         let mut answer = Client::new(&self.address)?.call(call).await?.json()?;
         let types = answer["types"].take();
         if self.json {

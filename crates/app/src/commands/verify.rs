@@ -1,8 +1,8 @@
 //! `credenza group verify`: compares the replicas of groups, and waits for what comes of it.
 
 use super::bucket::plain;
-use super::view::View;
-use crate::client::{Address, Call, Client};
+use super::view::ViewCommand;
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
@@ -30,7 +30,7 @@ pub struct Verify {
 impl Verify {
     /// One group after the other. The node that is asked passes it on to the group's master.
     pub async fn run(self) -> Outcome {
-        let view = View::of(&self.address).await?;
+        let view = ViewCommand::of(&self.address).await?;
         let groups = view.cluster["groups"].as_array().into_iter().flatten();
         let wanted = |group: &&Value| {
             self.group.is_none_or(|wanted| group["group"].as_u64() == Some(u64::from(wanted)))
@@ -74,12 +74,12 @@ impl Verify {
 async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
     let path = format!("/v1/cluster/groups/{group}/verify");
     let mut client = Client::new(node)?;
-    let begun = client.call(Call::new(Method::POST, path)).await?.json()?;
+    let begun = client.call(HttpCall::new(Method::POST, path)).await?.json()?;
     let pass = begun["pass"].as_u64().unwrap_or_default();
     let mut missed = 0;
     let bar = indicatif::ProgressBar::new_spinner();
     loop {
-        let seen = client.call(Call::new(Method::GET, "/v1/cluster")).await?.json()?;
+        let seen = client.call(HttpCall::new(Method::GET, "/v1/cluster")).await?.json()?;
         let groups = seen["groups"].as_array().into_iter().flatten();
         let about = groups.into_iter().find(|about| about["group"].as_u64() == Some(group));
         let comparison = about.map_or(Value::Null, |about| about["comparison"].clone());

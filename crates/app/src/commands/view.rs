@@ -1,22 +1,22 @@
 //! The cluster as the node that is asked sees it.
 
 use super::bucket::plain;
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::Outcome;
 use hyper::Method;
 use serde_json::Value;
 
 /// The cluster as the node that is asked sees it, with what its groups' masters told that node.
-pub struct View {
+pub struct ViewCommand {
     /// `GET /v1/cluster`.
     pub cluster: Value,
 }
 
-impl View {
+impl ViewCommand {
     /// Asks the node. No other is asked from here: their operators' doors may be elsewhere.
-    pub async fn of(address: &Address) -> Outcome<View> {
-        let call = Call::new(Method::GET, "/v1/cluster");
-        Ok(View { cluster: Client::new(address)?.call(call).await?.json()? })
+    pub async fn of(address: &Address) -> Outcome<ViewCommand> {
+        let call = HttpCall::new(Method::GET, "/v1/cluster");
+        Ok(ViewCommand { cluster: Client::new(address)?.call(call).await?.json()? })
     }
 
     /// What is still to be done: steps, and what the next one waits for.
@@ -47,7 +47,7 @@ mod tests {
             "groups": [{ "group": 1, "way": ["remove n3"], "waits": ["wait until n4 is near"] }],
             "members": [{ "name": "n3", "stay": "leaving" }, { "name": "n4", "stay": "member" }],
         });
-        let left = View { cluster }.left();
+        let left = ViewCommand { cluster }.left();
         let wanted = ["group 1: wait until n4 is near", "group 1: remove n3", "forget n3"];
         assert_eq!(left, wanted);
     }

@@ -11,7 +11,7 @@ use tracing::{Event, Metadata};
 
 /// The line, without its newline.
 pub fn line(event: &Event<'_>, since_epoch: Duration) -> String {
-    let mut line = Line { text: head(event.metadata(), since_epoch) };
+    let mut line = LogLine { text: head(event.metadata(), since_epoch) };
     event.record(&mut line);
     line.text
 }
@@ -35,11 +35,11 @@ pub fn append(text: &mut String, name: &str, value: &str) {
     done.expect("a String takes everything");
 }
 
-struct Line {
+struct LogLine {
     text: String,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         append(&mut self.text, field.name(), value);
     }

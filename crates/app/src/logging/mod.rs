@@ -19,14 +19,14 @@ pub use crash::{crash_directory, on_panic};
 pub use levels::Levels;
 use levels::{LevelsInForce, SECTIONS, number_of, section_of};
 pub use line::time;
-use ring::Ring;
+use ring::EventRing;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
 use tracing::span;
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
-use writer::Writer;
+use writer::LineWriter;
 
 /// The level up to which the ring keeps events, whatever is shown: `debug`.
 const KEPT_LEVEL: u8 = 4;
@@ -39,8 +39,8 @@ pub struct Logging {
 
 struct Shared {
     levels: LevelsInForce,
-    ring: Option<Ring>,
-    writer: Writer,
+    ring: Option<EventRing>,
+    writer: LineWriter,
 }
 
 impl Logging {
@@ -48,8 +48,8 @@ impl Logging {
     pub fn new(levels: &Levels, ring: bool, target: Box<dyn std::io::Write + Send>) -> Logging {
         let in_force = LevelsInForce::default();
         in_force.replace(levels);
-        let ring = ring.then(Ring::new);
-        let shared = Shared { levels: in_force, ring, writer: Writer::start(target) };
+        let ring = ring.then(EventRing::new);
+        let shared = Shared { levels: in_force, ring, writer: LineWriter::start(target) };
         Logging { shared: Arc::new(shared) }
     }
 

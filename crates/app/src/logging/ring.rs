@@ -22,13 +22,13 @@ const FIELDS_MAX: usize = 10;
 const TEXT_BYTES_MAX: usize = 256;
 
 /// The last events.
-pub struct Ring {
+pub struct EventRing {
     next: AtomicU64,
-    slots: Box<[Mutex<Slot>]>,
+    slots: Box<[Mutex<RingSlot>]>,
 }
 
 #[derive(Clone, Copy)]
-enum Kept {
+enum RingItem {
     Unsigned(u64),
     Signed(i64),
     Float(f64),
@@ -36,31 +36,31 @@ enum Kept {
     Text { start: u16, end: u16, cut: bool },
 }
 
-struct Slot {
+struct RingSlot {
     number: u64,
     at: Duration,
     metadata: Option<&'static Metadata<'static>>,
-    fields: [(&'static str, Kept); FIELDS_MAX],
+    fields: [(&'static str, RingItem); FIELDS_MAX],
     used: usize,
     text: [u8; TEXT_BYTES_MAX],
     written: usize,
 }
 
-impl Ring {
+impl EventRing {
     /// An empty ring; all memory it will ever need is taken now.
-    pub fn new() -> Ring {
+    pub fn new() -> EventRing {
         let slot = || {
-            Mutex::new(Slot {
+            Mutex::new(RingSlot {
                 number: 0,
                 at: Duration::ZERO,
                 metadata: None,
-                fields: [("", Kept::Unsigned(0)); FIELDS_MAX],
+                fields: [("", RingItem::Unsigned(0)); FIELDS_MAX],
                 used: 0,
                 text: [0; TEXT_BYTES_MAX],
                 written: 0,
             })
         };
-        Ring { next: AtomicU64::new(0), slots: (0..EVENTS_MAX).map(|_| slot()).collect() }
+        EventRing { next: AtomicU64::new(0), slots: (0..EVENTS_MAX).map(|_| slot()).collect() }
     }
 
     /// Keeps an event in the place of the oldest.
@@ -91,17 +91,17 @@ impl Ring {
     }
 }
 
-impl Slot {
+impl RingSlot {
     fn line(&self) -> Option<String> {
         let metadata = self.metadata?;
         let mut text = line::head(metadata, self.at);
         for (name, kept) in &self.fields[..self.used] {
             let shown = match *kept {
-                Kept::Unsigned(number) => number.to_string(),
-                Kept::Signed(number) => number.to_string(),
-                Kept::Float(number) => number.to_string(),
-                Kept::Switch(on) => on.to_string(),
-                Kept::Text { start, end, cut } => {
+                RingItem::Unsigned(number) => number.to_string(),
+                RingItem::Signed(number) => number.to_string(),
+                RingItem::Float(number) => number.to_string(),
+                RingItem::Switch(on) => on.to_string(),
+                RingItem::Text { start, end, cut } => {
                     let bytes = &self.text[usize::from(start)..usize::from(end)];
                     let dots = if cut { "..." } else { "" };
                     format!("{}{dots}", String::from_utf8_lossy(bytes))
@@ -115,7 +115,7 @@ impl Slot {
         Some(text)
     }
 
-    fn field(&mut self, field: &Field, kept: Kept) {
+    fn field(&mut self, field: &Field, kept: RingItem) {
         if let Some(place) = self.fields.get_mut(self.used) {
             *place = (field.name(), kept);
             self.used += 1;
@@ -125,7 +125,7 @@ impl Slot {
 
 /// Copies as much as fits and remembers whether something was cut.
 struct Copy<'a> {
-    slot: &'a mut Slot,
+    slot: &'a mut RingSlot,
     cut: bool,
 }
 
@@ -141,21 +141,21 @@ impl Write for Copy<'_> {
     }
 }
 
-impl Visit for Slot {
+impl Visit for RingSlot {
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.field(field, Kept::Unsigned(value));
+        self.field(field, RingItem::Unsigned(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.field(field, Kept::Signed(value));
+        self.field(field, RingItem::Signed(value));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.field(field, Kept::Float(value));
+        self.field(field, RingItem::Float(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.field(field, Kept::Switch(value));
+        self.field(field, RingItem::Switch(value));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -167,7 +167,7 @@ impl Visit for Slot {
     }
 }
 
-impl Slot {
+impl RingSlot {
     fn copy(&mut self, field: &Field, write: impl FnOnce(&mut Copy<'_>) -> fmt::Result) {
         let start = self.written;
         let mut copy = Copy { slot: self, cut: false };
@@ -175,6 +175,6 @@ impl Slot {
         let full = write(&mut copy).is_err();
         let cut = copy.cut || full;
         let end = self.written;
-        self.field(field, Kept::Text { start: start as u16, end: end as u16, cut });
+        self.field(field, RingItem::Text { start: start as u16, end: end as u16, cut });
     }
 }

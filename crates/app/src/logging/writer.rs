@@ -18,14 +18,14 @@ enum Order {
 }
 
 /// The writing end. The thread ends when all of them are gone.
-pub struct Writer {
+pub struct LineWriter {
     orders: SyncSender<Order>,
     dropped: Arc<AtomicU64>,
 }
 
-impl Writer {
+impl LineWriter {
     /// Starts the thread.
-    pub fn start(target: Box<dyn Write + Send>) -> Writer {
+    pub fn start(target: Box<dyn Write + Send>) -> LineWriter {
         let (orders, waiting) = sync_channel(LINES_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&dropped);
@@ -33,7 +33,7 @@ impl Writer {
         thread
             .spawn(move || write_all(target, &waiting, &count))
             .expect("a process that can't start one thread can't serve");
-        Writer { orders, dropped }
+        LineWriter { orders, dropped }
     }
 
     /// Takes a line; drops it when too many wait.

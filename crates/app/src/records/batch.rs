@@ -5,7 +5,7 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// Some records, in the order they were read.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct RecordBatch {
     bytes: Vec<u8>,
     places: Vec<RecordBounds>,
     key_end: Option<usize>,
@@ -21,7 +21,7 @@ struct RecordBounds {
     number: u64,
 }
 
-impl Batch {
+impl RecordBatch {
     /// How many records.
     pub fn len(&self) -> usize {
         self.places.len()

@@ -4,7 +4,7 @@
 //! doubled quotes. The automaton comes from a library; here it is fed, bounded, and its fields
 //! become a key and a value.
 
-use super::{Batch, Fault, Fields, LINE_BYTES_MAX};
+use super::{Fault, FieldNames, LINE_BYTES_MAX, RecordBatch};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use serde_json::{Map, Value};
 use std::io::{self, BufRead, Write};
@@ -32,7 +32,7 @@ struct Columns {
 }
 
 /// Input that reading a row took.
-pub struct Taken {
+pub struct CsvInput {
     /// Bytes, those of blank lines before it among them.
     pub bytes: u64,
     /// Lines that ended before it.
@@ -65,8 +65,8 @@ impl Table {
         &mut self,
         from: &mut impl BufRead,
         text: &mut Vec<u8>,
-    ) -> Result<Option<Taken>, Fault> {
-        let mut taken = Taken { bytes: 0, lines_before: 0, lines: 0, is_whole: true };
+    ) -> Result<Option<CsvInput>, Fault> {
+        let mut taken = CsvInput { bytes: 0, lines_before: 0, lines: 0, is_whole: true };
         text.clear();
         // Blank lines are passed over here, so that the row's first line is known. The second byte
         // of `\r\n` looks like one: the automaton ends a row with the first.
@@ -124,7 +124,7 @@ impl Table {
     }
 
     /// Takes the present row for the names of the columns.
-    pub fn take_columns(&mut self, fields: &Fields) -> Result<(), String> {
+    pub fn take_columns(&mut self, fields: &FieldNames) -> Result<(), String> {
         let mut names: Vec<String> = Vec::with_capacity(self.count);
         for field in (0..self.count).map(|at| self.field(at)) {
             let name = std::str::from_utf8(field).map_err(|_| "a column's name is not UTF-8")?;
@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// Takes the present row for a record.
-    pub fn take_record(&self, batch: &mut Batch) -> Result<(), String> {
+    pub fn take_record(&self, batch: &mut RecordBatch) -> Result<(), String> {
         let Some(columns) = &self.columns else { return Err("no columns are named".into()) };
         let (count, named) = (self.count, columns.names.len());
         if count != named {
@@ -186,7 +186,7 @@ impl Table {
 }
 
 /// Writes the row of the columns' names.
-pub fn write_head(to: &mut impl Write, fields: &Fields) -> io::Result<()> {
+pub fn write_head(to: &mut impl Write, fields: &FieldNames) -> io::Result<()> {
     write(to, fields.delimiter, fields.key.as_bytes(), fields.value.as_bytes())
 }
 

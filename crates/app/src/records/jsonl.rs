@@ -3,7 +3,7 @@
 //! A key or value is a string, or `{"base64": "..."}` where the bytes are no text. A value that is
 //! another JSON value (a number, an object) is taken as its own text.
 
-use super::Batch;
+use super::RecordBatch;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserializer;
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 
 /// Names of the fields or columns that hold key and value.
 #[derive(Clone, Debug)]
-pub struct Fields {
+pub struct FieldNames {
     /// Of the key.
     pub key: String,
     /// Name of the value's field; `.` is the whole line, or the whole row as a JSON object.
@@ -24,14 +24,14 @@ pub struct Fields {
     pub delimiter: u8,
 }
 
-impl Default for Fields {
-    fn default() -> Fields {
-        Fields { key: "key".into(), value: "value".into(), delimiter: b',' }
+impl Default for FieldNames {
+    fn default() -> FieldNames {
+        FieldNames { key: "key".into(), value: "value".into(), delimiter: b',' }
     }
 }
 
 /// Reads a line.
-pub fn read(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
+pub fn read(line: &[u8], fields: &FieldNames, batch: &mut RecordBatch) -> Result<(), String> {
     let mut json = serde_json::Deserializer::from_slice(line);
     let found = json.deserialize_map(Find(fields)).map_err(said)?;
     json.end().map_err(said)?;
@@ -47,7 +47,7 @@ pub fn read(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), Strin
 }
 
 /// Writes a line.
-pub fn write(to: &mut impl Write, fields: &Fields, key: &[u8], value: &[u8]) -> io::Result<()> {
+pub fn write(to: &mut impl Write, fields: &FieldNames, key: &[u8], value: &[u8]) -> io::Result<()> {
     to.write_all(b"{")?;
     serde_json::to_writer(&mut *to, &fields.key)?;
     to.write_all(b":")?;
@@ -112,7 +112,7 @@ struct Found<'a> {
     value: Option<&'a RawValue>,
 }
 
-struct Find<'f>(&'f Fields);
+struct Find<'f>(&'f FieldNames);
 
 impl<'a> Visitor<'a> for Find<'_> {
     type Value = Found<'a>;

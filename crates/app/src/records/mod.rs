@@ -20,9 +20,9 @@ mod tsv;
 #[cfg(test)]
 mod tests;
 
-pub use batch::Batch;
+pub use batch::RecordBatch;
 use csv::Table;
-pub use jsonl::Fields;
+pub use jsonl::FieldNames;
 pub use tail::Tail;
 pub use tsv::unescape;
 
@@ -80,7 +80,7 @@ pub fn raw_record(key: &[u8], value: &[u8]) -> Vec<u8> {
 pub struct Reader<R> {
     from: R,
     format: Format,
-    fields: Fields,
+    fields: FieldNames,
     line: Vec<u8>,
     offset: u64,
     /// Number of the last record or line.
@@ -95,7 +95,7 @@ pub struct Reader<R> {
 
 impl<R: BufRead> Reader<R> {
     /// Reads from the beginning. `fields` matter to `jsonl` and `csv`.
-    pub fn new(from: R, format: Format, fields: Fields) -> Reader<R> {
+    pub fn new(from: R, format: Format, fields: FieldNames) -> Reader<R> {
         let table = Table::new(fields.delimiter);
         let (line, head) = (Vec::new(), Vec::new());
         let (offset, number, lines) = (0, 0, 0);
@@ -178,7 +178,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads the next record into the batch; `false`: there is none.
-    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
+    pub fn read(&mut self, batch: &mut RecordBatch) -> Result<bool, Fault> {
         match self.format {
             Format::Raw => return self.read_raw(batch),
             Format::Csv => return self.read_csv(batch),
@@ -213,7 +213,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    fn read_csv(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
+    fn read_csv(&mut self, batch: &mut RecordBatch) -> Result<bool, Fault> {
         if !self.read_head()? || !self.read_row()? {
             return Ok(false);
         }
@@ -242,7 +242,7 @@ impl<R: BufRead> Reader<R> {
         Ok(true)
     }
 
-    fn read_raw(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
+    fn read_raw(&mut self, batch: &mut RecordBatch) -> Result<bool, Fault> {
         if self.offset == 0 {
             self.offset = raw::read_head(&mut self.from)?;
         }
@@ -259,13 +259,13 @@ impl<R: BufRead> Reader<R> {
 pub struct Writer<W> {
     to: W,
     format: Format,
-    fields: Fields,
+    fields: FieldNames,
     begun: bool,
 }
 
 impl<W: Write> Writer<W> {
     /// Nothing is written before the first record or `finish`.
-    pub fn new(to: W, format: Format, fields: Fields) -> Writer<W> {
+    pub fn new(to: W, format: Format, fields: FieldNames) -> Writer<W> {
         Writer { to, format, fields, begun: false }
     }
 

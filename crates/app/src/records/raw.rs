@@ -1,6 +1,6 @@
 //! A record as two lengths and its bytes, behind a head that tells the format.
 
-use super::{Batch, Fault};
+use super::{Fault, RecordBatch};
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
@@ -25,7 +25,7 @@ pub fn write_head(to: &mut impl Write) -> io::Result<()> {
 }
 
 /// Reads a record and gives its length in the file; none at the end of the file.
-pub fn read(from: &mut impl BufRead, batch: &mut Batch) -> Result<Option<u64>, Fault> {
+pub fn read(from: &mut impl BufRead, batch: &mut RecordBatch) -> Result<Option<u64>, Fault> {
     if from.fill_buf()?.is_empty() {
         return Ok(None);
     }
@@ -55,7 +55,7 @@ pub fn write(to: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
     to.write_all(value)
 }
 
-fn exactly(from: &mut impl BufRead, length: u64, batch: &mut Batch) -> Result<(), Fault> {
+fn exactly(from: &mut impl BufRead, length: u64, batch: &mut RecordBatch) -> Result<(), Fault> {
     let read = from.take(length).read_to_end(batch.buffer())?;
     if read as u64 == length { Ok(()) } else { Err(cut(ErrorKind::UnexpectedEof.into())) }
 }

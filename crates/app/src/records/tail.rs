@@ -1,6 +1,6 @@
 //! Where a file of records that was cut short can go on.
 
-use super::{Batch, Fault, Fields, Format, Reader, raw};
+use super::{Fault, FieldNames, Format, Reader, RecordBatch, raw};
 use std::io::BufRead;
 
 /// The end of the last whole record.
@@ -19,9 +19,9 @@ pub struct Tail {
 impl Tail {
     /// Reads everything. What is wrong before the end makes it an error, with the record's number:
     /// the file is then none of ours.
-    pub fn of(from: impl BufRead, format: Format, fields: Fields) -> Result<Tail, String> {
+    pub fn of(from: impl BufRead, format: Format, fields: FieldNames) -> Result<Tail, String> {
         let mut reader = Reader::new(from, format, fields);
-        let (mut tail, mut batch) = (Tail::default(), Batch::default());
+        let (mut tail, mut batch) = (Tail::default(), RecordBatch::default());
         loop {
             batch.clear();
             let read = reader.read(&mut batch);

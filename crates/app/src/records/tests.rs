@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn all(text: &[u8], format: Format, fields: Fields) -> (Batch, Vec<(u64, String)>) {
-    let (mut batch, mut faults) = (Batch::default(), Vec::new());
+fn all(text: &[u8], format: Format, fields: FieldNames) -> (RecordBatch, Vec<(u64, String)>) {
+    let (mut batch, mut faults) = (RecordBatch::default(), Vec::new());
     let mut reader = Reader::new(text, format, fields);
     loop {
         match reader.read(&mut batch) {
@@ -18,7 +18,7 @@ fn all(text: &[u8], format: Format, fields: Fields) -> (Batch, Vec<(u64, String)
     }
 }
 
-fn pairs(batch: &Batch) -> Vec<(&[u8], &[u8])> {
+fn pairs(batch: &RecordBatch) -> Vec<(&[u8], &[u8])> {
     batch.iter().map(|(key, value, _)| (key, value)).collect()
 }
 
@@ -34,12 +34,12 @@ fn every_format_reads_back_what_it_wrote_whatever_the_bytes() {
     ];
     for format in [Format::Tsv, Format::Jsonl, Format::Csv, Format::Raw] {
         let mut text = Vec::new();
-        let mut writer = Writer::new(&mut text, format, Fields::default());
+        let mut writer = Writer::new(&mut text, format, FieldNames::default());
         for (key, value) in records {
             writer.write(key, value).expect("memory takes everything");
         }
         writer.finish().expect("memory takes everything");
-        let (batch, faults) = all(&text, format, Fields::default());
+        let (batch, faults) = all(&text, format, FieldNames::default());
         assert_eq!(pairs(&batch), records, "{format:?}");
         assert!(faults.is_empty(), "{format:?}: {faults:?}");
         assert_eq!(batch.len(), records.len());
@@ -49,7 +49,7 @@ fn every_format_reads_back_what_it_wrote_whatever_the_bytes() {
 #[test]
 fn wrong_lines_are_named_and_the_others_are_read() {
     let text = b"a\t1\nno tab\n\nb\\q\t2\nc\\x4\t3\nd\\x41\t4\te";
-    let (batch, faults) = all(text, Format::Tsv, Fields::default());
+    let (batch, faults) = all(text, Format::Tsv, FieldNames::default());
     assert_eq!(pairs(&batch), [(&b"a"[..], &b"1"[..]), (b"dA", b"4\te")]);
     let lines: Vec<u64> = faults.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [2, 4, 5]);
@@ -80,14 +80,14 @@ not json
 
 #[test]
 fn what_is_wrong_within_a_line_is_told_by_its_column_alone() {
-    let (_, faults) = all(b"{\"key\": \"a\", \"value\":", Format::Jsonl, Fields::default());
+    let (_, faults) = all(b"{\"key\": \"a\", \"value\":", Format::Jsonl, FieldNames::default());
     assert_eq!(faults.len(), 1);
     let (line, what) = &faults[0];
     assert!(*line == 1 && what.contains("at column") && !what.contains("line"), "{what}");
 }
 
-fn table(key: &str, value: &str, delimiter: u8) -> Fields {
-    Fields { key: key.into(), value: value.into(), delimiter }
+fn table(key: &str, value: &str, delimiter: u8) -> FieldNames {
+    FieldNames { key: key.into(), value: value.into(), delimiter }
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_row_s_columns_are_found_by_their_names_in_any_order() {
 
 #[test]
 fn a_table_that_can_t_be_read_says_what_to_do() {
-    let ends = |text: &str, fields: Fields| {
+    let ends = |text: &str, fields: FieldNames| {
         let (batch, faults) = all(text.as_bytes(), Format::Csv, fields);
         assert!(batch.is_empty());
         faults.into_iter().next().map(|(_, what)| what).unwrap_or_default()
@@ -123,9 +123,11 @@ fn a_table_that_can_t_be_read_says_what_to_do() {
     assert!(said.contains("--value-column"), "{said}");
     assert!(ends("id;name\n", table("id", "name", b',')).contains("--delimiter"));
     assert!(ends("id,id\n", table("id", "id", b',')).contains("twice"));
-    assert!(ends("key,value\na,\"1\n2\n", Fields::default()).contains("line 2: a quote is not"));
-    assert_eq!(ends("", Fields::default()), "");
-    assert_eq!(ends("key,value", Fields::default()), "");
+    assert!(
+        ends("key,value\na,\"1\n2\n", FieldNames::default()).contains("line 2: a quote is not")
+    );
+    assert_eq!(ends("", FieldNames::default()), "");
+    assert_eq!(ends("key,value", FieldNames::default()), "");
 }
 
 #[test]
@@ -133,13 +135,13 @@ fn a_table_that_was_cut_anywhere_goes_on_behind_its_last_whole_row() {
     let text = b"key,value\na,\"1\n1\"\nb,\"\"\"\"\nc,3\n";
     let whole = [10, 18, 25, 29];
     for cut in 0..=text.len() {
-        let tail = Tail::of(&text[..cut], Format::Csv, Fields::default()).expect("it is ours");
+        let tail = Tail::of(&text[..cut], Format::Csv, FieldNames::default()).expect("it is ours");
         // Without a row the first line is written again.
         let end = whole.iter().rev().find(|end| **end <= cut && **end > 10).copied();
         assert_eq!(tail.offset, end.unwrap_or(0) as u64, "cut at {cut}");
     }
     for foreign in ["id,name\n1,Ada\n", "key,value\na\nb,2\n", "a,b\n"] {
-        let tail = Tail::of(foreign.as_bytes(), Format::Csv, Fields::default());
+        let tail = Tail::of(foreign.as_bytes(), Format::Csv, FieldNames::default());
         assert!(tail.is_err(), "{foreign}");
     }
 }
@@ -147,7 +149,7 @@ fn a_table_that_was_cut_anywhere_goes_on_behind_its_last_whole_row() {
 #[test]
 fn of_a_key_that_stands_last_several_times_all_records_can_be_given_up() {
     let tail = |text: &str| {
-        let tail = Tail::of(text.as_bytes(), Format::Tsv, Fields::default()).expect("ours");
+        let tail = Tail::of(text.as_bytes(), Format::Tsv, FieldNames::default()).expect("ours");
         let Tail { offset, records, key, .. } = tail.without_last_key();
         (offset, records, key)
     };
@@ -159,23 +161,23 @@ fn of_a_key_that_stands_last_several_times_all_records_can_be_given_up() {
 #[test]
 fn a_cut_or_foreign_raw_file_ends_with_a_word() {
     let mut text = Vec::new();
-    let mut writer = Writer::new(&mut text, Format::Raw, Fields::default());
+    let mut writer = Writer::new(&mut text, Format::Raw, FieldNames::default());
     writer.write(b"key", b"value").expect("memory");
     writer.finish().expect("memory");
     for length in 8..text.len() {
-        let (batch, faults) = all(&text[..length], Format::Raw, Fields::default());
+        let (batch, faults) = all(&text[..length], Format::Raw, FieldNames::default());
         assert!(batch.is_empty());
         assert_eq!(faults.is_empty(), length == 8, "{length}: {faults:?}");
     }
-    assert!(all(b"a\tb\nc\td\n", Format::Raw, Fields::default()).1[0].1.contains("credraw1"));
+    assert!(all(b"a\tb\nc\td\n", Format::Raw, FieldNames::default()).1[0].1.contains("credraw1"));
     text[10] = 0xff;
-    assert!(all(&text, Format::Raw, Fields::default()).1[0].1.contains("too large"));
+    assert!(all(&text, Format::Raw, FieldNames::default()).1[0].1.contains("too large"));
 }
 
 #[test]
 fn records_beyond_the_limits_are_named() {
     let long = [vec![b'k'; KEY_BYTES_MAX + 1], b"\tv\nk\tv\n".to_vec()].concat();
-    let (batch, faults) = all(&long, Format::Tsv, Fields::default());
+    let (batch, faults) = all(&long, Format::Tsv, FieldNames::default());
     assert_eq!((batch.len(), faults.len()), (1, 1));
     assert!(faults[0].1.contains("at most 32768"), "{faults:?}");
 }

@@ -1,10 +1,10 @@
 //! A record as a line: key, tab, value.
 
-use super::Batch;
+use super::RecordBatch;
 use std::io::{self, Write};
 
 /// Reads a line without its newline.
-pub fn read(line: &[u8], batch: &mut Batch) -> Result<(), String> {
+pub fn read(line: &[u8], batch: &mut RecordBatch) -> Result<(), String> {
     let tab = line.iter().position(|&byte| byte == b'\t');
     let tab = tab.ok_or("there is no tab between key and value")?;
     unescape(&line[..tab], batch.buffer())?;

@@ -1,10 +1,10 @@
 //! Settings of what goes on in the background.
 
-use super::row::Row;
+use super::row::SettingRow;
 use super::units;
 
 /// `compare_bytes_per_second`.
-pub const COMPARE_BYTES_PER_SECOND: Row = Row {
+pub const COMPARE_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "compare_bytes_per_second",
     value: "SIZE",
     default: "8MiB",
@@ -18,7 +18,7 @@ pub const COMPARE_BYTES_PER_SECOND: Row = Row {
 };
 
 /// `compare_pause_ms`.
-pub const COMPARE_PAUSE_MS: Row = Row {
+pub const COMPARE_PAUSE_MS: SettingRow = SettingRow {
     name: "compare_pause_ms",
     value: "TIME",
     default: "1h",
@@ -30,7 +30,7 @@ pub const COMPARE_PAUSE_MS: Row = Row {
 };
 
 /// `catch_up_bytes_per_second`.
-pub const CATCH_UP_BYTES_PER_SECOND: Row = Row {
+pub const CATCH_UP_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "catch_up_bytes_per_second",
     value: "SIZE",
     default: "16MiB",
@@ -43,7 +43,7 @@ pub const CATCH_UP_BYTES_PER_SECOND: Row = Row {
 };
 
 /// `ring_bytes_per_second`.
-pub const RING_BYTES_PER_SECOND: Row = Row {
+pub const RING_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "ring_bytes_per_second",
     value: "SIZE",
     default: "64MiB",

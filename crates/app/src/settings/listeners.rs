@@ -1,10 +1,10 @@
 //! Settings of where clients connect.
 
 use super::checks::{address, addresses, maybe_address};
-use super::row::Row;
+use super::row::SettingRow;
 
 /// `listen`.
-pub const LISTEN: Row = Row {
+pub const LISTEN: SettingRow = SettingRow {
     name: "listen",
     value: "ADDRESS",
     default: "127.0.0.1:7711",
@@ -13,7 +13,7 @@ pub const LISTEN: Row = Row {
 };
 
 /// `listen_also`.
-pub const LISTEN_ALSO: Row = Row {
+pub const LISTEN_ALSO: SettingRow = SettingRow {
     name: "listen_also",
     value: "ADDRESSES",
     default: "none",
@@ -22,7 +22,7 @@ pub const LISTEN_ALSO: Row = Row {
 };
 
 /// `admin_listen`.
-pub const ADMIN_LISTEN: Row = Row {
+pub const ADMIN_LISTEN: SettingRow = SettingRow {
     name: "admin_listen",
     value: "ADDRESS",
     default: "none",
@@ -31,7 +31,7 @@ pub const ADMIN_LISTEN: Row = Row {
 };
 
 /// `arakoon_listen`.
-pub const ARAKOON_LISTEN: Row = Row {
+pub const ARAKOON_LISTEN: SettingRow = SettingRow {
     name: "arakoon_listen",
     value: "ADDRESSES",
     default: "none",
@@ -40,7 +40,7 @@ pub const ARAKOON_LISTEN: Row = Row {
 };
 
 /// `riak_listen`.
-pub const RIAK_LISTEN: Row = Row {
+pub const RIAK_LISTEN: SettingRow = SettingRow {
     name: "riak_listen",
     value: "ADDRESSES",
     default: "none",

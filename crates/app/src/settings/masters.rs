@@ -1,11 +1,11 @@
 //! Settings of who is to be master.
 
 use super::checks::names;
-use super::row::Row;
+use super::row::SettingRow;
 use super::units;
 
 /// `preferred_masters`.
-pub const PREFERRED_MASTERS: Row = Row {
+pub const PREFERRED_MASTERS: SettingRow = SettingRow {
     name: "preferred_masters",
     value: "NAMES",
     default: "none",
@@ -18,7 +18,7 @@ pub const PREFERRED_MASTERS: Row = Row {
 };
 
 /// `forced_master`.
-pub const FORCED_MASTER: Row = Row {
+pub const FORCED_MASTER: SettingRow = SettingRow {
     name: "forced_master",
     value: "NAME",
     default: "none",
@@ -32,7 +32,7 @@ pub const FORCED_MASTER: Row = Row {
 };
 
 /// `prefer_pause_ms`.
-pub const PREFER_PAUSE_MS: Row = Row {
+pub const PREFER_PAUSE_MS: SettingRow = SettingRow {
     name: "prefer_pause_ms",
     value: "TIME",
     default: "10s",

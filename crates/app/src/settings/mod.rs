@@ -26,7 +26,7 @@ use base::{Part, nearest};
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
 use node::{NodeSettings, PeerPlace};
-pub use row::Row;
+pub use row::SettingRow;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 pub use table::TABLE;
@@ -83,7 +83,7 @@ pub enum Origin {
 /// A setting's text in force, and where it came from.
 pub struct InForce {
     /// Which.
-    pub row: &'static Row,
+    pub row: &'static SettingRow,
     /// As it was written.
     pub text: String,
     /// By whom.
@@ -199,7 +199,7 @@ impl Flags {
 }
 
 /// A setting as it was said somewhere, and where.
-type Said = (&'static Row, Option<(String, Origin)>);
+type Said = (&'static SettingRow, Option<(String, Origin)>);
 
 /// Takes a setting of a file where nobody said it before.
 fn fill(said: &mut [Said], name: &str, text: String, file: &Path, line: usize) {
@@ -308,7 +308,7 @@ fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
 }
 
 fn unknown(key: &str) -> String {
-    let likeness = |row: &&Row| {
+    let likeness = |row: &&SettingRow| {
         row.name.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
     };
     let begins_alike = || TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);

@@ -3,7 +3,7 @@
 use super::Settings;
 
 /// One setting.
-pub struct Row {
+pub struct SettingRow {
     /// Its name: the key in the file; the flag is the same with `-`, the environment variable the
     /// same in capitals.
     pub name: &'static str,
@@ -17,7 +17,7 @@ pub struct Row {
     pub take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
-impl Row {
+impl SettingRow {
     /// The flag, without its two dashes.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")

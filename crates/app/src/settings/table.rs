@@ -8,14 +8,14 @@ use super::checks::{
 };
 use super::listeners;
 use super::masters;
-use super::row::Row;
+use super::row::SettingRow;
 use super::units;
 use base::Part;
 use std::path::PathBuf;
 
 /// Every setting of `credenza serve`.
-pub const TABLE: &[Row] = &[
-    Row {
+pub const TABLE: &[SettingRow] = &[
+    SettingRow {
         name: "data",
         value: "DIR",
         default: "data",
@@ -30,7 +30,7 @@ pub const TABLE: &[Row] = &[
     listeners::ADMIN_LISTEN,
     listeners::ARAKOON_LISTEN,
     listeners::RIAK_LISTEN,
-    Row {
+    SettingRow {
         name: "arakoon_clusters",
         value: "NAMES",
         default: "none",
@@ -44,7 +44,7 @@ pub const TABLE: &[Row] = &[
             }
         },
     },
-    Row {
+    SettingRow {
         name: "advertise",
         value: "HOST:PORT",
         default: "listen",
@@ -54,7 +54,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "peer_listen",
         value: "ADDRESS",
         default: "none",
@@ -65,7 +65,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "peer_advertise",
         value: "HOST:PORT",
         default: "peer_listen",
@@ -75,7 +75,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "join",
         value: "ADDRESSES",
         default: "none",
@@ -86,7 +86,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "found_with",
         value: "ADDRESSES",
         default: "none",
@@ -99,7 +99,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "join_as",
         value: "PART",
         default: "voter",
@@ -110,7 +110,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "join_token_file",
         value: "FILE",
         default: "none",
@@ -123,7 +123,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "lease_ms",
         value: "TIME",
         default: "600ms",
@@ -134,7 +134,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "lease_reads",
         value: "SWITCH",
         default: "on",
@@ -149,7 +149,7 @@ pub const TABLE: &[Row] = &[
     masters::PREFERRED_MASTERS,
     masters::FORCED_MASTER,
     masters::PREFER_PAUSE_MS,
-    Row {
+    SettingRow {
         name: "repair",
         value: "SWITCH",
         default: "on",
@@ -164,7 +164,7 @@ pub const TABLE: &[Row] = &[
     background::COMPARE_PAUSE_MS,
     background::CATCH_UP_BYTES_PER_SECOND,
     background::RING_BYTES_PER_SECOND,
-    Row {
+    SettingRow {
         name: "compare_copies_ms",
         value: "TIME",
         default: "10s",
@@ -172,7 +172,7 @@ pub const TABLE: &[Row] = &[
               differs is brought together; 0: never",
         take: |settings, text| units::time_ms(text).map(|it| settings.node.compare_copies_ms = it),
     },
-    Row {
+    SettingRow {
         name: "insecure",
         value: "SWITCH",
         default: "off",
@@ -182,7 +182,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "hosts",
         value: "NAMES",
         default: "none",
@@ -196,7 +196,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "connections_max",
         value: "NUMBER",
         default: "10000",
@@ -206,7 +206,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "connections_per_address_max",
         value: "NUMBER",
         default: "auto",
@@ -218,7 +218,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "buffer_bytes_max",
         value: "SIZE",
         default: "auto",
@@ -232,7 +232,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "close_ms_max",
         value: "TIME",
         default: "10s",
@@ -242,7 +242,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "http_idle_ms_max",
         value: "TIME",
         default: "120s",
@@ -252,7 +252,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "resp_idle_ms_max",
         value: "TIME",
         default: "off",
@@ -266,7 +266,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "node",
         value: "NAME",
         default: "node1",
@@ -277,7 +277,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "threads",
         value: "NUMBER",
         default: "auto",
@@ -290,7 +290,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "memory_bytes_max",
         value: "SIZE",
         default: "auto",
@@ -304,7 +304,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "log_bytes_max",
         value: "SIZE",
         default: "1GiB",
@@ -314,7 +314,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "segment_bytes",
         value: "SIZE",
         default: "64MiB",
@@ -324,7 +324,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "interval_ms",
         value: "TIME",
         default: "1000ms",
@@ -334,7 +334,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "reserve_bytes",
         value: "SIZE",
         default: "64MiB",
@@ -345,7 +345,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "log_level",
         value: "LEVELS",
         default: "info",
@@ -355,7 +355,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "crash_log",
         value: "SWITCH",
         default: "on",
@@ -365,7 +365,7 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
+    SettingRow {
         name: "open_files",
         value: "NUMBER",
         default: "65536",

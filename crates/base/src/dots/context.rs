@@ -6,7 +6,7 @@
 //! mistakes out, not malice: who may write a key may also delete it.
 
 use super::identity::Identity;
-use super::seen::Seen;
+use super::seen::CounterSet;
 use crate::codec::{Malformed, Reader, Writer, checksum};
 use crate::varint;
 
@@ -17,7 +17,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// A set of dots, sorted by actor; no actor twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DotContext<I> {
-    entries: Vec<(I, Seen)>,
+    entries: Vec<(I, CounterSet)>,
 }
 
 impl<I> DotContext<I> {
@@ -41,7 +41,7 @@ impl<I: Ord + Clone> DotContext<I> {
     pub fn of(counts: impl IntoIterator<Item = (I, u64)>) -> DotContext<I> {
         let mut context = DotContext::empty();
         for (id, count) in counts {
-            if let Some(seen) = Seen::upto(count) {
+            if let Some(seen) = CounterSet::upto(count) {
                 context.add(id, &seen);
             }
         }
@@ -49,7 +49,7 @@ impl<I: Ord + Clone> DotContext<I> {
     }
 
     /// From entries that are sorted by actor, none twice.
-    pub fn sorted(entries: Vec<(I, Seen)>) -> DotContext<I> {
+    pub fn sorted(entries: Vec<(I, CounterSet)>) -> DotContext<I> {
         assert!(entries.is_sorted_by(|(one, _), (next, _)| one < next), "actors ascend");
         DotContext { entries }
     }
@@ -58,7 +58,7 @@ impl<I: Ord + Clone> DotContext<I> {
     /// without being shown the siblings. It replaces what it had seen and its own write, and no
     /// sibling it never saw.
     pub fn and(mut self, id: I, count: u64) -> DotContext<I> {
-        if let Some(seen) = Seen::only(count) {
+        if let Some(seen) = CounterSet::only(count) {
             self.add(id, &seen);
         }
         self
@@ -72,7 +72,7 @@ impl<I: Ord + Clone> DotContext<I> {
         self
     }
 
-    fn add(&mut self, id: I, seen: &Seen) {
+    fn add(&mut self, id: I, seen: &CounterSet) {
         match self.entries.binary_search_by(|(known, _)| known.cmp(&id)) {
             Ok(at) => self.entries[at].1.union(seen),
             Err(at) => self.entries.insert(at, (id, seen.clone())),
@@ -85,12 +85,12 @@ impl<I: Ord + Clone> DotContext<I> {
     }
 
     /// Each actor and what of it was seen, by actor.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&I, &Seen)> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&I, &CounterSet)> {
         self.entries.iter().map(|(id, seen)| (id, seen))
     }
 
     /// What of an actor was seen.
-    pub fn seen(&self, id: &I) -> Option<&Seen> {
+    pub fn seen(&self, id: &I) -> Option<&CounterSet> {
         let at = self.entries.binary_search_by(|(known, _)| known.cmp(id)).ok()?;
         Some(&self.entries[at].1)
     }
@@ -142,8 +142,9 @@ impl<I: Identity> DotContext<I> {
     }
 
     fn fits(&self) -> bool {
-        let most =
-            |(_, seen): &(I, Seen)| I::BYTES_MAX + seen.range_count() * Seen::RANGE_BYTES_MAX;
+        let most = |(_, seen): &(I, CounterSet)| {
+            I::BYTES_MAX + seen.range_count() * CounterSet::RANGE_BYTES_MAX
+        };
         let entries: usize = self.entries.iter().map(most).sum();
         // Nearly all are so short that they need not be written to know it.
         2 * entries <= DotContext::<I>::BYTES_MAX
@@ -184,15 +185,15 @@ impl<I: Identity> DotContext<I> {
     /// Reads what [`DotContext::put`] wrote.
     pub fn take(from: &mut Reader<'_>) -> Result<DotContext<I>, Malformed> {
         let count =
-            varint::take_count(from, I::BYTES_MIN + Seen::BYTES_MIN, "entries of a context")?;
-        let mut entries: Vec<(I, Seen)> = Vec::with_capacity(count);
+            varint::take_count(from, I::BYTES_MIN + CounterSet::BYTES_MIN, "entries of a context")?;
+        let mut entries: Vec<(I, CounterSet)> = Vec::with_capacity(count);
         for _ in 0..count {
             let previous = entries.last().map(|(id, _)| id);
             let id = I::take(previous, from)?;
             if previous.is_some_and(|previous| *previous >= id) {
                 return Err(Malformed("actors of a context out of order"));
             }
-            entries.push((id, Seen::take(from)?));
+            entries.push((id, CounterSet::take(from)?));
         }
         Ok(DotContext { entries })
     }

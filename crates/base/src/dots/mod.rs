@@ -16,7 +16,7 @@ mod seen;
 
 pub use context::DotContext;
 pub use identity::{INCARNATION_MAX, Identity};
-pub use seen::{COUNT_MAX, Seen};
+pub use seen::{COUNT_MAX, CounterSet};
 
 #[cfg(test)]
 mod tests;

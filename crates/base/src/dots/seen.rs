@@ -13,7 +13,7 @@ pub const COUNT_MAX: u64 = 1 << 53;
 
 /// The counters from `from` to `to`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Span {
+struct CounterRange {
     from: u64,
     to: u64,
 }
@@ -21,49 +21,49 @@ struct Span {
 /// A set of one actor's counters, never empty: ranges, ascending, with something missing between
 /// any two. The first stands alone, since there is nearly never a second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seen {
-    first: Span,
-    more: Vec<Span>,
+pub struct CounterSet {
+    first: CounterRange,
+    more: Vec<CounterRange>,
 }
 
-impl Seen {
+impl CounterSet {
     /// Fewest bytes one takes.
     pub const BYTES_MIN: usize = 2;
     /// Most bytes one takes for each of its ranges: two varints.
     pub const RANGE_BYTES_MAX: usize = 20;
 
     /// All from 1 up to `count`; nothing if it is 0.
-    pub fn upto(count: u64) -> Option<Seen> {
-        Seen::between(1, count)
+    pub fn upto(count: u64) -> Option<CounterSet> {
+        CounterSet::between(1, count)
     }
 
     /// One alone.
-    pub fn only(count: u64) -> Option<Seen> {
-        Seen::between(count, count)
+    pub fn only(count: u64) -> Option<CounterSet> {
+        CounterSet::between(count, count)
     }
 
     /// All of a range, ends included; nothing if it is empty or leaves `1..=COUNT_MAX`.
-    pub fn between(from: u64, to: u64) -> Option<Seen> {
+    pub fn between(from: u64, to: u64) -> Option<CounterSet> {
         let fits = 1 <= from && from <= to && to <= COUNT_MAX;
-        fits.then_some(Seen { first: Span { from, to }, more: Vec::new() })
+        fits.then_some(CounterSet { first: CounterRange { from, to }, more: Vec::new() })
     }
 
     /// From ranges that ascend with something missing between any two; nothing if they don't.
-    pub fn of(ranges: &[(u64, u64)]) -> Option<Seen> {
+    pub fn of(ranges: &[(u64, u64)]) -> Option<CounterSet> {
         let (&(from, to), rest) = ranges.split_first()?;
-        let mut seen = Seen::between(from, to)?;
+        let mut seen = CounterSet::between(from, to)?;
         let mut last = to;
         for &(from, to) in rest {
             if from <= last.saturating_add(1) {
                 return None;
             }
-            seen.more.push(Seen::between(from, to)?.first);
+            seen.more.push(CounterSet::between(from, to)?.first);
             last = to;
         }
         Some(seen)
     }
 
-    fn spans(&self) -> impl DoubleEndedIterator<Item = Span> + Clone + '_ {
+    fn spans(&self) -> impl DoubleEndedIterator<Item = CounterRange> + Clone + '_ {
         std::iter::once(self.first).chain(self.more.iter().copied())
     }
 
@@ -88,21 +88,21 @@ impl Seen {
     }
 
     /// Whether all of the other is in it.
-    pub fn covers(&self, other: &Seen) -> bool {
+    pub fn covers(&self, other: &CounterSet) -> bool {
         // No range of the other can lie across two of ours: something is missing between them.
         let inside =
-            |span: Span| self.spans().any(|own| own.from <= span.from && span.to <= own.to);
+            |span: CounterRange| self.spans().any(|own| own.from <= span.from && span.to <= own.to);
         other.spans().all(inside)
     }
 
     /// Both together.
-    pub fn union(&mut self, other: &Seen) {
+    pub fn union(&mut self, other: &CounterSet) {
         if self.covers(other) {
             return;
         }
-        let mut all: Vec<Span> = self.spans().chain(other.spans()).collect();
+        let mut all: Vec<CounterRange> = self.spans().chain(other.spans()).collect();
         all.sort_unstable_by_key(|span| span.from);
-        let mut joined: Vec<Span> = Vec::with_capacity(all.len());
+        let mut joined: Vec<CounterRange> = Vec::with_capacity(all.len());
         for span in all {
             match joined.last_mut() {
                 Some(last) if span.from <= last.to + 1 => last.to = last.to.max(span.to),
@@ -115,7 +115,7 @@ impl Seen {
 
     /// Adds one; nothing changes if it leaves `1..=COUNT_MAX`.
     pub fn add(&mut self, count: u64) {
-        if let Some(one) = Seen::only(count) {
+        if let Some(one) = CounterSet::only(count) {
             self.union(&one);
         }
     }
@@ -137,7 +137,7 @@ impl Seen {
     }
 
     /// Reads a set of counters.
-    pub fn take(from: &mut Reader<'_>) -> Result<Seen, Malformed> {
+    pub fn take(from: &mut Reader<'_>) -> Result<CounterSet, Malformed> {
         const FIELD: &str = "counters";
         let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(1);
         loop {
@@ -155,6 +155,6 @@ impl Seen {
             }
         }
         ranges.reverse();
-        Seen::of(&ranges).ok_or(Malformed(FIELD))
+        CounterSet::of(&ranges).ok_or(Malformed(FIELD))
     }
 }

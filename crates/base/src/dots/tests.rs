@@ -1,18 +1,18 @@
 //! Sets of dots against a plain list of them, and their bytes.
 
-use super::{COUNT_MAX, DotContext, Seen};
+use super::{COUNT_MAX, CounterSet, DotContext};
 use crate::codec::Reader;
 use crate::{Actor, NodeId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn counts(seen: &Seen) -> BTreeSet<u64> {
+fn counts(seen: &CounterSet) -> BTreeSet<u64> {
     seen.ranges().flat_map(|(from, to)| from..=to).collect()
 }
 
-fn seen(counts: &BTreeSet<u64>) -> Seen {
+fn seen(counts: &BTreeSet<u64>) -> CounterSet {
     let mut counts = counts.iter();
-    let mut seen = Seen::only(*counts.next().expect("never empty")).expect("a counter");
+    let mut seen = CounterSet::only(*counts.next().expect("never empty")).expect("a counter");
     counts.for_each(|count| seen.add(*count));
     seen
 }
@@ -36,13 +36,13 @@ proptest! {
         prop_assert_eq!(counts(&both), one.union(&other).copied().collect());
         let mut bytes = Vec::new();
         both.put(&mut bytes);
-        prop_assert_eq!(Seen::take(&mut Reader::new(&bytes)), Ok(both));
+        prop_assert_eq!(CounterSet::take(&mut Reader::new(&bytes)), Ok(both));
     }
 
     #[test]
     fn random_bytes_of_ranges_have_one_form(bytes in proptest::collection::vec(0..9_u8, 2..12)) {
         let mut from = Reader::new(&bytes);
-        if let Ok(seen) = Seen::take(&mut from) {
+        if let Ok(seen) = CounterSet::take(&mut from) {
             let mut again = Vec::new();
             seen.put(&mut again);
             prop_assert_eq!(&again[..], &bytes[..bytes.len() - from.rest().len()]);
@@ -52,18 +52,21 @@ proptest! {
 
 #[test]
 fn counters_end_at_their_limit() {
-    assert_eq!(Seen::only(0), None);
-    assert_eq!(Seen::only(COUNT_MAX + 1), None);
-    assert_eq!(Seen::upto(0), None);
+    assert_eq!(CounterSet::only(0), None);
+    assert_eq!(CounterSet::only(COUNT_MAX + 1), None);
+    assert_eq!(CounterSet::upto(0), None);
     let mut bytes = Vec::new();
-    Seen::upto(COUNT_MAX).expect("fits").put(&mut bytes);
-    assert_eq!(Seen::take(&mut Reader::new(&bytes)), Ok(Seen::upto(COUNT_MAX).expect("fits")));
+    CounterSet::upto(COUNT_MAX).expect("fits").put(&mut bytes);
+    assert_eq!(
+        CounterSet::take(&mut Reader::new(&bytes)),
+        Ok(CounterSet::upto(COUNT_MAX).expect("fits"))
+    );
     // Twice the end, then how much lower it begins: an end above the limit, a begin below 1.
     for (end, lower) in [(COUNT_MAX + 1, 0), (3, 3), (3, 4), (0, 0)] {
         let mut bytes = Vec::new();
         crate::varint::put(end << 1, &mut bytes);
         crate::varint::put(lower, &mut bytes);
-        assert!(Seen::take(&mut Reader::new(&bytes)).is_err(), "{end} {lower}");
+        assert!(CounterSet::take(&mut Reader::new(&bytes)).is_err(), "{end} {lower}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table of properties.
 
-use super::{DataType, Promise, Properties, Property, Shape, SyncPolicy};
+use super::{DataType, Promise, Properties, Property, PropertyShape, SyncPolicy};
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
 
@@ -11,7 +11,7 @@ pub const PROPERTIES: [Property; 21] = [
         doc: "`consistent` (never a wrong answer) or `available` (always takes the write); fixed \
               when the bucket is made",
         of: None,
-        shape: Shape::Word(&["consistent", "available"]),
+        shape: PropertyShape::Word(&["consistent", "available"]),
         get: |p| match p.promise {
             Promise::Consistent => "consistent".into(),
             Promise::Available => "available".into(),
@@ -30,7 +30,7 @@ pub const PROPERTIES: [Property; 21] = [
         doc: "`sync` (acknowledged after fdatasync) or `interval` (acknowledged when written, \
               synced a little later)",
         of: None,
-        shape: Shape::Word(&["sync", "interval"]),
+        shape: PropertyShape::Word(&["sync", "interval"]),
         get: |p| match p.sync {
             SyncPolicy::Sync => "sync".into(),
             SyncPolicy::Interval => "interval".into(),
@@ -48,7 +48,7 @@ pub const PROPERTIES: [Property; 21] = [
         name: "key_bytes_max",
         doc: "largest key in bytes, 1 to 32768",
         of: None,
-        shape: Shape::Number(1, KEY_BYTES_MAX as u64),
+        shape: PropertyShape::Number(1, KEY_BYTES_MAX as u64),
         get: |p| p.key_bytes_max.to_string(),
         set: |p, text| number(text, 1, KEY_BYTES_MAX as u64).map(|n| p.key_bytes_max = n as usize),
     },
@@ -56,7 +56,7 @@ pub const PROPERTIES: [Property; 21] = [
         name: "value_bytes_max",
         doc: "largest value in bytes, 1 to 8388608",
         of: None,
-        shape: Shape::Number(1, VALUE_BYTES_MAX as u64),
+        shape: PropertyShape::Number(1, VALUE_BYTES_MAX as u64),
         get: |p| p.value_bytes_max.to_string(),
         set: |p, text| {
             number(text, 1, VALUE_BYTES_MAX as u64).map(|n| p.value_bytes_max = n as usize)
@@ -66,7 +66,7 @@ pub const PROPERTIES: [Property; 21] = [
         name: "ttl_ms",
         doc: "time to live in milliseconds of rows written without one; 0: for ever",
         of: None,
-        shape: Shape::Number(0, TTL_MS_MAX),
+        shape: PropertyShape::Number(0, TTL_MS_MAX),
         get: |p| p.ttl_ms.to_string(),
         set: |p, text| number(text, 0, TTL_MS_MAX).map(|n| p.ttl_ms = n),
     },
@@ -161,7 +161,7 @@ pub const PROPERTIES: [Property; 21] = [
         name: "datatype",
         doc: "what values are: none (any bytes), counter, set, gset, map or hll",
         of: Some(Promise::Available),
-        shape: Shape::Word(&["none", "counter", "set", "gset", "map", "hll"]),
+        shape: PropertyShape::Word(&["none", "counter", "set", "gset", "map", "hll"]),
         get: |p| p.replication.datatype.word().into(),
         set: |p, text| DataType::parse(text).map(|kind| p.replication.datatype = kind),
     },
@@ -181,26 +181,26 @@ pub const PROPERTIES: [Property; 21] = [
     ),
 ];
 
-type Get = fn(&Properties) -> String;
+type PropertyGetter = fn(&Properties) -> String;
 type Set = fn(&mut Properties, &str) -> Option<()>;
 
 const fn count(
     name: &'static str,
     doc: &'static str,
     (least, most): (u64, u64),
-    get: Get,
+    get: PropertyGetter,
     set: Set,
 ) -> Property {
-    let shape = Shape::Number(least, most);
+    let shape = PropertyShape::Number(least, most);
     Property { name, doc, of: Some(Promise::Available), shape, get, set }
 }
 
-const fn quorum(name: &'static str, doc: &'static str, get: Get, set: Set) -> Property {
-    Property { name, doc, of: Some(Promise::Available), shape: Shape::Quorum, get, set }
+const fn quorum(name: &'static str, doc: &'static str, get: PropertyGetter, set: Set) -> Property {
+    Property { name, doc, of: Some(Promise::Available), shape: PropertyShape::Quorum, get, set }
 }
 
-const fn flag(name: &'static str, doc: &'static str, get: Get, set: Set) -> Property {
-    Property { name, doc, of: Some(Promise::Available), shape: Shape::Flag, get, set }
+const fn flag(name: &'static str, doc: &'static str, get: PropertyGetter, set: Set) -> Property {
+    Property { name, doc, of: Some(Promise::Available), shape: PropertyShape::Flag, get, set }
 }
 
 fn number(text: &str, min: u64, max: u64) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Erlang terms as Basho Bench's configs have them: `{key, value}.`, comments, nothing to run.
 
-use super::items::{Item, Value};
+use super::items::{Item, TomlValue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -40,19 +40,19 @@ impl Located {
     }
 
     /// The same place with another value.
-    pub fn at(&self, value: Value) -> Item {
+    pub fn at(&self, value: TomlValue) -> Item {
         Item::new(self.file.clone(), self.line, value)
     }
 
     /// As a setting: tuples are lists, atoms are texts.
     pub fn item(&self) -> Item {
-        let all = |terms: &[Located]| Value::List(terms.iter().map(Located::item).collect());
+        let all = |terms: &[Located]| TomlValue::List(terms.iter().map(Located::item).collect());
         self.at(match &self.term {
-            Term::Atom(name) if name == "true" => Value::Boolean(true),
-            Term::Atom(name) if name == "false" => Value::Boolean(false),
-            Term::Atom(text) | Term::Text(text) => Value::Text(text.clone()),
-            Term::Integer(number) => Value::Integer(*number),
-            Term::Float(number) => Value::Float(*number),
+            Term::Atom(name) if name == "true" => TomlValue::Boolean(true),
+            Term::Atom(name) if name == "false" => TomlValue::Boolean(false),
+            Term::Atom(text) | Term::Text(text) => TomlValue::Text(text.clone()),
+            Term::Integer(number) => TomlValue::Integer(*number),
+            Term::Float(number) => TomlValue::Float(*number),
             Term::Tuple(terms) | Term::List(terms) => all(terms),
         })
     }
@@ -75,7 +75,7 @@ pub fn is_erlang(text: &str) -> bool {
 
 /// Reads `{key, value}.` after `{key, value}.`; of two with one key the later one counts.
 pub fn read(file: &str, text: &str) -> Result<BTreeMap<String, Located>, String> {
-    let mut reader = Reader { file: file.into(), rest: text, line: 1 };
+    let mut reader = TermReader { file: file.into(), rest: text, line: 1 };
     let mut all = BTreeMap::new();
     loop {
         reader.skip();
@@ -96,13 +96,13 @@ pub fn read(file: &str, text: &str) -> Result<BTreeMap<String, Located>, String>
     }
 }
 
-struct Reader<'a> {
+struct TermReader<'a> {
     file: Arc<str>,
     rest: &'a str,
     line: usize,
 }
 
-impl Reader<'_> {
+impl TermReader<'_> {
     fn wrong(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }

@@ -1,7 +1,7 @@
 //! Readers of key and value generators.
 
 use super::items::Item;
-use crate::generators::{Digest, Format, KeyGenerator, Lines, Numbers, Shape, ValueGenerator};
+use crate::generators::{Digest, Format, KeyGenerator, KeyShape, Lines, Numbers, ValueGenerator};
 use std::path::PathBuf;
 
 const COUNT_MAX: u64 = 1 << 53;
@@ -37,7 +37,7 @@ fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
         ("constant", [], [text]) => KeyGenerator::Same(text.text()?.as_bytes().into()),
         // What is a text here is one already, and bytes are bytes.
         ("str_to_bin" | "bin_to_str", [], [one]) => inner(one)?,
-        ("int_to_str", [], [one]) => shaped(item, Shape::Decimal, one)?,
+        ("int_to_str", [], [one]) => shaped(item, KeyShape::Decimal, one)?,
         ("int_to_bin_bigendian" | "int_to_bin_littleendian", of, rest) => {
             let (bits, one) = match (of, rest) {
                 ([], [one]) => (None, one),
@@ -47,7 +47,7 @@ fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
             let bytes = bits.map_or(Ok(4), bytes_of)?;
             let big = name == "int_to_bin_bigendian";
             let shape =
-                if big { Shape::BigEndian { bytes } } else { Shape::LittleEndian { bytes } };
+                if big { KeyShape::BigEndian { bytes } } else { KeyShape::LittleEndian { bytes } };
             shaped(item, shape, one)?
         }
         ("int_to_bin", ..) => {
@@ -58,14 +58,14 @@ fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
         ("fixed_width", [], [width, prefix, one]) => {
             let width = width.integer(1, KEY_MAX)? as usize;
             let prefix = prefix.text()?.to_string();
-            shaped(item, Shape::FixedWidth { width, prefix }, one)?
+            shaped(item, KeyShape::FixedWidth { width, prefix }, one)?
         }
         ("to_str" | "to_binstr", [], [format, one]) => {
             let known = Format::read(format.text()?);
             let known = known.ok_or_else(|| {
                 format.error("wants a text with one of ~w, ~p, ~B, ~b, as \"key-~8..0B\"")
             })?;
-            shaped(item, Shape::Formatted(known), one)?
+            shaped(item, KeyShape::Formatted(known), one)?
         }
         ("base64", [], [one]) => KeyGenerator::Base64(Box::new(inner(one)?)),
         ("crypto_hash", [digest], [one]) | ("crypto_hash", [], [digest, one]) => {
@@ -83,7 +83,7 @@ fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
         ("file_line_bin", [], [path, repeat]) => lines_of(path, repeat.text()? == "repeat")?,
         ("valgen", [], [value]) => KeyGenerator::Value(values_of(value)?),
         ("function", ..) => return Err(item.error(FUNCTION)),
-        _ => KeyGenerator::Number { numbers: numbers_of(item)?, shape: Shape::Decimal },
+        _ => KeyGenerator::Number { numbers: numbers_of(item)?, shape: KeyShape::Decimal },
     })
 }
 
@@ -125,20 +125,20 @@ fn lines_of(path: &Item, repeats: bool) -> Result<KeyGenerator, String> {
     Ok(KeyGenerator::Lines(Lines::new(file, &text, repeats)))
 }
 
-fn shaped(item: &Item, shape: Shape, one: &Item) -> Result<KeyGenerator, String> {
+fn shaped(item: &Item, shape: KeyShape, one: &Item) -> Result<KeyGenerator, String> {
     let numbers = numbers_of(one)?;
     check_width(item, &shape, &numbers)?;
     Ok(KeyGenerator::Number { numbers, shape })
 }
 
-fn check_width(item: &Item, shape: &Shape, numbers: &Numbers) -> Result<(), String> {
+fn check_width(item: &Item, shape: &KeyShape, numbers: &Numbers) -> Result<(), String> {
     let largest = match *numbers {
         Numbers::Uniform { start, count } | Numbers::Partitioned { start, count } => start + count,
         Numbers::Sequential { count } | Numbers::TruncatedPareto { count } => count,
         Numbers::Pareto { .. } => COUNT_MAX,
     };
     match shape {
-        Shape::FixedWidth { width, prefix } => {
+        KeyShape::FixedWidth { width, prefix } => {
             let needs = prefix.len() + largest.to_string().len();
             if needs > *width {
                 return Err(item.error(format!(
@@ -146,7 +146,7 @@ fn check_width(item: &Item, shape: &Shape, numbers: &Numbers) -> Result<(), Stri
                 )));
             }
         }
-        Shape::Formatted(format) => {
+        KeyShape::Formatted(format) => {
             let needs = format.digits(largest);
             if format.room().is_some_and(|room| room < needs) {
                 return Err(item.error(format!(
@@ -154,7 +154,7 @@ fn check_width(item: &Item, shape: &Shape, numbers: &Numbers) -> Result<(), Stri
                 )));
             }
         }
-        Shape::BigEndian { bytes } | Shape::LittleEndian { bytes }
+        KeyShape::BigEndian { bytes } | KeyShape::LittleEndian { bytes }
             if *bytes < 8
                 && largest >> (8 * bytes) != 0
                 && !matches!(numbers, Numbers::Pareto { .. }) =>

@@ -12,12 +12,12 @@ pub struct Item {
     file: Arc<str>,
     line: usize,
     /// The value.
-    pub value: Value,
+    pub value: TomlValue,
 }
 
 /// A TOML value; dates mean nothing here.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum TomlValue {
     /// A whole number.
     Integer(i64),
     /// Any other number.
@@ -42,7 +42,7 @@ pub struct Items {
 
 impl Item {
     /// A value at a place.
-    pub fn new(file: Arc<str>, line: usize, value: Value) -> Item {
+    pub fn new(file: Arc<str>, line: usize, value: TomlValue) -> Item {
         Item { file, line, value }
     }
 
@@ -54,7 +54,7 @@ impl Item {
     /// The text.
     pub fn text(&self) -> Result<&str, String> {
         match &self.value {
-            Value::Text(text) => Ok(text),
+            TomlValue::Text(text) => Ok(text),
             other => Err(self.error(format!("wants a text, not {}", other.kind()))),
         }
     }
@@ -62,7 +62,7 @@ impl Item {
     /// Yes or no.
     pub fn boolean(&self) -> Result<bool, String> {
         match self.value {
-            Value::Boolean(yes) => Ok(yes),
+            TomlValue::Boolean(yes) => Ok(yes),
             ref other => Err(self.error(format!("wants true or false, not {}", other.kind()))),
         }
     }
@@ -71,7 +71,7 @@ impl Item {
     pub fn integer(&self, min: u64, max: u64) -> Result<u64, String> {
         let wants = || format!("wants a whole number from {min} to {max}");
         match self.value {
-            Value::Integer(number) => u64::try_from(number)
+            TomlValue::Integer(number) => u64::try_from(number)
                 .ok()
                 .filter(|number| (min..=max).contains(number))
                 .ok_or_else(|| self.error(format!("{}, not {number}", wants()))),
@@ -82,8 +82,8 @@ impl Item {
     /// A number above zero.
     pub fn positive(&self) -> Result<f64, String> {
         let number = match self.value {
-            Value::Integer(number) => number as f64,
-            Value::Float(number) => number,
+            TomlValue::Integer(number) => number as f64,
+            TomlValue::Float(number) => number,
             ref other => {
                 return Err(self.error(format!("wants a number, not {}", other.kind())));
             }
@@ -97,7 +97,7 @@ impl Item {
     /// The elements.
     pub fn list(&self) -> Result<&[Item], String> {
         match &self.value {
-            Value::List(list) => Ok(list),
+            TomlValue::List(list) => Ok(list),
             other => Err(self.error(format!("wants a list, not {}", other.kind()))),
         }
     }
@@ -110,32 +110,32 @@ impl Item {
     /// The table's keys.
     pub fn table(&self) -> Result<Items, String> {
         match &self.value {
-            Value::Table(items) => Ok(Items { items: items.clone(), ..Items::default() }),
+            TomlValue::Table(items) => Ok(Items { items: items.clone(), ..Items::default() }),
             other => Err(self.error(format!("wants a table, not {}", other.kind()))),
         }
     }
 }
 
-impl Value {
+impl TomlValue {
     fn each_text(&mut self, change: &mut dyn FnMut(&mut String)) {
         match self {
-            Value::Text(text) => change(text),
-            Value::List(list) => list.iter_mut().for_each(|item| item.value.each_text(change)),
-            Value::Table(table) => {
+            TomlValue::Text(text) => change(text),
+            TomlValue::List(list) => list.iter_mut().for_each(|item| item.value.each_text(change)),
+            TomlValue::Table(table) => {
                 table.values_mut().for_each(|item| item.value.each_text(change));
             }
-            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => {}
+            TomlValue::Integer(_) | TomlValue::Float(_) | TomlValue::Boolean(_) => {}
         }
     }
 
     fn kind(&self) -> String {
         match self {
-            Value::Integer(number) => number.to_string(),
-            Value::Float(number) => number.to_string(),
-            Value::Text(text) => format!("{text:?}"),
-            Value::Boolean(yes) => yes.to_string(),
-            Value::List(_) => "a list".into(),
-            Value::Table(_) => "a table".into(),
+            TomlValue::Integer(number) => number.to_string(),
+            TomlValue::Float(number) => number.to_string(),
+            TomlValue::Text(text) => format!("{text:?}"),
+            TomlValue::Boolean(yes) => yes.to_string(),
+            TomlValue::List(_) => "a list".into(),
+            TomlValue::Table(_) => "a table".into(),
         }
     }
 }
@@ -245,37 +245,37 @@ fn item(file: &Arc<str>, text: &str, value: Spanned<DeValue<'_>>) -> Result<Item
     let line = line_of(text, value.span().start);
     let wrong = |what: String| format!("{file}:{line}: {what}");
     let value = match value.into_inner() {
-        DeValue::String(text) => Value::Text(text.into()),
+        DeValue::String(text) => TomlValue::Text(text.into()),
         DeValue::Integer(number) => {
             let parsed = i64::from_str_radix(number.as_str(), number.radix());
-            Value::Integer(parsed.map_err(|error| wrong(error.to_string()))?)
+            TomlValue::Integer(parsed.map_err(|error| wrong(error.to_string()))?)
         }
         DeValue::Float(number) => {
-            Value::Float(number.as_str().parse().map_err(|_| wrong("no number".into()))?)
+            TomlValue::Float(number.as_str().parse().map_err(|_| wrong("no number".into()))?)
         }
-        DeValue::Boolean(yes) => Value::Boolean(yes),
+        DeValue::Boolean(yes) => TomlValue::Boolean(yes),
         DeValue::Datetime(_) => return Err(wrong("a date means nothing here".into())),
         DeValue::Array(list) => {
             let items = list.into_iter().map(|element| item(file, text, element));
-            Value::List(items.collect::<Result<_, String>>()?)
+            TomlValue::List(items.collect::<Result<_, String>>()?)
         }
-        DeValue::Table(table) => Value::Table(tree(file, text, table)?),
+        DeValue::Table(table) => TomlValue::Table(tree(file, text, table)?),
     };
     Ok(Item { file: file.clone(), line, value })
 }
 
 /// A value as TOML, on one line.
-fn toml_text(value: &Value) -> String {
+fn toml_text(value: &TomlValue) -> String {
     match value {
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => format!("{number:?}"),
-        Value::Text(text) => toml::Value::String(text.clone()).to_string(),
-        Value::Boolean(yes) => yes.to_string(),
-        Value::List(list) => {
+        TomlValue::Integer(number) => number.to_string(),
+        TomlValue::Float(number) => format!("{number:?}"),
+        TomlValue::Text(text) => toml::Value::String(text.clone()).to_string(),
+        TomlValue::Boolean(yes) => yes.to_string(),
+        TomlValue::List(list) => {
             let items: Vec<_> = list.iter().map(|item| toml_text(&item.value)).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::Table(table) => {
+        TomlValue::Table(table) => {
             let entry = |(key, item): (&String, &Item)| {
                 format!("{} = {}", key_text(key), toml_text(&item.value))
             };

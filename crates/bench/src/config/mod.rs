@@ -23,7 +23,7 @@ mod tests;
 pub use drivers::EtcdConfig;
 pub use drivers::{DriverConfig, EmbeddedConfig, HttpConfig, RespConfig, RiakConfig};
 pub use erlang::{is_erlang, read as read_erlang};
-pub use items::{Item, Items, Value};
+pub use items::{Item, Items, TomlValue};
 pub use mixes::named as named_mix;
 pub use ported::items as ported;
 pub use run::{Config, Mode, Operation, Schedule, Weighted};

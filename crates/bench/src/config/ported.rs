@@ -1,7 +1,7 @@
 //! A config of Basho Bench, read unchanged: what its keys are called here, and its own defaults.
 
 use super::erlang::{Located, Term};
-use super::items::{Item, Items, Value};
+use super::items::{Item, Items, TomlValue};
 use std::collections::BTreeMap;
 
 /// Keys that mean the same here.
@@ -81,8 +81,8 @@ fn mode_of(mode: &Located) -> Item {
     match &mode.term {
         Term::Tuple(parts) => match &parts[..] {
             [rate, each] if rate.atom() == Some("rate") && each.atom() != Some("max") => {
-                let name = rate.at(Value::Text("rate_per_worker".into()));
-                mode.at(Value::List(vec![name, each.item()]))
+                let name = rate.at(TomlValue::Text("rate_per_worker".into()));
+                mode.at(TomlValue::List(vec![name, each.item()]))
             }
             _ => mode.item(),
         },
@@ -95,8 +95,8 @@ fn keys_of(term: &Located) -> Item {
     let (Term::Tuple(parts) | Term::List(parts)) = &term.term else {
         return match &term.term {
             Term::Text(_) => {
-                let name = term.at(Value::Text("constant".into()));
-                term.at(Value::List(vec![name, term.item()]))
+                let name = term.at(TomlValue::Text("constant".into()));
+                term.at(TomlValue::List(vec![name, term.item()]))
             }
             _ => term.item(),
         };
@@ -108,7 +108,7 @@ fn keys_of(term: &Located) -> Item {
         _ => 1,
     };
     let part = |(at, part): (usize, &Located)| if at < plain { part.item() } else { keys_of(part) };
-    term.at(Value::List(parts.iter().enumerate().map(part).collect()))
+    term.at(TomlValue::List(parts.iter().enumerate().map(part).collect()))
 }
 
 fn driver_of(driver: &Located) -> Result<Item, String> {
@@ -122,7 +122,7 @@ fn driver_of(driver: &Located) -> Result<Item, String> {
             return Err(driver.error(words));
         }
     };
-    Ok(driver.at(Value::Text(here.into())))
+    Ok(driver.at(TomlValue::Text(here.into())))
 }
 
 /// The keys of the driver http_raw.
@@ -139,8 +139,8 @@ fn riak(terms: &mut BTreeMap<String, Located>) -> Result<Items, String> {
         None => vec![format!("127.0.0.1:{port}")],
         Some(ips) => addresses_of(ips, port)?,
     };
-    let text = |text: String| Item::new("http_raw_ips".into(), 1, Value::Text(text));
-    let list = Value::List(addresses.into_iter().map(text).collect());
+    let text = |text: String| Item::new("http_raw_ips".into(), 1, TomlValue::Text(text));
+    let list = TomlValue::List(addresses.into_iter().map(text).collect());
     items.set("riak_addresses", Item::new("http_raw_ips".into(), 1, list));
     for (theirs, ours) in [("http_raw_path", "riak_path"), ("http_raw_params", "riak_query")] {
         if let Some(term) = terms.remove(theirs) {
@@ -151,7 +151,7 @@ fn riak(terms: &mut BTreeMap<String, Located>) -> Result<Items, String> {
         let Term::Integer(milliseconds) = term.term else {
             return Err(term.error("wants a number of milliseconds"));
         };
-        items.set("operation_timeout", term.at(Value::Text(format!("{milliseconds}ms"))));
+        items.set("operation_timeout", term.at(TomlValue::Text(format!("{milliseconds}ms"))));
     }
     match terms.remove("http_use_ssl") {
         Some(term) if term.atom() != Some("false") => Err(term.error("TLS is not spoken here")),

@@ -1,9 +1,9 @@
 //! One run's settings.
 
 use super::drivers::DriverConfig;
-use super::items::{Item, Items, Value};
+use super::items::{Item, Items, TomlValue};
 use super::{generators, terms};
-use crate::generators::{KeyGenerator, Numbers, SEAL_BYTES, Shape, ValueGenerator};
+use crate::generators::{KeyGenerator, KeyShape, Numbers, SEAL_BYTES, ValueGenerator};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -282,7 +282,7 @@ fn default_operations() -> Vec<Weighted> {
 
 fn default_keys() -> KeyGenerator {
     let numbers = Numbers::Uniform { start: 1, count: 100_000 };
-    KeyGenerator::Number { numbers, shape: Shape::Decimal }
+    KeyGenerator::Number { numbers, shape: KeyShape::Decimal }
 }
 
 fn schedule_of(item: &Item) -> Result<Schedule, String> {
@@ -318,11 +318,11 @@ fn interval_of(item: &Item) -> Result<Duration, String> {
 
 fn seed_of(item: &Item) -> Result<u64, String> {
     match &item.value {
-        Value::List(list) => {
+        TomlValue::List(list) => {
             let parts = list.iter().map(|item| item.integer(0, i64::MAX as u64));
             parts.collect::<Result<Vec<_>, _>>().map(|parts| mix(&parts))
         }
-        Value::Text(text) if text == "now" => {
+        TomlValue::Text(text) if text == "now" => {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             Ok(now.map_or(0, |since| since.as_nanos() as u64))
         }

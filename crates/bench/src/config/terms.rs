@@ -1,6 +1,6 @@
 //! Readers of single settings: durations, modes, operations.
 
-use super::items::{Item, Value};
+use super::items::{Item, TomlValue};
 use super::mixes;
 use super::run::{Mode, Operation, Weighted};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use std::time::Duration;
 /// has in Basho Bench, `unit_s` seconds long.
 pub fn duration_of(item: &Item, unit_s: f64) -> Result<Duration, String> {
     let seconds = match &item.value {
-        Value::Integer(number) => *number as f64 * unit_s,
-        Value::Float(number) => *number * unit_s,
-        Value::Text(text) => {
+        TomlValue::Integer(number) => *number as f64 * unit_s,
+        TomlValue::Float(number) => *number * unit_s,
+        TomlValue::Text(text) => {
             let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
             let unit = match text[digits.len()..].as_ref() {
                 "us" => 1e-6,
@@ -34,7 +34,7 @@ pub fn duration_of(item: &Item, unit_s: f64) -> Result<Duration, String> {
 /// A span of time, or none for `infinity`.
 pub(super) fn end_of(item: &Item) -> Result<Option<Duration>, String> {
     match &item.value {
-        Value::Text(text) if text == "infinity" => Ok(None),
+        TomlValue::Text(text) if text == "infinity" => Ok(None),
         _ => duration_of(item, 60.0).map(Some),
     }
 }
@@ -43,12 +43,12 @@ pub(super) fn end_of(item: &Item) -> Result<Option<Duration>, String> {
 pub(super) fn mode_of(item: &Item, concurrent: usize) -> Result<Mode, String> {
     let wants = "wants \"max\", [\"rate\", operations a second in all] or [\"rate_per_worker\", \
                  operations a second of each client]";
-    if matches!(&item.value, Value::Text(text) if text == "max") {
+    if matches!(&item.value, TomlValue::Text(text) if text == "max") {
         return Ok(Mode::Max);
     }
     let Ok([name, rate]) = item.list() else { return Err(item.error(wants)) };
     match (name.text(), &rate.value) {
-        (Ok("rate"), Value::Text(text)) if text == "max" => Ok(Mode::Max),
+        (Ok("rate"), TomlValue::Text(text)) if text == "max" => Ok(Mode::Max),
         (Ok("rate"), _) => Ok(Mode::Rate(rate.positive()?)),
         (Ok("rate_per_worker"), _) => Ok(Mode::Rate(rate.positive()? * concurrent as f64)),
         _ => Err(item.error(wants)),

@@ -72,7 +72,7 @@ impl Target for EmbeddedTarget {
         let calls = Calls {
             node: self.node.clone(),
             bucket: self.bucket.clone(),
-            clients: (0..clients).map(|_| Client::default()).collect(),
+            clients: (0..clients).map(|_| EmbeddedClient::default()).collect(),
             ready: Vec::new(),
             waiting: VecDeque::new(),
             head: None,
@@ -86,12 +86,12 @@ impl Target for EmbeddedTarget {
     }
 }
 
-type Given = base::Result<Reply>;
+type EmbeddedResult = base::Result<Reply>;
 type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A client's flow, and how often its calls were forgotten: answers of an older life are dropped.
 #[derive(Default)]
-struct Client {
+struct EmbeddedClient {
     flow: Flow,
     life: u64,
 }
@@ -104,15 +104,15 @@ struct EmbeddedDriver {
 struct Calls {
     node: Node,
     bucket: BucketName,
-    clients: Vec<Client>,
+    clients: Vec<EmbeddedClient>,
     /// Answered, and not yet handed over.
-    ready: Vec<(usize, u64, Instant, Given)>,
+    ready: Vec<(usize, u64, Instant, EmbeddedResult)>,
     /// Answers valid once their ticket is decided, in the order of submission.
-    waiting: VecDeque<(usize, u64, Ticket, Given)>,
+    waiting: VecDeque<(usize, u64, Ticket, EmbeddedResult)>,
     /// The wait for the first of them.
     head: Option<Answering<base::Result<()>>>,
     /// Answers that come later.
-    later: Vec<(usize, u64, Answering<Given>)>,
+    later: Vec<(usize, u64, Answering<EmbeddedResult>)>,
 }
 
 impl Calls {
@@ -150,7 +150,7 @@ impl Driver for EmbeddedDriver {
     fn begin(&mut self, client: usize, call: &Call<'_>) {
         let calls = &mut self.calls;
         let request = Request { bucket: calls.bucket.clone(), call: call_of(call), retry: None };
-        let Client { flow, life } = &mut calls.clients[client];
+        let EmbeddedClient { flow, life } = &mut calls.clients[client];
         let life = *life;
         match calls.node.submit(flow, request) {
             Submitted::Ready(given) => calls.ready.push((client, life, Instant::now(), given)),
@@ -225,7 +225,7 @@ fn call_of(call: &Call<'_>) -> base::Call {
     }
 }
 
-fn answer_of(given: &Given) -> Result<Answer<'_>, Failure> {
+fn answer_of(given: &EmbeddedResult) -> Result<Answer<'_>, Failure> {
     let reply = given.as_ref().map_err(|error| Failure::refused(error.reason.word()))?;
     Ok(match &reply.body {
         Body::Row(row) => Answer::Value(row.as_ref().map(|row| &row.value[..])),

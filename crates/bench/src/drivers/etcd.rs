@@ -87,7 +87,7 @@ impl Target for EtcdTarget {
 }
 
 /// A client, which life of it, when, and what.
-type Given = (usize, u64, Instant, Result<Owned, Failure>);
+type EtcdResult = (usize, u64, Instant, Result<Owned, Failure>);
 
 struct EtcdDriver {
     runtime: Runtime,
@@ -96,16 +96,16 @@ struct EtcdDriver {
     lives: Vec<u64>,
     linearizable: bool,
     // Each client has one call in flight, so the channel is bounded by their number.
-    sender: UnboundedSender<Given>,
-    answers: UnboundedReceiver<Given>,
-    taken: Vec<Given>,
+    sender: UnboundedSender<EtcdResult>,
+    answers: UnboundedReceiver<EtcdResult>,
+    taken: Vec<EtcdResult>,
 }
 
 impl Driver for EtcdDriver {
     fn begin(&mut self, client: usize, call: &Call<'_>) {
         let kv = self.connections[client % self.connections.len()].clone();
         let (life, sender) = (self.lives[client], self.sender.clone());
-        let asked = Asked::of(call, self.linearizable);
+        let asked = EtcdRequest::of(call, self.linearizable);
         self.runtime.spawn(async move {
             let answer = asked.ask(kv).await.map_err(|error| failure(&error));
             // Without a receiver nobody waits any more.
@@ -140,7 +140,7 @@ fn failure(error: &etcd_client::Error) -> Failure {
     Failure { lost: kind == "Unavailable", kind: kind.into() }
 }
 
-enum Asked {
+enum EtcdRequest {
     Get(Vec<u8>, GetOptions),
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
@@ -170,25 +170,25 @@ impl Owned {
     }
 }
 
-impl Asked {
-    fn of(call: &Call<'_>, linearizable: bool) -> Asked {
+impl EtcdRequest {
+    fn of(call: &Call<'_>, linearizable: bool) -> EtcdRequest {
         let read = || match linearizable {
             true => GetOptions::new(),
             false => GetOptions::new().with_serializable(),
         };
         match *call {
-            Call::Get(key) => Asked::Get(key.into(), read()),
+            Call::Get(key) => EtcdRequest::Get(key.into(), read()),
             Call::Put(key, value) | Call::Replace { key, value, .. } => {
-                Asked::Put(key.into(), value.into())
+                EtcdRequest::Put(key.into(), value.into())
             }
-            Call::Delete(key) => Asked::Delete(key.into()),
-            Call::Exists(key) => Asked::Count(key.into(), read().with_count_only()),
+            Call::Delete(key) => EtcdRequest::Delete(key.into()),
+            Call::Exists(key) => EtcdRequest::Count(key.into(), read().with_count_only()),
             Call::Range(from, rows) => {
-                Asked::Count(from.into(), read().with_from_key().with_limit(rows as i64))
+                EtcdRequest::Count(from.into(), read().with_from_key().with_limit(rows as i64))
             }
             Call::MultiGet(keys) => {
                 let gets = keys.iter().map(|key| TxnOp::get(key.as_slice(), Some(read())));
-                Asked::Many(Txn::new().and_then(gets.collect::<Vec<_>>()))
+                EtcdRequest::Many(Txn::new().and_then(gets.collect::<Vec<_>>()))
             }
             Call::TestAndSet { key, expected, wanted } => {
                 let holds = match expected {
@@ -197,38 +197,38 @@ impl Asked {
                 };
                 let swap = Txn::new().when([holds]);
                 let swap = swap.and_then([TxnOp::put(key, wanted, None)]);
-                Asked::Swap(swap.or_else([TxnOp::get(key, None)]))
+                EtcdRequest::Swap(swap.or_else([TxnOp::get(key, None)]))
             }
             Call::Sequence(rows) => {
                 // A transaction of etcd must not write a key twice: the last one counts.
                 let rows: BTreeMap<_, _> = rows.iter().map(|(key, value)| (key, value)).collect();
                 let puts = rows.into_iter();
                 let puts = puts.map(|(key, value)| TxnOp::put(key.clone(), value.clone(), None));
-                Asked::Sequence(Txn::new().and_then(puts.collect::<Vec<_>>()))
+                EtcdRequest::Sequence(Txn::new().and_then(puts.collect::<Vec<_>>()))
             }
             // `supports` refuses what would come here.
-            Call::Resp(_) => Asked::Sequence(Txn::new()),
+            Call::Resp(_) => EtcdRequest::Sequence(Txn::new()),
         }
     }
 
     async fn ask(self, mut kv: KvClient) -> Result<Owned, etcd_client::Error> {
         Ok(match self {
-            Asked::Get(key, options) => {
+            EtcdRequest::Get(key, options) => {
                 let mut found = kv.get(key, Some(options)).await?.take_kvs();
                 Owned::Value(found.pop().map(|row| row.into_key_value().1))
             }
-            Asked::Put(key, value) => kv.put(key, value, None).await.map(|_| Owned::Done)?,
-            Asked::Delete(key) => {
+            EtcdRequest::Put(key, value) => kv.put(key, value, None).await.map(|_| Owned::Done)?,
+            EtcdRequest::Delete(key) => {
                 kv.delete(key, None::<DeleteOptions>).await.map(|_| Owned::Done)?
             }
-            Asked::Count(key, options) => {
+            EtcdRequest::Count(key, options) => {
                 let found = kv.get(key, Some(options)).await?;
                 // `count_only` gives no rows; a limited range counts beyond its limit.
                 let rows = found.kvs().len();
                 Owned::Count(if rows > 0 { rows as u64 } else { found.count() as u64 })
             }
-            Asked::Sequence(txn) => kv.txn(txn).await.map(|_| Owned::Done)?,
-            Asked::Many(txn) => {
+            EtcdRequest::Sequence(txn) => kv.txn(txn).await.map(|_| Owned::Done)?,
+            EtcdRequest::Many(txn) => {
                 let answers = kv.txn(txn).await?.op_responses();
                 let found = answers.iter().map(|answer| match answer {
                     TxnOpResponse::Get(found) => found.kvs().len() as u64,
@@ -236,7 +236,7 @@ impl Asked {
                 });
                 Owned::Count(found.sum())
             }
-            Asked::Swap(txn) => {
+            EtcdRequest::Swap(txn) => {
                 let answer = kv.txn(txn).await?;
                 match answer.op_responses().pop() {
                     _ if answer.succeeded() => Owned::Swapped(true),

@@ -3,7 +3,7 @@
 
 use super::http_reply::{body_json, head};
 use super::percent::percent;
-use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
+use super::sockets::{Parsed, Sockets, WireProtocol, ask, connect, resolve};
 use super::{Answer, Call, Driver, Failure, Target};
 use crate::config::{HttpConfig, Operation};
 use crate::wrong::Wrong;
@@ -124,7 +124,7 @@ fn bytes_of(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-impl Tongue for Http {
+impl WireProtocol for Http {
     type Expected = Expected;
 
     fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Expected {

@@ -7,7 +7,7 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A whole reply.
 #[derive(Debug, PartialEq)]
-pub struct Found<'a> {
+pub struct HttpReply<'a> {
     /// The status.
     pub status: u16,
     /// The lines before the body.
@@ -23,7 +23,7 @@ pub struct Found<'a> {
 pub struct NoReply;
 
 /// The first reply; none if it is not whole yet. `bodiless`: the request was a HEAD.
-pub fn head(input: &[u8], bodiless: bool) -> Option<Result<Found<'_>, NoReply>> {
+pub fn head(input: &[u8], bodiless: bool) -> Option<Result<HttpReply<'_>, NoReply>> {
     let Some(end) = find(input, b"\r\n\r\n") else {
         return (input.len() > HEAD_BYTES_MAX).then_some(Err(NoReply));
     };
@@ -51,10 +51,10 @@ pub fn head(input: &[u8], bodiless: bool) -> Option<Result<Found<'_>, NoReply>> 
         _ => return Some(Err(NoReply)),
     };
     let body = input[from..].get(..length)?;
-    Some(Ok(Found { status, head: text, body, bytes: from + length }))
+    Some(Ok(HttpReply { status, head: text, body, bytes: from + length }))
 }
 
-impl<'a> Found<'a> {
+impl<'a> HttpReply<'a> {
     /// A header's value; `name` in small letters.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let mut lines = self.head.split("\r\n").filter_map(|line| line.split_once(':'));

@@ -1,7 +1,7 @@
 //! RESP: Credenza's fast door, and Redis.
 
 use super::resp_reply::{Reply, first_bulk, reply};
-use super::sockets::{Addresses, Parsed, Tongue, ask, connect};
+use super::sockets::{Addresses, Parsed, WireProtocol, ask, connect};
 use super::{Answer, Call, Driver, Failure, RespCall, Target};
 use crate::config::{Operation, RespConfig};
 use crate::wrong::Wrong;
@@ -129,11 +129,11 @@ fn bulk(word: &[u8], out: &mut Vec<u8>) {
 #[inline]
 fn header(mark: u8, count: usize, out: &mut Vec<u8>) {
     out.push(mark);
-    crate::generators::Shape::Decimal.write(count as u64, out);
+    crate::generators::KeyShape::Decimal.write(count as u64, out);
     out.extend_from_slice(b"\r\n");
 }
 
-impl Tongue for Resp {
+impl WireProtocol for Resp {
     type Expected = Expected;
 
     fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Expected {

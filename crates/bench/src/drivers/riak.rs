@@ -1,9 +1,9 @@
 //! Riak's HTTP interface: siblings, and contexts that are carried from a get to the put after it.
 
 use super::http::HttpTarget;
-use super::http_reply::{Found, head};
+use super::http_reply::{HttpReply, head};
 use super::percent::percent;
-use super::sockets::{Addresses, Parsed, Tongue};
+use super::sockets::{Addresses, Parsed, WireProtocol};
 use super::{Answer, Call, Driver, Failure, Found as Row, Target};
 use crate::config::{HttpConfig, Operation, RiakConfig};
 use crate::wrong::Wrong;
@@ -32,7 +32,7 @@ pub struct Riak {
 
 /// What must be known of a request to read its reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Expected {
+pub enum RiakExpectation {
     /// Success alone.
     Done,
     /// A row with its siblings and its context; 404 is an absent one.
@@ -118,10 +118,10 @@ impl Riak {
     }
 }
 
-impl Tongue for Riak {
-    type Expected = Expected;
+impl WireProtocol for Riak {
+    type Expected = RiakExpectation;
 
-    fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Expected {
+    fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> RiakExpectation {
         match *call {
             Call::Put(key, value) => self.put(key, value, None, out),
             Call::Replace { key, value, context } => self.put(key, value, Some(context), out),
@@ -132,22 +132,22 @@ impl Tongue for Riak {
             Call::Exists(key) => {
                 self.line("HEAD", key, &self.read_query, out);
                 out.extend_from_slice(b"\r\n");
-                return Expected::Head;
+                return RiakExpectation::Head;
             }
             Call::Get(key) => {
                 self.line("GET", key, &self.read_query, out);
                 out.extend_from_slice(ACCEPTS);
-                return Expected::Row;
+                return RiakExpectation::Row;
             }
             // `supports` refuses what would come here.
             Call::TestAndSet { .. } | Call::Range(..) | Call::Sequence(_) | Call::MultiGet(_) => {}
             Call::Resp(_) => {}
         }
-        Expected::Done
+        RiakExpectation::Done
     }
 
-    fn parse<'a>(&self, input: &'a [u8], expected: &Expected) -> Parsed<'a> {
-        let found = match head(input, *expected == Expected::Head) {
+    fn parse<'a>(&self, input: &'a [u8], expected: &RiakExpectation) -> Parsed<'a> {
+        let found = match head(input, *expected == RiakExpectation::Head) {
             None => return Parsed::Partial,
             Some(Err(_)) => return Parsed::Broken,
             Some(Ok(found)) => found,
@@ -155,17 +155,17 @@ impl Tongue for Riak {
         let context = found.header(VCLOCK).map(str::as_bytes);
         let row = |value, values| Ok(Answer::Row(Row { value, values, context }));
         let answer = match (found.status, expected) {
-            (200..=299, Expected::Done) => Ok(Answer::Done),
+            (200..=299, RiakExpectation::Done) => Ok(Answer::Done),
             // A delete finds nothing to delete.
-            (404, Expected::Done) => Ok(Answer::Done),
-            (200, Expected::Row) => row(Some(found.body), 1),
-            (300, Expected::Row) => match siblings(&found) {
+            (404, RiakExpectation::Done) => Ok(Answer::Done),
+            (200, RiakExpectation::Row) => row(Some(found.body), 1),
+            (300, RiakExpectation::Row) => match siblings(&found) {
                 Some(values) => row(None, values),
                 None => Err(Failure::refused("300 without parts")),
             },
-            (404, Expected::Row) if !unknown_type(&found) => row(None, 0),
-            (200 | 300, Expected::Head) => Ok(Answer::Count(1)),
-            (404, Expected::Head) => Ok(Answer::Count(0)),
+            (404, RiakExpectation::Row) if !unknown_type(&found) => row(None, 0),
+            (200 | 300, RiakExpectation::Head) => Ok(Answer::Count(1)),
+            (404, RiakExpectation::Head) => Ok(Answer::Count(0)),
             (status, _) => Err(Failure::refused(status.to_string())),
         };
         Parsed::Reply(found.bytes, answer)
@@ -176,12 +176,12 @@ impl Tongue for Riak {
     }
 }
 
-fn unknown_type(found: &Found<'_>) -> bool {
+fn unknown_type(found: &HttpReply<'_>) -> bool {
     found.body.starts_with(b"Unknown bucket type")
 }
 
 /// How many values stand in the parts, or how many tags in the text.
-fn siblings(found: &Found<'_>) -> Option<usize> {
+fn siblings(found: &HttpReply<'_>) -> Option<usize> {
     let kind = found.header("content-type")?;
     if let Some(tags) = found.body.strip_prefix(b"Siblings:\n") {
         return Some(tags.iter().filter(|byte| **byte == b'\n').count());

@@ -19,7 +19,7 @@ const CONNECTS_AT_ONCE: usize = 64;
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// How requests and replies look in some language.
-pub trait Tongue: Send + Sync + Sync {
+pub trait WireProtocol: Send + Sync + Sync {
     /// What must be known of a request to read its reply.
     type Expected: Send;
 
@@ -55,7 +55,7 @@ struct Connection<E> {
 }
 
 /// The connections of one thread, one per client.
-pub struct Sockets<T: Tongue> {
+pub struct Sockets<T: WireProtocol> {
     tongue: T,
     addresses: Vec<SocketAddr>,
     /// Which of them a client speaks to; when that one is gone, to the next.
@@ -76,7 +76,7 @@ pub fn resolve(address: &str) -> Result<SocketAddr, String> {
 }
 
 /// Connects and says what must be said first; the stream is blocking.
-pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
+pub fn connect<T: WireProtocol>(tongue: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
     let wrong =
         |error: std::io::Error| Wrong::unreachable(format!("can't connect to {address}: {error}"));
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).map_err(wrong)?;
@@ -88,7 +88,10 @@ pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, 
 
 /// Connects so many clients, some at once: to a server far away, one after the other would take
 /// longer than the first of them may be silent.
-fn connect_all<T: Tongue>(tongue: &T, addresses: &[SocketAddr]) -> Result<Vec<TcpStream>, Wrong> {
+fn connect_all<T: WireProtocol>(
+    tongue: &T,
+    addresses: &[SocketAddr],
+) -> Result<Vec<TcpStream>, Wrong> {
     let mut streams = Vec::with_capacity(addresses.len());
     for addresses in addresses.chunks(CONNECTS_AT_ONCE) {
         std::thread::scope(|threads| {
@@ -106,7 +109,7 @@ fn connect_all<T: Tongue>(tongue: &T, addresses: &[SocketAddr]) -> Result<Vec<Tc
 }
 
 /// Sends one call and waits for its reply: for probing, not for measuring.
-pub fn ask<T: Tongue, R>(
+pub fn ask<T: WireProtocol, R>(
     tongue: &T,
     stream: &mut TcpStream,
     request: &[u8],
@@ -150,13 +153,13 @@ impl Addresses {
     }
 
     /// Connects so many clients more.
-    pub fn connect<T: Tongue>(&self, tongue: T, clients: usize) -> Result<Sockets<T>, Wrong> {
+    pub fn connect<T: WireProtocol>(&self, tongue: T, clients: usize) -> Result<Sockets<T>, Wrong> {
         let first = self.given.fetch_add(clients, Ordering::Relaxed);
         Sockets::connect_in_turn(tongue, self.all.clone(), first, clients)
     }
 }
 
-impl<T: Tongue> Sockets<T> {
+impl<T: WireProtocol> Sockets<T> {
     /// Connects so many clients.
     pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
         Sockets::connect_in_turn(tongue, vec![address], 0, clients)
@@ -315,7 +318,7 @@ impl<E> Default for Connection<E> {
     }
 }
 
-impl<T: Tongue> Driver for Sockets<T> {
+impl<T: WireProtocol> Driver for Sockets<T> {
     fn begin(&mut self, client: usize, call: &Call<'_>) {
         if self.connections[client].stream.is_none() && self.open(client).is_err() {
             return self.failed.push((client, 1, Failure::lost("not_connected")));

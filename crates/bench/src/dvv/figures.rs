@@ -34,7 +34,7 @@ fn theory() -> Chart {
 
 fn measured(study: &Study) -> Chart {
     let first = study.outcomes.first();
-    let same = |one: &&super::outcome::Outcome| {
+    let same = |one: &&super::outcome::LoadOutcome| {
         first.is_some_and(|first| (&one.mix, one.value_bytes) == (&first.mix, first.value_bytes))
     };
     let series = study.outcomes.iter().filter(same).map(|one| {

@@ -1,19 +1,19 @@
 //! How clocks grow with the clients that write one key, each having read it: no network, no chance.
 
-use super::kinds::{Dotted, Kind, Pruning, Sets, Vectors, Writer};
+use super::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
 use super::study::{partition, replicas};
 
 /// Between two writes, milliseconds: slow enough that pruning may do what it can.
 const APART_MS: u64 = 1_000;
 
 /// Bytes of the clock of one key after so many clients wrote it, as Erlang terms and tightly.
-pub fn curve<K: Kind>(kind: &K, clients: u32) -> Vec<[usize; 2]> {
+pub fn curve<K: ClockKind>(kind: &K, clients: u32) -> Vec<[usize; 2]> {
     let key = 1;
     let mut vnodes = replicas(key).map(|node| K::vnode(node, partition(key)));
     let mut row = K::Row::default();
     let mut sizes = Vec::new();
     for client in 0..clients {
-        let by = Writer { client, now_ms: u64::from(client) * APART_MS };
+        let by = DvvWriter { client, now_ms: u64::from(client) * APART_MS };
         let vnode = &mut vnodes[client as usize % replicas(key).len()];
         row = kind.write(vnode, &row, &K::context(&row), client + 1, by);
         sizes.push([K::term_bytes(&row), K::coded_bytes(&row)]);

@@ -38,7 +38,7 @@ impl Returned {
 
 /// Where the clocks were wrong, as the truth saw it.
 #[derive(Clone, Debug, Default)]
-pub struct Wrong {
+pub struct ClockErrors {
     /// Reads that returned a value which had been replaced.
     pub false_reads: u64,
     /// Such values, each counted once: key and write.
@@ -71,7 +71,7 @@ pub struct Measured {
     /// Values, object by object.
     pub values: Histogram<u64>,
     /// Where the clocks were wrong.
-    pub wrong: Wrong,
+    pub wrong: ClockErrors,
     /// Keys that hold something at the end, and their values.
     pub keys: (u64, u64),
     /// This machine's time for what clocks had to do in reads and in writes.
@@ -92,7 +92,7 @@ impl Default for Measured {
             term_bytes: counts(),
             coded_bytes: counts(),
             values: counts(),
-            wrong: Wrong::default(),
+            wrong: ClockErrors::default(),
             keys: (0, 0),
             work: [Duration::ZERO; 2],
         }

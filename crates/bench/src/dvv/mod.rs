@@ -28,11 +28,11 @@ mod world;
 use crate::machine::Machine;
 use crate::report::time_name;
 use crate::wrong::Wrong;
-use kinds::{Dotted, Kind, Pruning, Sets, Vectors};
-use outcome::{Outcome, Study};
+use kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
+use outcome::{LoadOutcome, Study};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use study::{Cost, Load};
+use study::{Cost, StudyLoad};
 
 /// What the command line says.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, 
     let mut known = options.resume.as_deref().map(|file| resumed(file, &study)).transpose()?;
     for value_bytes in &options.value_bytes {
         for mix in study::mixes() {
-            let load = Load {
+            let load = StudyLoad {
                 mix,
                 clients: options.clients,
                 keys: options.keys,
@@ -107,7 +107,7 @@ pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, 
 }
 
 /// The runs of an interrupted study, which must have had the same options.
-fn resumed(file: &Path, study: &Study) -> Result<Vec<Outcome>, Wrong> {
+fn resumed(file: &Path, study: &Study) -> Result<Vec<LoadOutcome>, Wrong> {
     let cant =
         |error: &dyn std::fmt::Display| format!("can't go on from {}: {error}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| cant(&error))?;
@@ -124,13 +124,13 @@ fn resumed(file: &Path, study: &Study) -> Result<Vec<Outcome>, Wrong> {
 }
 
 /// Runs one load with one kind of clock, unless that is known already.
-fn once<K: Kind>(
-    known: &mut Option<Vec<Outcome>>,
+fn once<K: ClockKind>(
+    known: &mut Option<Vec<LoadOutcome>>,
     kind: K,
-    load: &Load,
+    load: &StudyLoad,
     say: &mut dyn FnMut(&str),
-) -> Outcome {
-    let same = |it: &mut Outcome| {
+) -> LoadOutcome {
+    let same = |it: &mut LoadOutcome| {
         (&*it.kind, &*it.mix, it.value_bytes) == (K::NAME, load.mix.name, load.value_bytes)
     };
     let found = known.as_mut().and_then(|known| known.extract_if(.., same).next());
@@ -138,7 +138,7 @@ fn once<K: Kind>(
 }
 
 /// Runs one load with one kind of clock.
-fn one<K: Kind>(kind: K, load: &Load, say: &mut dyn FnMut(&str)) -> Outcome {
+fn one<K: ClockKind>(kind: K, load: &StudyLoad, say: &mut dyn FnMut(&str)) -> LoadOutcome {
     let what = format!("{:<15} {:>5} bytes  {:<16}", load.mix.name, load.value_bytes, K::NAME);
     let bar = crate::report::bar(100);
     let mut progress = |part: f64| {
@@ -147,7 +147,7 @@ fn one<K: Kind>(kind: K, load: &Load, say: &mut dyn FnMut(&str)) -> Outcome {
     };
     let measured = world::run(kind, load, Cost::STATED, &mut progress);
     bar.finish_and_clear();
-    let outcome = Outcome::of(K::NAME, load, &measured);
+    let outcome = LoadOutcome::of(K::NAME, load, &measured);
     say(&format!("{what} {}\n", outcome.line()));
     outcome
 }

@@ -1,7 +1,7 @@
 //! A run as numbers that are written down and read again.
 
 use super::measured::{Measured, Returned};
-use super::study::Load;
+use super::study::StudyLoad;
 use crate::charts::short;
 use crate::machine::Machine;
 use crate::report::Percentiles;
@@ -25,14 +25,14 @@ pub struct Study {
     /// What chance grew from.
     pub seed: u64,
     /// Every run.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<LoadOutcome>,
     /// The same mixes on the database itself.
     pub product: Vec<Product>,
 }
 
 /// One load with one kind of clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// The kind of clock.
     pub kind: String,
     /// The mix.
@@ -120,9 +120,9 @@ impl Study {
     }
 }
 
-impl Outcome {
+impl LoadOutcome {
     /// Of a run.
-    pub fn of(kind: &str, load: &Load, measured: &Measured) -> Outcome {
+    pub fn of(kind: &str, load: &StudyLoad, measured: &Measured) -> LoadOutcome {
         let (all, last, cold) = (measured.all(), measured.last_tenth(), measured.without_spike());
         let bytes = |histogram: &hdrhistogram::Histogram<u64>, of: fn(&Returned) -> u64| Bytes {
             mean: all.mean(of(&all)),
@@ -137,7 +137,7 @@ impl Outcome {
         let second = |one: &Returned| [one.mean(one.term_bytes), one.mean(one.coded_bytes)];
         // What is still answered when nobody begins any more is no second of the run.
         let seconds = (load.time.as_secs_f64().ceil() as usize).min(measured.seconds.len());
-        Outcome {
+        LoadOutcome {
             kind: kind.into(),
             mix: load.mix.name.into(),
             value_bytes: load.value_bytes,

@@ -6,7 +6,7 @@ use super::outcome::Product;
 use super::study::{self, Mix, NODES};
 use crate::config::{Config, Items};
 use crate::drivers::{self, Target};
-use crate::load::{self, Causality, Collected, Row, View, new_histogram};
+use crate::load::{self, Causality, Collected, ReportRow, RunObserver, new_histogram};
 use crate::program;
 use crate::report::Percentiles;
 use crate::suite::Process;
@@ -23,8 +23,8 @@ const PORTS: u16 = 10;
 
 struct Nobody;
 
-impl View for Nobody {
-    fn row(&mut self, _row: &Row) -> Result<(), String> {
+impl RunObserver for Nobody {
+    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
         Ok(())
     }
 }

@@ -33,7 +33,7 @@ pub fn mixes() -> Vec<Mix> {
 
 /// One load, the same for every kind of clock.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct StudyLoad {
     /// What the clients do.
     pub mix: Mix,
     /// Clients, each with one operation at a time.

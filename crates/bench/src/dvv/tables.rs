@@ -2,7 +2,7 @@
 //! read.
 
 use super::figures::FILES;
-use super::outcome::{Outcome, Study};
+use super::outcome::{LoadOutcome, Study};
 use crate::charts::short;
 use crate::report::Percentiles;
 
@@ -76,13 +76,13 @@ fn about(study: &Study) -> String {
 }
 
 /// The kinds of clock of one load, in the order they ran.
-fn loads(study: &Study) -> impl Iterator<Item = &[Outcome]> {
+fn loads(study: &Study) -> impl Iterator<Item = &[LoadOutcome]> {
     study
         .outcomes
         .chunk_by(|one, next| (&one.mix, one.value_bytes) == (&next.mix, next.value_bytes))
 }
 
-fn of<'a>(load: &'a [Outcome], kind: &str) -> Option<&'a Outcome> {
+fn of<'a>(load: &'a [LoadOutcome], kind: &str) -> Option<&'a LoadOutcome> {
     load.iter().find(|one| one.kind == kind)
 }
 
@@ -110,7 +110,7 @@ fn goals(study: &Study) -> String {
         wrong.to_string(),
         wrong == 0,
     ));
-    let flat = |one: &&Outcome| one.coded.last_tenth / one.coded.mean.max(1e-9);
+    let flat = |one: &&LoadOutcome| one.coded.last_tenth / one.coded.mean.max(1e-9);
     let most = sets.iter().map(flat).fold(0.0, f64::max);
     text.push_str(&row(
         "DVV sets: the last tenth's clocks beside the whole run's, at most 1.1",

@@ -43,7 +43,7 @@ pub enum Numbers {
 
 /// How a number is written as a key.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub enum KeyShape {
     /// Decimal digits.
     Decimal,
     /// A prefix, then decimal digits, zeros in front, together so many bytes.
@@ -67,15 +67,15 @@ pub enum Shape {
     Formatted(Format),
 }
 
-impl Shape {
+impl KeyShape {
     /// Appends the key of this number.
     pub fn write(&self, number: u64, out: &mut Vec<u8>) {
         match self {
-            Shape::Decimal => {
+            KeyShape::Decimal => {
                 let mut digits = [0; 20];
                 out.extend_from_slice(decimal(number, &mut digits));
             }
-            Shape::FixedWidth { width, prefix } => {
+            KeyShape::FixedWidth { width, prefix } => {
                 let mut digits = [0; 20];
                 let digits = decimal(number, &mut digits);
                 out.extend_from_slice(prefix.as_bytes());
@@ -83,9 +83,13 @@ impl Shape {
                 out.resize(out.len() + zeros, b'0');
                 out.extend_from_slice(digits);
             }
-            Shape::BigEndian { bytes } => out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]),
-            Shape::LittleEndian { bytes } => out.extend_from_slice(&number.to_le_bytes()[..*bytes]),
-            Shape::Formatted(format) => format.write(number, out),
+            KeyShape::BigEndian { bytes } => {
+                out.extend_from_slice(&number.to_be_bytes()[8 - bytes..])
+            }
+            KeyShape::LittleEndian { bytes } => {
+                out.extend_from_slice(&number.to_le_bytes()[..*bytes])
+            }
+            KeyShape::Formatted(format) => format.write(number, out),
         }
     }
 }

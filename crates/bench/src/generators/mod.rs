@@ -16,7 +16,7 @@ mod values;
 
 pub use dice::Dice;
 pub use format::Format;
-pub use keys::{KeyStream, Numbers, Shape};
-pub use recipes::{Digest, Key, KeyGenerator, Keys, Lines};
+pub use keys::{KeyShape, KeyStream, Numbers};
+pub use recipes::{ClientKeys, Digest, DrawnKey, KeyGenerator, Lines};
 pub use sealed::{SEAL_BYTES, seal, sealed_for};
 pub use values::{Blob, ValueGenerator};

@@ -1,6 +1,6 @@
 //! Keys of any making: numbers, lines of a file, chance, and what is done with them.
 
-use super::{Blob, Dice, KeyStream, Numbers, Shape, ValueGenerator};
+use super::{Blob, Dice, KeyShape, KeyStream, Numbers, ValueGenerator};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum KeyGenerator {
         /// Which numbers.
         numbers: Numbers,
         /// How they are written.
-        shape: Shape,
+        shape: KeyShape,
     },
     /// A random UUID, version 4, its 16 bytes.
     Uuid,
@@ -83,7 +83,7 @@ impl Lines {
 
 /// A key that was drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum DrawnKey {
     /// A number; the generator's shape says how it is written.
     Number(u64),
     /// The key itself.
@@ -93,11 +93,13 @@ pub enum Key {
 impl KeyGenerator {
     /// Appends a key that was drawn from it.
     #[inline]
-    pub fn write(&self, key: &Key, out: &mut Vec<u8>) {
+    pub fn write(&self, key: &DrawnKey, out: &mut Vec<u8>) {
         match (key, self) {
-            (Key::Number(number), KeyGenerator::Number { shape, .. }) => shape.write(*number, out),
-            (Key::Number(number), _) => Shape::Decimal.write(*number, out),
-            (Key::Bytes(bytes), _) => out.extend_from_slice(bytes),
+            (DrawnKey::Number(number), KeyGenerator::Number { shape, .. }) => {
+                shape.write(*number, out)
+            }
+            (DrawnKey::Number(number), _) => KeyShape::Decimal.write(*number, out),
+            (DrawnKey::Bytes(bytes), _) => out.extend_from_slice(bytes),
         }
     }
 
@@ -125,7 +127,7 @@ impl KeyGenerator {
 
 /// One client's keys.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub struct ClientKeys {
     making: Making,
 }
 
@@ -135,23 +137,23 @@ enum Making {
     Uuid,
     Same(Arc<[u8]>),
     Lines(Lines),
-    Base64(Box<Part>),
-    Digest(Digest, Box<Part>),
-    Joined(Box<[Part; 2]>),
+    Base64(Box<InnerRecipe>),
+    Digest(Digest, Box<InnerRecipe>),
+    Joined(Box<[InnerRecipe; 2]>),
     Value(ValueGenerator),
 }
 
 /// A generator inside another one.
 #[derive(Clone, Debug)]
-struct Part {
+struct InnerRecipe {
     generator: KeyGenerator,
-    keys: Keys,
+    keys: ClientKeys,
 }
 
-impl Part {
-    fn new(generator: &KeyGenerator, client: usize, clients: usize) -> Part {
-        let keys = Keys::new(generator, client, clients);
-        Part { generator: generator.clone(), keys }
+impl InnerRecipe {
+    fn new(generator: &KeyGenerator, client: usize, clients: usize) -> InnerRecipe {
+        let keys = ClientKeys::new(generator, client, clients);
+        InnerRecipe { generator: generator.clone(), keys }
     }
 
     fn bytes(&mut self, dice: &mut Dice, blob: &Blob) -> Option<Vec<u8>> {
@@ -162,10 +164,11 @@ impl Part {
     }
 }
 
-impl Keys {
+impl ClientKeys {
     /// The keys of client `client` of `clients`.
-    pub fn new(generator: &KeyGenerator, client: usize, clients: usize) -> Keys {
-        let part = |generator: &KeyGenerator| Box::new(Part::new(generator, client, clients));
+    pub fn new(generator: &KeyGenerator, client: usize, clients: usize) -> ClientKeys {
+        let part =
+            |generator: &KeyGenerator| Box::new(InnerRecipe::new(generator, client, clients));
         let making = match generator {
             KeyGenerator::Number { numbers, .. } => {
                 Making::Numbers(KeyStream::new(numbers, client, clients))
@@ -175,20 +178,20 @@ impl Keys {
             KeyGenerator::Lines(lines) => Making::Lines(lines.clone()),
             KeyGenerator::Base64(inner) => Making::Base64(part(inner)),
             KeyGenerator::Digest(digest, inner) => Making::Digest(*digest, part(inner)),
-            KeyGenerator::Joined(both) => {
-                Making::Joined(Box::new([0, 1].map(|at| Part::new(&both[at], client, clients))))
-            }
+            KeyGenerator::Joined(both) => Making::Joined(Box::new(
+                [0, 1].map(|at| InnerRecipe::new(&both[at], client, clients)),
+            )),
             KeyGenerator::Value(value) => Making::Value(value.clone()),
         };
-        Keys { making }
+        ClientKeys { making }
     }
 
     /// The next key; none when the client has finished.
     #[inline]
-    pub fn next(&mut self, dice: &mut Dice, blob: &Blob) -> Option<Key> {
+    pub fn next(&mut self, dice: &mut Dice, blob: &Blob) -> Option<DrawnKey> {
         match &mut self.making {
-            Making::Numbers(stream) => stream.next(dice).map(Key::Number),
-            other => other.bytes(dice, blob).map(|bytes| Key::Bytes(bytes.into())),
+            Making::Numbers(stream) => stream.next(dice).map(DrawnKey::Number),
+            other => other.bytes(dice, blob).map(|bytes| DrawnKey::Bytes(bytes.into())),
         }
     }
 
@@ -209,7 +212,7 @@ impl Making {
         Some(match self {
             Making::Numbers(stream) => {
                 let mut bytes = Vec::new();
-                Shape::Decimal.write(stream.next(dice)?, &mut bytes);
+                KeyShape::Decimal.write(stream.next(dice)?, &mut bytes);
                 bytes
             }
             Making::Uuid => uuid(dice).to_vec(),

@@ -2,7 +2,7 @@
 //!
 //! Each value alone can't be compressed; values overlap, so many together can.
 
-use super::{Dice, Shape};
+use super::{Dice, KeyShape};
 use std::sync::Arc;
 
 /// How long the values are.
@@ -118,7 +118,7 @@ impl ValueGenerator {
     pub fn take<'b>(&self, dice: &mut Dice, blob: &'b Blob, digits: &'b mut Vec<u8>) -> &'b [u8] {
         if let ValueGenerator::Integer { min, max } = *self {
             digits.clear();
-            Shape::Decimal.write(min + dice.below(max - min + 1), digits);
+            KeyShape::Decimal.write(min + dice.below(max - min + 1), digits);
             return digits;
         }
         let bytes = self.bytes(dice);

@@ -1,6 +1,6 @@
 //! What comes of an answer: the next call of the operation, or its result.
 
-use super::asking::{REMEMBERED_MAX, State};
+use super::asking::{REMEMBERED_MAX, ThreadState};
 use super::causality::Leg;
 use super::clients::Flight;
 use super::record::{Recorder, Result as Outcome};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How long a client whose connection is lost waits before it tries again.
 const REST: Duration = Duration::from_millis(100);
 
-impl State<'_> {
+impl ThreadState<'_> {
     /// Takes the answer of a client's oldest call.
     pub fn answered(
         &mut self,

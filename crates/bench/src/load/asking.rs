@@ -1,9 +1,9 @@
 //! What the clients of one thread ask: which operation, which key, which value.
 
-use super::clients::{Client, Draw, Flight, Swap};
+use super::clients::{Draw, Flight, LogicalClient, Swap};
 use crate::config::{Config, Operation};
 use crate::drivers::{Call, Driver, RespCall};
-use crate::generators::{Blob, Key, seal};
+use crate::generators::{Blob, DrawnKey, seal};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 pub const REMEMBERED_MAX: usize = 1_000_000;
 
 /// The clients of one thread.
-pub struct State<'a> {
+pub struct ThreadState<'a> {
     pub(super) config: &'a Config,
-    pub(super) clients: Vec<Client>,
+    pub(super) clients: Vec<LogicalClient>,
     /// Clients that may begin: in a closed load those without anything outstanding, in an open one
     /// each as often as it may begin another operation.
     pub(super) ready: VecDeque<usize>,
@@ -26,7 +26,7 @@ pub struct State<'a> {
     /// Clients whose connection is lost, and when they may try again; in the order of these times.
     pub(super) resting: VecDeque<(Instant, usize)>,
     /// What rows hold as far as this thread knows, for test_and_set.
-    pub(super) remembered: HashMap<Key, Vec<u8>>,
+    pub(super) remembered: HashMap<DrawnKey, Vec<u8>>,
     pub(super) failed: bool,
     pub(super) key: Vec<u8>,
     active: usize,
@@ -38,12 +38,12 @@ pub struct State<'a> {
     rows: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl<'a> State<'a> {
+impl<'a> ThreadState<'a> {
     /// Clients number `mine` of the config's.
-    pub fn new(config: &'a Config, mine: Range<usize>, blob: Blob) -> State<'a> {
+    pub fn new(config: &'a Config, mine: Range<usize>, blob: Blob) -> ThreadState<'a> {
         let slots = if config.is_open() { config.pipeline } else { 1 };
-        let clients: Vec<_> = mine.map(|number| Client::new(config, number)).collect();
-        State {
+        let clients: Vec<_> = mine.map(|number| LogicalClient::new(config, number)).collect();
+        ThreadState {
             config,
             ready: (0..slots).flat_map(|_| 0..clients.len()).collect(),
             next_calls: Vec::new(),

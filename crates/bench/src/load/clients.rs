@@ -1,7 +1,7 @@
 //! Logical clients: each with its own chance and keys, and its operations in flight.
 
 use crate::config::{Config, Weighted};
-use crate::generators::{Dice, Key, Keys};
+use crate::generators::{ClientKeys, Dice, DrawnKey};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ pub struct Flight {
     /// When its present call was sent.
     pub sent: Instant,
     /// The key.
-    pub key: Key,
+    pub key: DrawnKey,
     /// What the get of an update gave for its put, or the key that a pop found.
     pub context: Option<Box<[u8]>>,
     /// What a test_and_set expected and wanted.
@@ -34,11 +34,11 @@ pub struct Swap {
 }
 
 /// A logical client.
-pub struct Client {
+pub struct LogicalClient {
     /// Its own chance.
     pub dice: Dice,
     /// Its keys.
-    pub keys: Keys,
+    pub keys: ClientKeys,
     /// Its keys are used up.
     pub finished: bool,
     /// Its operations in flight, in the order of its calls.
@@ -49,12 +49,12 @@ pub struct Client {
     pub lost: bool,
 }
 
-impl Client {
+impl LogicalClient {
     /// Client `number` of all the config's clients.
-    pub fn new(config: &Config, number: usize) -> Client {
-        Client {
+    pub fn new(config: &Config, number: usize) -> LogicalClient {
+        LogicalClient {
             dice: Dice::new(config.rng_seed, number as u64),
-            keys: Keys::new(&config.key_generator, number, config.concurrent),
+            keys: ClientKeys::new(&config.key_generator, number, config.concurrent),
             finished: false,
             flights: VecDeque::new(),
             outstanding: 0,

@@ -1,7 +1,7 @@
 //! Puts the windows of all threads together: rows for the reports, totals of the whole run.
 
 use super::causality::Causality;
-use super::record::{Message, OperationWindow, Part, new_histogram};
+use super::record::{OperationWindow, RunPart, ThreadMessage, new_histogram};
 use crate::config::Config;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// One row of the reports: a window of all threads.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ReportRow {
     /// Which part of the run.
-    pub part: Part,
+    pub part: RunPart,
     /// Seconds from the start of the measured part to the end of the window.
     pub elapsed_s: f64,
     /// How long the window was in seconds.
@@ -25,7 +25,7 @@ pub struct Row {
     pub operations: Vec<OperationWindow>,
 }
 
-impl Row {
+impl ReportRow {
     /// How many operations succeeded.
     pub fn ok(&self) -> u64 {
         self.operations.iter().map(|operation| operation.ok).sum()
@@ -129,9 +129,9 @@ impl Collected {
 }
 
 /// Someone who looks at a run while it goes on.
-pub trait View {
+pub trait RunObserver {
     /// A window is over. An error ends the run.
-    fn row(&mut self, row: &Row) -> Result<(), String>;
+    fn row(&mut self, row: &ReportRow) -> Result<(), String>;
 
     /// Called now and then; false ends the run.
     fn goes_on(&mut self) -> bool {
@@ -143,7 +143,7 @@ struct Collector<'a> {
     config: &'a Config,
     /// How many windows each thread has reported; all, if it has finished.
     reported: Vec<usize>,
-    waiting: BTreeMap<usize, Row>,
+    waiting: BTreeMap<usize, ReportRow>,
     collected: Collected,
     failed: Option<String>,
 }
@@ -151,9 +151,9 @@ struct Collector<'a> {
 /// Takes what the threads report until all have finished.
 pub fn collect(
     config: &Config,
-    receiver: &Receiver<Message>,
+    receiver: &Receiver<ThreadMessage>,
     stop: &AtomicBool,
-    view: &mut dyn View,
+    view: &mut dyn RunObserver,
 ) -> Result<Collected, String> {
     let operations = config.operations.iter().map(|weighted| OperationTotals {
         label: weighted.label.clone(),
@@ -197,13 +197,13 @@ pub fn collect(
 }
 
 impl Collector<'_> {
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: ThreadMessage) {
         match message {
-            Message::Window { thread, index, part, end_s, window_s, operations } => {
+            ThreadMessage::Window { thread, index, part, end_s, window_s, operations } => {
                 self.reported[thread] = index + 1;
                 let elapsed_s = end_s - self.config.warm_up.as_secs_f64();
                 let Some(row) = self.waiting.get_mut(&index) else {
-                    self.waiting.insert(index, Row { part, elapsed_s, window_s, operations });
+                    self.waiting.insert(index, ReportRow { part, elapsed_s, window_s, operations });
                     return;
                 };
                 // Threads whose keys end early have a last window of their own length.
@@ -213,7 +213,7 @@ impl Collector<'_> {
                     sum.add(other);
                 }
             }
-            Message::Finished { thread, unstarted, unanswered } => {
+            ThreadMessage::Finished { thread, unstarted, unanswered } => {
                 self.reported[thread] = usize::MAX;
                 self.collected.unstarted += unstarted;
                 self.collected.unanswered += unanswered;
@@ -222,7 +222,7 @@ impl Collector<'_> {
     }
 
     /// Hands rows over that every thread has reported.
-    fn show(&mut self, view: &mut dyn View) {
+    fn show(&mut self, view: &mut dyn RunObserver) {
         let complete = self.reported.iter().copied().min().unwrap_or(0);
         while let Some(entry) = self.waiting.first_entry() {
             if *entry.key() >= complete {
@@ -231,20 +231,20 @@ impl Collector<'_> {
             let row = entry.remove();
             // A last row of no length holds nothing that the row before it does not.
             let empty = row.window_s <= 0.0 && row.ok() + row.failed() == 0;
-            if row.part != Part::Late
+            if row.part != RunPart::Late
                 && !empty
                 && let Err(error) = view.row(&row)
             {
                 self.failed.get_or_insert(error);
             }
-            if row.part != Part::WarmUp {
+            if row.part != RunPart::WarmUp {
                 self.total(row);
             }
         }
     }
 
-    fn total(&mut self, row: Row) {
-        let late = row.part == Part::Late;
+    fn total(&mut self, row: ReportRow) {
+        let late = row.part == RunPart::Late;
         if !late {
             self.collected.seconds += row.window_s;
         }

@@ -21,8 +21,8 @@ mod worker;
 pub use causality::Causality;
 #[cfg(test)]
 pub use collect::OperationTotals;
-pub use collect::{Collected, Row, View};
-pub use record::{OperationWindow, Part, new_histogram};
+pub use collect::{Collected, ReportRow, RunObserver};
+pub use record::{OperationWindow, RunPart, new_histogram};
 
 use crate::config::Config;
 use crate::drivers::Target;
@@ -55,7 +55,7 @@ pub fn run(
     config: &Config,
     target: &dyn Target,
     stop: &AtomicBool,
-    view: &mut dyn View,
+    view: &mut dyn RunObserver,
 ) -> Result<Collected, Wrong> {
     for weighted in &config.operations {
         target.supports(weighted.operation)?;

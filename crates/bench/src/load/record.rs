@@ -20,7 +20,7 @@ pub fn new_histogram() -> Histogram<u64> {
 
 /// Which part of the run a window belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum RunPart {
     /// Counted nowhere.
     WarmUp,
     /// The run itself.
@@ -54,7 +54,7 @@ pub struct OperationWindow {
 
 /// What a thread reports.
 #[derive(Debug)]
-pub enum Message {
+pub enum ThreadMessage {
     /// A window is over.
     Window {
         /// Whose.
@@ -62,7 +62,7 @@ pub enum Message {
         /// Its number, the same in every thread.
         index: usize,
         /// Which part.
-        part: Part,
+        part: RunPart,
         /// Seconds from the start of the load to its end.
         end_s: f64,
         /// How long it was in seconds.
@@ -96,13 +96,13 @@ pub enum Result<'a> {
 /// Writes one thread's windows.
 pub struct Recorder {
     thread: usize,
-    sender: SyncSender<Message>,
+    sender: SyncSender<ThreadMessage>,
     begin: Instant,
     measured: Instant,
     end: Option<Instant>,
     interval: Duration,
     open: bool,
-    part: Part,
+    part: RunPart,
     index: usize,
     window_begin: Instant,
     window_end: Instant,
@@ -114,7 +114,7 @@ impl Recorder {
     pub fn new(
         config: &Config,
         thread: usize,
-        sender: SyncSender<Message>,
+        sender: SyncSender<ThreadMessage>,
         begin: Instant,
     ) -> Recorder {
         let measured = begin + config.warm_up;
@@ -126,7 +126,7 @@ impl Recorder {
             end: config.duration.map(|duration| measured + duration),
             interval: config.report_interval,
             open: config.is_open(),
-            part: if config.warm_up.is_zero() { Part::Measured } else { Part::WarmUp },
+            part: if config.warm_up.is_zero() { RunPart::Measured } else { RunPart::WarmUp },
             index: 0,
             window_begin: begin,
             window_end: begin,
@@ -149,7 +149,7 @@ impl Recorder {
     fn end_of_window(&self) -> Instant {
         let end = self.window_begin + self.interval;
         match self.part {
-            Part::WarmUp => end.min(self.measured),
+            RunPart::WarmUp => end.min(self.measured),
             _ => self.end.map_or(end, |last| end.min(last)),
         }
     }
@@ -157,14 +157,14 @@ impl Recorder {
     /// Sends all windows that have ended by `now`.
     #[inline]
     pub fn roll(&mut self, now: Instant) {
-        while now >= self.window_end && self.part != Part::Late {
+        while now >= self.window_end && self.part != RunPart::Late {
             self.send(self.window_end);
             self.window_begin = self.window_end;
-            if self.part == Part::WarmUp && self.window_begin >= self.measured {
-                self.part = Part::Measured;
+            if self.part == RunPart::WarmUp && self.window_begin >= self.measured {
+                self.part = RunPart::Measured;
             }
             if self.end.is_some_and(|end| self.window_begin >= end) {
-                self.part = Part::Late;
+                self.part = RunPart::Late;
             }
             self.window_end = self.end_of_window();
         }
@@ -172,7 +172,7 @@ impl Recorder {
 
     fn send(&mut self, end: Instant) {
         let fresh = vec![OperationWindow::default(); self.operations.len()];
-        let message = Message::Window {
+        let message = ThreadMessage::Window {
             thread: self.thread,
             index: self.index,
             part: self.part,
@@ -234,6 +234,6 @@ impl Recorder {
         self.roll(now);
         self.send(now.max(self.window_begin));
         let thread = self.thread;
-        let _ = self.sender.send(Message::Finished { thread, unstarted, unanswered });
+        let _ = self.sender.send(ThreadMessage::Finished { thread, unstarted, unanswered });
     }
 }

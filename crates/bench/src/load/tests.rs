@@ -96,8 +96,8 @@ impl Driver for ServerDriver {
 
 struct Nobody;
 
-impl View for Nobody {
-    fn row(&mut self, _row: &Row) -> Result<(), String> {
+impl RunObserver for Nobody {
+    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
         Ok(())
     }
 }
@@ -272,9 +272,9 @@ fn foreign_values_are_wrong_and_absent_ones_counted() {
 
 #[test]
 fn threads_and_windows_add_up_and_the_warm_up_does_not() {
-    struct Rows(Vec<(Part, u64)>);
-    impl View for Rows {
-        fn row(&mut self, row: &Row) -> Result<(), String> {
+    struct Rows(Vec<(RunPart, u64)>);
+    impl RunObserver for Rows {
+        fn row(&mut self, row: &ReportRow) -> Result<(), String> {
             self.0.push((row.part, row.ok()));
             Ok(())
         }
@@ -286,8 +286,8 @@ fn threads_and_windows_add_up_and_the_warm_up_does_not() {
     let mut rows = Rows(Vec::new());
     let run = run(&config, &*target, &AtomicBool::new(false), &mut rows).expect("ran");
     let parts: Vec<_> = rows.0.iter().map(|(part, _)| *part).collect();
-    assert_eq!(parts, [vec![Part::WarmUp; 2], vec![Part::Measured; 4]].concat());
-    let measured = rows.0.iter().filter(|(part, _)| *part == Part::Measured);
+    assert_eq!(parts, [vec![RunPart::WarmUp; 2], vec![RunPart::Measured; 4]].concat());
+    let measured = rows.0.iter().filter(|(part, _)| *part == RunPart::Measured);
     assert_eq!(measured.map(|(_, ok)| ok).sum::<u64>(), run.ok());
     let merged: u64 = run.operations.iter().map(|one| one.latency.len()).sum();
     let late: u64 = run.operations.iter().map(|one| one.late).sum();

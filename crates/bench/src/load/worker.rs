@@ -1,7 +1,7 @@
 //! One thread of the load: begins what is due, waits for answers, counts them.
 
-use super::asking::State;
-use super::record::{Message, Recorder};
+use super::asking::ThreadState;
+use super::record::{Recorder, ThreadMessage};
 use super::schedule::Starts;
 use crate::config::{Config, Mode};
 use crate::drivers::{Driver, Target};
@@ -23,8 +23,8 @@ pub struct Worker<'a> {
     config: &'a Config,
     thread: usize,
     driver: Box<dyn Driver>,
-    state: State<'a>,
-    sender: SyncSender<Message>,
+    state: ThreadState<'a>,
+    sender: SyncSender<ThreadMessage>,
     stop: &'a AtomicBool,
     looked: Instant,
 }
@@ -36,7 +36,7 @@ impl<'a> Worker<'a> {
         target: &dyn Target,
         thread: usize,
         blob: Blob,
-        sender: SyncSender<Message>,
+        sender: SyncSender<ThreadMessage>,
         stop: &'a AtomicBool,
     ) -> Result<Worker<'a>, Wrong> {
         if let Some(core) = config.pin.get(thread % config.pin.len().max(1)) {
@@ -45,7 +45,7 @@ impl<'a> Worker<'a> {
         let (clients, threads) = (config.concurrent, config.threads);
         let mine = clients * thread / threads..clients * (thread + 1) / threads;
         let driver = target.driver(mine.len())?;
-        let state = State::new(config, mine, blob);
+        let state = ThreadState::new(config, mine, blob);
         Ok(Worker { config, thread, driver, state, sender, stop, looked: Instant::now() })
     }
 

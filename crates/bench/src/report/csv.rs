@@ -1,7 +1,7 @@
 //! Basho Bench's tables, with its names, columns and number formats.
 
 use crate::config::Config;
-use crate::load::{Causality, Collected, OperationWindow, Row, View};
+use crate::load::{Causality, Collected, OperationWindow, ReportRow, RunObserver};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Csv {
         })
     }
 
-    fn causality(&mut self, row: &Row) -> Result<(), String> {
+    fn causality(&mut self, row: &ReportRow) -> Result<(), String> {
         let places = self.causality.iter_mut().zip(&self.labels).zip(&row.operations);
         for ((file, label), operation) in places {
             let Some(causality) = &operation.causality else { continue };
@@ -70,9 +70,9 @@ impl Csv {
     }
 }
 
-impl View for Csv {
-    fn row(&mut self, row: &Row) -> Result<(), String> {
-        if row.part != crate::load::Part::Measured {
+impl RunObserver for Csv {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
+        if row.part != crate::load::RunPart::Measured {
             return Ok(());
         }
         let wrong = |error: std::io::Error| format!("can't write the tables: {error}");
@@ -88,7 +88,7 @@ impl View for Csv {
 
 /// A row of `summary.csv`. Erlang writes seconds as the shortest number with a point in it; so does
 /// `{:?}`.
-pub fn summary_line(row: &Row) -> String {
+pub fn summary_line(row: &ReportRow) -> String {
     let (ok, failed) = (row.ok(), row.failed());
     let (elapsed, window) = (rounded(row.elapsed_s), rounded(row.window_s));
     format!("{elapsed:?}, {window:?}, {}, {ok}, {failed}\n", ok + failed)

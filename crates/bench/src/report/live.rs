@@ -3,7 +3,7 @@
 use super::progress;
 use crate::charts::short;
 use crate::config::Config;
-use crate::load::{Part, Row, View};
+use crate::load::{ReportRow, RunObserver, RunPart};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -24,7 +24,7 @@ pub struct Live {
     total_s: f64,
     per_second: VecDeque<u64>,
     errors: BTreeMap<String, u64>,
-    last: Option<Row>,
+    last: Option<ReportRow>,
 }
 
 impl Live {
@@ -79,7 +79,7 @@ impl Live {
     }
 }
 
-fn latencies<'a>(row: &Row, labels: &[String]) -> Table<'a> {
+fn latencies<'a>(row: &ReportRow, labels: &[String]) -> Table<'a> {
     let rows = labels.iter().zip(&row.operations).map(|(label, operation)| {
         let per_second = short(operation.ok as f64 / row.window_s.max(1e-9));
         let mut cells = vec![label.clone(), per_second];
@@ -96,13 +96,13 @@ fn latencies<'a>(row: &Row, labels: &[String]) -> Table<'a> {
     Table::new(rows, widths).header(header).block(Block::bordered().title(" latency "))
 }
 
-impl View for Live {
-    fn row(&mut self, row: &Row) -> Result<(), String> {
+impl RunObserver for Live {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
         self.per_second.push_back((row.ok() as f64 / row.window_s.max(1e-9)) as u64);
         if self.per_second.len() > SHOWN_MAX {
             self.per_second.pop_front();
         }
-        if row.part == Part::Measured {
+        if row.part == RunPart::Measured {
             for (label, operation) in self.labels.iter().zip(&row.operations) {
                 for (kind, count) in &operation.errors {
                     *self.errors.entry(format!("{label} {kind}")).or_default() += count;

@@ -18,12 +18,12 @@ mod words;
 pub use csv::{Csv, file_label};
 pub use live::Live;
 pub use plots::Curves;
-pub use progress::{Progress, bar};
-pub use summary::{Percentiles, Report, merged};
+pub use progress::{ProgressPrinter, bar};
+pub use summary::{Percentiles, RunReport, merged};
 pub use words::{load_in_words, title};
 
 use crate::config::Config;
-use crate::load::{Collected, Row, View};
+use crate::load::{Collected, ReportRow, RunObserver};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -60,7 +60,7 @@ impl Folder {
     pub fn finish(
         &self,
         config: &Config,
-        report: &Report,
+        report: &RunReport,
         collected: &Collected,
         curves: &Curves,
     ) -> Result<(), String> {
@@ -83,10 +83,10 @@ impl Folder {
 }
 
 /// Several views of one run.
-pub struct Views<'a>(pub Vec<&'a mut dyn View>);
+pub struct Views<'a>(pub Vec<&'a mut dyn RunObserver>);
 
-impl View for Views<'_> {
-    fn row(&mut self, row: &Row) -> Result<(), String> {
+impl RunObserver for Views<'_> {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
         self.0.iter_mut().try_for_each(|view| view.row(row))
     }
 

@@ -1,8 +1,8 @@
 //! The charts of a run: throughput and latency over time, and the distribution of the whole run.
 
-use crate::charts::{Axis, Chart, Scale, Series, Weight};
+use crate::charts::{Axis, Chart, LineWeight, Scale, Series};
 use crate::config::{Config, Mode};
-use crate::load::{Collected, Part, Row, View};
+use crate::load::{Collected, ReportRow, RunObserver, RunPart};
 use hdrhistogram::Histogram;
 
 /// Percentiles drawn over time.
@@ -18,9 +18,9 @@ pub struct Curves {
     latencies: Vec<Vec<[(f64, f64); OVER_TIME.len()]>>,
 }
 
-impl View for Curves {
-    fn row(&mut self, row: &Row) -> Result<(), String> {
-        if row.part != Part::Measured || row.window_s <= 0.0 {
+impl RunObserver for Curves {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
+        if row.part != RunPart::Measured || row.window_s <= 0.0 {
             return Ok(());
         }
         let at = row.elapsed_s;
@@ -56,15 +56,16 @@ impl Curves {
             (config.mode, self.ok.first(), self.ok.last())
         {
             let due = Series::new("due", vec![(first.0, rate), (last.0, rate)]);
-            throughput.push(due.drawn(1, Weight::Medium));
+            throughput.push(due.drawn(1, LineWeight::Medium));
         }
         if self.failed.iter().any(|(_, count)| *count > 0.0) {
-            throughput.push(Series::new("failed", self.failed.clone()).drawn(3, Weight::Strong));
+            throughput
+                .push(Series::new("failed", self.failed.clone()).drawn(3, LineWeight::Strong));
         }
         let labels = config.operations.iter().map(|weighted| &weighted.label);
         let mut latencies = Vec::new();
         for (colour, (label, rows)) in labels.zip(&self.latencies).enumerate() {
-            for (place, ((name, _), weight)) in OVER_TIME.iter().zip(Weight::ALL).enumerate() {
+            for (place, ((name, _), weight)) in OVER_TIME.iter().zip(LineWeight::ALL).enumerate() {
                 let points = rows.iter().map(|row| row[place]).collect();
                 latencies
                     .push(Series::new(format!("{label} {name}"), points).drawn(colour, weight));
@@ -76,7 +77,7 @@ impl Curves {
             let curve = Series::new(operation.label.as_str(), curve(&operation.latency));
             // Too few samples decide the curve's last part for a line; the worst is a dot.
             let worst = Series::new(format!("{} max", operation.label), worst(&operation.latency));
-            [curve.drawn(colour, Weight::Strong), worst.drawn(colour, Weight::Strong)]
+            [curve.drawn(colour, LineWeight::Strong), worst.drawn(colour, LineWeight::Strong)]
         });
         let distribution = distribution.collect();
         let per_second = Axis::new("operations/s", Scale::Linear);

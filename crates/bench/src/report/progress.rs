@@ -2,27 +2,27 @@
 
 use crate::charts::short;
 use crate::config::Config;
-use crate::load::{Part, Row, View};
+use crate::load::{ReportRow, RunObserver, RunPart};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 
 /// Prints while a run goes on.
-pub struct Progress {
+pub struct ProgressPrinter {
     bar: ProgressBar,
     labels: Vec<String>,
     total_s: Option<f64>,
     warm_up_s: f64,
 }
 
-impl Progress {
+impl ProgressPrinter {
     /// For this run. The bar shows only on a terminal.
-    pub fn new(config: &Config) -> Progress {
+    pub fn new(config: &Config) -> ProgressPrinter {
         let total_s = config.duration.map(|duration| duration.as_secs_f64());
         let warm_up_s = config.warm_up.as_secs_f64();
         let milliseconds = total_s.map(|total| ((total + warm_up_s) * 1000.0) as u64);
         let bar = milliseconds.map_or_else(ProgressBar::no_length, bar);
         let labels = config.operations.iter().map(|weighted| weighted.label.clone()).collect();
-        Progress { bar, labels, total_s, warm_up_s }
+        ProgressPrinter { bar, labels, total_s, warm_up_s }
     }
 }
 
@@ -35,8 +35,8 @@ pub fn bar(steps: u64) -> ProgressBar {
 }
 
 /// What an interval was like.
-pub fn line(row: &Row, labels: &[String]) -> String {
-    let part = if row.part == Part::WarmUp { "warm-up" } else { "" };
+pub fn line(row: &ReportRow, labels: &[String]) -> String {
+    let part = if row.part == RunPart::WarmUp { "warm-up" } else { "" };
     let per_second = row.ok() as f64 / row.window_s.max(1e-9);
     let mut text = format!("{:>8.1}s {part:<7} {:>7}/s", row.elapsed_s, short(per_second));
     let mut errors: BTreeMap<String, u64> = BTreeMap::new();
@@ -57,8 +57,8 @@ pub fn line(row: &Row, labels: &[String]) -> String {
     text
 }
 
-impl View for Progress {
-    fn row(&mut self, row: &Row) -> Result<(), String> {
+impl RunObserver for ProgressPrinter {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
         let line = line(row, &self.labels);
         self.bar.suspend(|| println!("{line}"));
         self.bar.set_position(((row.elapsed_s + self.warm_up_s) * 1000.0) as u64);
@@ -71,7 +71,7 @@ impl View for Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressPrinter {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct RunReport {
     /// The run's name.
     pub name: String,
     /// When it began, UTC.
@@ -75,15 +75,15 @@ pub struct OperationReport {
     pub put_us: Option<Percentiles>,
     /// Bytes of the contexts of the rows found, if the server tells them.
     #[serde(default)]
-    pub clock_bytes: Option<Spread>,
+    pub clock_bytes: Option<CountSpread>,
     /// Values of the keys found.
     #[serde(default)]
-    pub values_per_key: Option<Spread>,
+    pub values_per_key: Option<CountSpread>,
 }
 
 /// How a count is spread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Spread {
+pub struct CountSpread {
     /// How many were counted.
     pub count: u64,
     /// The mean.
@@ -96,10 +96,10 @@ pub struct Spread {
     pub max: u64,
 }
 
-impl Spread {
+impl CountSpread {
     /// Of a histogram.
-    pub fn of(histogram: &Histogram<u64>) -> Spread {
-        Spread {
+    pub fn of(histogram: &Histogram<u64>) -> CountSpread {
+        CountSpread {
             count: histogram.len(),
             mean: (histogram.mean() * 1000.0).round() / 1000.0,
             p50: histogram.value_at_quantile(0.5),
@@ -186,18 +186,18 @@ fn operations(collected: &Collected) -> BTreeMap<String, OperationReport> {
             failure_us: (failed > 0).then(|| Percentiles::of(&operation.failure)),
             get_us: operation.legs[0].as_ref().map(Percentiles::of),
             put_us: operation.legs[1].as_ref().map(Percentiles::of),
-            clock_bytes: operation.causality.as_ref().map(|all| Spread::of(&all.clock_bytes)),
-            values_per_key: operation.causality.as_ref().map(|all| Spread::of(&all.values)),
+            clock_bytes: operation.causality.as_ref().map(|all| CountSpread::of(&all.clock_bytes)),
+            values_per_key: operation.causality.as_ref().map(|all| CountSpread::of(&all.values)),
         };
         (operation.label.clone(), report)
     });
     reports.collect()
 }
 
-impl Report {
+impl RunReport {
     /// What was measured; where and what it was is empty.
-    pub fn of(collected: &Collected) -> Report {
-        Report {
+    pub fn of(collected: &Collected) -> RunReport {
+        RunReport {
             name: String::new(),
             started: String::new(),
             credenza: String::new(),

@@ -4,7 +4,7 @@ use super::csv::{errors_text, file_label, latency_line, summary_line};
 use super::*;
 use crate::charts::{Axis, Chart, Scale, Series};
 use crate::config::Items;
-use crate::load::{OperationWindow, Part, new_histogram};
+use crate::load::{OperationWindow, RunPart, new_histogram};
 
 fn window(microseconds: &[u64], failed: u64) -> OperationWindow {
     let mut latency = new_histogram();
@@ -19,8 +19,8 @@ fn window(microseconds: &[u64], failed: u64) -> OperationWindow {
     window
 }
 
-fn row(operations: Vec<OperationWindow>) -> Row {
-    Row { part: Part::Measured, elapsed_s: 10.0, window_s: 1.0, operations }
+fn row(operations: Vec<OperationWindow>) -> ReportRow {
+    ReportRow { part: RunPart::Measured, elapsed_s: 10.0, window_s: 1.0, operations }
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_whole_run_writes_its_folder() {
     assert_eq!((totals.clone().count(), totals.sum()), (3, report.ok));
     assert_eq!(read("write-it_latencies.csv").lines().count(), 4);
     assert_eq!(read("errors.csv"), "\"error\",\"count\"\n");
-    let again: Report = serde_json::from_str(&read("report.json")).expect("reads back");
+    let again: RunReport = serde_json::from_str(&read("report.json")).expect("reads back");
     assert_eq!(again.operations["get"].ok, report.operations["get"].ok);
     let get = &report.operations["get"].latency_us;
     assert!(get.p50 <= get.p99 && get.p99 <= get.p99_99 && get.p99_99 <= get.max * 1.001);

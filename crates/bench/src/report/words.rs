@@ -1,6 +1,6 @@
 //! A load and its outcome in plain words, for those who have not read the settings.
 
-use super::Report;
+use super::RunReport;
 use crate::config::{Config, Mode};
 use crate::generators::ValueGenerator;
 
@@ -33,7 +33,7 @@ pub fn load_in_words(config: &Config, server: &str) -> String {
 
 /// The title of a run's charts after their subject: its name, then on a second line to whom, when,
 /// and with which load.
-pub fn title(config: &Config, report: &Report) -> String {
+pub fn title(config: &Config, report: &RunReport) -> String {
     format!(
         "{}\n{} with {}, {} clients, {}, {}, {} UTC",
         report.name,
@@ -46,7 +46,7 @@ pub fn title(config: &Config, report: &Report) -> String {
     )
 }
 
-impl Report {
+impl RunReport {
     /// The outcome in one sentence.
     pub fn verdict(&self) -> String {
         let failed = match self.failed {
@@ -145,13 +145,13 @@ mod tests {
             max: 1.25e6,
             ..Percentiles::default()
         };
-        let report = Report { throughput: 20_691.4, latency_us, ..Report::of(&collected) };
+        let report = RunReport { throughput: 20_691.4, latency_us, ..RunReport::of(&collected) };
         assert_eq!(
             report.verdict(),
             "verdict: 20,691 operations a second, none failed; half took at most 0.31 ms, 99 of \
              100 at most 14 ms, the longest 1.2 s\n"
         );
-        let report = Report { failed: 1_200, latency_us: Percentiles::default(), ..report };
+        let report = RunReport { failed: 1_200, latency_us: Percentiles::default(), ..report };
         assert_eq!(report.verdict(), "verdict: nothing succeeded, 1,200 FAILED\n");
     }
 }

@@ -5,7 +5,7 @@ use super::results::{Point, Results};
 use super::soak;
 use super::tables::{markdown, points, ratio};
 use super::work::Work;
-use crate::charts::{Axis, Chart, Scale, Series, Weight};
+use crate::charts::{Axis, Chart, LineWeight, Scale, Series};
 use crate::report::file_label;
 use std::path::{Path, PathBuf};
 
@@ -137,7 +137,7 @@ fn latency(measure: &Measure, results: &Results) -> Chart {
         let p99 = |point: &Point| point.median.p99_us / 1000.0;
         let p50 = line(measure, results, server, format!("{server} p50"), p50);
         let p99 = line(measure, results, server, format!("{server} p99"), p99);
-        [p50.drawn(colour, Weight::Strong), p99.drawn(colour, Weight::Medium)]
+        [p50.drawn(colour, LineWeight::Strong), p99.drawn(colour, LineWeight::Medium)]
     });
     Chart {
         title: format!("{}: latency", measure.name),

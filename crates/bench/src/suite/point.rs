@@ -6,7 +6,7 @@ use super::results::Run;
 use super::work::{Gives, PORTS, Tool, Words, Work, filled, redis_benchmark, write_records};
 use crate::config::{Config, DriverConfig};
 use crate::drivers::Target;
-use crate::load::{self, Collected, Row, View};
+use crate::load::{self, Collected, ReportRow, RunObserver};
 use crate::report::Percentiles;
 use crate::wrong::Wrong;
 use crate::{disk, drivers};
@@ -46,8 +46,8 @@ impl Drop for Data {
 
 struct Nobody;
 
-impl View for Nobody {
-    fn row(&mut self, _row: &Row) -> Result<(), String> {
+impl RunObserver for Nobody {
+    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! the bucket when the first client comes. Any other is turned away without a word, as Arakoon
 //! does.
 
-use super::errors::Refusal;
+use super::errors::ArakoonRefusal;
 use super::output::Output;
 use crate::{Shared, writer};
 use base::limits::NAME_BYTES_MAX;
@@ -97,7 +97,7 @@ pub(super) async fn turn_away(
     });
     if error.reason == Reason::GoingDown {
         let mut out = Output::default();
-        out.refuse(&Refusal::closing());
+        out.refuse(&ArakoonRefusal::closing());
         let _ = writer::write(stream, &out).await;
         writer::hang_up(stream).await;
     }

@@ -5,7 +5,7 @@
 //! the program that an assertion failed. Where it has none, the message is our sentence under
 //! `unknown failure`. All of them stand in `docs/use/arakoon.md`.
 
-use super::frame::Fault;
+use super::frame::FrameFault;
 use super::words::{Malformed, Wire};
 use crate::buffer_room::overloaded;
 use base::{Body, Error, Reason, Reply, Result};
@@ -29,7 +29,7 @@ const UNKNOWN_FAILURE: i32 = 0xff;
 
 /// What becomes of the connection behind an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterAnswer {
     /// The next request is answered.
     Stays,
     /// It ends.
@@ -38,67 +38,67 @@ pub enum Then {
 
 /// An answer that is an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ArakoonRefusal {
     code: i32,
     text: Bytes,
     /// What becomes of the connection.
-    pub then: Then,
+    pub then: AfterAnswer,
 }
 
-impl Refusal {
-    fn new(code: i32, text: impl Into<Bytes>, then: Then) -> Refusal {
-        Refusal { code, text: text.into(), then }
+impl ArakoonRefusal {
+    fn new(code: i32, text: impl Into<Bytes>, then: AfterAnswer) -> ArakoonRefusal {
+        ArakoonRefusal { code, text: text.into(), then }
     }
 
     /// The input is understood and can't be taken; the connection goes on.
-    pub fn bad_input(text: String) -> Refusal {
-        Refusal::new(BAD_INPUT, text, Then::Stays)
+    pub fn bad_input(text: String) -> ArakoonRefusal {
+        ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::Stays)
     }
 
     /// A known thing that this node does not do.
-    pub fn not_supported(text: &str) -> Refusal {
-        Refusal::new(NOT_SUPPORTED, text.to_string(), Then::Stays)
+    pub fn not_supported(text: &str) -> ArakoonRefusal {
+        ArakoonRefusal::new(NOT_SUPPORTED, text.to_string(), AfterAnswer::Stays)
     }
 
     /// No key has this name; the message for a read of one key.
-    pub fn not_found() -> Refusal {
-        Refusal::new(NOT_FOUND, "Not_found", Then::Stays)
+    pub fn not_found() -> ArakoonRefusal {
+        ArakoonRefusal::new(NOT_FOUND, "Not_found", AfterAnswer::Stays)
     }
 
     /// Something was said that can't be said: the connection ends.
-    pub fn failure(text: &'static str) -> Refusal {
-        Refusal::new(UNKNOWN_FAILURE, text, Then::Ends)
+    pub fn failure(text: &'static str) -> ArakoonRefusal {
+        ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Ends)
     }
 
     /// The same in words made for the occasion, and the connection goes on.
-    pub fn complaint(text: String) -> Refusal {
-        Refusal::new(UNKNOWN_FAILURE, text, Then::Stays)
+    pub fn complaint(text: String) -> ArakoonRefusal {
+        ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Stays)
     }
 
     /// There is no memory for the answer; an update takes effect nevertheless.
-    pub fn no_room(reply: &Result<Reply>) -> Refusal {
+    pub fn no_room(reply: &Result<Reply>) -> ArakoonRefusal {
         match reply {
-            Ok(Reply { index, body: Body::Updated(_), .. }) => Refusal::complaint(format!(
+            Ok(Reply { index, body: Body::Updated(_), .. }) => ArakoonRefusal::complaint(format!(
                 "the request was carried out at index {index}; there is no memory for its answer \
                  (buffer_bytes_max)"
             )),
-            _ => Refusal::from(&overloaded()),
+            _ => ArakoonRefusal::from(&overloaded()),
         }
     }
 
     /// There are no hooks; what follows such a request is the hook's own language.
-    pub fn no_such_hook(name: Bytes) -> Refusal {
-        Refusal::new(USERHOOK_NOT_FOUND, name, Then::Ends)
+    pub fn no_such_hook(name: Bytes) -> ArakoonRefusal {
+        ArakoonRefusal::new(USERHOOK_NOT_FOUND, name, AfterAnswer::Ends)
     }
 
     /// There are no functions.
-    pub fn no_such_function(name: &[u8]) -> Refusal {
-        Refusal::bad_input(format!("User function \"{}\" could not be found", escaped(name)))
+    pub fn no_such_function(name: &[u8]) -> ArakoonRefusal {
+        ArakoonRefusal::bad_input(format!("User function \"{}\" could not be found", escaped(name)))
     }
 
     /// The doors close.
-    pub fn closing() -> Refusal {
-        Refusal::new(GOING_DOWN, "closing socket", Then::Ends)
+    pub fn closing() -> ArakoonRefusal {
+        ArakoonRefusal::new(GOING_DOWN, "closing socket", AfterAnswer::Ends)
     }
 
     /// Adds the answer's bytes.
@@ -128,52 +128,56 @@ fn escaped(name: &[u8]) -> String {
     text
 }
 
-impl From<Malformed> for Refusal {
-    fn from(_: Malformed) -> Refusal {
-        Refusal::failure("unknown failure")
+impl From<Malformed> for ArakoonRefusal {
+    fn from(_: Malformed) -> ArakoonRefusal {
+        ArakoonRefusal::failure("unknown failure")
     }
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
+impl From<FrameFault> for ArakoonRefusal {
+    fn from(fault: FrameFault) -> ArakoonRefusal {
         match fault {
-            Fault::NoMagic => Refusal::new(NO_MAGIC, "", Then::Ends),
-            Fault::Unknown(code) => {
-                Refusal::new(NOT_FOUND, format!("{code:x}: command not found"), Then::Ends)
-            }
-            Fault::Malformed => Malformed.into(),
-            Fault::TooLarge(name, max) => {
+            FrameFault::NoMagic => ArakoonRefusal::new(NO_MAGIC, "", AfterAnswer::Ends),
+            FrameFault::Unknown(code) => ArakoonRefusal::new(
+                NOT_FOUND,
+                format!("{code:x}: command not found"),
+                AfterAnswer::Ends,
+            ),
+            FrameFault::Malformed => Malformed.into(),
+            FrameFault::TooLarge(name, max) => {
                 let text = format!("the request is larger than allowed: at most {max} ({name})");
-                Refusal::new(BAD_INPUT, text, Then::Ends)
+                ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::Ends)
             }
         }
     }
 }
 
-impl From<&Error> for Refusal {
-    fn from(error: &Error) -> Refusal {
+impl From<&Error> for ArakoonRefusal {
+    fn from(error: &Error) -> ArakoonRefusal {
         let detail = || error.detail.clone();
         let sentence = || error.to_string();
         match error.reason {
-            Reason::NotFound => Refusal::new(NOT_FOUND, detail(), Then::Stays),
-            Reason::AssertionFailed => Refusal::new(ASSERTION_FAILED, detail(), Then::Stays),
-            Reason::NotFresh => {
-                Refusal::new(INCONSISTENT_READ, "store not fresh enough", Then::Stays)
+            Reason::NotFound => ArakoonRefusal::new(NOT_FOUND, detail(), AfterAnswer::Stays),
+            Reason::AssertionFailed => {
+                ArakoonRefusal::new(ASSERTION_FAILED, detail(), AfterAnswer::Stays)
             }
-            Reason::TooLarge => Refusal::bad_input(error.text()),
-            Reason::NotSupported => Refusal::not_supported(&error.text()),
+            Reason::NotFresh => {
+                ArakoonRefusal::new(INCONSISTENT_READ, "store not fresh enough", AfterAnswer::Stays)
+            }
+            Reason::TooLarge => ArakoonRefusal::bad_input(error.text()),
+            Reason::NotSupported => ArakoonRefusal::not_supported(&error.text()),
             // Clients look for the master again; nothing has happened here.
-            Reason::NotMaster => Refusal::new(NOT_MASTER, detail(), Then::Ends),
-            Reason::NoQuorum => Refusal::new(NOT_MASTER, "None", Then::Ends),
-            Reason::Moved => Refusal::new(NOT_MASTER, detail(), Then::Ends),
-            Reason::GoingDown | Reason::NoCluster => Refusal::closing(),
+            Reason::NotMaster => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
+            Reason::NoQuorum => ArakoonRefusal::new(NOT_MASTER, "None", AfterAnswer::Ends),
+            Reason::Moved => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
+            Reason::GoingDown | Reason::NoCluster => ArakoonRefusal::closing(),
             // It may have happened.
             Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
-                Refusal::new(NO_LONGER_MASTER, detail(), Then::Stays)
+                ArakoonRefusal::new(NO_LONGER_MASTER, detail(), AfterAnswer::Stays)
             }
             // The bucket was dropped under the connection.
             Reason::NoSuchBucket | Reason::NoSuchType => {
-                Refusal::new(WRONG_CLUSTER, "Wrong cluster", Then::Ends)
+                ArakoonRefusal::new(WRONG_CLUSTER, "Wrong cluster", AfterAnswer::Ends)
             }
             Reason::Malformed
             | Reason::NotANumber
@@ -188,9 +192,9 @@ impl From<&Error> for Refusal {
             | Reason::TooMany
             | Reason::Siblings
             | Reason::TooManySiblings
-            | Reason::TooFewAnswered => Refusal::complaint(sentence()),
+            | Reason::TooFewAnswered => ArakoonRefusal::complaint(sentence()),
             Reason::Damaged | Reason::StoreFailed => {
-                Refusal::new(UNKNOWN_FAILURE, sentence(), Then::Ends)
+                ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Ends)
             }
         }
     }
@@ -199,13 +203,13 @@ impl From<&Error> for Refusal {
 /// What a client is told while the node starts; its programs try again elsewhere.
 pub fn starting(words: &'static str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Refusal::new(GOING_DOWN, words, Then::Ends).write(&mut bytes);
+    ArakoonRefusal::new(GOING_DOWN, words, AfterAnswer::Ends).write(&mut bytes);
     bytes
 }
 
 /// What one connection too many is told before it says a word.
 pub fn too_many() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Refusal::new(MAX_CONNECTIONS, "too many clients", Then::Ends).write(&mut bytes);
+    ArakoonRefusal::new(MAX_CONNECTIONS, "too many clients", AfterAnswer::Ends).write(&mut bytes);
     bytes
 }

@@ -5,7 +5,7 @@
 //! are wanted: what has been walked over is never looked at again, and nothing is allocated for
 //! what a field claims.
 
-use super::commands::{Command, Field, find};
+use super::commands::{ArakoonCommand, ArgumentLayout, find};
 use super::words::int_at;
 use base::limits::{FRAME_BYTES_MAX, KEYS_PER_READ_MAX};
 
@@ -46,16 +46,16 @@ pub fn hello(bytes: &[u8]) -> Hello {
 
 /// How far the bytes go.
 #[derive(Debug)]
-pub enum Progress {
+pub enum ParseProgress {
     /// The request has at least this many bytes.
     More(usize),
     /// A whole request: its command, and how many bytes it has.
-    Frame(&'static Command, usize),
+    Frame(&'static ArakoonCommand, usize),
 }
 
 /// Why bytes are no request; after it nothing on the connection means anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FrameFault {
     /// The first word is none of a request.
     NoMagic,
     /// There is no such command, so nobody knows where the next one begins.
@@ -69,37 +69,37 @@ pub enum Fault {
 /// Finds where requests end.
 #[derive(Default)]
 pub struct Parser {
-    command: Option<&'static Command>,
+    command: Option<&'static ArakoonCommand>,
     at: usize,
-    walks: Vec<Walk>,
+    walks: Vec<FieldRun>,
 }
 
 /// A run of fields that is walked over so many times.
-struct Walk {
-    fields: &'static [Field],
+struct FieldRun {
+    fields: &'static [ArgumentLayout],
     next: usize,
     rounds: usize,
 }
 
 /// What a field turns out to be.
-enum Step {
+enum FrameStep {
     /// So many bytes must be there before more can be said.
     Needs(usize),
     /// It has this many bytes.
     Takes(usize),
     /// A count of runs of these fields.
-    Repeats(usize, &'static [Field]),
+    Repeats(usize, &'static [ArgumentLayout]),
 }
 
 impl Parser {
     /// Looks at the bytes of a connection from where the request begins; the same ones as before,
     /// and more.
-    pub fn parse(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
+    pub fn parse(&mut self, bytes: &[u8]) -> Result<ParseProgress, FrameFault> {
         let command = match self.command {
             Some(command) => command,
             None => match self.begin(bytes)? {
                 Some(command) => command,
-                None => return Ok(Progress::More(4)),
+                None => return Ok(ParseProgress::More(4)),
             },
         };
         while let Some(walk) = self.walks.last_mut() {
@@ -111,35 +111,35 @@ impl Parser {
                 continue;
             };
             match step(field, &bytes[self.at..])? {
-                Step::Needs(length) => {
+                FrameStep::Needs(length) => {
                     within(self.at.saturating_add(length))?;
-                    return Ok(Progress::More(self.at + length));
+                    return Ok(ParseProgress::More(self.at + length));
                 }
-                Step::Takes(length) => {
+                FrameStep::Takes(length) => {
                     (self.at, walk.next) = (self.at + length, walk.next + 1);
                 }
-                Step::Repeats(rounds, fields) => {
+                FrameStep::Repeats(rounds, fields) => {
                     (self.at, walk.next) = (self.at + 4, walk.next + 1);
                     if rounds > 0 {
-                        self.walks.push(Walk { fields, next: 0, rounds });
+                        self.walks.push(FieldRun { fields, next: 0, rounds });
                     }
                 }
             }
             within(self.at)?;
         }
-        Ok(Progress::Frame(command, self.at))
+        Ok(ParseProgress::Frame(command, self.at))
     }
 
-    fn begin(&mut self, bytes: &[u8]) -> Result<Option<&'static Command>, Fault> {
+    fn begin(&mut self, bytes: &[u8]) -> Result<Option<&'static ArakoonCommand>, FrameFault> {
         let Some(word) = int_at(bytes, 0) else { return Ok(None) };
         let word = word as u32;
         if word & MAGIC != MAGIC {
-            return Err(Fault::NoMagic);
+            return Err(FrameFault::NoMagic);
         }
         let code = word & 0xffff;
-        let command = find(code).ok_or(Fault::Unknown(code))?;
+        let command = find(code).ok_or(FrameFault::Unknown(code))?;
         (self.command, self.at) = (Some(command), 4);
-        self.walks.push(Walk { fields: command.fields, next: 0, rounds: 1 });
+        self.walks.push(FieldRun { fields: command.fields, next: 0, rounds: 1 });
         Ok(Some(command))
     }
 
@@ -150,56 +150,56 @@ impl Parser {
     }
 }
 
-fn within(length: usize) -> Result<(), Fault> {
+fn within(length: usize) -> Result<(), FrameFault> {
     if length <= FRAME_BYTES_MAX {
         return Ok(());
     }
-    Err(Fault::TooLarge("frame_bytes_max", FRAME_BYTES_MAX))
+    Err(FrameFault::TooLarge("frame_bytes_max", FRAME_BYTES_MAX))
 }
 
-fn step(field: &Field, rest: &[u8]) -> Result<Step, Fault> {
+fn step(field: &ArgumentLayout, rest: &[u8]) -> Result<FrameStep, FrameFault> {
     let fixed = |length: usize| match rest.len() {
-        there if there < length => Step::Needs(length),
-        _ => Step::Takes(length),
+        there if there < length => FrameStep::Needs(length),
+        _ => FrameStep::Takes(length),
     };
     Ok(match field {
-        Field::Int => fixed(4),
-        Field::Long => fixed(8),
-        Field::Flag => match rest.first() {
-            None => Step::Needs(1),
-            Some(0 | 1) => Step::Takes(1),
-            Some(_) => return Err(Fault::Malformed),
+        ArgumentLayout::Int => fixed(4),
+        ArgumentLayout::Long => fixed(8),
+        ArgumentLayout::Flag => match rest.first() {
+            None => FrameStep::Needs(1),
+            Some(0 | 1) => FrameStep::Takes(1),
+            Some(_) => return Err(FrameFault::Malformed),
         },
-        Field::Consistency => match rest.first() {
-            None => Step::Needs(1),
-            Some(0 | 1) => Step::Takes(1),
+        ArgumentLayout::Consistency => match rest.first() {
+            None => FrameStep::Needs(1),
+            Some(0 | 1) => FrameStep::Takes(1),
             Some(2) => fixed(9),
-            Some(_) => return Err(Fault::Malformed),
+            Some(_) => return Err(FrameFault::Malformed),
         },
-        Field::Text => text(rest, 0)?,
-        Field::Maybe => match rest.first() {
-            None => Step::Needs(1),
-            Some(0) => Step::Takes(1),
+        ArgumentLayout::Text => text(rest, 0)?,
+        ArgumentLayout::Maybe => match rest.first() {
+            None => FrameStep::Needs(1),
+            Some(0) => FrameStep::Takes(1),
             Some(1) => text(rest, 1)?,
-            Some(_) => return Err(Fault::Malformed),
+            Some(_) => return Err(FrameFault::Malformed),
         },
-        Field::Many(fields) => match int_at(rest, 0) {
-            None => Step::Needs(4),
+        ArgumentLayout::Many(fields) => match int_at(rest, 0) {
+            None => FrameStep::Needs(4),
             Some(count) => {
-                let count = usize::try_from(count).map_err(|_| Fault::Malformed)?;
+                let count = usize::try_from(count).map_err(|_| FrameFault::Malformed)?;
                 if count > KEYS_PER_READ_MAX {
-                    return Err(Fault::TooLarge("keys_per_read_max", KEYS_PER_READ_MAX));
+                    return Err(FrameFault::TooLarge("keys_per_read_max", KEYS_PER_READ_MAX));
                 }
-                Step::Repeats(count, fields)
+                FrameStep::Repeats(count, fields)
             }
         },
     })
 }
 
 /// A string behind so many bytes.
-fn text(rest: &[u8], before: usize) -> Result<Step, Fault> {
-    let Some(length) = int_at(rest, before) else { return Ok(Step::Needs(before + 4)) };
-    let length = usize::try_from(length).map_err(|_| Fault::Malformed)?;
+fn text(rest: &[u8], before: usize) -> Result<FrameStep, FrameFault> {
+    let Some(length) = int_at(rest, before) else { return Ok(FrameStep::Needs(before + 4)) };
+    let length = usize::try_from(length).map_err(|_| FrameFault::Malformed)?;
     let whole = before + 4 + length;
-    Ok(if rest.len() < whole { Step::Needs(whole) } else { Step::Takes(whole) })
+    Ok(if rest.len() < whole { FrameStep::Needs(whole) } else { FrameStep::Takes(whole) })
 }

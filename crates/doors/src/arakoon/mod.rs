@@ -12,6 +12,7 @@
 
 mod clusters;
 mod commands;
+mod counting;
 mod errors;
 mod frame;
 mod nursery;

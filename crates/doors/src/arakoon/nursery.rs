@@ -5,12 +5,12 @@
 //! there is one routing, a leaf that names the cluster the client speaks to, and one interval, open
 //! at both ends. What would set either to what it is already is taken; all else is refused.
 
-use super::words::{Malformed, Reader, Wire};
+use super::words::{Malformed, ValueReader, Wire};
 use bytes::Bytes;
 
 /// Where clients reach a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct ClientAddress {
     /// Its name.
     pub name: String,
     /// Its host, a name or an address.
@@ -19,13 +19,13 @@ pub struct Reached {
     pub port: u16,
 }
 
-impl Reached {
+impl ClientAddress {
     /// A node of this name at `host:port`; none if that is no such place.
-    pub fn at(name: &str, address: &str) -> Option<Reached> {
+    pub fn at(name: &str, address: &str) -> Option<ClientAddress> {
         let (host, port) = address.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = port.parse().ok()?;
-        Some(Reached { name: name.into(), host: host.into(), port })
+        Some(ClientAddress { name: name.into(), host: host.into(), port })
     }
 }
 
@@ -33,7 +33,7 @@ impl Reached {
 pub const ROUTING_DEPTH_MAX: usize = 64;
 
 /// Whether an interval (public begin and end, private begin and end) is open everywhere.
-pub fn read_interval(reader: &mut Reader) -> Result<bool, Malformed> {
+pub fn read_interval(reader: &mut ValueReader) -> Result<bool, Malformed> {
     let mut open = true;
     for _ in 0..4 {
         open &= reader.maybe()?.is_none();
@@ -56,13 +56,13 @@ pub fn leaf(cluster: &[u8]) -> Vec<u8> {
 
 /// Whether a routing tree sends every key to this cluster.
 pub fn routes_to(routing: Bytes, cluster: &[u8]) -> Result<bool, Malformed> {
-    let mut reader = Reader::new(routing);
+    let mut reader = ValueReader::new(routing);
     let same = subtree(&mut reader, cluster, 0)?;
     reader.end()?;
     Ok(same)
 }
 
-fn subtree(reader: &mut Reader, cluster: &[u8], depth: usize) -> Result<bool, Malformed> {
+fn subtree(reader: &mut ValueReader, cluster: &[u8], depth: usize) -> Result<bool, Malformed> {
     if depth > ROUTING_DEPTH_MAX {
         return Err(Malformed);
     }
@@ -76,7 +76,7 @@ fn subtree(reader: &mut Reader, cluster: &[u8], depth: usize) -> Result<bool, Ma
 }
 
 /// The nursery's configuration: the routing, and the one cluster with its nodes' addresses.
-pub fn configuration(cluster: &[u8], nodes: &[Reached]) -> Vec<u8> {
+pub fn configuration(cluster: &[u8], nodes: &[ClientAddress]) -> Vec<u8> {
     let mut bytes = leaf(cluster);
     bytes.count(1);
     bytes.text(cluster);

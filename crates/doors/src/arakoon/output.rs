@@ -3,7 +3,7 @@
 //! An answer that rests on an undecided update is written like any other, and its place is
 //! remembered with its ticket: if the update's fate stays unknown, an error takes that place.
 
-use super::errors::{Refusal, Then};
+use super::errors::{AfterAnswer, ArakoonRefusal};
 use super::words::Wire;
 use crate::writer::Pieces;
 use node::Ticket;
@@ -48,9 +48,9 @@ impl Output {
     }
 
     /// An answer that is an error.
-    pub fn refuse(&mut self, refusal: &Refusal) {
+    pub fn refuse(&mut self, refusal: &ArakoonRefusal) {
         refusal.write(&mut self.bytes);
-        self.ends |= refusal.then == Then::Ends;
+        self.ends |= refusal.then == AfterAnswer::Ends;
     }
 
     /// Everything from `from` on waits for this ticket.
@@ -65,7 +65,7 @@ impl Output {
 
     /// Says the waiting answers again, those with a verdict as that error. Behind one that ends the
     /// connection nothing is said.
-    pub fn judge(&mut self, verdicts: &[Option<Refusal>]) {
+    pub fn judge(&mut self, verdicts: &[Option<ArakoonRefusal>]) {
         let old = std::mem::take(self);
         let mut seen = 0;
         for (pending, verdict) in old.pending.iter().zip(verdicts) {

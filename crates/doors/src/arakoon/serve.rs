@@ -1,15 +1,15 @@
 //! One connection: the prologue, then reads, asks, waits once, answers once.
 
-use super::commands::Command;
-use super::errors::Refusal;
-use super::frame::{Hello, Parser, Progress, hello};
+use super::commands::ArakoonCommand;
+use super::errors::ArakoonRefusal;
+use super::frame::{Hello, ParseProgress, Parser, hello};
 use super::output::Output;
 use super::registry::Registry;
 use super::statistics::{Class, Statistics};
-use super::translate::{self, Plan, Shape, View};
+use super::translate::{self, ArakoonShape, ClusterQuery, CommandPlan};
 use super::{clusters, views};
 use crate::buffer_room::AnswerRoom;
-use crate::counters::{Operation, Tongue, Verdict};
+use crate::counters::{OperationKind, Verdict};
 use crate::idle::Activity;
 use crate::intake::Intake;
 use crate::shared::closing;
@@ -24,7 +24,7 @@ use node::{Flow, Submitted};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -102,17 +102,21 @@ async fn greet(
 
 /// What has to be waited for while nothing behind it is looked at.
 enum Slow {
-    Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, &'static Command),
-    Range(Range, Consistency, Shape, &'static Command),
-    DropMaster(&'static Command),
+    Reply(
+        Pin<Box<dyn Future<Output = Result<Reply>> + Send>>,
+        ArakoonShape,
+        &'static ArakoonCommand,
+    ),
+    Range(Range, Consistency, ArakoonShape, &'static ArakoonCommand),
+    DropMaster(&'static ArakoonCommand),
 }
 
 /// How one request went, for the counters.
-struct Note {
-    operation: Operation,
-    class: Option<Class>,
-    verdict: Verdict,
-    size: u64,
+pub(super) struct Note {
+    pub(super) operation: OperationKind,
+    pub(super) class: Option<Class>,
+    pub(super) verdict: Verdict,
+    pub(super) size: u64,
 }
 
 /// One connection at work.
@@ -127,10 +131,10 @@ pub(super) struct Visit {
     flow: Flow,
     intake: Intake,
     parser: Parser,
-    notes: Vec<Note>,
+    pub(super) notes: Vec<Note>,
     /// The last command, for the log.
-    last: &'static str,
-    activity: Arc<Activity>,
+    pub(super) last: &'static str,
+    pub(super) activity: Arc<Activity>,
     pub(super) statistics: Arc<Mutex<Statistics>>,
 }
 
@@ -139,7 +143,7 @@ impl Visit {
         loop {
             let Ok(needed) = self.answer().await else { return };
             if !self.intake.take_room(needed, &self.shared).await {
-                self.out.refuse(&Refusal::failure("too many large requests at a time"));
+                self.out.refuse(&ArakoonRefusal::failure("too many large requests at a time"));
                 let _ = self.send().await;
                 return writer::hang_up(&mut self.stream).await;
             }
@@ -158,13 +162,13 @@ impl Visit {
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES && !self.out.ends {
                 match self.parser.parse(&self.intake.input) {
-                    Ok(Progress::Frame(command, length)) => {
+                    Ok(ParseProgress::Frame(command, length)) => {
                         requests += 1;
                         if let Some(slow) = self.request(command, length) {
                             self.wait_for(slow).await?;
                         }
                     }
-                    Ok(Progress::More(length)) => {
+                    Ok(ParseProgress::More(length)) => {
                         needed = Some(length);
                         break;
                     }
@@ -184,23 +188,23 @@ impl Visit {
     }
 
     /// One request, of this many bytes.
-    fn request(&mut self, command: &'static Command, length: usize) -> Option<Slow> {
+    fn request(&mut self, command: &'static ArakoonCommand, length: usize) -> Option<Slow> {
         self.last = command.word;
         let mut frame = self.intake.input.split_to(length).freeze();
         self.parser.reset();
         let body = frame.split_off(4);
         match translate::translate(command, body, &self.cluster) {
-            Ok(Plan::Say(body)) => {
+            Ok(CommandPlan::Say(body)) => {
                 self.out.say(&body);
                 self.note(command, Verdict::Fine, 0);
                 None
             }
-            Ok(Plan::Ask(call, shape)) => self.ask(command, call, shape),
-            Ok(Plan::Range(range, consistency, shape)) => {
+            Ok(CommandPlan::Ask(call, shape)) => self.ask(command, call, shape),
+            Ok(CommandPlan::Range(range, consistency, shape)) => {
                 Some(Slow::Range(range, consistency, shape, command))
             }
-            Ok(Plan::Look(View::DropMaster)) => Some(Slow::DropMaster(command)),
-            Ok(Plan::Look(view)) => {
+            Ok(CommandPlan::Look(ClusterQuery::DropMaster)) => Some(Slow::DropMaster(command)),
+            Ok(CommandPlan::Look(view)) => {
                 let seen = views::look(self, &view);
                 self.finish(command, seen.map(|body| (body, 0)));
                 None
@@ -212,7 +216,12 @@ impl Visit {
         }
     }
 
-    fn ask(&mut self, command: &'static Command, call: Call, shape: Shape) -> Option<Slow> {
+    fn ask(
+        &mut self,
+        command: &'static ArakoonCommand,
+        call: Call,
+        shape: ArakoonShape,
+    ) -> Option<Slow> {
         let written = match &call {
             Call::Update(Update::Set { value, .. }) => Some(value.len() as u64),
             _ => None,
@@ -243,11 +252,16 @@ impl Visit {
         }
     }
 
-    fn speak(&mut self, command: &'static Command, shape: &Shape, reply: Result<Reply>) {
+    fn speak(
+        &mut self,
+        command: &'static ArakoonCommand,
+        shape: &ArakoonShape,
+        reply: Result<Reply>,
+    ) {
         let (verdict, from) = (Verdict::of(&reply), self.out.bytes.len());
         let spoken = match (&reply, shape) {
-            (Err(error), _) => Err(Refusal::from(error)),
-            (Ok(_), Shape::View(view)) => views::look(self, view).map(|body| {
+            (Err(error), _) => Err(ArakoonRefusal::from(error)),
+            (Ok(_), ArakoonShape::View(view)) => views::look(self, view).map(|body| {
                 self.out.say(&body);
                 0
             }),
@@ -262,15 +276,15 @@ impl Visit {
         }
         if !self.room.holds(self.out.len(), &self.shared) {
             self.out.bytes.truncate(from);
-            self.out.refuse(&Refusal::no_room(&reply));
+            self.out.refuse(&ArakoonRefusal::no_room(&reply));
         }
     }
 
     /// What was answered without a request to the node.
     fn finish(
         &mut self,
-        command: &'static Command,
-        answer: std::result::Result<(Vec<u8>, u64), Refusal>,
+        command: &'static ArakoonCommand,
+        answer: std::result::Result<(Vec<u8>, u64), ArakoonRefusal>,
     ) {
         match answer {
             Ok((body, size)) => {
@@ -282,11 +296,6 @@ impl Visit {
                 self.note(command, Verdict::Failed(Kind::Invalid), 0);
             }
         }
-    }
-
-    fn note(&mut self, command: &Command, verdict: Verdict, size: u64) {
-        let (operation, class) = (command.operation, command.class);
-        self.notes.push(Note { operation, class, verdict, size });
     }
 
     /// What takes long is waited for with everything before it already sent.
@@ -305,10 +314,10 @@ impl Visit {
             }
             Slow::DropMaster(command) => {
                 // What is refused to a node alone is refused before.
-                let answer = match views::look(self, &View::DropMaster) {
+                let answer = match views::look(self, &ClusterQuery::DropMaster) {
                     Ok(body) => match self.shared.node.drop_master(&self.bucket).await {
                         Ok(()) => Ok((body, 0)),
-                        Err(error) => Err(Refusal::from(&error)),
+                        Err(error) => Err(ArakoonRefusal::from(&error)),
                     },
                     Err(refusal) => Err(refusal),
                 };
@@ -373,25 +382,9 @@ impl Visit {
         }
         let mut judged = Vec::with_capacity(pending.len());
         for waiting in pending {
-            judged.push(node.decided(waiting.ticket).await.err().as_ref().map(Refusal::from));
+            judged
+                .push(node.decided(waiting.ticket).await.err().as_ref().map(ArakoonRefusal::from));
         }
         self.out.judge(&judged);
-    }
-
-    /// Adds what this batch did to what everybody did.
-    fn count(&mut self, began: Instant) {
-        if self.notes.is_empty() {
-            return;
-        }
-        let took = began.elapsed();
-        let now = self.shared.clock.since_1970().as_secs_f64();
-        self.activity.touch(self.shared.clock.unix_ms());
-        let (requests, last, took_us) = (self.notes.len(), self.last, took.as_micros() as u64);
-        tracing::debug!(target: "arakoon", requests, last, took_us, "answered");
-        let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
-        for note in self.notes.drain(..) {
-            self.shared.counters.observe(Tongue::Arakoon, note.operation, note.verdict, took);
-            statistics.add(now, note.class, took.as_secs_f64(), note.size);
-        }
     }
 }

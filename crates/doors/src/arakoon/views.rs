@@ -1,14 +1,14 @@
 //! What a node tells of its cluster: who is master, who belongs to it, how far each is.
 //!
 //! Everything that depends on there being more nodes than this one is asked here, of one
-//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else in this
-//! door.
+//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else in
+//! this door.
 
-use super::errors::Refusal;
-use super::nursery::{self, Reached};
+use super::errors::ArakoonRefusal;
+use super::nursery::{self, ClientAddress};
 use super::serve::Visit;
 use super::statistics::{Series, Surroundings};
-use super::translate::{View, on_master_refusal};
+use super::translate::{ClusterQuery, on_master_refusal};
 use super::words::Wire;
 use node::{BucketPlacement, Sample};
 use std::sync::PoisonError;
@@ -16,28 +16,31 @@ use std::sync::PoisonError;
 const ALONE: &str = "drop master not supported for singletons";
 
 /// The body of the answer.
-pub fn look(visit: &Visit, view: &View) -> Result<Vec<u8>, Refusal> {
-    let place = visit.shared.node.place(&visit.bucket).map_err(|error| Refusal::from(&error))?;
+pub fn look(visit: &Visit, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusal> {
+    let place =
+        visit.shared.node.place(&visit.bucket).map_err(|error| ArakoonRefusal::from(&error))?;
     let mut body = Vec::new();
     match view {
-        View::WhoMaster => body.maybe(place.master.as_ref().map(|name| name.as_bytes())),
-        View::State => body.text(state(place.role).as_bytes()),
-        View::Txid => {
+        ClusterQuery::WhoMaster => body.maybe(place.master.as_ref().map(|name| name.as_bytes())),
+        ClusterQuery::State => body.text(state(place.role).as_bytes()),
+        ClusterQuery::Txid => {
             // As a freshness that a read can ask for.
             body.push(2);
             body.long(i64::try_from(place.applied.0).unwrap_or(i64::MAX));
         }
-        View::Progress => body.flag(progress(&place)),
-        View::Statistics => body.text(&statistics(visit, &place)),
-        View::NurseryConfiguration => {
+        ClusterQuery::Progress => body.flag(progress(&place)),
+        ClusterQuery::Statistics => body.text(&statistics(visit, &place)),
+        ClusterQuery::NurseryConfiguration => {
             body.text(&nursery::configuration(&visit.cluster, &nodes(visit, &place)));
         }
-        View::DropMaster if place.members.len() == 1 => return Err(Refusal::not_supported(ALONE)),
-        View::OnSlave(_) if is_master(&place) => return Err(on_master_refusal()),
-        View::OnSlave(Some(refusal)) => return Err(refusal.clone()),
+        ClusterQuery::DropMaster if place.members.len() == 1 => {
+            return Err(ArakoonRefusal::not_supported(ALONE));
+        }
+        ClusterQuery::OnSlave(_) if is_master(&place) => return Err(on_master_refusal()),
+        ClusterQuery::OnSlave(Some(refusal)) => return Err(refusal.clone()),
         // Mastership is dropped before this is looked at; a slave has none, and its files are kept
         // in order without being asked.
-        View::DropMaster | View::OnSlave(None) => {}
+        ClusterQuery::DropMaster | ClusterQuery::OnSlave(None) => {}
     }
     Ok(body)
 }
@@ -66,15 +69,15 @@ fn progress(place: &BucketPlacement) -> bool {
 
 /// Where clients reach the members of the group, as the directory has it; this node alone is where
 /// the client itself reached it.
-fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<Reached> {
-    let here = || Reached::at(&place.me, &visit.local.to_string());
+fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<ClientAddress> {
+    let here = || ClientAddress::at(&place.me, &visit.local.to_string());
     if place.members.len() == 1 {
         return here().into_iter().collect();
     }
     let known = visit.shared.node.cluster().members;
     let named = |name: &str| {
         let found = known.iter().find(|status| status.member.name == name)?;
-        Reached::at(name, &found.member.client)
+        ClientAddress::at(name, &found.member.client)
     };
     let reached = |name: &str| named(name).or_else(|| here().filter(|_| name == place.me));
     place.members.iter().filter_map(|member| reached(&member.name)).collect()

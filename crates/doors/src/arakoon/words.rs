@@ -14,14 +14,14 @@ pub fn int_at(bytes: &[u8], at: usize) -> Option<i32> {
 }
 
 /// Reads values in order, without copying.
-pub struct Reader {
+pub struct ValueReader {
     rest: Bytes,
 }
 
-impl Reader {
+impl ValueReader {
     /// From the beginning of these bytes.
-    pub fn new(bytes: Bytes) -> Reader {
-        Reader { rest: bytes }
+    pub fn new(bytes: Bytes) -> ValueReader {
+        ValueReader { rest: bytes }
     }
 
     fn take(&mut self, length: usize) -> Result<Bytes, Malformed> {

@@ -7,7 +7,7 @@ use std::io::Write;
 /// The statuses that are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum Status {
+pub enum StatusCode {
     Ok,
     Created,
     NoContent,
@@ -33,7 +33,7 @@ pub enum Status {
     VersionNotSupported,
 }
 
-impl Status {
+impl StatusCode {
     /// The number.
     pub fn code(self) -> u16 {
         self.line().0
@@ -41,36 +41,36 @@ impl Status {
 
     fn line(self) -> (u16, &'static str) {
         match self {
-            Status::Ok => (200, "OK"),
-            Status::Created => (201, "Created"),
-            Status::NoContent => (204, "No Content"),
-            Status::NotModified => (304, "Not Modified"),
-            Status::BadRequest => (400, "Bad Request"),
-            Status::Forbidden => (403, "Forbidden"),
-            Status::NotFound => (404, "Not Found"),
-            Status::MethodNotAllowed => (405, "Method Not Allowed"),
-            Status::RequestTimeout => (408, "Request Timeout"),
-            Status::Conflict => (409, "Conflict"),
-            Status::LengthRequired => (411, "Length Required"),
-            Status::PreconditionFailed => (412, "Precondition Failed"),
-            Status::TooLarge => (413, "Content Too Large"),
-            Status::UriTooLong => (414, "URI Too Long"),
-            Status::UnsupportedMediaType => (415, "Unsupported Media Type"),
-            Status::ExpectationFailed => (417, "Expectation Failed"),
-            Status::Misdirected => (421, "Misdirected Request"),
-            Status::HeadersTooLarge => (431, "Request Header Fields Too Large"),
-            Status::InternalError => (500, "Internal Server Error"),
-            Status::NotImplemented => (501, "Not Implemented"),
-            Status::Unavailable => (503, "Service Unavailable"),
-            Status::GatewayTimeout => (504, "Gateway Timeout"),
-            Status::VersionNotSupported => (505, "HTTP Version Not Supported"),
+            StatusCode::Ok => (200, "OK"),
+            StatusCode::Created => (201, "Created"),
+            StatusCode::NoContent => (204, "No Content"),
+            StatusCode::NotModified => (304, "Not Modified"),
+            StatusCode::BadRequest => (400, "Bad Request"),
+            StatusCode::Forbidden => (403, "Forbidden"),
+            StatusCode::NotFound => (404, "Not Found"),
+            StatusCode::MethodNotAllowed => (405, "Method Not Allowed"),
+            StatusCode::RequestTimeout => (408, "Request Timeout"),
+            StatusCode::Conflict => (409, "Conflict"),
+            StatusCode::LengthRequired => (411, "Length Required"),
+            StatusCode::PreconditionFailed => (412, "Precondition Failed"),
+            StatusCode::TooLarge => (413, "Content Too Large"),
+            StatusCode::UriTooLong => (414, "URI Too Long"),
+            StatusCode::UnsupportedMediaType => (415, "Unsupported Media Type"),
+            StatusCode::ExpectationFailed => (417, "Expectation Failed"),
+            StatusCode::Misdirected => (421, "Misdirected Request"),
+            StatusCode::HeadersTooLarge => (431, "Request Header Fields Too Large"),
+            StatusCode::InternalError => (500, "Internal Server Error"),
+            StatusCode::NotImplemented => (501, "Not Implemented"),
+            StatusCode::Unavailable => (503, "Service Unavailable"),
+            StatusCode::GatewayTimeout => (504, "Gateway Timeout"),
+            StatusCode::VersionNotSupported => (505, "HTTP Version Not Supported"),
         }
     }
 }
 
 /// What an answer's body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum AnswerContent {
     /// There is none.
     None,
     /// A stored value, which no browser may show or run.
@@ -83,23 +83,25 @@ pub enum Content {
     JsonLines,
 }
 
-impl Content {
+impl AnswerContent {
     /// The bytes that stand behind the head.
     pub fn bytes(&self) -> Bytes {
         match self {
-            Content::None | Content::JsonLines => Bytes::new(),
-            Content::Value(bytes) | Content::Json(bytes) | Content::Text(_, bytes) => bytes.clone(),
+            AnswerContent::None | AnswerContent::JsonLines => Bytes::new(),
+            AnswerContent::Value(bytes)
+            | AnswerContent::Json(bytes)
+            | AnswerContent::Text(_, bytes) => bytes.clone(),
         }
     }
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The status.
-    pub status: Status,
+    pub status: StatusCode,
     /// The body.
-    pub content: Content,
+    pub content: AnswerContent,
     /// The index of the log that the answer reflects.
     pub index: Option<u64>,
     /// The node that gave the answer, where another was asked.
@@ -135,10 +137,10 @@ const OTHER_HEADERS: &[u8] =
     x-content-type-options: nosniff\r\n\
     cache-control: no-store\r\n";
 
-impl Answer {
+impl HttpAnswer {
     /// Of this status and body.
-    pub fn new(status: Status, content: Content) -> Answer {
-        Answer {
+    pub fn new(status: StatusCode, content: AnswerContent) -> HttpAnswer {
+        HttpAnswer {
             status,
             content,
             index: None,
@@ -159,17 +161,17 @@ impl Answer {
         out.extend_from_slice(date);
         out.extend_from_slice(b"\r\n");
         match &self.content {
-            Content::None => out.extend_from_slice(OTHER_HEADERS),
-            Content::Value(_) => out.extend_from_slice(VALUE_HEADERS),
-            Content::Json(_) => {
+            AnswerContent::None => out.extend_from_slice(OTHER_HEADERS),
+            AnswerContent::Value(_) => out.extend_from_slice(VALUE_HEADERS),
+            AnswerContent::Json(_) => {
                 out.extend_from_slice(b"content-type: application/json\r\n");
                 out.extend_from_slice(OTHER_HEADERS);
             }
-            Content::Text(kind, _) => {
+            AnswerContent::Text(kind, _) => {
                 let _ = write!(out, "content-type: {kind}\r\n");
                 out.extend_from_slice(OTHER_HEADERS);
             }
-            Content::JsonLines => {
+            AnswerContent::JsonLines => {
                 out.extend_from_slice(b"content-type: application/x-ndjson\r\n");
                 out.extend_from_slice(OTHER_HEADERS);
             }
@@ -191,7 +193,7 @@ impl Answer {
         if let Some(allow) = &self.allow {
             let _ = write!(out, "allow: {allow}\r\n");
         }
-        if self.status == Status::Unavailable {
+        if self.status == StatusCode::Unavailable {
             out.extend_from_slice(b"retry-after: 1\r\n");
         }
         if !manner.keep_alive {
@@ -204,16 +206,18 @@ impl Answer {
 
     fn encode_length(&self, out: &mut Vec<u8>, manner: Manner) {
         let length = match &self.content {
-            Content::JsonLines if manner.is_http_10 => return,
-            Content::JsonLines => {
+            AnswerContent::JsonLines if manner.is_http_10 => return,
+            AnswerContent::JsonLines => {
                 out.extend_from_slice(b"transfer-encoding: chunked\r\n");
                 return;
             }
-            Content::None => 0,
-            Content::Value(bytes) | Content::Json(bytes) | Content::Text(_, bytes) => bytes.len(),
+            AnswerContent::None => 0,
+            AnswerContent::Value(bytes)
+            | AnswerContent::Json(bytes)
+            | AnswerContent::Text(_, bytes) => bytes.len(),
         };
         // These two never have a body, and say so by themselves.
-        if self.status != Status::NoContent && self.status != Status::NotModified {
+        if self.status != StatusCode::NoContent && self.status != StatusCode::NotModified {
             let _ = write!(out, "content-length: {length}\r\n");
         }
     }

@@ -1,6 +1,6 @@
 //! A chunked body: from bytes to the bytes meant. Pure and incremental.
 
-use super::answer::Status;
+use super::answer::StatusCode;
 use super::head::Refused;
 
 /// Longest chunk-size line with its extensions.
@@ -116,5 +116,5 @@ fn line(input: &[u8], max: usize) -> Result<Option<&[u8]>, Refused> {
 }
 
 fn refused<T>(detail: &'static str) -> Result<T, Refused> {
-    Err(Refused { status: Status::BadRequest, detail })
+    Err(Refused { status: StatusCode::BadRequest, detail })
 }

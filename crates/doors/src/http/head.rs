@@ -1,6 +1,6 @@
 //! The head of a request: from bytes to words, strictly.
 
-use super::answer::Status;
+use super::answer::StatusCode;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX, KEY_BYTES_MAX};
 use bytes::Bytes;
 
@@ -43,7 +43,7 @@ impl Method {
 
 /// How a request's body is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum BodyFraming {
     /// There is none, and no length was named.
     None,
     /// This many bytes follow.
@@ -62,7 +62,7 @@ pub struct Head<'a> {
     /// What follows `?`, still percent-encoded.
     pub query: &'a str,
     /// How the body is framed.
-    pub body: Body,
+    pub body: BodyFraming,
     /// Whether the client wants the connection kept.
     pub keep_alive: bool,
     /// Whether the client speaks HTTP/1.0, and so can't read chunks.
@@ -100,12 +100,12 @@ pub enum Parsed<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The status to answer with.
-    pub status: Status,
+    pub status: StatusCode,
     /// A sentence.
     pub detail: &'static str,
 }
 
-fn refused<T>(status: Status, detail: &'static str) -> Result<T, Refused> {
+fn refused<T>(status: StatusCode, detail: &'static str) -> Result<T, Refused> {
     Err(Refused { status, detail })
 }
 
@@ -142,7 +142,7 @@ fn read<'a>(
     // A blank line without carriage return is refused at once: whoever sends nothing else would
     // have all of them searched again each time.
     if bytes.first() == Some(&b'\n') {
-        return refused(Status::BadRequest, BARE_LINE_END);
+        return refused(StatusCode::BadRequest, BARE_LINE_END);
     }
     let mut request = httparse::Request::new(headers);
     let length = match request.parse(bytes) {
@@ -152,12 +152,12 @@ fn read<'a>(
     };
     check_sizes(&bytes[..length])?;
     if has_bare_line_end(&bytes[..length]) {
-        return refused(Status::BadRequest, BARE_LINE_END);
+        return refused(StatusCode::BadRequest, BARE_LINE_END);
     }
     let (Some(method), Some(target), Some(version)) =
         (request.method, request.path, request.version)
     else {
-        return refused(Status::BadRequest, "the request line is not complete");
+        return refused(StatusCode::BadRequest, "the request line is not complete");
     };
     let mut slots = Slots::default();
     for header in request.headers.iter() {
@@ -183,10 +183,10 @@ fn check_sizes(head: &[u8]) -> Result<(), Refused> {
     let end = head[blank..].iter().position(|&byte| byte == b'\n');
     let line = end.map_or(head.len(), |end| blank + end + 1);
     if line > HTTP_LINE_BYTES_MAX {
-        return refused(Status::UriTooLong, LINE_TOO_LONG);
+        return refused(StatusCode::UriTooLong, LINE_TOO_LONG);
     }
     if head.len() - line > HTTP_HEADER_BYTES_MAX {
-        return refused(Status::HeadersTooLarge, HEAD_TOO_LARGE);
+        return refused(StatusCode::HeadersTooLarge, HEAD_TOO_LARGE);
     }
     Ok(())
 }
@@ -194,13 +194,15 @@ fn check_sizes(head: &[u8]) -> Result<(), Refused> {
 fn unreadable(error: httparse::Error) -> Refused {
     use httparse::Error;
     let (status, detail) = match error {
-        Error::HeaderName => (Status::BadRequest, "a header's name holds a forbidden byte"),
-        Error::HeaderValue => (Status::BadRequest, "a header's value holds a forbidden byte"),
-        Error::NewLine => (Status::BadRequest, "a line ends in a way that is no line end"),
-        Error::Status => (Status::BadRequest, "this is no request"),
-        Error::Token => (Status::BadRequest, "the request line holds a forbidden byte"),
-        Error::TooManyHeaders => (Status::HeadersTooLarge, HEAD_TOO_LARGE),
-        Error::Version => (Status::VersionNotSupported, "only HTTP/1.1 and HTTP/1.0 are spoken"),
+        Error::HeaderName => (StatusCode::BadRequest, "a header's name holds a forbidden byte"),
+        Error::HeaderValue => (StatusCode::BadRequest, "a header's value holds a forbidden byte"),
+        Error::NewLine => (StatusCode::BadRequest, "a line ends in a way that is no line end"),
+        Error::Status => (StatusCode::BadRequest, "this is no request"),
+        Error::Token => (StatusCode::BadRequest, "the request line holds a forbidden byte"),
+        Error::TooManyHeaders => (StatusCode::HeadersTooLarge, HEAD_TOO_LARGE),
+        Error::Version => {
+            (StatusCode::VersionNotSupported, "only HTTP/1.1 and HTTP/1.0 are spoken")
+        }
     };
     Refused { status, detail }
 }
@@ -253,37 +255,39 @@ impl<'a> Slots<'a> {
             18 if is("x-credenza-session") => &mut self.session,
             18 if is("x-credenza-request") => &mut self.request,
             16 if is("content-encoding") => {
-                return refused(Status::UnsupportedMediaType, "compressed bodies are not read");
+                return refused(StatusCode::UnsupportedMediaType, "compressed bodies are not read");
             }
             // A misspelt session would silently lose the promise it was sent for.
             11.. if name.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case(OURS)) => {
-                return refused(Status::BadRequest, "a header x-credenza-... is not known");
+                return refused(StatusCode::BadRequest, "a header x-credenza-... is not known");
             }
             _ => return Ok(()),
         };
         if slot.replace(value).is_some() {
-            return refused(Status::BadRequest, "a header stands twice");
+            return refused(StatusCode::BadRequest, "a header stands twice");
         }
         Ok(())
     }
 
-    fn body(&self, is_http_10: bool) -> Result<Body, Refused> {
+    fn body(&self, is_http_10: bool) -> Result<BodyFraming, Refused> {
         match (self.transfer_encoding, self.content_length) {
-            (None, None) => Ok(Body::None),
+            (None, None) => Ok(BodyFraming::None),
             (None, Some(length)) => match number(length) {
-                Some(length) => Ok(Body::Length(length)),
-                None => refused(Status::BadRequest, "content-length is no number"),
+                Some(length) => Ok(BodyFraming::Length(length)),
+                None => refused(StatusCode::BadRequest, "content-length is no number"),
             },
             (Some(_), Some(_)) => refused(
-                Status::BadRequest,
+                StatusCode::BadRequest,
                 "content-length and transfer-encoding stand together: the body's end is uncertain",
             ),
             (Some(_), None) if is_http_10 => {
-                refused(Status::BadRequest, "HTTP/1.0 has no transfer-encoding")
+                refused(StatusCode::BadRequest, "HTTP/1.0 has no transfer-encoding")
             }
-            (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Body::Chunked),
+            (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => {
+                Ok(BodyFraming::Chunked)
+            }
             (Some(_), None) => {
-                refused(Status::NotImplemented, "the only transfer-encoding read is chunked")
+                refused(StatusCode::NotImplemented, "the only transfer-encoding read is chunked")
             }
         }
     }
@@ -317,7 +321,7 @@ fn words<'a>(
         Some(host) => host,
         // As load balancers ask whether a server lives. No browser does, so nobody was led here.
         None if is_http_10 => b"localhost",
-        None => return refused(Status::BadRequest, "a request needs a header `host`"),
+        None => return refused(StatusCode::BadRequest, "a request needs a header `host`"),
     };
     let mut origin_form = target;
     // What a client sends to a proxy; the name in it then counts.
@@ -327,17 +331,20 @@ fn words<'a>(
         origin_form = if slash == rest.len() { "/" } else { &rest[slash..] };
     }
     if !origin_form.starts_with('/') {
-        return refused(Status::BadRequest, "the request's target is no path");
+        return refused(StatusCode::BadRequest, "the request's target is no path");
     }
     if origin_form.bytes().any(|byte| byte == b'#' || !byte.is_ascii_graphic()) {
-        return refused(Status::BadRequest, "the path holds a byte that must be percent-encoded");
+        return refused(
+            StatusCode::BadRequest,
+            "the path holds a byte that must be percent-encoded",
+        );
     }
     let (path, query) = origin_form.split_once('?').unwrap_or((origin_form, ""));
     let expects_continue = match slots.expect {
         None => false,
         Some(word) if word.eq_ignore_ascii_case(b"100-continue") => !is_http_10,
         Some(_) => {
-            return refused(Status::ExpectationFailed, "only `expect: 100-continue` is known");
+            return refused(StatusCode::ExpectationFailed, "only `expect: 100-continue` is known");
         }
     };
     Ok(Head {

@@ -14,9 +14,9 @@ pub mod date;
 pub mod head;
 pub mod percent;
 
-pub use answer::{Answer, Content, Status};
+pub use answer::{AnswerContent, HttpAnswer, StatusCode};
 pub use chunks::{Chunks, Decoded};
-pub use head::{Body, Head, Method, Parsed, Refused};
+pub use head::{BodyFraming, Head, Method, Parsed, Refused};
 
 #[cfg(test)]
 mod tests;

@@ -237,7 +237,7 @@ fn broken_percent_encoding_is_told() {
 fn an_answer_of_another_node_names_it_and_no_name_breaks_the_head() {
     let manner = answer::Manner { keep_alive: true, head_only: false, is_http_10: false };
     let head = |master: Option<&str>| {
-        let mut answer = Answer::new(Status::NoContent, Content::None);
+        let mut answer = HttpAnswer::new(StatusCode::NoContent, AnswerContent::None);
         answer.master = master.map(String::from);
         let mut out = Vec::new();
         answer.encode_head(&mut out, manner, date::DateCache::default().at(0));

@@ -1,9 +1,9 @@
 //! The accept loop, and the first words of a connection.
 
-use super::tongue::{self, Foreign, Told};
+use super::tongue::{self, FirstBytes, Foreign};
 use super::{Served, refusal};
 use crate::connection::{Connection, Face, Shutdown};
-use crate::counters::Tongue;
+use crate::counters::ClientProtocol;
 use crate::intake::LAST_WORDS_MS;
 use crate::places::{Full, PlaceLimits};
 use crate::shared::Shared;
@@ -155,7 +155,7 @@ async fn greet(mut stream: TcpStream, face: Face, served: &Served, mut shutdown:
     let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
     let bound = Duration::from_millis(HELLO_MS_MAX);
     // Where one language alone is served, what is another is known by its first byte.
-    let tell: fn(&[u8]) -> Told =
+    let tell: fn(&[u8]) -> FirstBytes =
         if face == Face::Arakoon { tongue::tell_arakoon } else { tongue::tell };
     let hello = tokio::select! {
         biased;
@@ -170,36 +170,36 @@ async fn greet(mut stream: TcpStream, face: Face, served: &Served, mut shutdown:
     tracing::debug!(target: "doors", ?peer, language = ?told, "connected");
     let connection = |stream, first| Connection { stream, first, face };
     match told {
-        Told::More => {}
+        FirstBytes::More => {}
         // A method that nobody knows is refused as HTTP does where nothing else is spoken.
-        Told::Resp if face == Face::Riak && !first.starts_with(b"*") => {
+        FirstBytes::Resp if face == Face::Riak && !first.starts_with(b"*") => {
             serve_http(connection(stream, first), true, served, shutdown).await;
         }
-        Told::Resp | Told::Arakoon if matches!(face, Face::Operators | Face::Riak) => {
+        FirstBytes::Resp | FirstBytes::Arakoon if matches!(face, Face::Operators | Face::Riak) => {
             turn_away(stream, Foreign::Unknown, &first, shared).await;
         }
-        Told::Arakoon => {
-            let _open = shared.counters.open(Tongue::Arakoon);
+        FirstBytes::Arakoon => {
+            let _open = shared.counters.open(ClientProtocol::Arakoon);
             arakoon::serve(connection(stream, first), shared.clone(), &served.arakoon, shutdown)
                 .await;
         }
         // What is no prologue is closed without a byte, as Arakoon does.
         _ if face == Face::Arakoon => shared.counters.foreign(),
-        Told::Http | Told::Riak => {
+        FirstBytes::Http | FirstBytes::Riak => {
             let is_riaks = match face {
                 Face::Riak => true,
                 // What operators ask of their own address is never Riak's.
                 Face::Operators => false,
-                _ => told == Told::Riak,
+                _ => told == FirstBytes::Riak,
             };
             serve_http(connection(stream, first), is_riaks, served, shutdown).await;
         }
-        Told::Resp => {
-            let _open = shared.counters.open(Tongue::Resp);
+        FirstBytes::Resp => {
+            let _open = shared.counters.open(ClientProtocol::Resp);
             resp::serve(connection(stream, first), shared.clone(), served.resp.clone(), shutdown)
                 .await;
         }
-        Told::Foreign(language) => turn_away(stream, language, &first, shared).await,
+        FirstBytes::Foreign(language) => turn_away(stream, language, &first, shared).await,
     }
 }
 
@@ -215,11 +215,11 @@ async fn serve_http(
         let (shared, shutdown) = (served.shared.clone(), shutdown.clone());
         let goes_on = match is_riaks {
             true => {
-                let _open = shared.counters.open(Tongue::Riak);
+                let _open = shared.counters.open(ClientProtocol::Riak);
                 riak::serve(connection, shared.clone(), served.riak.clone(), shutdown).await
             }
             false => {
-                let _open = shared.counters.open(Tongue::Http);
+                let _open = shared.counters.open(ClientProtocol::Http);
                 native::serve(connection, shared.clone(), shutdown).await
             }
         };
@@ -232,15 +232,15 @@ async fn serve_http(
 pub(super) async fn hello(
     stream: &mut TcpStream,
     first: &mut BytesMut,
-    tell: fn(&[u8]) -> Told,
-) -> Option<Told> {
+    tell: fn(&[u8]) -> FirstBytes,
+) -> Option<FirstBytes> {
     loop {
         match stream.read_buf(first).await {
             Ok(0) | Err(_) => return None,
             Ok(_) => {}
         }
         let told = tell(first);
-        if told != Told::More {
+        if told != FirstBytes::More {
             return Some(told);
         }
     }

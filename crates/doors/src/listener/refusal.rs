@@ -1,6 +1,6 @@
 //! How a connection is turned away: in its own language where that has words for it.
 
-use super::tongue::{Foreign, Told};
+use super::tongue::{FirstBytes, Foreign};
 use crate::arakoon;
 use crate::clock::Clock;
 use crate::http::date;
@@ -26,13 +26,13 @@ pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
 }
 
 /// What is said to one connection too many; a language is told by its first bytes, if it said any.
-pub fn too_many(told: Told, limit: usize) -> Vec<u8> {
+pub fn too_many(told: FirstBytes, limit: usize) -> Vec<u8> {
     match told {
-        Told::Resp => {
+        FirstBytes::Resp => {
             return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
         }
-        Told::Arakoon => return arakoon::too_many(),
-        Told::Http | Told::Riak | Told::More | Told::Foreign(_) => {}
+        FirstBytes::Arakoon => return arakoon::too_many(),
+        FirstBytes::Http | FirstBytes::Riak | FirstBytes::More | FirstBytes::Foreign(_) => {}
     }
     unavailable("too_many", &format!("there are {limit} connections already; try again later"))
 }
@@ -60,10 +60,10 @@ impl Before {
 }
 
 /// What is said while the node starts; `first` begins with the whole first line where it is HTTP's.
-pub fn starting(before: Before, told: Told, first: &[u8]) -> Vec<u8> {
+pub fn starting(before: Before, told: FirstBytes, first: &[u8]) -> Vec<u8> {
     let (reason, words) = before.words();
     match told {
-        Told::Http if is_live(first) => {
+        FirstBytes::Http if is_live(first) => {
             let date = date::text(Clock::Wall.unix_ms());
             format!(
                 "HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -71,10 +71,10 @@ pub fn starting(before: Before, told: Told, first: &[u8]) -> Vec<u8> {
             )
             .into_bytes()
         }
-        Told::Resp => format!("-LOADING {words}\r\n").into_bytes(),
-        Told::Arakoon => arakoon::starting(words),
-        Told::Foreign(language) => foreign(language, first),
-        Told::Http | Told::Riak | Told::More => unavailable(reason.word(), words),
+        FirstBytes::Resp => format!("-LOADING {words}\r\n").into_bytes(),
+        FirstBytes::Arakoon => arakoon::starting(words),
+        FirstBytes::Foreign(language) => foreign(language, first),
+        FirstBytes::Http | FirstBytes::Riak | FirstBytes::More => unavailable(reason.word(), words),
     }
 }
 
@@ -137,11 +137,11 @@ mod tests {
             u32::from_be_bytes(binary[8..12].try_into().expect("4")) as usize + 24,
             binary.len()
         );
-        let arakoon = too_many(Told::Arakoon, 7);
+        let arakoon = too_many(FirstBytes::Arakoon, 7);
         assert_eq!(arakoon[4] as usize + 8, arakoon.len());
         let http2 = foreign(Foreign::Http2, b"");
         assert_eq!(http2[9 + 2] as usize + 18, http2.len());
-        let text = String::from_utf8(too_many(Told::Http, 7)).expect("text");
+        let text = String::from_utf8(too_many(FirstBytes::Http, 7)).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.ends_with(&format!("content-length: {}", body.len())));
     }
@@ -153,20 +153,20 @@ mod tests {
             let words = String::from_utf8(words).expect("text");
             words.lines().next().unwrap_or_default().to_string()
         };
-        assert_eq!(said(Told::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
+        assert_eq!(said(FirstBytes::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
         for line in ["GET /ready HTTP/1.1\r\n", "GET /lives HTTP/1.1\r\n", "PUT /live HTTP/1.1\r\n"]
         {
-            assert_eq!(said(Told::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
+            assert_eq!(said(FirstBytes::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
         }
-        assert!(said(Told::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
-        let arakoon = starting(Before::Starting, Told::Arakoon, b"");
+        assert!(said(FirstBytes::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
+        let arakoon = starting(Before::Starting, FirstBytes::Arakoon, b"");
         assert_eq!((arakoon[0], arakoon[4] as usize + 8), (0x10, arakoon.len()));
-        assert!(said(Told::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
+        assert!(said(FirstBytes::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
     }
 
     #[test]
     fn a_node_without_a_cluster_says_so() {
-        let words = starting(Before::Alone, Told::Http, b"GET /v1/cluster HTTP/1.1\r\n");
+        let words = starting(Before::Alone, FirstBytes::Http, b"GET /v1/cluster HTTP/1.1\r\n");
         let words = String::from_utf8(words).expect("text");
         assert!(words.contains("\"reason\":\"no_cluster\""), "{words}");
     }

@@ -6,7 +6,7 @@
 
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
 use super::refusal::{self, Before};
-use super::tongue::{self, Told};
+use super::tongue::{self, FirstBytes};
 use super::{Doors, check_addresses, main_face};
 use crate::connection::Face;
 use crate::settings::DoorSettings;
@@ -125,7 +125,7 @@ impl Threshold {
 async fn tell(mut stream: TcpStream, before: Before) {
     let mut first = BytesMut::with_capacity(1024);
     let Some(told) = hello(&mut stream, &mut first, tongue::tell).await else { return };
-    if told == Told::Http {
+    if told == FirstBytes::Http {
         // The answer hangs on the first line.
         while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {
             if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {

@@ -4,7 +4,7 @@ use crate::riak::FIRST_SEGMENTS;
 
 /// What the first bytes say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum FirstBytes {
     /// Too few bytes to tell.
     More,
     /// HTTP/1.
@@ -91,91 +91,97 @@ const MEMCACHED_VERBS: [&[u8]; 27] = [
 ];
 
 /// Tells the language.
-pub fn tell(first: &[u8]) -> Told {
+pub fn tell(first: &[u8]) -> FirstBytes {
     let blank = first.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
     let first = &first[blank..];
     let Some(&lead) = first.first() else {
-        return if blank > FIRST_BYTES_MAX { Told::Foreign(Foreign::Unknown) } else { Told::More };
+        return if blank > FIRST_BYTES_MAX {
+            FirstBytes::Foreign(Foreign::Unknown)
+        } else {
+            FirstBytes::More
+        };
     };
     match lead {
-        b'*' => Told::Resp,
-        0x80 => Told::Foreign(Foreign::MemcachedBinary),
-        0xC8 => Told::Foreign(Foreign::Tyrant),
-        0x16 => Told::Foreign(Foreign::Tls),
-        0x00 => begins_with(first, &ARAKOON_MAGIC, Told::Arakoon),
+        b'*' => FirstBytes::Resp,
+        0x80 => FirstBytes::Foreign(Foreign::MemcachedBinary),
+        0xC8 => FirstBytes::Foreign(Foreign::Tyrant),
+        0x16 => FirstBytes::Foreign(Foreign::Tls),
+        0x00 => begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon),
         0x21..=0x7e => word(first),
-        _ => Told::Foreign(Foreign::Unknown),
+        _ => FirstBytes::Foreign(Foreign::Unknown),
     }
 }
 
 /// Compares first bytes with Arakoon's magic, on a port that serves nothing else.
-pub fn tell_arakoon(first: &[u8]) -> Told {
-    begins_with(first, &ARAKOON_MAGIC, Told::Arakoon)
+pub fn tell_arakoon(first: &[u8]) -> FirstBytes {
+    begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
 }
 
-fn begins_with(first: &[u8], magic: &[u8], told: Told) -> Told {
+fn begins_with(first: &[u8], magic: &[u8], told: FirstBytes) -> FirstBytes {
     if first.starts_with(magic) {
         told
     } else if magic.starts_with(first) {
-        Told::More
+        FirstBytes::More
     } else {
-        Told::Foreign(Foreign::Unknown)
+        FirstBytes::Foreign(Foreign::Unknown)
     }
 }
 
-fn word(first: &[u8]) -> Told {
+fn word(first: &[u8]) -> FirstBytes {
     let end = first.iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
     let Some(end) = end else {
-        return if first.len() < FIRST_BYTES_MAX { Told::More } else { Told::Resp };
+        return if first.len() < FIRST_BYTES_MAX { FirstBytes::More } else { FirstBytes::Resp };
     };
     let word = &first[..end];
     if HTTP_METHODS.contains(&word) {
         path(&first[end..])
     } else if word == b"PRI" {
-        match begins_with(first, HTTP2_PREFACE, Told::Foreign(Foreign::Http2)) {
-            Told::Foreign(Foreign::Unknown) => Told::Resp,
+        match begins_with(first, HTTP2_PREFACE, FirstBytes::Foreign(Foreign::Http2)) {
+            FirstBytes::Foreign(Foreign::Unknown) => FirstBytes::Resp,
             told => told,
         }
     } else if word == b"GET" {
         get(first)
     } else if MEMCACHED_VERBS.contains(&word) {
-        Told::Foreign(Foreign::MemcachedText)
+        FirstBytes::Foreign(Foreign::MemcachedText)
     } else {
-        Told::Resp
+        FirstBytes::Resp
     }
 }
 
-fn get(first: &[u8]) -> Told {
+fn get(first: &[u8]) -> FirstBytes {
     match first.iter().position(|&byte| byte == b'\n') {
         Some(end) => {
             let line = first[..end].strip_suffix(b"\r").unwrap_or(&first[..end]);
             let is_http = line.windows(6).any(|window| window == b" HTTP/");
-            if is_http { path(&first[3..]) } else { Told::Resp }
+            if is_http { path(&first[3..]) } else { FirstBytes::Resp }
         }
         // A key can't be told from a path before the line ends, unless it is longer than anyone
         // types.
-        None if first.len() < FIRST_BYTES_MAX => Told::More,
+        None if first.len() < FIRST_BYTES_MAX => FirstBytes::More,
         None if first[4..].starts_with(b"/") => path(&first[3..]),
-        None => Told::Resp,
+        None => FirstBytes::Resp,
     }
 }
 
 /// Whose paths these are, told by their first segment; `line` begins with the blank behind the
 /// method.
-fn path(line: &[u8]) -> Told {
-    let Some(rest) = line.get(1..) else { return Told::More };
+fn path(line: &[u8]) -> FirstBytes {
+    let Some(rest) = line.get(1..) else { return FirstBytes::More };
     let Some(rest) = rest.strip_prefix(b"/") else {
-        return if rest.is_empty() { Told::More } else { Told::Http };
+        return if rest.is_empty() { FirstBytes::More } else { FirstBytes::Http };
     };
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b' ' | b'\r' | b'\n'));
     let is_riaks = |segment: &[u8]| FIRST_SEGMENTS.iter().any(|known| known.as_bytes() == segment);
     match end {
-        Some(end) if is_riaks(&rest[..end]) => Told::Riak,
+        Some(end) if is_riaks(&rest[..end]) => FirstBytes::Riak,
         // Its clients look there first for what is served; whatever else comes after it is asked
         // of the house's own door.
-        Some(0) if rest[0] == b' ' => Told::Riak,
-        None if FIRST_SEGMENTS.iter().any(|known| known.as_bytes().starts_with(rest)) => Told::More,
-        _ => Told::Http,
+        Some(0) if rest[0] == b' ' => FirstBytes::Riak,
+        None if FIRST_SEGMENTS.iter().any(|known| known.as_bytes().starts_with(rest)) => {
+            FirstBytes::More
+        }
+        _ => FirstBytes::Http,
     }
 }
 
@@ -186,40 +192,40 @@ mod tests {
     #[test]
     fn each_language_is_told_by_its_first_bytes() {
         let long = format!("GET /v1/{}", "x".repeat(600));
-        let cases: [(&[u8], Told); 33] = [
-            (b"POST http://x/", Told::Http),
-            (b"PUT /bucket", Told::More),
-            (b"PUT /buckets/", Told::Riak),
-            (b"PUT /bucketsx", Told::Http),
-            (b"GET /riak?buckets=true HTTP/1.1\r\n", Told::Riak),
-            (b"GET /ping HTTP/1.1\r\n", Told::Riak),
-            (b"POST /mapred HTTP/1.1\r\n", Told::Riak),
-            (b"GET /solr/books/select?q=x HTTP/1.1\r\n", Told::Riak),
-            (b"GET /status HTTP/1.1\r\n", Told::Http),
-            (b"", Told::More),
-            (b"\r\n", Told::More),
-            (b"*1\r\n$4\r\nPING\r\n", Told::Resp),
-            (b"PING\r\n", Told::Resp),
-            (b"ping\r\n", Told::Resp),
-            (b"\r\nPING\r\n", Told::Resp),
-            (b"GET k\r\n", Told::Resp),
-            (b"GET /k HTTP\r\n", Told::Resp),
-            (b"GET /", Told::More),
-            (b"GET / HTTP/1.1\r\n", Told::Riak),
-            (b"GET / HTTP/1.0\n", Told::Riak),
-            (long.as_bytes(), Told::Http),
-            (b"POST ", Told::More),
-            (b"DELETE /v1", Told::Http),
-            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Told::Foreign(Foreign::Http2)),
-            (b"PRI * HT", Told::More),
-            (b"get k\r\n", Told::Foreign(Foreign::MemcachedText)),
-            (b"version\r\n", Told::Foreign(Foreign::MemcachedText)),
-            (b"\x80\x00", Told::Foreign(Foreign::MemcachedBinary)),
-            (b"\xc8\x10", Told::Foreign(Foreign::Tyrant)),
-            (b"\x16\x03\x01", Told::Foreign(Foreign::Tls)),
-            (b"\x00\x00", Told::More),
-            (b"\x00\x00\xff\xb1\x01", Told::Arakoon),
-            (b"\x00\x01", Told::Foreign(Foreign::Unknown)),
+        let cases: [(&[u8], FirstBytes); 33] = [
+            (b"POST http://x/", FirstBytes::Http),
+            (b"PUT /bucket", FirstBytes::More),
+            (b"PUT /buckets/", FirstBytes::Riak),
+            (b"PUT /bucketsx", FirstBytes::Http),
+            (b"GET /riak?buckets=true HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET /ping HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"POST /mapred HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET /solr/books/select?q=x HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET /status HTTP/1.1\r\n", FirstBytes::Http),
+            (b"", FirstBytes::More),
+            (b"\r\n", FirstBytes::More),
+            (b"*1\r\n$4\r\nPING\r\n", FirstBytes::Resp),
+            (b"PING\r\n", FirstBytes::Resp),
+            (b"ping\r\n", FirstBytes::Resp),
+            (b"\r\nPING\r\n", FirstBytes::Resp),
+            (b"GET k\r\n", FirstBytes::Resp),
+            (b"GET /k HTTP\r\n", FirstBytes::Resp),
+            (b"GET /", FirstBytes::More),
+            (b"GET / HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET / HTTP/1.0\n", FirstBytes::Riak),
+            (long.as_bytes(), FirstBytes::Http),
+            (b"POST ", FirstBytes::More),
+            (b"DELETE /v1", FirstBytes::Http),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", FirstBytes::Foreign(Foreign::Http2)),
+            (b"PRI * HT", FirstBytes::More),
+            (b"get k\r\n", FirstBytes::Foreign(Foreign::MemcachedText)),
+            (b"version\r\n", FirstBytes::Foreign(Foreign::MemcachedText)),
+            (b"\x80\x00", FirstBytes::Foreign(Foreign::MemcachedBinary)),
+            (b"\xc8\x10", FirstBytes::Foreign(Foreign::Tyrant)),
+            (b"\x16\x03\x01", FirstBytes::Foreign(Foreign::Tls)),
+            (b"\x00\x00", FirstBytes::More),
+            (b"\x00\x00\xff\xb1\x01", FirstBytes::Arakoon),
+            (b"\x00\x01", FirstBytes::Foreign(Foreign::Unknown)),
         ];
         for (bytes, told) in cases {
             assert_eq!(tell(bytes), told, "{:?}", bytes.escape_ascii().to_string());
@@ -240,7 +246,7 @@ mod tests {
             let last = tell(bytes);
             for length in 0..bytes.len() {
                 let told = tell(&bytes[..length]);
-                assert!(told == Told::More || told == last, "{length} of {bytes:?}");
+                assert!(told == FirstBytes::More || told == last, "{length} of {bytes:?}");
             }
         }
     }
@@ -248,7 +254,7 @@ mod tests {
     #[test]
     fn enough_bytes_always_tell() {
         for lead in 0..=255u8 {
-            assert_ne!(tell(&[lead; FIRST_BYTES_MAX + 1]), Told::More, "{lead}");
+            assert_ne!(tell(&[lead; FIRST_BYTES_MAX + 1]), FirstBytes::More, "{lead}");
         }
     }
 }

@@ -7,8 +7,8 @@ use super::errors::{self, malformed};
 use super::json::blob::Whole;
 use super::json::bodies::read_plain;
 use super::json::cluster::id_text;
-use super::routes::{For, Gives, Name, Route, Takes, cluster};
-use crate::http::{Answer, Content, Method, Status};
+use super::routes::{For, Gives, HttpRoute, RouteName, Takes, cluster};
+use crate::http::{AnswerContent, HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
 use base::{Error, JoinToken, Reason, TokenDigest};
@@ -18,47 +18,47 @@ use serde_json::json;
 const TOKENS: &str = "/v1/cluster/tokens";
 const SCHEME: &[u8] = b"bearer ";
 
-pub const ADD_MEMBER: Route = Route {
+pub const ADD_MEMBER: HttpRoute = HttpRoute {
     audience: For::Joining,
     ..cluster(
-        (Name::AddMember, Method::Post, "/v1/cluster/members"),
+        (RouteName::AddMember, Method::Post, "/v1/cluster/members"),
         (Takes::Json("NewMember"), Gives::Json("Joined")),
         "A node joins; it is told whom it joins. Beyond loopback it shows a join token.",
     )
 };
 
-pub const REPLACE_MEMBER: Route = Route {
+pub const REPLACE_MEMBER: HttpRoute = HttpRoute {
     audience: For::Joining,
     ..cluster(
-        (Name::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
+        (RouteName::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
         (Takes::MaybeJson("Replacement"), Gives::Nothing),
         "A member's place is taken: by another, or by the next fresh node of its name.",
     )
 };
 
-pub const DECIDED_VALUE: Route = Route {
+pub const DECIDED_VALUE: HttpRoute = HttpRoute {
     audience: For::Joining,
     ..cluster(
-        (Name::DecidedValue, Method::Get, "/v1/cluster/groups/{group}/values/{index}"),
+        (RouteName::DecidedValue, Method::Get, "/v1/cluster/groups/{group}/values/{index}"),
         (Takes::Nothing, Gives::Text("application/octet-stream")),
         "A decided value of a group's log, as it stands there: for a member that lost it.",
     )
 };
 
-pub const MAKE: Route = cluster(
-    (Name::MakeToken, Method::Post, TOKENS),
+pub const MAKE: HttpRoute = cluster(
+    (RouteName::MakeToken, Method::Post, TOKENS),
     (Takes::MaybeJson("NewToken"), Gives::CreatedJson("JoinToken")),
     "Makes a join token, which lets nodes in from beyond loopback; it is told once.",
 );
 
-pub const REVOKE: Route = cluster(
-    (Name::RevokeTokens, Method::Delete, TOKENS),
+pub const REVOKE: HttpRoute = cluster(
+    (RouteName::RevokeTokens, Method::Delete, TOKENS),
     (Takes::Nothing, Gives::Nothing),
     "No join token that was made so far lets anybody in any more.",
 );
 
-pub const MAKE_SECRET: Route = cluster(
-    (Name::MakeSecret, Method::Post, "/v1/cluster/secret"),
+pub const MAKE_SECRET: HttpRoute = cluster(
+    (RouteName::MakeSecret, Method::Post, "/v1/cluster/secret"),
     (Takes::Nothing, Gives::Nothing),
     "Gives a cluster founded by an older version the secret that its members sign their greetings \
      with; asked again it is 503 until every member has it.",
@@ -103,14 +103,14 @@ pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
 }
 
 /// Makes a token and tells it.
-pub async fn make(shared: &Shared, lifetime_ms: Option<u64>) -> Answer {
+pub async fn make(shared: &Shared, lifetime_ms: Option<u64>) -> HttpAnswer {
     match shared.node.make_join_token(lifetime_ms).await {
         Ok(token) => {
             let cluster = id_text(shared.node.cluster().cluster.0);
             let told = json!({
                 "token": token.text(), "lifetime_ms": lifetime_ms, "cluster": cluster,
             });
-            Answer::new(Status::Created, Content::Json(told.to_string().into()))
+            HttpAnswer::new(StatusCode::Created, AnswerContent::Json(told.to_string().into()))
         }
         Err(error) => errors::answer(&error),
     }

@@ -2,8 +2,8 @@
 //!
 //! Never: reaches beyond the folder of checkpoints, whatever a name holds.
 
-use super::routes::{Gives, Name, Route, route};
-use crate::counters::Operation;
+use super::routes::{Gives, HttpRoute, RouteName, route};
+use crate::counters::OperationKind;
 use crate::http::Method;
 use crate::native::routes::For;
 use crate::shared::Shared;
@@ -12,24 +12,24 @@ use node::CheckpointStatus;
 use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
 
-pub const LIST: Route = Route {
+pub const LIST: HttpRoute = HttpRoute {
     gives: Gives::Json("Checkpoints"),
-    operation: Operation::Admin,
+    operation: OperationKind::Admin,
     audience: For::Operators,
     ..route(
-        Name::ListCheckpoints,
+        RouteName::ListCheckpoints,
         Method::Get,
         "/v1/admin/checkpoints",
         "The checkpoints in the folder `checkpoints` of this node's data directory.",
     )
 };
 
-pub const REMOVE: Route = Route {
+pub const REMOVE: HttpRoute = HttpRoute {
     errors: &[404],
-    operation: Operation::Admin,
+    operation: OperationKind::Admin,
     audience: For::Operators,
     ..route(
-        Name::RemoveCheckpoint,
+        RouteName::RemoveCheckpoint,
         Method::Delete,
         "/v1/admin/checkpoints/{checkpoint}",
         "Removes a checkpoint from this node's data directory.",

@@ -1,13 +1,13 @@
 //! One connection from its first request to its end.
 
-use super::output::{self, Asked, Output};
-use super::target::{self, Refusal, Target, too_large};
-use super::translate::{self, Plan, Shape};
+use super::output::{self, Asked, HttpOutput};
+use super::target::{self, HttpRefusal, RequestTarget, too_large};
+use super::translate::{self, NativePlan, NativeShape};
 use super::{errors, operators, render, stream};
 use crate::connection::{Connection, Face, Shutdown};
-use crate::counters::{Operation, Verdict};
+use crate::counters::{OperationKind, Verdict};
 use crate::http::answer::Manner;
-use crate::http::{Body, Method, Refused, head};
+use crate::http::{BodyFraming, Method, Refused, head};
 use crate::http_input::{Input, Unread};
 use crate::riak::is_riaks;
 use crate::shared::Shared;
@@ -32,7 +32,7 @@ pub enum Stop {
     /// The socket is dead, or the client took too long with what can't be answered.
     Dead,
     /// This is answered, then the connection ends.
-    Refused(Box<Refusal>),
+    Refused(Box<HttpRefusal>),
     /// A request of Riak's came: Riak's door goes on.
     Foreign,
 }
@@ -43,15 +43,15 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Stop {
+impl From<HttpRefusal> for Stop {
+    fn from(refusal: HttpRefusal) -> Stop {
         Stop::Refused(Box::new(refusal))
     }
 }
 
 impl From<Refused> for Stop {
     fn from(refused: Refused) -> Stop {
-        Refusal::from(refused).into()
+        HttpRefusal::from(refused).into()
     }
 }
 
@@ -63,7 +63,7 @@ impl From<Unread> for Stop {
             Unread::TooLarge(bytes_max) => too_large(bytes_max).into(),
             Unread::Overloaded => {
                 let words = "too many large requests are on their way; nothing was changed";
-                Refusal::from(Error::new(Reason::Overloaded, words)).into()
+                HttpRefusal::from(Error::new(Reason::Overloaded, words)).into()
             }
         }
     }
@@ -78,7 +78,7 @@ pub(crate) async fn serve(
     let mut conversation = Conversation {
         stream: connection.stream,
         input: Input::new(connection.first),
-        output: Output::default(),
+        output: HttpOutput::default(),
         flow: Flow::default(),
         face: connection.face,
         bucket: BucketName::default(),
@@ -88,7 +88,7 @@ pub(crate) async fn serve(
     match conversation.talk().await {
         Ok(()) | Err(Stop::Dead) => None,
         Err(Stop::Refused(refusal)) => {
-            let asked = asked(Operation::Other, FINAL);
+            let asked = asked(OperationKind::Other, FINAL);
             conversation.refuse(*refusal, asked);
             if conversation.say().await.is_ok() {
                 conversation.linger().await;
@@ -109,7 +109,7 @@ const FINAL: Manner = Manner { keep_alive: false, head_only: false, is_http_10: 
 /// The state of one connection.
 pub struct Conversation {
     pub(super) stream: TcpStream,
-    pub(super) output: Output,
+    pub(super) output: HttpOutput,
     pub(super) shared: Arc<Shared>,
     input: Input,
     flow: Flow,
@@ -120,14 +120,14 @@ pub struct Conversation {
 
 /// What a head says of what follows it.
 struct Begun {
-    target: Result<Target, Refusal>,
-    body: Body,
+    target: Result<RequestTarget, HttpRefusal>,
+    body: BodyFraming,
     bytes_max: usize,
     manner: Manner,
     expects_continue: bool,
 }
 
-fn asked(operation: Operation, manner: Manner) -> Asked {
+fn asked(operation: OperationKind, manner: Manner) -> Asked {
     Asked { operation, since: Instant::now(), manner, is_read: true }
 }
 
@@ -193,7 +193,7 @@ impl Conversation {
             Err(refusal) => {
                 let unwanted = self.pass_over(begun.body, begun.expects_continue).await?;
                 manner.keep_alive &= unwanted;
-                self.refuse(refusal, asked(Operation::Other, manner));
+                self.refuse(refusal, asked(OperationKind::Other, manner));
                 return Ok(manner.keep_alive);
             }
         };
@@ -213,36 +213,47 @@ impl Conversation {
     }
 
     /// Reads over a body that nobody wants; `false` if it is too large for that.
-    async fn pass_over(&mut self, body: Body, expects_continue: bool) -> Result<bool, Stop> {
+    async fn pass_over(&mut self, body: BodyFraming, expects_continue: bool) -> Result<bool, Stop> {
         let length = match body {
-            Body::None => 0,
-            Body::Length(length) if length <= UNWANTED_BYTES_MAX && !expects_continue => length,
+            BodyFraming::None => 0,
+            BodyFraming::Length(length) if length <= UNWANTED_BYTES_MAX && !expects_continue => {
+                length
+            }
             _ => return Ok(false),
         };
         if !self.input.has_body(body) {
             self.say().await?;
         }
         let Conversation { stream, input, shared, .. } = self;
-        input.body(stream, shared, Body::Length(length), UNWANTED_BYTES_MAX as usize).await?;
+        input
+            .body(stream, shared, BodyFraming::Length(length), UNWANTED_BYTES_MAX as usize)
+            .await?;
         self.input.finish_request();
         Ok(true)
     }
 
-    async fn answer(&mut self, target: Target, body: Bytes, manner: Manner) -> Result<(), Stop> {
+    async fn answer(
+        &mut self,
+        target: RequestTarget,
+        body: Bytes,
+        manner: Manner,
+    ) -> Result<(), Stop> {
         let mut asked = asked(target.route.operation, manner);
         let key = target.key.clone();
         match translate::plan(target, body) {
             Err(error) => self.refuse(error.into(), asked),
-            Ok(Plan::ConditionFails) => {
+            Ok(NativePlan::ConditionFails) => {
                 let verdict = Verdict::Failed(base::Kind::Conflict);
                 self.output.push(&self.shared, render::condition_fails(), asked, verdict);
             }
-            Ok(Plan::Ask(request, shape)) => {
+            Ok(NativePlan::Ask(request, shape)) => {
                 asked.is_read = matches!(request.call, Call::Read(..));
                 self.ask(request, &shape, &key, asked).await?;
             }
-            Ok(Plan::Stream(request, range)) => stream::rows(self, request, range, asked).await?,
-            Ok(Plan::Operate(what)) => {
+            Ok(NativePlan::Stream(request, range)) => {
+                stream::rows(self, request, range, asked).await?
+            }
+            Ok(NativePlan::Operate(what)) => {
                 // What was asked before is settled first, and nobody waits longer for its answer.
                 self.say().await?;
                 let answer = operators::answer(&self.shared, what).await;
@@ -256,7 +267,7 @@ impl Conversation {
     async fn ask(
         &mut self,
         request: Request,
-        shape: &Shape,
+        shape: &NativeShape,
         key: &Key,
         asked: Asked,
     ) -> Result<(), Stop> {
@@ -285,7 +296,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn refuse(&mut self, refusal: Refusal, asked: Asked) {
+    fn refuse(&mut self, refusal: HttpRefusal, asked: Asked) {
         let mut answer = errors::with_status(refusal.status, &refusal.error);
         answer.allow = refusal.allow;
         let verdict = Verdict::of(&Err::<(), Error>(refusal.error));

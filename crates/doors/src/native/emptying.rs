@@ -3,9 +3,9 @@
 use super::errors;
 use super::errors::malformed;
 use super::json::bodies;
-use super::routes::{Gives, Name, Route, Takes, route};
-use crate::counters::Operation;
-use crate::http::{Answer, Content, Method, Status};
+use super::routes::{Gives, HttpRoute, RouteName, Takes, route};
+use crate::counters::OperationKind;
+use crate::http::{AnswerContent, HttpAnswer, Method, StatusCode};
 use crate::shared::Shared;
 use base::limits::KEY_BYTES_MAX;
 use base::{BucketName, Error, Key};
@@ -14,13 +14,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use node::EmptyingCursor;
 use serde_json::json;
 
-pub const ROUTE: Route = Route {
+pub const ROUTE: HttpRoute = HttpRoute {
     takes: Takes::Json("EmptyPrefix"),
     gives: Gives::Json("Emptied"),
     errors: &[404, 413, 415],
-    operation: Operation::Delete,
+    operation: OperationKind::Delete,
     ..route(
-        Name::EmptyPrefix,
+        RouteName::EmptyPrefix,
         Method::Post,
         "/v1/buckets/{type}/{bucket}/empty_prefix",
         "Deletes keys under a prefix of any size, in parts, for about a second; `continue` says \
@@ -44,13 +44,13 @@ pub fn read(bucket: BucketName, body: &[u8]) -> Result<Emptying, Error> {
 }
 
 /// Does a part of it.
-pub async fn answer(shared: &Shared, what: Emptying) -> Answer {
+pub async fn answer(shared: &Shared, what: Emptying) -> HttpAnswer {
     let Emptying { bucket, prefix, from } = what;
     match shared.node.empty_prefix(&bucket, &prefix, from).await {
         Ok(done) => {
             let next = done.next.as_ref().map(token);
             let told = json!({ "removed": done.removed, "continue": next });
-            Answer::new(Status::Ok, Content::Json(told.to_string().into()))
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(told.to_string().into()))
         }
         Err(error) => errors::answer(&error),
     }

@@ -1,26 +1,26 @@
 //! The house's errors in HTTP's words: one status per reason, one JSON body for all.
 
 use super::json::write;
-use crate::http::{Answer, Content, Refused, Status};
+use crate::http::{AnswerContent, HttpAnswer, Refused, StatusCode};
 use base::{Error, Reason};
 
 /// The status of a reason.
-pub fn status(reason: Reason) -> Status {
+pub fn status(reason: Reason) -> StatusCode {
     match reason {
-        Reason::NotFound | Reason::NoSuchBucket | Reason::NoSuchType => Status::NotFound,
-        Reason::TooLarge => Status::TooLarge,
+        Reason::NotFound | Reason::NoSuchBucket | Reason::NoSuchType => StatusCode::NotFound,
+        Reason::TooLarge => StatusCode::TooLarge,
         Reason::Malformed
         | Reason::NotANumber
         | Reason::NotSupported
         | Reason::SessionExpired
         | Reason::OutsideWindow
-        | Reason::RetryMismatch => Status::BadRequest,
-        Reason::Forbidden => Status::Forbidden,
+        | Reason::RetryMismatch => StatusCode::BadRequest,
+        Reason::Forbidden => StatusCode::Forbidden,
         Reason::AssertionFailed
         | Reason::AlreadyExists
         | Reason::Changed
         | Reason::Siblings
-        | Reason::TooManySiblings => Status::Conflict,
+        | Reason::TooManySiblings => StatusCode::Conflict,
         Reason::Overloaded
         | Reason::OutOfSpace
         | Reason::TooMany
@@ -30,26 +30,26 @@ pub fn status(reason: Reason) -> Status {
         | Reason::GoingDown
         | Reason::NoCluster
         | Reason::Moved
-        | Reason::TooFewAnswered => Status::Unavailable,
+        | Reason::TooFewAnswered => StatusCode::Unavailable,
         Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
-            Status::GatewayTimeout
+            StatusCode::GatewayTimeout
         }
-        Reason::Damaged | Reason::StoreFailed => Status::InternalError,
+        Reason::Damaged | Reason::StoreFailed => StatusCode::InternalError,
     }
 }
 
 /// The answer that tells an error.
-pub fn answer(error: &Error) -> Answer {
+pub fn answer(error: &Error) -> HttpAnswer {
     with_status(status(error.reason), error)
 }
 
 /// The same under another status.
-pub fn with_status(status: Status, error: &Error) -> Answer {
+pub fn with_status(status: StatusCode, error: &Error) -> HttpAnswer {
     let mut body = Vec::with_capacity(128);
     body.push(b'{');
     error_onto(&mut body, error);
     body.push(b'}');
-    Answer::new(status, Content::Json(body.into()))
+    HttpAnswer::new(status, AnswerContent::Json(body.into()))
 }
 
 /// `"error":{..}`, without braces around.
@@ -64,13 +64,15 @@ pub fn error_onto(out: &mut Vec<u8>, error: &Error) {
 }
 
 /// The error that a refusal of the framing is.
-pub fn refusal(refused: &Refused) -> (Status, Error) {
+pub fn refusal(refused: &Refused) -> (StatusCode, Error) {
     let reason = match refused.status {
-        Status::TooLarge | Status::UriTooLong | Status::HeadersTooLarge => Reason::TooLarge,
-        Status::Misdirected | Status::Forbidden => Reason::Forbidden,
-        Status::NotImplemented | Status::VersionNotSupported | Status::UnsupportedMediaType => {
-            Reason::NotSupported
+        StatusCode::TooLarge | StatusCode::UriTooLong | StatusCode::HeadersTooLarge => {
+            Reason::TooLarge
         }
+        StatusCode::Misdirected | StatusCode::Forbidden => Reason::Forbidden,
+        StatusCode::NotImplemented
+        | StatusCode::VersionNotSupported
+        | StatusCode::UnsupportedMediaType => Reason::NotSupported,
         _ => Reason::Malformed,
     };
     (refused.status, Error::new(reason, refused.detail))

@@ -7,20 +7,20 @@
 use super::json::write::{bytes_onto, list_onto, number_onto};
 use super::parameters::Parameter;
 use super::ranges::Bounds;
-use super::routes::{Gives, Name, Route, route};
-use super::translate::Shape;
-use crate::counters::Operation;
+use super::routes::{Gives, HttpRoute, RouteName, route};
+use super::translate::NativeShape;
+use crate::counters::OperationKind;
 use crate::http::Method;
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_DEFAULT};
 use base::{AvailableCall, Bound, Call, Error, Key, Keys, Range};
 
-pub const LIST: Route = Route {
+pub const LIST: HttpRoute = HttpRoute {
     query: &[Parameter::Prefix, Parameter::From, Parameter::To, Parameter::Limit, Parameter::After],
     gives: Gives::Json("KeyPage"),
     errors: &[404, 413],
-    operation: Operation::Range,
+    operation: OperationKind::Range,
     ..route(
-        Name::ListKeys,
+        RouteName::ListKeys,
         Method::Get,
         "/v1/buckets/{type}/{bucket}/keys",
         "A page of a bucket's keys in order; of an available bucket every partition is asked.",
@@ -32,13 +32,13 @@ pub const LIST: Route = Route {
 const FILL_BYTES: usize = 16;
 
 /// Returns the request, and the shape of its answer.
-pub fn call(bounds: Bounds) -> Result<(Call, Shape), Error> {
+pub fn call(bounds: Bounds) -> Result<(Call, NativeShape), Error> {
     let after = bounds.after.clone();
     let range = bounds.into_range()?;
     let rows_max = range.rows_max.unwrap_or(PAGE_ROWS_DEFAULT);
     // A page that held nothing but keys below the range is continued below the range, too.
     let call = AvailableCall::Keys { after: before(&range.low).max(after), rows_max };
-    Ok((Call::Available(call), Shape::Keys(range)))
+    Ok((Call::Available(call), NativeShape::Keys(range)))
 }
 
 /// Returns a key below every key of the bound, as near to it as is cheap.
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn listed(bounds: Bounds, keys: &[&[u8]], more: bool) -> String {
-        let Ok((Call::Available(AvailableCall::Keys { after, .. }), Shape::Keys(range))) =
+        let Ok((Call::Available(AvailableCall::Keys { after, .. }), NativeShape::Keys(range))) =
             call(bounds)
         else {
             panic!("a list of keys is one call")

@@ -1,6 +1,6 @@
 //! Moves of buckets from group to group: their routes, and how one is shown.
 
-use super::routes::{Gives, Name, Route, Takes, cluster};
+use super::routes::{Gives, HttpRoute, RouteName, Takes, cluster};
 
 use crate::http::Method;
 use base::BucketName;
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 
 const MOVE: &str = "/v1/buckets/{type}/{bucket}/move";
 
-pub const BEGIN: Route = cluster(
-    (Name::MoveBucket, Method::Post, MOVE),
+pub const BEGIN: HttpRoute = cluster(
+    (RouteName::MoveBucket, Method::Post, MOVE),
     (Takes::Json("MoveTo"), Gives::Nothing),
     "Begins to move a bucket to another group; it is used as ever meanwhile.",
 );
 
-pub const SEE: Route = cluster(
-    (Name::SeeMove, Method::Get, MOVE),
+pub const SEE: HttpRoute = cluster(
+    (RouteName::SeeMove, Method::Get, MOVE),
     (Takes::Nothing, Gives::Json("Move")),
     "Where a bucket lives, where it moves to, and how far that is.",
 );
 
-pub const CANCEL: Route = cluster(
-    (Name::CancelMove, Method::Delete, MOVE),
+pub const CANCEL: HttpRoute = cluster(
+    (RouteName::CancelMove, Method::Delete, MOVE),
     (Takes::Nothing, Gives::Nothing),
     "Gives up a bucket's move: it stays where it is.",
 );

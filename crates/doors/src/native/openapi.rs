@@ -2,7 +2,7 @@
 
 use super::constants;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
-use super::routes::{Gives, Name, Route, Takes};
+use super::routes::{Gives, HttpRoute, RouteName, Takes};
 use super::schemas;
 use super::table::ROUTES;
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX, VALUE_BYTES_MAX};
@@ -48,7 +48,7 @@ fn build(sections: &[String]) -> Value {
     document
 }
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &HttpRoute) -> Value {
     let mut operation = json!({
         "operationId": format!("{:?}", route.name),
         "summary": route.summary,
@@ -61,7 +61,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
+fn parameters(route: &HttpRoute) -> Vec<Value> {
     let mut parameters = Vec::new();
     for part in route.path.split('/') {
         if let Some(name) = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
@@ -139,7 +139,7 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
     }
 }
 
-fn header_parameters(route: &Route) -> Vec<Value> {
+fn header_parameters(route: &HttpRoute) -> Vec<Value> {
     let header = |name: &str, schema: Value, words: &str| -> Value {
         json!({ "name": name, "in": "header", "description": words, "schema": schema })
     };
@@ -150,10 +150,10 @@ fn header_parameters(route: &Route) -> Vec<Value> {
     if route.headers.has_conditions() {
         let words = "Only if the row has this version (in quotes, as the ETag is), or is there.";
         parameters.push(header("if-match", condition.clone(), words));
-        if route.name == Name::PutKey {
+        if route.name == RouteName::PutKey {
             let words = "Only if the row is absent.";
             parameters.push(header("if-none-match", json!({ "enum": ["*"] }), words));
-        } else if route.name != Name::DeleteKey {
+        } else if route.name != RouteName::DeleteKey {
             let words = "304 if the row has this version.";
             parameters.push(header("if-none-match", condition, words));
         }
@@ -189,7 +189,7 @@ fn body(takes: Takes) -> Option<Value> {
     }
 }
 
-fn responses(route: &Route) -> Value {
+fn responses(route: &HttpRoute) -> Value {
     let (status, good) = good(route);
     let mut responses = Map::new();
     responses.insert(status.into(), good);
@@ -238,7 +238,7 @@ fn error_words(status: u16) -> &'static str {
     }
 }
 
-fn good(route: &Route) -> (&'static str, Value) {
+fn good(route: &HttpRoute) -> (&'static str, Value) {
     let index = json!({ "x-credenza-index": {
         "description": "The index of the log that the answer reflects.",
         "schema": { "type": "integer", "minimum": 0 },
@@ -249,7 +249,7 @@ fn good(route: &Route) -> (&'static str, Value) {
     let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     let json_content = |name: &str| json!({ "application/json": { "schema": reference(name) } });
     match route.gives {
-        Gives::Nothing if route.name == Name::PutKey => {
+        Gives::Nothing if route.name == RouteName::PutKey => {
             let mut headers = index;
             headers["etag"] = etag(
                 "The version that the write gave the row, in quotes; left out \
@@ -299,7 +299,7 @@ fn etag(words: &str) -> Value {
     })
 }
 
-fn value_response(mut headers: Value, route: &Route) -> Value {
+fn value_response(mut headers: Value, route: &HttpRoute) -> Value {
     headers["etag"] = etag("The row's version, in quotes.");
     headers["x-credenza-expires-in-ms"] = json!({
         "description": "Milliseconds until the row expires, if it does.",

@@ -3,8 +3,8 @@
 use super::json::{cluster, status};
 use super::translate::Operate;
 use super::{admission, checkpoints, emptying, errors, moves, openapi};
-use crate::counters::{Tongue, Verdict};
-use crate::http::{Answer, Content, Status};
+use crate::counters::{ClientProtocol, Verdict};
+use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
 use base::{Error, Kind, Reason};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers it.
-pub async fn answer(shared: &Shared, what: Operate) -> Answer {
+pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
     match what {
         Operate::Checkpoint(target) => match checkpoints::make(shared, &target).await {
             Ok(path) => json_answer(&json!({ "target": path })),
@@ -27,7 +27,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Err(error) => errors::answer(&error),
         },
         Operate::RemoveCheckpoint(name) => match checkpoints::remove(shared, &name).await {
-            Ok(()) => Answer::new(Status::NoContent, Content::None),
+            Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
             Err(error) => errors::answer(&error),
         },
         Operate::GetLogLevels => log_levels(shared),
@@ -42,7 +42,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
         },
         Operate::Cluster => json_answer(&overview(shared).await),
         Operate::Transfer(group, to) => match shared.node.transfer(group, &to).await {
-            Ok(()) => Answer::new(Status::NoContent, Content::None),
+            Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
             Err(error) => errors::answer(&error),
         },
         Operate::Verify(group) => match shared.node.verify(group).await {
@@ -51,7 +51,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
         },
         Operate::DecidedValue(group, index, shown) => {
             match shared.node.decided_value(group, index, shown).await {
-                Ok(value) => Answer::new(Status::Ok, Content::Value(value)),
+                Ok(value) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value)),
                 Err(error) => errors::answer(&error),
             }
         }
@@ -59,15 +59,17 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
         Operate::Status => json_answer(&status(shared)),
         Operate::Metrics => {
             let text = metrics(shared);
-            Answer::new(Status::Ok, Content::Text(PROMETHEUS, text.into()))
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PROMETHEUS, text.into()))
         }
-        Operate::Live => Answer::new(Status::Ok, Content::Text(PLAIN, "live\n".into())),
+        Operate::Live => {
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()))
+        }
         Operate::Ready => match ready(shared) {
-            Ok(()) => Answer::new(Status::Ok, Content::Text(PLAIN, "ready\n".into())),
+            Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
             // Whatever it is, a health check shall look again.
-            Err(error) => errors::with_status(Status::Unavailable, &error),
+            Err(error) => errors::with_status(StatusCode::Unavailable, &error),
         },
-        Operate::OpenApi => Answer::new(Status::Ok, Content::Json(document(shared))),
+        Operate::OpenApi => HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared))),
     }
 }
 
@@ -89,7 +91,7 @@ fn document(shared: &Shared) -> Bytes {
 }
 
 /// How an operator's answer is counted.
-pub fn verdict(answer: &Answer) -> Verdict {
+pub fn verdict(answer: &HttpAnswer) -> Verdict {
     match answer.status.code() {
         ..400 => Verdict::Fine,
         503 => Verdict::Failed(Kind::Unavailable),
@@ -98,11 +100,11 @@ pub fn verdict(answer: &Answer) -> Verdict {
     }
 }
 
-fn json_answer(value: &Value) -> Answer {
-    Answer::new(Status::Ok, Content::Json(value.to_string().into()))
+fn json_answer(value: &Value) -> HttpAnswer {
+    HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(value.to_string().into()))
 }
 
-fn log_levels(shared: &Shared) -> Answer {
+fn log_levels(shared: &Shared) -> HttpAnswer {
     let Some(levels) = &shared.settings.log_levels else { return errors::answer(&no_log()) };
     let levels: serde_json::Map<String, Value> =
         levels.levels().into_iter().map(|(section, level)| (section, level.into())).collect();
@@ -132,8 +134,8 @@ fn status(shared: &Shared) -> Value {
     status["connections"] = shared.counters.connections().into();
     let total = |tongue| shared.counters.requests_total(tongue);
     status["requests"] = json!({
-        "http": total(Tongue::Http), "resp": total(Tongue::Resp),
-        "arakoon": total(Tongue::Arakoon), "riak": total(Tongue::Riak),
+        "http": total(ClientProtocol::Http), "resp": total(ClientProtocol::Resp),
+        "arakoon": total(ClientProtocol::Arakoon), "riak": total(ClientProtocol::Riak),
     });
     if let (Some(complaint), Some(warnings)) =
         (shared.complained(), status["warnings"].as_array_mut())

@@ -3,10 +3,10 @@
 
 use super::errors;
 use crate::buffer_room::overloaded;
-use crate::counters::{Operation, Tongue, Verdict};
+use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use crate::http::answer::Manner;
 use crate::http::date::DateCache;
-use crate::http::{Answer, Content, Status};
+use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use crate::shared::Shared;
 use base::limits::{ANSWER_WRITE_MS_MAX, PIPELINE_DEPTH_MAX};
 use base::{Error, LogIndex};
@@ -31,17 +31,17 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 /// Answers not yet said.
 #[derive(Default)]
-pub struct Output {
+pub struct HttpOutput {
     bytes: Vec<u8>,
     /// A body too large to copy; nothing stands behind it.
     tail: Option<Bytes>,
     reserved: Option<OwnedSemaphorePermit>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingAnswer>,
     date: DateCache,
 }
 
 /// An answer that must not be said before its ticket is decided.
-struct Waiting {
+struct WaitingAnswer {
     place: Range<usize>,
     ticket: Ticket,
     asked: Asked,
@@ -52,7 +52,7 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// What was asked, for the counters.
-    pub operation: Operation,
+    pub operation: OperationKind,
     /// Since when.
     pub since: Instant,
     /// How the answer goes out.
@@ -61,7 +61,7 @@ pub struct Asked {
     pub is_read: bool,
 }
 
-impl Output {
+impl HttpOutput {
     /// Whether nothing more may be put behind before it is said.
     pub fn is_full(&self) -> bool {
         self.tail.is_some()
@@ -75,7 +75,7 @@ impl Output {
     }
 
     /// An answer that is valid now.
-    pub fn push(&mut self, shared: &Shared, answer: Answer, asked: Asked, verdict: Verdict) {
+    pub fn push(&mut self, shared: &Shared, answer: HttpAnswer, asked: Asked, verdict: Verdict) {
         let (_, verdict) = self.append(shared, answer, asked, verdict);
         observe(shared, &asked, verdict);
     }
@@ -84,19 +84,19 @@ impl Output {
     pub fn push_waiting(
         &mut self,
         shared: &Shared,
-        answer: Answer,
+        answer: HttpAnswer,
         asked: Asked,
         verdict: Verdict,
         ticket: Ticket,
     ) {
         let (place, verdict) = self.append(shared, answer, asked, verdict);
-        self.waiting.push(Waiting { place, ticket, asked, verdict });
+        self.waiting.push(WaitingAnswer { place, ticket, asked, verdict });
     }
 
     fn append(
         &mut self,
         shared: &Shared,
-        mut answer: Answer,
+        mut answer: HttpAnswer,
         asked: Asked,
         mut verdict: Verdict,
     ) -> (Range<usize>, Verdict) {
@@ -120,7 +120,7 @@ impl Output {
         let start = self.bytes.len();
         let date = self.date.at(shared.clock.unix_ms());
         answer.encode_head(&mut self.bytes, asked.manner, date);
-        if !asked.manner.head_only && answer.content != Content::None {
+        if !asked.manner.head_only && answer.content != AnswerContent::None {
             if body.len() <= INLINE_BYTES_MAX {
                 self.bytes.extend_from_slice(&body);
             } else {
@@ -197,7 +197,7 @@ fn observe(shared: &Shared, asked: &Asked, verdict: Verdict) {
     let took = asked.since.elapsed();
     let (operation, took_us) = (asked.operation, took.as_micros() as u64);
     tracing::debug!(target: "http", ?operation, ?verdict, took_us, "answered");
-    shared.counters.observe(Tongue::Http, operation, verdict, took);
+    shared.counters.observe(ClientProtocol::Http, operation, verdict, took);
 }
 
 /// Writes all; a client that does not take a piece in time is given up.
@@ -212,8 +212,8 @@ pub async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The verdict of a result as the counters know it: a failed condition is a conflict.
-pub fn verdict(answer: &Answer, result: &Result<base::Reply, Error>) -> Verdict {
-    if answer.status == Status::PreconditionFailed {
+pub fn verdict(answer: &HttpAnswer, result: &Result<base::Reply, Error>) -> Verdict {
+    if answer.status == StatusCode::PreconditionFailed {
         return Verdict::Failed(base::Kind::Conflict);
     }
     Verdict::of(result)
@@ -231,7 +231,8 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let (own, client) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (mut own, mut client) = (own.expect("connects"), client.expect("accepts").0);
-        let mut said = Output { bytes: vec![b'x'; BUFFERED_BYTES_MAX], ..Output::default() };
+        let mut said =
+            HttpOutput { bytes: vec![b'x'; BUFFERED_BYTES_MAX], ..HttpOutput::default() };
         let mut heard = vec![0; BUFFERED_BYTES_MAX];
         let (flushed, read) = tokio::join!(said.flush(&mut own), client.read_exact(&mut heard));
         assert!(flushed.is_ok() && read.is_ok() && said.is_empty());

@@ -4,24 +4,26 @@ use super::errors;
 use super::json::write;
 use super::key_pages;
 use super::target::Tags;
-use super::translate::Shape;
-use crate::http::{Answer, Content, Status};
+use super::translate::NativeShape;
+use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use base::{Body, Error, LogIndex, Outcome, Reason, Reply, Row};
 use bytes::Bytes;
 
 /// The answer that tells a result in this shape.
-pub fn answer(shape: &Shape, key: &Bytes, result: &Result<Reply, Error>) -> Answer {
+pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -> HttpAnswer {
     match result {
         Ok(reply) => {
             let mut answer = good(shape, key, &reply.body);
             answer.index = Some(reply.index.0);
-            if *shape == (Shape::Written { stays: true }) && answer.status == Status::NoContent {
+            if *shape == (NativeShape::Written { stays: true })
+                && answer.status == StatusCode::NoContent
+            {
                 answer.etag = reply.version.map(|version| version.0);
             }
             answer
         }
         Err(error) => match (shape, error.reason) {
-            (Shape::Deleted { conditional: true }, Reason::Changed | Reason::NotFound) => {
+            (NativeShape::Deleted { conditional: true }, Reason::Changed | Reason::NotFound) => {
                 condition_fails()
             }
             _ => errors::answer(error),
@@ -30,58 +32,62 @@ pub fn answer(shape: &Shape, key: &Bytes, result: &Result<Reply, Error>) -> Answ
 }
 
 /// A request was carried out, and its outcome is not told.
-pub fn applied_at(index: LogIndex) -> Answer {
-    let mut answer = json(Status::Ok, &Body::Updated(Outcome::AppliedAt(index)), 0);
+pub fn applied_at(index: LogIndex) -> HttpAnswer {
+    let mut answer = json(StatusCode::Ok, &Body::Updated(Outcome::AppliedAt(index)), 0);
     answer.index = Some(index.0);
     answer
 }
 
 /// 412.
-pub fn condition_fails() -> Answer {
+pub fn condition_fails() -> HttpAnswer {
     let words = "the row is not as the condition says; nothing was changed";
-    errors::with_status(Status::PreconditionFailed, &Error::new(Reason::Changed, words))
+    errors::with_status(StatusCode::PreconditionFailed, &Error::new(Reason::Changed, words))
 }
 
-fn good(shape: &Shape, key: &Bytes, body: &Body) -> Answer {
+fn good(shape: &NativeShape, key: &Bytes, body: &Body) -> HttpAnswer {
     match (shape, body) {
-        (Shape::Value { if_match, if_none_match }, Body::Row(row)) => {
+        (NativeShape::Value { if_match, if_none_match }, Body::Row(row)) => {
             value(key, row.as_ref(), if_match.as_ref(), if_none_match.as_ref())
         }
-        (Shape::Written { .. }, Body::Updated(Outcome::Swapped { written: false, .. })) => {
+        (NativeShape::Written { .. }, Body::Updated(Outcome::Swapped { written: false, .. })) => {
             condition_fails()
         }
-        (Shape::Written { .. } | Shape::Nothing, _) => {
-            Answer::new(Status::NoContent, Content::None)
+        (NativeShape::Written { .. } | NativeShape::Nothing, _) => {
+            HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
         }
-        (Shape::Deleted { .. }, Body::Updated(Outcome::Existed(false))) => not_found(key),
-        (Shape::Deleted { .. }, _) => Answer::new(Status::NoContent, Content::None),
-        (Shape::Created, _) => Answer::new(Status::Created, Content::None),
-        (Shape::CreatedJson, body) => json(Status::Created, body, 0),
-        (Shape::Buckets { rows_max }, body) => json(Status::Ok, body, *rows_max),
-        (Shape::Bucket, Body::Buckets(buckets)) if buckets.len() == 1 => {
+        (NativeShape::Deleted { .. }, Body::Updated(Outcome::Existed(false))) => not_found(key),
+        (NativeShape::Deleted { .. }, _) => {
+            HttpAnswer::new(StatusCode::NoContent, AnswerContent::None)
+        }
+        (NativeShape::Created, _) => HttpAnswer::new(StatusCode::Created, AnswerContent::None),
+        (NativeShape::CreatedJson, body) => json(StatusCode::Created, body, 0),
+        (NativeShape::Buckets { rows_max }, body) => json(StatusCode::Ok, body, *rows_max),
+        (NativeShape::Bucket, Body::Buckets(buckets)) if buckets.len() == 1 => {
             let mut out = vec![b'{'];
             write::bucket_onto(&mut out, &buckets[0]);
             out.push(b'}');
-            Answer::new(Status::Ok, Content::Json(out.into()))
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(out.into()))
         }
-        (Shape::Keys(range), Body::Keys(page)) => {
+        (NativeShape::Keys(range), Body::Keys(page)) => {
             let mut out = vec![b'{'];
             key_pages::page_onto(&mut out, page, range);
             out.push(b'}');
-            Answer::new(Status::Ok, Content::Json(out.into()))
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(out.into()))
         }
-        (Shape::Found, Body::Siblings(siblings)) if siblings.values.is_empty() => not_found(key),
-        (Shape::Found, Body::Typed(found)) if found.value.is_none() => not_found(key),
-        (Shape::Updated, Body::Updated(_)) => json(Status::Ok, body, 0),
-        (Shape::Updated, read) => {
+        (NativeShape::Found, Body::Siblings(siblings)) if siblings.values.is_empty() => {
+            not_found(key)
+        }
+        (NativeShape::Found, Body::Typed(found)) if found.value.is_none() => not_found(key),
+        (NativeShape::Updated, Body::Updated(_)) => json(StatusCode::Ok, body, 0),
+        (NativeShape::Updated, read) => {
             let outcome = Outcome::Read(Box::new(read.clone()));
-            json(Status::Ok, &Body::Updated(outcome), 0)
+            json(StatusCode::Ok, &Body::Updated(outcome), 0)
         }
-        (_, body) => json(Status::Ok, body, 0),
+        (_, body) => json(StatusCode::Ok, body, 0),
     }
 }
 
-fn not_found(key: &Bytes) -> Answer {
+fn not_found(key: &Bytes) -> HttpAnswer {
     errors::answer(&Error::key(Reason::NotFound, key))
 }
 
@@ -90,7 +96,7 @@ fn value(
     row: Option<&Row>,
     if_match: Option<&Tags>,
     if_none_match: Option<&Tags>,
-) -> Answer {
+) -> HttpAnswer {
     let Some(row) = row else {
         return if if_match.is_some() { condition_fails() } else { not_found(key) };
     };
@@ -101,9 +107,9 @@ fn value(
     let mut answer = if if_match.is_some_and(|tags| !holds(tags)) {
         condition_fails()
     } else if if_none_match.is_some_and(holds) {
-        Answer::new(Status::NotModified, Content::None)
+        HttpAnswer::new(StatusCode::NotModified, AnswerContent::None)
     } else {
-        Answer::new(Status::Ok, Content::Value(row.value.clone()))
+        HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(row.value.clone()))
     };
     answer.etag = Some(row.version.0);
     answer.expires_in_ms = row.expires_in_ms;
@@ -111,7 +117,7 @@ fn value(
 }
 
 /// The body as an object; of buckets also whether there are more (`rows_max` reached).
-fn json(status: Status, body: &Body, rows_max: usize) -> Answer {
+fn json(status: StatusCode, body: &Body, rows_max: usize) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');
     write::body_onto(&mut out, body);
@@ -126,5 +132,5 @@ fn json(status: Status, body: &Body, rows_max: usize) -> Answer {
         }
     }
     out.push(b'}');
-    Answer::new(status, Content::Json(out.into()))
+    HttpAnswer::new(status, AnswerContent::Json(out.into()))
 }

@@ -2,14 +2,14 @@
 
 use super::parameters::Parameter;
 use super::table::ROUTES;
-use crate::counters::Operation;
+use crate::counters::OperationKind;
 use crate::http::Method;
 use base::limits::{FRAME_BYTES_MAX, HTTP_SMALL_BODY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Name {
+pub enum RouteName {
     GetKey,
     HeadKey,
     PutKey,
@@ -145,9 +145,9 @@ pub enum Gives {
 }
 
 /// One route.
-pub struct Route {
+pub struct HttpRoute {
     /// What it does.
-    pub name: Name,
+    pub name: RouteName,
     /// How.
     pub method: Method,
     /// Where, with names in braces.
@@ -163,7 +163,7 @@ pub struct Route {
     /// Whether a retry's headers mean something, and conditions.
     pub headers: Headers,
     /// As what it is counted.
-    pub operation: Operation,
+    pub operation: OperationKind,
     /// Whom it is for.
     pub audience: For,
     /// One line for the docs.
@@ -196,8 +196,13 @@ impl Headers {
 }
 
 /// A route that takes and gives nothing; what differs is said beside it.
-pub const fn route(name: Name, method: Method, path: &'static str, summary: &'static str) -> Route {
-    Route {
+pub const fn route(
+    name: RouteName,
+    method: Method,
+    path: &'static str,
+    summary: &'static str,
+) -> HttpRoute {
+    HttpRoute {
         name,
         method,
         path,
@@ -206,7 +211,7 @@ pub const fn route(name: Name, method: Method, path: &'static str, summary: &'st
         gives: Gives::Nothing,
         errors: &[],
         headers: Headers::None,
-        operation: Operation::Other,
+        operation: OperationKind::Other,
         audience: For::Clients,
         summary,
     }
@@ -214,16 +219,16 @@ pub const fn route(name: Name, method: Method, path: &'static str, summary: &'st
 
 /// A route of the cluster's members and placement.
 pub const fn cluster(
-    (name, method, path): (Name, Method, &'static str),
+    (name, method, path): (RouteName, Method, &'static str),
     (takes, gives): (Takes, Gives),
     summary: &'static str,
-) -> Route {
+) -> HttpRoute {
     let errors: &[u16] = match takes {
         Takes::Nothing => &[404, 409],
         _ => &[404, 409, 413, 415],
     };
-    let (operation, audience) = (Operation::Directory, For::Operators);
-    Route { takes, gives, errors, operation, audience, ..route(name, method, path, summary) }
+    let (operation, audience) = (OperationKind::Directory, For::Operators);
+    HttpRoute { takes, gives, errors, operation, audience, ..route(name, method, path, summary) }
 }
 
 /// Most segments of a path.
@@ -231,9 +236,9 @@ const SEGMENTS_MAX: usize = 8;
 
 /// A route that fits, with the segments that stand where it has names, in order.
 #[derive(Clone, Copy)]
-pub struct Found<'a> {
+pub struct FoundRoute<'a> {
     /// The route.
-    pub route: &'static Route,
+    pub route: &'static HttpRoute,
     /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}` or `{checkpoint}`,
     /// still percent-encoded.
     pub named: [&'a str; 3],
@@ -242,7 +247,7 @@ pub struct Found<'a> {
 /// What comes of looking for a route.
 pub enum Lookup<'a> {
     /// It is there.
-    Found(Found<'a>),
+    Found(FoundRoute<'a>),
     /// The path is there, for these methods.
     OtherMethods(Vec<&'static str>),
     /// There is no such path.
@@ -265,7 +270,7 @@ pub fn find(method: Method, path: &str) -> Lookup<'_> {
     for route in &ROUTES {
         if let Some(named) = fits(route.path, segments) {
             if route.method == method {
-                return Lookup::Found(Found { route, named });
+                return Lookup::Found(FoundRoute { route, named });
             }
             methods.push(route.method.word());
         }

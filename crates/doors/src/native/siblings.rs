@@ -3,10 +3,10 @@
 
 use super::errors::malformed;
 use super::parameters::Parameter;
-use super::routes::{Gives, Name, Route, Takes, route};
-use super::target::Target;
-use super::translate::Shape;
-use crate::counters::Operation;
+use super::routes::{Gives, HttpRoute, RouteName, Takes, route};
+use super::target::RequestTarget;
+use super::translate::NativeShape;
+use crate::counters::OperationKind;
 use crate::http::Method;
 use crate::typed;
 use base::available::TypeChange;
@@ -16,75 +16,75 @@ use bytes::Bytes;
 const SIBLINGS: &str = "/v1/buckets/{type}/{bucket}/siblings/{key}";
 const DATATYPE: &str = "/v1/buckets/{type}/{bucket}/datatypes/{key}";
 
-pub const FETCH: Route = Route {
+pub const FETCH: HttpRoute = HttpRoute {
     gives: Gives::Json("Siblings"),
     errors: &[404, 413],
-    operation: Operation::Get,
+    operation: OperationKind::Get,
     ..route(
-        Name::FetchSiblings,
+        RouteName::FetchSiblings,
         Method::Get,
         SIBLINGS,
         "All values of a key of an available bucket, with the context that has seen them.",
     )
 };
 
-pub const STORE: Route = Route {
+pub const STORE: HttpRoute = HttpRoute {
     query: &[Parameter::Context],
     takes: Takes::Value,
     gives: Gives::Json("Stored"),
     errors: &[404, 409, 411, 413],
-    operation: Operation::Put,
+    operation: OperationKind::Put,
     ..route(
-        Name::StoreSibling,
+        RouteName::StoreSibling,
         Method::Put,
         SIBLINGS,
         "Writes a value instead of those that the context has seen; without one beside them.",
     )
 };
 
-pub const REMOVE: Route = Route {
+pub const REMOVE: HttpRoute = HttpRoute {
     query: &[Parameter::Context],
     gives: Gives::Json("Stored"),
     errors: &[404, 409, 413],
-    operation: Operation::Delete,
+    operation: OperationKind::Delete,
     ..route(
-        Name::RemoveSiblings,
+        RouteName::RemoveSiblings,
         Method::Delete,
         SIBLINGS,
         "Deletes the values that the context has seen; without one, all that are there.",
     )
 };
 
-pub const LOOK: Route = Route {
+pub const LOOK: HttpRoute = HttpRoute {
     gives: Gives::Json("Typed"),
     errors: &[404, 409, 413],
-    operation: Operation::Get,
+    operation: OperationKind::Get,
     ..route(
-        Name::FetchType,
+        RouteName::FetchType,
         Method::Get,
         DATATYPE,
         "The data type under a key of a bucket that holds such.",
     )
 };
 
-pub const CHANGE: Route = Route {
+pub const CHANGE: HttpRoute = HttpRoute {
     takes: Takes::Json("TypeOperation"),
     gives: Gives::Json("Typed"),
     errors: &[404, 409, 413, 415],
-    operation: Operation::Update,
+    operation: OperationKind::Update,
     ..route(
-        Name::ChangeType,
+        RouteName::ChangeType,
         Method::Post,
         DATATYPE,
         "Changes a data type; what it removes is what its context has seen.",
     )
 };
 
-pub const RESET: Route = Route {
+pub const RESET: HttpRoute = HttpRoute {
     errors: &[404],
-    operation: Operation::Directory,
+    operation: OperationKind::Directory,
     ..route(
-        Name::ResetBucket,
+        RouteName::ResetBucket,
         Method::Delete,
         "/v1/buckets/{type}/{bucket}/properties",
         "An available bucket has its type's properties again.",
@@ -92,36 +92,39 @@ pub const RESET: Route = Route {
 };
 
 /// What one of these routes asks; none: it is another one.
-pub fn call(target: &mut Target, body: &Bytes) -> Result<Option<(Call, Shape)>, Error> {
+pub fn call(
+    target: &mut RequestTarget,
+    body: &Bytes,
+) -> Result<Option<(Call, NativeShape)>, Error> {
     let context = target.query.context.take();
     let mut key = || std::mem::take(&mut target.key);
     let (call, shape) = match target.route.name {
-        Name::FetchSiblings => {
+        RouteName::FetchSiblings => {
             let options = FetchOptions::default();
-            (AvailableCall::Fetch { key: key(), options }, Shape::Found)
+            (AvailableCall::Fetch { key: key(), options }, NativeShape::Found)
         }
-        Name::StoreSibling => {
+        RouteName::StoreSibling => {
             let content = Content::plain(body.clone());
             let store = Store { key: key(), content, context, ..Store::default() };
-            (AvailableCall::Store(Box::new(store)), Shape::Json)
+            (AvailableCall::Store(Box::new(store)), NativeShape::Json)
         }
-        Name::RemoveSiblings => {
+        RouteName::RemoveSiblings => {
             let options = StoreOptions::default();
-            (AvailableCall::Remove { key: key(), context, options }, Shape::Json)
+            (AvailableCall::Remove { key: key(), context, options }, NativeShape::Json)
         }
-        Name::FetchType => {
+        RouteName::FetchType => {
             let options = FetchOptions::default();
-            (AvailableCall::FetchType { key: key(), options }, Shape::Found)
+            (AvailableCall::FetchType { key: key(), options }, NativeShape::Found)
         }
-        Name::ChangeType => {
+        RouteName::ChangeType => {
             let (operation, context) = typed::operation(body).map_err(malformed)?;
             let options = StoreOptions { return_body: true, ..StoreOptions::default() };
             let change = TypeChange { key: key(), operation, context, options };
-            (AvailableCall::Change(Box::new(change)), Shape::Json)
+            (AvailableCall::Change(Box::new(change)), NativeShape::Json)
         }
-        Name::ResetBucket => {
+        RouteName::ResetBucket => {
             let call = Call::Directory(DirectoryCall::ResetBucket);
-            return Ok(Some((call, Shape::Nothing)));
+            return Ok(Some((call, NativeShape::Nothing)));
         }
         _ => return Ok(None),
     };

@@ -4,9 +4,9 @@ use super::connection::{Conversation, Stop};
 use super::errors;
 use super::json::write;
 use super::output::{self, Asked};
-use crate::counters::{Tongue, Verdict};
+use crate::counters::{ClientProtocol, Verdict};
 use crate::http::date::DateCache;
-use crate::http::{Answer, Content, Status};
+use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use base::request::Call;
 use base::{Body, Error, Page, Range, Read, Reason, Request};
 use std::io::Write;
@@ -48,7 +48,7 @@ pub async fn rows(
         let page = match reply {
             Ok(base::Reply { index, body: Body::Page(page), .. }) => {
                 if !has_begun {
-                    let mut answer = Answer::new(Status::Ok, Content::JsonLines);
+                    let mut answer = HttpAnswer::new(StatusCode::Ok, AnswerContent::JsonLines);
                     answer.index = Some(index.0);
                     answer.master = shared.node.other_master(&request.bucket);
                     let now_ms = shared.clock.unix_ms();
@@ -80,7 +80,7 @@ pub async fn rows(
     }
     output::write(&mut conversation.stream, &out).await?;
     let took = asked.since.elapsed();
-    shared.counters.observe(Tongue::Http, asked.operation, Verdict::Fine, took);
+    shared.counters.observe(ClientProtocol::Http, asked.operation, Verdict::Fine, took);
     // Without chunks only the end of the connection tells the end of the lines.
     if manner.is_http_10 { Err(Stop::Dead) } else { Ok(()) }
 }
@@ -128,6 +128,6 @@ async fn broken(conversation: &mut Conversation, error: &Error, asked: Asked) ->
     output::write(&mut conversation.stream, &out).await?;
     let took = asked.since.elapsed();
     let verdict = Verdict::Failed(error.kind());
-    conversation.shared.counters.observe(Tongue::Http, asked.operation, verdict, took);
+    conversation.shared.counters.observe(ClientProtocol::Http, asked.operation, verdict, took);
     Err(Stop::Dead)
 }

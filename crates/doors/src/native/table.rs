@@ -2,9 +2,9 @@
 
 use super::parameters::Parameter::{self, *};
 use super::ring;
-use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
+use super::routes::{For, Gives, Headers, HttpRoute, RouteName as Name, Takes, cluster, route};
 use super::{admission, checkpoints, emptying, key_pages, moves, siblings};
-use crate::counters::Operation;
+use crate::counters::OperationKind as Operation;
 use crate::http::Method;
 
 const KEY: &str = "/v1/buckets/{type}/{bucket}/keys/{key}";
@@ -18,8 +18,8 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 70] = [
-    Route {
+pub const ROUTES: [HttpRoute; 70] = [
+    HttpRoute {
         query: &[Consistency],
         gives: Gives::Value,
         errors: &[304, 404, 412, 413],
@@ -27,7 +27,7 @@ pub const ROUTES: [Route; 70] = [
         operation: Operation::Get,
         ..route(Name::GetKey, Method::Get, KEY, "The value of a key; its version is the ETag.")
     },
-    Route {
+    HttpRoute {
         query: &[Ttl],
         takes: Takes::Value,
         errors: &[404, 409, 411, 412, 413],
@@ -35,13 +35,13 @@ pub const ROUTES: [Route; 70] = [
         operation: Operation::Put,
         ..route(Name::PutKey, Method::Put, KEY, "Writes a value, if the conditions hold.")
     },
-    Route {
+    HttpRoute {
         errors: &[404, 409, 412, 413],
         headers: Headers::Both,
         operation: Operation::Delete,
         ..route(Name::DeleteKey, Method::Delete, KEY, "Deletes a key, if the conditions hold.")
     },
-    Route {
+    HttpRoute {
         query: &[Consistency],
         gives: Gives::Value,
         errors: &[304, 404, 412, 413],
@@ -49,7 +49,7 @@ pub const ROUTES: [Route; 70] = [
         operation: Operation::Get,
         ..route(Name::HeadKey, Method::Head, KEY, "Whether a key exists, its version and size.")
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("Sequence"),
         gives: Gives::Json("Updated"),
         errors: &[404, 409, 413, 415],
@@ -62,7 +62,7 @@ pub const ROUTES: [Route; 70] = [
             "Updates that hold together or not at all; later steps see earlier ones.",
         )
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("Update"),
         gives: Gives::Json("Updated"),
         errors: &[404, 409, 413, 415],
@@ -75,7 +75,7 @@ pub const ROUTES: [Route; 70] = [
             "One update of any kind.",
         )
     },
-    Route {
+    HttpRoute {
         query: &[Consistency],
         takes: Takes::Json("MultiGet"),
         gives: Gives::Json("Rows"),
@@ -88,7 +88,7 @@ pub const ROUTES: [Route; 70] = [
             "The rows of many keys, in their order.",
         )
     },
-    Route {
+    HttpRoute {
         query: &[Consistency],
         takes: Takes::Json("Read"),
         gives: Gives::Json("ReadReply"),
@@ -101,7 +101,7 @@ pub const ROUTES: [Route; 70] = [
             "One read of any kind.",
         )
     },
-    Route {
+    HttpRoute {
         query: RANGE,
         gives: Gives::Json("Page"),
         errors: &[404, 413],
@@ -113,7 +113,7 @@ pub const ROUTES: [Route; 70] = [
             "A page of rows in key order.",
         )
     },
-    Route {
+    HttpRoute {
         query: STREAM,
         gives: Gives::JsonLines("Entry"),
         errors: &[404, 413],
@@ -125,7 +125,7 @@ pub const ROUTES: [Route; 70] = [
             "All rows of a range, one JSON object a line, as fast as the client takes them.",
         )
     },
-    Route {
+    HttpRoute {
         query: &[Consistency],
         gives: Gives::Json("Count"),
         errors: &[404],
@@ -137,7 +137,7 @@ pub const ROUTES: [Route; 70] = [
             "How many keys the bucket holds, by counting them.",
         )
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("Prefix"),
         gives: Gives::Json("Updated"),
         errors: &[404, 413, 415],
@@ -150,7 +150,7 @@ pub const ROUTES: [Route; 70] = [
             "Deletes all keys under a prefix.",
         )
     },
-    Route {
+    HttpRoute {
         errors: &[404],
         operation: Operation::Directory,
         ..route(
@@ -171,49 +171,49 @@ pub const ROUTES: [Route; 70] = [
     siblings::LOOK,
     siblings::CHANGE,
     siblings::RESET,
-    Route {
+    HttpRoute {
         query: &[AfterBucket, LimitBuckets],
         gives: Gives::Json("Buckets"),
         operation: Operation::Directory,
         ..route(Name::ListBuckets, Method::Get, "/v1/buckets", "A page of buckets.")
     },
-    Route {
+    HttpRoute {
         takes: Takes::MaybeJson("NewBucket"),
         gives: Gives::Created,
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,
         ..route(Name::CreateBucket, Method::Put, BUCKET, "Makes a bucket of its type.")
     },
-    Route {
+    HttpRoute {
         gives: Gives::Json("BucketReply"),
         errors: &[404],
         operation: Operation::Directory,
         ..route(Name::DescribeBucket, Method::Get, BUCKET, "A bucket and its properties.")
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("Properties"),
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,
         ..route(Name::AlterBucket, Method::Patch, BUCKET, "Changes properties of a bucket.")
     },
-    Route {
+    HttpRoute {
         errors: &[404],
         operation: Operation::Directory,
         ..route(Name::DropBucket, Method::Delete, BUCKET, "Drops a bucket and all that is in it.")
     },
-    Route {
+    HttpRoute {
         gives: Gives::Json("Types"),
         operation: Operation::Directory,
         ..route(Name::ListTypes, Method::Get, "/v1/types", "All bucket types.")
     },
-    Route {
+    HttpRoute {
         takes: Takes::MaybeJson("Properties"),
         gives: Gives::Created,
         errors: &[409, 413, 415],
         operation: Operation::Directory,
         ..route(Name::CreateType, Method::Put, TYPE, "Makes a bucket type.")
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("Properties"),
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,
@@ -224,12 +224,12 @@ pub const ROUTES: [Route; 70] = [
             "Changes a bucket type; buckets made before keep their properties.",
         )
     },
-    Route {
+    HttpRoute {
         errors: &[404, 409],
         operation: Operation::Directory,
         ..route(Name::DropType, Method::Delete, TYPE, "Drops a bucket type that has no buckets.")
     },
-    Route {
+    HttpRoute {
         audience: For::Everyone,
         ..cluster(
             (Name::Cluster, Method::Get, "/v1/cluster"),
@@ -248,7 +248,7 @@ pub const ROUTES: [Route; 70] = [
         "Has a group's replicas compared by its master, whichever node hears it; the group's \
          `comparison` tells more.",
     ),
-    Route {
+    HttpRoute {
         audience: For::Everyone,
         ..cluster(
             (Name::ListMembers, Method::Get, MEMBERS),
@@ -305,7 +305,7 @@ pub const ROUTES: [Route; 70] = [
         (Takes::Nothing, Gives::Nothing),
         "A group without buckets ends; its number is never given again.",
     ),
-    Route {
+    HttpRoute {
         gives: Gives::CreatedJson("Session"),
         errors: &[404],
         operation: Operation::Session,
@@ -316,7 +316,7 @@ pub const ROUTES: [Route; 70] = [
             "Opens a session, so that retried updates apply once.",
         )
     },
-    Route {
+    HttpRoute {
         errors: &[404],
         operation: Operation::Session,
         ..route(
@@ -326,7 +326,7 @@ pub const ROUTES: [Route; 70] = [
             "Closes a session.",
         )
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("Target"),
         gives: Gives::Json("Checkpoint"),
         errors: &[409, 413, 415],
@@ -341,7 +341,7 @@ pub const ROUTES: [Route; 70] = [
     },
     checkpoints::LIST,
     checkpoints::REMOVE,
-    Route {
+    HttpRoute {
         gives: Gives::Json("LogLevels"),
         operation: Operation::Admin,
         audience: For::Operators,
@@ -352,7 +352,7 @@ pub const ROUTES: [Route; 70] = [
             "How much the log says, by section.",
         )
     },
-    Route {
+    HttpRoute {
         takes: Takes::Json("LogLevels"),
         gives: Gives::Json("LogLevels"),
         errors: &[413, 415],
@@ -365,31 +365,31 @@ pub const ROUTES: [Route; 70] = [
             "Changes how much the log says, until the next start.",
         )
     },
-    Route {
+    HttpRoute {
         gives: Gives::Json("Status"),
         operation: Operation::Admin,
         audience: For::Operators,
         ..route(Name::Status, Method::Get, "/status", "Everything a health check needs.")
     },
-    Route {
+    HttpRoute {
         gives: Gives::Text("text/plain; version=0.0.4; charset=utf-8"),
         operation: Operation::Admin,
         audience: For::Operators,
         ..route(Name::Metrics, Method::Get, "/metrics", "All metrics in Prometheus' text form.")
     },
-    Route {
+    HttpRoute {
         gives: Gives::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
         audience: For::Everyone,
         ..route(Name::Live, Method::Get, "/live", "The process answers.")
     },
-    Route {
+    HttpRoute {
         gives: Gives::Text("text/plain; charset=utf-8"),
         operation: Operation::Admin,
         audience: For::Everyone,
         ..route(Name::Ready, Method::Get, "/ready", "The node takes writes; 503 while it does not.")
     },
-    Route {
+    HttpRoute {
         gives: Gives::Text("application/json"),
         operation: Operation::Admin,
         audience: For::Everyone,

@@ -3,11 +3,11 @@
 use super::admission;
 use super::errors::{self, malformed};
 use super::parameters::Query;
-use super::routes::{self, For, Found, Lookup, Route, Takes};
+use super::routes::{self, For, FoundRoute, HttpRoute, Lookup, Takes};
 use crate::connection::Face;
 use crate::guard::Guard;
 use crate::http::percent::{Plus, decode};
-use crate::http::{Body, Head, Method, Refused, Status, head};
+use crate::http::{BodyFraming, Head, Method, Refused, StatusCode, head};
 use base::cluster::check_member_name;
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketName, Error, GroupId, Key, LogIndex, Reason, RetryId, SessionId, TokenDigest};
@@ -15,9 +15,9 @@ use std::borrow::Cow;
 
 /// What a request asks for, its body not yet read.
 #[derive(Debug)]
-pub struct Target {
+pub struct RequestTarget {
     /// The route.
-    pub route: &'static Route,
+    pub route: &'static HttpRoute,
     /// The bucket; of a bucket type's routes the type, with any name.
     pub bucket: BucketName,
     /// The key.
@@ -44,7 +44,7 @@ pub struct Target {
     pub shown: Option<TokenDigest>,
 }
 
-impl std::fmt::Debug for Route {
+impl std::fmt::Debug for HttpRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.name)
     }
@@ -61,29 +61,29 @@ pub enum Tags {
 
 /// A request that is answered before it reaches the node.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct HttpRefusal {
     /// The status.
-    pub status: Status,
+    pub status: StatusCode,
     /// Why.
     pub error: Error,
     /// The methods that are allowed instead.
     pub allow: Option<String>,
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
-        Refusal { status: errors::status(error.reason), error, allow: None }
+impl From<Error> for HttpRefusal {
+    fn from(error: Error) -> HttpRefusal {
+        HttpRefusal { status: errors::status(error.reason), error, allow: None }
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Refusal {
+impl From<Refused> for HttpRefusal {
+    fn from(refused: Refused) -> HttpRefusal {
         let (status, error) = errors::refusal(&refused);
-        Refusal { status, error, allow: None }
+        HttpRefusal { status, error, allow: None }
     }
 }
 
-fn refusal(status: Status, detail: &'static str) -> Refusal {
+fn refusal(status: StatusCode, detail: &'static str) -> HttpRefusal {
     Refused { status, detail }.into()
 }
 
@@ -93,21 +93,21 @@ pub fn read(
     guard: &Guard,
     face: Face,
     last: &mut BucketName,
-) -> Result<Target, Refusal> {
+) -> Result<RequestTarget, HttpRefusal> {
     if !guard.knows_host(head.host) {
         let words = "this server is not known under the name in `host`; the setting `hosts` \
                      lists its names";
-        return Err(refusal(Status::Misdirected, words));
+        return Err(refusal(StatusCode::Misdirected, words));
     }
     let is_safe = matches!(head.method, Method::Get | Method::Head);
     if !is_safe && head.origin.is_some_and(|origin| !guard.trusts_origin(origin, head.host)) {
-        return Err(refusal(Status::Forbidden, "pages of other origins may not write here"));
+        return Err(refusal(StatusCode::Forbidden, "pages of other origins may not write here"));
     }
-    let Found { route, named } = found(head)?;
+    let FoundRoute { route, named } = found(head)?;
     let shown = check_audience(route.audience, face, head)?;
     check_body(route.takes, head)?;
     let query = Query::read(head.query, route.query)?;
-    let mut target = Target {
+    let mut target = RequestTarget {
         route,
         bucket: last.clone(),
         key: Key::new(),
@@ -135,16 +135,16 @@ pub fn read(
     Ok(target)
 }
 
-fn found<'a>(head: &Head<'a>) -> Result<Found<'a>, Refusal> {
+fn found<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
     match routes::find(head.method, head.path) {
         Lookup::Found(found) => Ok(found),
         Lookup::OtherMethods(methods) => {
             let methods = methods.join(", ");
             let error = malformed(format!("this path takes {methods}"));
-            Err(Refusal { status: Status::MethodNotAllowed, error, allow: Some(methods) })
+            Err(HttpRefusal { status: StatusCode::MethodNotAllowed, error, allow: Some(methods) })
         }
         Lookup::Nowhere => Err(refusal(
-            Status::NotFound,
+            StatusCode::NotFound,
             "there is no such path; /openapi.json lists them (a slash within a key is written %2F)",
         )),
     }
@@ -155,7 +155,7 @@ fn check_audience(
     audience: For,
     face: Face,
     head: &Head<'_>,
-) -> Result<Option<TokenDigest>, Refusal> {
+) -> Result<Option<TokenDigest>, HttpRefusal> {
     match (audience, face) {
         (_, Face::Both) | (For::Everyone, _) => Ok(None),
         (For::Clients, Face::Clients | Face::Arakoon | Face::Riak)
@@ -165,36 +165,37 @@ fn check_audience(
         }
         (For::Operators, Face::Clients | Face::Arakoon | Face::Riak) => {
             let words = "beyond loopback this is served at `admin_listen` alone";
-            Err(refusal(Status::Forbidden, words))
+            Err(refusal(StatusCode::Forbidden, words))
         }
-        (For::Clients, Face::Operators) => {
-            Err(refusal(Status::Forbidden, "this listener is for operators; data is at `listen`"))
-        }
+        (For::Clients, Face::Operators) => Err(refusal(
+            StatusCode::Forbidden,
+            "this listener is for operators; data is at `listen`",
+        )),
     }
 }
 
-fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), Refusal> {
-    let has_body = !matches!(head.body, Body::None | Body::Length(0));
+fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), HttpRefusal> {
+    let has_body = !matches!(head.body, BodyFraming::None | BodyFraming::Length(0));
     match takes {
         Takes::Nothing if has_body => {
-            return Err(refusal(Status::BadRequest, "this route takes no body"));
+            return Err(refusal(StatusCode::BadRequest, "this route takes no body"));
         }
-        Takes::Value if head.body == Body::None => {
+        Takes::Value if head.body == BodyFraming::None => {
             let words = "a value needs its length: content-length, or chunks";
-            return Err(refusal(Status::LengthRequired, words));
+            return Err(refusal(StatusCode::LengthRequired, words));
         }
         // A form of a web page can't send this type, so it can't reach these routes unasked.
         Takes::Json(_) if !is_json(head.content_type) => {
             let words = "this route takes `content-type: application/json`";
-            return Err(refusal(Status::UnsupportedMediaType, words));
+            return Err(refusal(StatusCode::UnsupportedMediaType, words));
         }
         Takes::MaybeJson(_) if has_body && !is_json(head.content_type) => {
             let words = "this route takes `content-type: application/json`";
-            return Err(refusal(Status::UnsupportedMediaType, words));
+            return Err(refusal(StatusCode::UnsupportedMediaType, words));
         }
         _ => {}
     }
-    if let Body::Length(length) = head.body
+    if let BodyFraming::Length(length) = head.body
         && length > takes.bytes_max() as u64
     {
         return Err(too_large(takes.bytes_max()));
@@ -203,7 +204,7 @@ fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), Refusal> {
 }
 
 /// A body beyond its limit.
-pub fn too_large(bytes_max: usize) -> Refusal {
+pub fn too_large(bytes_max: usize) -> HttpRefusal {
     let text = match bytes_max {
         VALUE_BYTES_MAX => format!(
             "a value has at most {bytes_max} bytes (a bucket's `value_bytes_max` may be less): \
@@ -220,9 +221,9 @@ fn is_json(content_type: Option<&[u8]>) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-impl Target {
+impl RequestTarget {
     /// The segments that stand where the route has names, in order.
-    fn take_names(&mut self, named: [&str; 3]) -> Result<(), Refusal> {
+    fn take_names(&mut self, named: [&str; 3]) -> Result<(), HttpRefusal> {
         let path = self.route.path;
         if path.contains("{bucket}") {
             let [kind, name, rest] = named;
@@ -260,7 +261,7 @@ impl Target {
 }
 
 /// A bucket's name as it stands in a path: one spelling each, so only `%` itself is encoded.
-fn plain_name(segment: &str) -> Result<Cow<'_, str>, Refusal> {
+fn plain_name(segment: &str) -> Result<Cow<'_, str>, HttpRefusal> {
     if !segment.contains('%') {
         return Ok(Cow::Borrowed(segment));
     }

@@ -2,8 +2,8 @@
 
 mod generators;
 
-use super::target::{self, Refusal, Target};
-use super::translate::{Plan, Shape, plan};
+use super::target::{self, HttpRefusal, RequestTarget};
+use super::translate::{NativePlan, NativeShape, plan};
 use super::{errors, openapi, render, routes, table::ROUTES};
 use crate::connection::Face;
 use crate::guard::Guard;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn target_at(face: Face, request: &str) -> Result<Target, Refusal> {
+fn target_at(face: Face, request: &str) -> Result<RequestTarget, HttpRefusal> {
     let text = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
     let text = if text.contains("host:") {
         text
@@ -27,7 +27,7 @@ fn target_at(face: Face, request: &str) -> Result<Target, Refusal> {
     target::read(&head, &Guard::new(&[]), face, &mut BucketName::default())
 }
 
-fn target(request: &str) -> Result<Target, Refusal> {
+fn target(request: &str) -> Result<RequestTarget, HttpRefusal> {
     target_at(Face::Both, request)
 }
 
@@ -35,13 +35,13 @@ fn status(request: &str) -> u16 {
     target(request).expect_err(request).status.code()
 }
 
-fn planned(request: &str, body: &str) -> Result<Plan, Error> {
+fn planned(request: &str, body: &str) -> Result<NativePlan, Error> {
     plan(target(request).expect(request), Bytes::copy_from_slice(body.as_bytes()))
 }
 
 fn update(request: &str) -> Update {
     match planned(request, "v") {
-        Ok(Plan::Ask(base::Request { call: Call::Update(update), .. }, _)) => update,
+        Ok(NativePlan::Ask(base::Request { call: Call::Update(update), .. }, _)) => update,
         other => panic!("{request}: {other:?}"),
     }
 }
@@ -143,7 +143,7 @@ fn who_is_no_operator_joins_by_showing_a_token() {
         assert_eq!(refused.status.code(), 403);
         let target = target_at(face, &request(join, &bearer)).expect("a token");
         match plan(target, Bytes::from_static(body.as_bytes())) {
-            Ok(Plan::Ask(base::Request { call, .. }, _)) => match call {
+            Ok(NativePlan::Ask(base::Request { call, .. }, _)) => match call {
                 Call::Directory(DirectoryCall::Cluster(ClusterCall::Shown { digest, call })) => {
                     assert!(call.joins() && digest == token.digest());
                 }
@@ -175,9 +175,9 @@ fn conditions_become_atomic_updates() {
     assert_eq!(when("if-match: *"), When::Present);
     assert_eq!(when("if-none-match: *"), When::Absent);
     let fails = planned(&format!("{put}if-match: \"abc\""), "v");
-    assert_eq!(fails, Ok(Plan::ConditionFails), "a version that was never given out");
+    assert_eq!(fails, Ok(NativePlan::ConditionFails), "a version that was never given out");
     let both = planned(&format!("{put}if-match: \"7\"\nif-none-match: *"), "v");
-    assert_eq!(both, Ok(Plan::ConditionFails), "there and absent");
+    assert_eq!(both, Ok(NativePlan::ConditionFails), "there and absent");
     for bad in ["if-none-match: \"7\"", "if-match: \"1\", \"2\""] {
         assert!(planned(&format!("{put}{bad}"), "v").is_err(), "{bad}");
     }
@@ -202,7 +202,7 @@ fn retries_carry_their_names() {
     assert_eq!((retry.session.0, retry.number), (u64::MAX, 3));
 }
 
-fn told(shape: &Shape, result: Result<Body, Reason>) -> (u16, Option<u64>) {
+fn told(shape: &NativeShape, result: Result<Body, Reason>) -> (u16, Option<u64>) {
     let result = result
         .map(|body| Reply { version: Some(Version(9)), ..Reply::new(LogIndex(5), body) })
         .map_err(|reason| Error::new(reason, "x"));
@@ -216,7 +216,7 @@ fn conditions_of_reads_are_told_by_version() {
     let row = Row { value: Bytes::from_static(b"v"), version: Version(7), expires_in_ms: None };
     let read = |headers: &str, row: Option<Row>| {
         let request = format!("GET /v1/buckets/a/b/keys/k HTTP/1.1{headers}");
-        let Ok(Plan::Ask(_, shape)) = planned(&request, "") else { panic!("{request}") };
+        let Ok(NativePlan::Ask(_, shape)) = planned(&request, "") else { panic!("{request}") };
         told(&shape, Ok(Body::Row(row)))
     };
     let is = Some(row);
@@ -237,7 +237,7 @@ fn writes_and_deletes_are_told_by_their_outcome() {
     let updated = |outcome| Ok(Body::Updated(outcome));
     let written = |ttl: &str, result| {
         let request = format!("PUT /v1/buckets/a/b/keys/k{ttl} HTTP/1.1\ncontent-length: 1");
-        let Ok(Plan::Ask(_, shape)) = planned(&request, "v") else { panic!("{request}") };
+        let Ok(NativePlan::Ask(_, shape)) = planned(&request, "v") else { panic!("{request}") };
         told(&shape, result)
     };
     assert_eq!(written("", updated(Outcome::Done)), (204, Some(9)));
@@ -246,7 +246,7 @@ fn writes_and_deletes_are_told_by_their_outcome() {
     let swapped = |written| updated(Outcome::Swapped { written, old: None });
     assert_eq!(written("", swapped(true)), (204, Some(9)));
     assert_eq!(written("", swapped(false)), (412, None));
-    let deleted = |conditional, result| told(&Shape::Deleted { conditional }, result).0;
+    let deleted = |conditional, result| told(&NativeShape::Deleted { conditional }, result).0;
     assert_eq!(deleted(false, updated(Outcome::Existed(true))), 204);
     assert_eq!(deleted(false, updated(Outcome::Existed(false))), 404);
     assert_eq!(deleted(true, Err(Reason::Changed)), 412);
@@ -259,7 +259,7 @@ fn a_lone_read_among_the_updates_is_an_outcome_too() {
     let read = Body::Count(3);
     let answer = |body: Body| {
         let result = Ok(Reply::new(LogIndex(5), body));
-        let answer = render::answer(&Shape::Updated, &Bytes::new(), &result);
+        let answer = render::answer(&NativeShape::Updated, &Bytes::new(), &result);
         String::from_utf8_lossy(&answer.content.bytes()).into_owned()
     };
     let wrapped = Body::Updated(Outcome::Read(Box::new(read.clone())));
@@ -345,6 +345,9 @@ fn a_percent_in_a_bucket_s_name_is_written_as_one() {
 fn only_reads_of_keys_have_a_head() {
     for route in &ROUTES {
         let is_key = route.path.ends_with("{key}");
-        assert_eq!(route.method == Method::Head, is_key && route.name == routes::Name::HeadKey);
+        assert_eq!(
+            route.method == Method::Head,
+            is_key && route.name == routes::RouteName::HeadKey
+        );
     }
 }

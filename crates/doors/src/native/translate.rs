@@ -8,9 +8,9 @@ use super::json::{bodies, cluster};
 use super::key_pages;
 use super::parameters::BUCKETS_PER_PAGE_MAX;
 use super::ring;
-use super::routes::Name;
+use super::routes::RouteName;
 use super::siblings;
-use super::target::{Tags, Target};
+use super::target::{RequestTarget, Tags};
 use base::request::{Call, Expiry, Missing, SessionCall, Steps, When};
 use base::{
     BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
@@ -20,9 +20,9 @@ use bytes::Bytes;
 
 /// What is to be done for a request.
 #[derive(Debug, PartialEq)]
-pub enum Plan {
+pub enum NativePlan {
     /// Ask the node, tell its reply in this shape.
-    Ask(Request, Shape),
+    Ask(Request, NativeShape),
     /// Ask for page after page.
     Stream(Request, Range),
     /// A condition that can't hold.
@@ -33,7 +33,7 @@ pub enum Plan {
 
 /// How a reply is told.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub enum NativeShape {
     /// A row as a value, under conditions.
     Value {
         /// `if-match`.
@@ -114,148 +114,166 @@ pub enum Operate {
 }
 
 /// Makes the plan.
-pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
+pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
     let name = target.route.name;
     let (call, shape) = match name {
-        Name::GetKey | Name::HeadKey => {
-            let shape = Shape::Value {
+        RouteName::GetKey | RouteName::HeadKey => {
+            let shape = NativeShape::Value {
                 if_match: target.if_match.take(),
                 if_none_match: target.if_none_match.take(),
             };
             let key = std::mem::take(&mut target.key);
             (Call::Read(Read::Get(key), target.query.consistency), shape)
         }
-        Name::PutKey => match put(&mut target, body)? {
+        RouteName::PutKey => match put(&mut target, body)? {
             Some((update, shape)) => (Call::Update(update), shape),
-            None => return Ok(Plan::ConditionFails),
+            None => return Ok(NativePlan::ConditionFails),
         },
-        Name::DeleteKey => match delete(&mut target)? {
+        RouteName::DeleteKey => match delete(&mut target)? {
             Some((update, shape)) => (Call::Update(update), shape),
-            None => return Ok(Plan::ConditionFails),
+            None => return Ok(NativePlan::ConditionFails),
         },
-        Name::Update => (Call::Update(bodies::update(&body)?), Shape::Updated),
-        Name::Sequence => (Call::Update(bodies::sequence(&body)?), Shape::Json),
-        Name::DeletePrefix => {
-            (Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }), Shape::Json)
+        RouteName::Update => (Call::Update(bodies::update(&body)?), NativeShape::Updated),
+        RouteName::Sequence => (Call::Update(bodies::sequence(&body)?), NativeShape::Json),
+        RouteName::DeletePrefix => (
+            Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }),
+            NativeShape::Json,
+        ),
+        RouteName::MultiGet => {
+            (Call::Read(bodies::multi_get(&body)?, target.query.consistency), NativeShape::Json)
         }
-        Name::MultiGet => {
-            (Call::Read(bodies::multi_get(&body)?, target.query.consistency), Shape::Json)
-        }
-        Name::Read => {
-            (Call::Read(bodies::read_operation(&body)?, target.query.consistency), Shape::Json)
-        }
-        Name::Range => {
+        RouteName::Read => (
+            Call::Read(bodies::read_operation(&body)?, target.query.consistency),
+            NativeShape::Json,
+        ),
+        RouteName::Range => {
             let range = std::mem::take(&mut target.query.bounds).into_range()?;
-            (Call::Read(Read::Range(range), target.query.consistency), Shape::Json)
+            (Call::Read(Read::Range(range), target.query.consistency), NativeShape::Json)
         }
-        Name::ListKeys => key_pages::call(std::mem::take(&mut target.query.bounds))?,
-        Name::Count => (Call::Read(Read::KeyCount, target.query.consistency), Shape::Json),
-        Name::Stream => {
+        RouteName::ListKeys => key_pages::call(std::mem::take(&mut target.query.bounds))?,
+        RouteName::Count => {
+            (Call::Read(Read::KeyCount, target.query.consistency), NativeShape::Json)
+        }
+        RouteName::Stream => {
             let range = std::mem::take(&mut target.query.bounds).into_range()?;
             let call = Call::Read(Read::Range(range.clone()), target.query.consistency);
             let request = Request { bucket: target.bucket, call, retry: None };
-            return Ok(Plan::Stream(request, range));
+            return Ok(NativePlan::Stream(request, range));
         }
-        Name::OpenSession => (Call::Session(SessionCall::Open), Shape::CreatedJson),
-        Name::CloseSession => (Call::Session(SessionCall::Close(target.session)), Shape::Nothing),
-        Name::Checkpoint
-        | Name::ListCheckpoints
-        | Name::RemoveCheckpoint
-        | Name::GetLogLevels
-        | Name::PutLogLevels => return of_node(target, &body).map(Plan::Operate),
-        Name::SeeMove | Name::EmptyPrefix => return of_bucket(target, &body).map(Plan::Operate),
-        Name::Cluster => return Ok(Plan::Operate(Operate::Cluster)),
-        Name::Transfer | Name::Verify | Name::DecidedValue => {
-            return of_group(target, &body).map(Plan::Operate);
+        RouteName::OpenSession => (Call::Session(SessionCall::Open), NativeShape::CreatedJson),
+        RouteName::CloseSession => {
+            (Call::Session(SessionCall::Close(target.session)), NativeShape::Nothing)
         }
-        Name::MakeToken => {
-            return Ok(Plan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
+        RouteName::Checkpoint
+        | RouteName::ListCheckpoints
+        | RouteName::RemoveCheckpoint
+        | RouteName::GetLogLevels
+        | RouteName::PutLogLevels => return of_node(target, &body).map(NativePlan::Operate),
+        RouteName::SeeMove | RouteName::EmptyPrefix => {
+            return of_bucket(target, &body).map(NativePlan::Operate);
         }
-        Name::Status => return Ok(Plan::Operate(Operate::Status)),
-        Name::Metrics => return Ok(Plan::Operate(Operate::Metrics)),
-        Name::Live => return Ok(Plan::Operate(Operate::Live)),
-        Name::Ready => return Ok(Plan::Operate(Operate::Ready)),
-        Name::OpenApi => return Ok(Plan::Operate(Operate::OpenApi)),
+        RouteName::Cluster => return Ok(NativePlan::Operate(Operate::Cluster)),
+        RouteName::Transfer | RouteName::Verify | RouteName::DecidedValue => {
+            return of_group(target, &body).map(NativePlan::Operate);
+        }
+        RouteName::MakeToken => {
+            return Ok(NativePlan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
+        }
+        RouteName::Status => return Ok(NativePlan::Operate(Operate::Status)),
+        RouteName::Metrics => return Ok(NativePlan::Operate(Operate::Metrics)),
+        RouteName::Live => return Ok(NativePlan::Operate(Operate::Live)),
+        RouteName::Ready => return Ok(NativePlan::Operate(Operate::Ready)),
+        RouteName::OpenApi => return Ok(NativePlan::Operate(Operate::OpenApi)),
         _ => match siblings::call(&mut target, &body)? {
             Some(asked) => asked,
             None => directory(&mut target, &body)?,
         },
     };
-    Ok(Plan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+    Ok(NativePlan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
 }
 
-fn of_node(target: Target, body: &[u8]) -> Result<Operate, Error> {
+fn of_node(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
     Ok(match target.route.name {
-        Name::Checkpoint => Operate::Checkpoint(bodies::target(body)?),
-        Name::ListCheckpoints => Operate::ListCheckpoints,
-        Name::RemoveCheckpoint => Operate::RemoveCheckpoint(target.checkpoint),
-        Name::PutLogLevels => Operate::PutLogLevels(bodies::changes(body)?),
+        RouteName::Checkpoint => Operate::Checkpoint(bodies::target(body)?),
+        RouteName::ListCheckpoints => Operate::ListCheckpoints,
+        RouteName::RemoveCheckpoint => Operate::RemoveCheckpoint(target.checkpoint),
+        RouteName::PutLogLevels => Operate::PutLogLevels(bodies::changes(body)?),
         _ => Operate::GetLogLevels,
     })
 }
 
-fn of_bucket(target: Target, body: &[u8]) -> Result<Operate, Error> {
+fn of_bucket(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
     Ok(match target.route.name {
-        Name::EmptyPrefix => Operate::EmptyPrefix(emptying::read(target.bucket, body)?),
+        RouteName::EmptyPrefix => Operate::EmptyPrefix(emptying::read(target.bucket, body)?),
         _ => Operate::SeeMove(target.bucket),
     })
 }
 
-fn of_group(target: Target, body: &[u8]) -> Result<Operate, Error> {
-    let Target { route, group, index, shown, .. } = target;
+fn of_group(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
+    let RequestTarget { route, group, index, shown, .. } = target;
     Ok(match route.name {
-        Name::Transfer => Operate::Transfer(group, cluster::transfer(body)?),
-        Name::DecidedValue => Operate::DecidedValue(group, index, shown),
+        RouteName::Transfer => Operate::Transfer(group, cluster::transfer(body)?),
+        RouteName::DecidedValue => Operate::DecidedValue(group, index, shown),
         _ => Operate::Verify(group),
     })
 }
 
-fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
+fn directory(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape), Error> {
     let (call, shape) = match target.route.name {
-        Name::ListBuckets => {
+        RouteName::ListBuckets => {
             let rows_max = target.query.bounds.limit.unwrap_or(BUCKETS_PER_PAGE_MAX);
             let after = target.query.after_bucket.take();
-            (DirectoryCall::ListBuckets { after, rows_max }, Shape::Buckets { rows_max })
+            (DirectoryCall::ListBuckets { after, rows_max }, NativeShape::Buckets { rows_max })
         }
-        Name::CreateBucket => (bodies::new_bucket(body)?, Shape::Created),
-        Name::MoveBucket => (bodies::move_to(body)?, Shape::Nothing),
-        Name::CancelMove => (DirectoryCall::CancelMove, Shape::Nothing),
-        Name::AlterBucket => (DirectoryCall::AlterBucket(bodies::changes(body)?), Shape::Nothing),
-        Name::DescribeBucket => (DirectoryCall::DescribeBucket, Shape::Bucket),
-        Name::DropBucket => (DirectoryCall::DropBucket, Shape::Nothing),
-        Name::ClearBucket => (DirectoryCall::ClearBucket, Shape::Nothing),
-        Name::ListTypes => (DirectoryCall::ListTypes, Shape::Json),
-        Name::CreateType => (DirectoryCall::CreateType(bodies::changes(body)?), Shape::Created),
-        Name::AlterType => (DirectoryCall::AlterType(bodies::changes(body)?), Shape::Nothing),
-        Name::DropType => (DirectoryCall::DropType, Shape::Nothing),
-        Name::ClearRingPlan => (DirectoryCall::Ring(RingCall::Clear), Shape::Nothing),
-        name @ (Name::SeeRing
-        | Name::ClaimRing
-        | Name::SeeRingPlan
-        | Name::StageRing
-        | Name::CommitRing
-        | Name::CancelRing
-        | Name::SeeTransfers) => (DirectoryCall::Ring(ring::call(name, body)?), Shape::Json),
+        RouteName::CreateBucket => (bodies::new_bucket(body)?, NativeShape::Created),
+        RouteName::MoveBucket => (bodies::move_to(body)?, NativeShape::Nothing),
+        RouteName::CancelMove => (DirectoryCall::CancelMove, NativeShape::Nothing),
+        RouteName::AlterBucket => {
+            (DirectoryCall::AlterBucket(bodies::changes(body)?), NativeShape::Nothing)
+        }
+        RouteName::DescribeBucket => (DirectoryCall::DescribeBucket, NativeShape::Bucket),
+        RouteName::DropBucket => (DirectoryCall::DropBucket, NativeShape::Nothing),
+        RouteName::ClearBucket => (DirectoryCall::ClearBucket, NativeShape::Nothing),
+        RouteName::ListTypes => (DirectoryCall::ListTypes, NativeShape::Json),
+        RouteName::CreateType => {
+            (DirectoryCall::CreateType(bodies::changes(body)?), NativeShape::Created)
+        }
+        RouteName::AlterType => {
+            (DirectoryCall::AlterType(bodies::changes(body)?), NativeShape::Nothing)
+        }
+        RouteName::DropType => (DirectoryCall::DropType, NativeShape::Nothing),
+        RouteName::ClearRingPlan => (DirectoryCall::Ring(RingCall::Clear), NativeShape::Nothing),
+        name @ (RouteName::SeeRing
+        | RouteName::ClaimRing
+        | RouteName::SeeRingPlan
+        | RouteName::StageRing
+        | RouteName::CommitRing
+        | RouteName::CancelRing
+        | RouteName::SeeTransfers) => {
+            (DirectoryCall::Ring(ring::call(name, body)?), NativeShape::Json)
+        }
         _ => return members(target, body),
     };
     Ok((Call::Directory(call), shape))
 }
 
-fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
+fn members(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape), Error> {
     let name = std::mem::take(&mut target.member);
     let (call, shape) = match target.route.name {
-        Name::ListMembers => (ClusterCall::Describe, Shape::Json),
-        Name::AddMember => (cluster::add_member(body)?, Shape::Json),
-        Name::UpdateMember => (cluster::update_member(body)?, Shape::Nothing),
-        Name::RemoveMember => (ClusterCall::RemoveMember { name }, Shape::Nothing),
-        Name::ReplaceMember => (cluster::replace_member(body, name)?, Shape::Nothing),
-        Name::RevokeTokens => (ClusterCall::RevokeTokens, Shape::Nothing),
-        Name::MakeSecret => (ClusterCall::MakeSecret, Shape::Nothing),
-        Name::SetPart => (cluster::set_part(body, name)?, Shape::Nothing),
-        Name::PlaceGroup => (cluster::place_group(body, target.group)?, Shape::Nothing),
-        Name::SetQuorum => (cluster::set_quorum(body, target.group)?, Shape::Nothing),
-        Name::CreateGroup => (cluster::create_group(body)?, Shape::CreatedJson),
-        Name::DropGroup => (ClusterCall::DropGroup { group: target.group }, Shape::Nothing),
+        RouteName::ListMembers => (ClusterCall::Describe, NativeShape::Json),
+        RouteName::AddMember => (cluster::add_member(body)?, NativeShape::Json),
+        RouteName::UpdateMember => (cluster::update_member(body)?, NativeShape::Nothing),
+        RouteName::RemoveMember => (ClusterCall::RemoveMember { name }, NativeShape::Nothing),
+        RouteName::ReplaceMember => (cluster::replace_member(body, name)?, NativeShape::Nothing),
+        RouteName::RevokeTokens => (ClusterCall::RevokeTokens, NativeShape::Nothing),
+        RouteName::MakeSecret => (ClusterCall::MakeSecret, NativeShape::Nothing),
+        RouteName::SetPart => (cluster::set_part(body, name)?, NativeShape::Nothing),
+        RouteName::PlaceGroup => (cluster::place_group(body, target.group)?, NativeShape::Nothing),
+        RouteName::SetQuorum => (cluster::set_quorum(body, target.group)?, NativeShape::Nothing),
+        RouteName::CreateGroup => (cluster::create_group(body)?, NativeShape::CreatedJson),
+        RouteName::DropGroup => {
+            (ClusterCall::DropGroup { group: target.group }, NativeShape::Nothing)
+        }
         other => unreachable!("{other:?} is no route of the directory"),
     };
     let call = match target.shown {
@@ -266,10 +284,10 @@ fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
 }
 
 /// A write under its conditions, as one update; `None` if they can't hold.
-fn put(target: &mut Target, value: Bytes) -> Result<Option<(Update, Shape)>, Error> {
+fn put(target: &mut RequestTarget, value: Bytes) -> Result<Option<(Update, NativeShape)>, Error> {
     let key = std::mem::take(&mut target.key);
     let expiry = target.query.expiry;
-    let shape = Shape::Written { stays: expiry != Expiry::After(0) };
+    let shape = NativeShape::Written { stays: expiry != Expiry::After(0) };
     let when = match (&target.if_match, &target.if_none_match) {
         (None, None) => return Ok(Some((Update::Set { key, value, expiry }, shape))),
         (Some(Tags::Any), None) => When::Present,
@@ -289,16 +307,16 @@ fn put(target: &mut Target, value: Bytes) -> Result<Option<(Update, Shape)>, Err
 }
 
 /// A delete under its condition, as one update; `None` if it can't hold.
-fn delete(target: &mut Target) -> Result<Option<(Update, Shape)>, Error> {
+fn delete(target: &mut RequestTarget) -> Result<Option<(Update, NativeShape)>, Error> {
     let key = std::mem::take(&mut target.key);
-    let conditional = |update| Ok(Some((update, Shape::Deleted { conditional: true })));
+    let conditional = |update| Ok(Some((update, NativeShape::Deleted { conditional: true })));
     if target.if_none_match.is_some() {
         return Err(malformed("a delete takes `if-match` alone"));
     }
     match &target.if_match {
         None => {
             let update = Update::Delete { key, missing: Missing::Skipped };
-            Ok(Some((update, Shape::Deleted { conditional: false })))
+            Ok(Some((update, NativeShape::Deleted { conditional: false })))
         }
         Some(Tags::Any) => conditional(Update::Delete { key, missing: Missing::Fails }),
         Some(Tags::These(tags)) => match tags[..] {

@@ -11,8 +11,8 @@ use super::client::Replies;
 use super::output::Output;
 use super::serve::{ANSWER_BYTES, Slow, Visit};
 use super::translate::table;
-use super::window::{Answered, Apart, WINDOW_REQUEST_BYTES_MAX};
-use crate::counters::{Operation, Tongue, Verdict};
+use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, WindowAnswer};
+use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -84,13 +84,13 @@ impl Visit {
         }
     }
 
-    fn tell(&mut self, answered: Answered) {
-        let Answered { reply, shape, operation, began } = answered;
+    fn tell(&mut self, answered: WindowAnswer) {
+        let WindowAnswer { reply, shape, operation, began } = answered;
         let (verdict, took) = (Verdict::of(&reply), began.elapsed());
-        self.shared.counters.observe(Tongue::Resp, operation, verdict, took);
+        self.shared.counters.observe(ClientProtocol::Resp, operation, verdict, took);
         let (from, before) = (self.out.place(), self.out.len());
         self.say(&shape, reply);
-        if operation == Operation::Get {
+        if operation == OperationKind::Get {
             self.window.brought(self.out.len() - before);
         }
         self.swallow(from);

@@ -45,7 +45,7 @@ pub struct Watched {
 
 /// Numbers of one connection since they were last added to everybody's.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ClientTally {
     /// Commands.
     pub commands: u64,
     /// Reads of keys that were there.
@@ -84,7 +84,7 @@ pub struct Client {
     /// What others see as its last command.
     pub shown_command: &'static str,
     /// What it did.
-    pub tally: Tally,
+    pub tally: ClientTally,
 }
 
 impl Client {
@@ -103,7 +103,7 @@ impl Client {
             closing: false,
             last_command: "",
             shown_command: "",
-            tally: Tally::default(),
+            tally: ClientTally::default(),
         }
     }
 

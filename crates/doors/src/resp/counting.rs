@@ -1,12 +1,12 @@
 //! Counts of a connection's requests, and its line in the list of connections.
 
 use super::serve::Visit;
-use crate::counters::{Operation, Tongue, Verdict};
+use crate::counters::{ClientProtocol, OperationKind, Verdict};
 use tokio::time::Instant;
 
 impl Visit {
     #[inline]
-    pub(super) fn verdict(&mut self, operation: Operation, verdict: Verdict) {
+    pub(super) fn verdict(&mut self, operation: OperationKind, verdict: Verdict) {
         match self.verdicts.last_mut() {
             Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
             _ => self.verdicts.push((operation, verdict, 1)),
@@ -28,7 +28,13 @@ impl Visit {
         let last = self.client.last_command;
         tracing::debug!(target: "resp", client, requests, last, took_us, "answered");
         for (operation, verdict, count) in self.verdicts.drain(..) {
-            self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
+            self.shared.counters.observe_many(
+                ClientProtocol::Resp,
+                operation,
+                verdict,
+                took,
+                count,
+            );
         }
         self.add_up();
         self.client.card.activity.touch(self.registry.clock.unix_ms());

@@ -1,12 +1,12 @@
 //! Commands that take several requests, or that speak of more than one connection.
 
-use super::errors::{self, Refusal};
+use super::errors::{self, RespRefusal};
 use super::glob::Glob;
 use super::information;
 use super::operation::operation;
 use super::serve::{ANSWER_BYTES, Visit};
 use super::translate::{
-    Errand, Kill, Listed, Scan, Section, Shape, Talk, line_of_list, parameters, range_of,
+    Errand, InfoSection, Kill, Listed, RespShape, Scan, Talk, line_of_list, parameters, range_of,
 };
 use crate::counters::Verdict;
 use base::limits::PAGE_ROWS_MAX;
@@ -40,7 +40,7 @@ impl Visit {
             Errand::RandomKey => self.random_key().await,
             Errand::Values(keys) => return self.values(&keys).await,
             Errand::Info(sections) => {
-                let keys = match sections.contains(&Section::Keyspace) {
+                let keys = match sections.contains(&InfoSection::Keyspace) {
                     true => self.keys_of_bucket().await,
                     false => None,
                 };
@@ -65,7 +65,7 @@ impl Visit {
         self.out.error(&errors::text(error));
     }
 
-    fn refuse(&mut self, refusal: &Refusal) {
+    fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.tally.errors += 1;
         self.out.error(&refusal.0);
     }
@@ -125,7 +125,7 @@ impl Visit {
                 }
             }
             if found.len() > KEYS_BYTES_MAX {
-                return self.refuse(&Refusal::new(errors::TOO_MANY_KEYS));
+                return self.refuse(&RespRefusal::new(errors::TOO_MANY_KEYS));
             }
             match page.entries.into_iter().next_back().filter(|_| page.more) {
                 Some(last) => range = range.after(last.key),
@@ -153,7 +153,7 @@ impl Visit {
             match position {
                 Some(position) => range = range.after(position.after),
                 None => {
-                    return self.refuse(&Refusal::new(
+                    return self.refuse(&RespRefusal::new(
                         "ERR invalid cursor: it is too old, or of another bucket; begin again \
                          with SCAN 0",
                     ));
@@ -253,7 +253,7 @@ impl Visit {
         let clock = self.registry.clock;
         let mut talk = Talk { client, out, clock, shared, as_step: false, depth: 0 };
         for row in rows {
-            Shape::Value.speak(Ok(Body::Row(row)), &mut talk);
+            RespShape::Value.speak(Ok(Body::Row(row)), &mut talk);
         }
     }
 
@@ -317,7 +317,7 @@ impl Visit {
         let named: Vec<_> = cards.iter().filter(|card| kill.names(card)).collect();
         named.iter().for_each(|card| card.activity.end());
         match (kill.old_form, named.is_empty()) {
-            (true, true) => self.refuse(&Refusal::new("ERR No such client")),
+            (true, true) => self.refuse(&RespRefusal::new("ERR No such client")),
             (true, false) => self.out.ok(),
             (false, _) => self.out.integer(named.len() as i64),
         }

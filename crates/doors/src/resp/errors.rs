@@ -8,28 +8,29 @@ use base::{BucketName, Error, Reason};
 
 /// An answer that is an error and was decided here, without asking the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub std::borrow::Cow<'static, str>);
+pub struct RespRefusal(pub std::borrow::Cow<'static, str>);
 
-impl Refusal {
+impl RespRefusal {
     /// With words that are always the same.
-    pub const fn new(text: &'static str) -> Refusal {
-        Refusal(std::borrow::Cow::Borrowed(text))
+    pub const fn new(text: &'static str) -> RespRefusal {
+        RespRefusal(std::borrow::Cow::Borrowed(text))
     }
 
     /// With words made for the occasion.
-    pub fn made(text: String) -> Refusal {
-        Refusal(std::borrow::Cow::Owned(text))
+    pub fn made(text: String) -> RespRefusal {
+        RespRefusal(std::borrow::Cow::Owned(text))
     }
 }
 
 /// Options that don't go together or mean nothing.
-pub const SYNTAX: Refusal = Refusal::new("ERR syntax error");
+pub const SYNTAX: RespRefusal = RespRefusal::new("ERR syntax error");
 /// A word that should be a 64-bit number.
-pub const NOT_AN_INTEGER: Refusal = Refusal::new("ERR value is not an integer or out of range");
+pub const NOT_AN_INTEGER: RespRefusal =
+    RespRefusal::new("ERR value is not an integer or out of range");
 /// A word that should be a floating point number.
-pub const NOT_A_FLOAT: Refusal = Refusal::new("ERR value is not a valid float");
+pub const NOT_A_FLOAT: RespRefusal = RespRefusal::new("ERR value is not a valid float");
 /// A database other than 0.
-pub const NO_SUCH_DATABASE: Refusal = Refusal::new("ERR DB index is out of range");
+pub const NO_SUCH_DATABASE: RespRefusal = RespRefusal::new("ERR DB index is out of range");
 /// A key that must be there.
 pub const NO_SUCH_KEY: &str = "ERR no such key";
 /// What makes an answer too large, and the remedy.
@@ -49,8 +50,8 @@ pub fn no_siblings(bucket: &BucketName) -> Error {
 }
 
 /// `wrong number of arguments`, in Redis' words.
-pub fn arity(command: &str) -> Refusal {
-    Refusal::made(format!("ERR wrong number of arguments for '{command}' command"))
+pub fn arity(command: &str) -> RespRefusal {
+    RespRefusal::made(format!("ERR wrong number of arguments for '{command}' command"))
 }
 
 /// The code word of a reason.

@@ -19,22 +19,22 @@ const SPANS_KEPT: usize = 4 * 1024;
 
 /// Where a word stands in its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct WordSpan {
     start: u32,
     end: u32,
 }
 
-impl Span {
+impl WordSpan {
     /// From one place to before another; a request is far smaller than what a `u32` counts.
     #[inline]
-    pub fn new(start: usize, end: usize) -> Span {
-        Span { start: start as u32, end: end as u32 }
+    pub fn new(start: usize, end: usize) -> WordSpan {
+        WordSpan { start: start as u32, end: end as u32 }
     }
 }
 
 /// How far the parser came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ParseProgress {
     /// The request is not all there; it has at least this many bytes in all.
     More(usize),
     /// A request ends after this many bytes.
@@ -43,7 +43,7 @@ pub enum Progress {
 
 /// Bytes that are no request; the connection ends with these words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FrameFault {
     /// The number of words is none, or too large.
     Words,
     /// The length of a word is none, or too large.
@@ -62,21 +62,21 @@ pub enum Fault {
     Size,
 }
 
-impl Fault {
+impl FrameFault {
     /// In Redis' words.
     pub fn text(self) -> String {
         let what = match self {
-            Fault::Words => "invalid multibulk length",
-            Fault::Length => "invalid bulk length",
-            Fault::Dollar(found) => {
+            FrameFault::Words => "invalid multibulk length",
+            FrameFault::Length => "invalid bulk length",
+            FrameFault::Dollar(found) => {
                 let shown = if found.is_ascii_graphic() { char::from(found) } else { ' ' };
                 return format!("ERR Protocol error: expected '$', got '{shown}'");
             }
-            Fault::End => "expected CRLF after a bulk string",
-            Fault::Number => "too big count string",
-            Fault::Inline => "too big inline request",
-            Fault::Quotes => "unbalanced quotes in request",
-            Fault::Size => {
+            FrameFault::End => "expected CRLF after a bulk string",
+            FrameFault::Number => "too big count string",
+            FrameFault::Inline => "too big inline request",
+            FrameFault::Quotes => "unbalanced quotes in request",
+            FrameFault::Size => {
                 return format!(
                     "ERR Protocol error: a request has at most {FRAME_BYTES_MAX} bytes"
                 );
@@ -89,7 +89,7 @@ impl Fault {
 /// Takes one request after the other apart. The input always begins where the request begins.
 #[derive(Debug, Default)]
 pub struct Parser {
-    spans: Vec<Span>,
+    spans: Vec<WordSpan>,
     expected: usize,
     at: usize,
     rewritten: Option<Bytes>,
@@ -99,10 +99,10 @@ impl Parser {
     /// Goes on with the request at the beginning of `input`, which holds at least what it held
     /// before. After `Frame(bytes)` the caller takes the words and moves `input` on by `bytes`.
     #[inline]
-    pub fn parse(&mut self, input: &[u8]) -> Result<Progress, Fault> {
+    pub fn parse(&mut self, input: &[u8]) -> Result<ParseProgress, FrameFault> {
         if self.expected == 0 {
             match input.first() {
-                None => return Ok(Progress::More(1)),
+                None => return Ok(ParseProgress::More(1)),
                 Some(b'*') => match self.begin(input)? {
                     Some(progress) => return Ok(progress),
                     None => self.spans.clear(),
@@ -112,30 +112,30 @@ impl Parser {
         }
         while self.spans.len() < self.expected {
             if let Some(needed) = self.word(input)? {
-                return Ok(Progress::More(needed));
+                return Ok(ParseProgress::More(needed));
             }
         }
         self.expected = 0;
-        Ok(Progress::Frame(self.at))
+        Ok(ParseProgress::Frame(self.at))
     }
 
     /// The request's first line; `None` when its words follow.
     #[inline]
-    fn begin(&mut self, input: &[u8]) -> Result<Option<Progress>, Fault> {
-        let Some((number, next)) = number(input, 1, Fault::Words)? else {
-            return Ok(Some(Progress::More(input.len() + 1)));
+    fn begin(&mut self, input: &[u8]) -> Result<Option<ParseProgress>, FrameFault> {
+        let Some((number, next)) = number(input, 1, FrameFault::Words)? else {
+            return Ok(Some(ParseProgress::More(input.len() + 1)));
         };
         self.at = next;
         match number {
             // No words: nothing was asked, nothing is answered.
             ..=0 => {
                 self.spans.clear();
-                Ok(Some(Progress::Frame(next)))
+                Ok(Some(ParseProgress::Frame(next)))
             }
             count => {
-                self.expected = usize::try_from(count).map_err(|_| Fault::Words)?;
+                self.expected = usize::try_from(count).map_err(|_| FrameFault::Words)?;
                 if self.expected > WORDS_MAX {
-                    return Err(Fault::Words);
+                    return Err(FrameFault::Words);
                 }
                 Ok(None)
             }
@@ -144,52 +144,52 @@ impl Parser {
 
     /// One word; `Some(bytes)` when that much is needed and not yet there.
     #[inline]
-    fn word(&mut self, input: &[u8]) -> Result<Option<usize>, Fault> {
+    fn word(&mut self, input: &[u8]) -> Result<Option<usize>, FrameFault> {
         match input.get(self.at) {
             None => return Ok(Some(self.at + 1)),
             Some(b'$') => {}
-            Some(&other) => return Err(Fault::Dollar(other)),
+            Some(&other) => return Err(FrameFault::Dollar(other)),
         }
-        let Some((length, start)) = number(input, self.at + 1, Fault::Length)? else {
+        let Some((length, start)) = number(input, self.at + 1, FrameFault::Length)? else {
             return Ok(Some(input.len() + 1));
         };
-        let length = usize::try_from(length).map_err(|_| Fault::Length)?;
+        let length = usize::try_from(length).map_err(|_| FrameFault::Length)?;
         if length > FRAME_BYTES_MAX {
-            return Err(Fault::Length);
+            return Err(FrameFault::Length);
         }
         let end = start + length;
         if end + 2 > FRAME_BYTES_MAX {
-            return Err(Fault::Size);
+            return Err(FrameFault::Size);
         }
         match input.get(end..end + 2) {
             None => Ok(Some(end + 2)),
             Some(b"\r\n") => {
-                self.spans.push(Span::new(start, end));
+                self.spans.push(WordSpan::new(start, end));
                 self.at = end + 2;
                 Ok(None)
             }
-            Some(_) => Err(Fault::End),
+            Some(_) => Err(FrameFault::End),
         }
     }
 
-    fn inline(&mut self, input: &[u8]) -> Result<Progress, Fault> {
+    fn inline(&mut self, input: &[u8]) -> Result<ParseProgress, FrameFault> {
         let seen = self.at.min(input.len());
         let Some(found) = input[seen..].iter().position(|&byte| byte == b'\n') else {
             if input.len() > INLINE_BYTES_MAX {
-                return Err(Fault::Inline);
+                return Err(FrameFault::Inline);
             }
             self.at = input.len();
-            return Ok(Progress::More(input.len() + 1));
+            return Ok(ParseProgress::More(input.len() + 1));
         };
         let end = seen + found;
         if end > INLINE_BYTES_MAX {
-            return Err(Fault::Inline);
+            return Err(FrameFault::Inline);
         }
         self.spans.clear();
         self.at = 0;
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
         self.rewritten = inline::words(line, &mut self.spans)?.map(Bytes::from);
-        Ok(Progress::Frame(end + 1))
+        Ok(ParseProgress::Frame(end + 1))
     }
 
     /// The words of the request that just ended; `frame` are the bytes it stood in.
@@ -219,13 +219,17 @@ impl Parser {
     /// What it holds in memory.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
-        self.spans.capacity() * size_of::<Span>()
+        self.spans.capacity() * size_of::<WordSpan>()
     }
 }
 
 /// A decimal number from `from` on and where the line behind it ends; `None`: not all there.
 #[inline]
-fn number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize)>, Fault> {
+fn number(
+    input: &[u8],
+    from: usize,
+    fault: FrameFault,
+) -> Result<Option<(i64, usize)>, FrameFault> {
     // Nearly every number has one or two digits.
     if let Some(&[one @ b'0'..=b'9', b'\r', b'\n']) = input.get(from..from + 3) {
         return Ok(Some((i64::from(one - b'0'), from + 3)));
@@ -236,14 +240,18 @@ fn number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize)
     long_number(input, from, fault)
 }
 
-fn long_number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize)>, Fault> {
+fn long_number(
+    input: &[u8],
+    from: usize,
+    fault: FrameFault,
+) -> Result<Option<(i64, usize)>, FrameFault> {
     let rest = &input[from.min(input.len())..];
     let Some(end) = rest.iter().take(NUMBER_BYTES_MAX + 1).position(|&byte| byte == b'\r') else {
         let strange =
             rest.iter().take(NUMBER_BYTES_MAX).any(|byte| !matches!(byte, b'-' | b'0'..=b'9'));
         return match (strange, rest.len() > NUMBER_BYTES_MAX) {
             (true, _) => Err(fault),
-            (false, true) => Err(Fault::Number),
+            (false, true) => Err(FrameFault::Number),
             (false, false) => Ok(None),
         };
     };
@@ -259,7 +267,7 @@ fn long_number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, u
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     bytes: Bytes,
-    spans: &'a [Span],
+    spans: &'a [WordSpan],
 }
 
 impl<'a> Words<'a> {
@@ -306,7 +314,7 @@ impl<'a> Words<'a> {
         for at in 0..self.len() {
             let start = bytes.len();
             bytes.extend_from_slice(self.get(at));
-            spans.push(Span::new(start, bytes.len()));
+            spans.push(WordSpan::new(start, bytes.len()));
         }
         Detached { bytes: bytes.into(), spans: spans.into() }
     }
@@ -316,13 +324,13 @@ impl<'a> Words<'a> {
 #[derive(Clone, Debug)]
 pub struct Detached {
     bytes: Bytes,
-    spans: Box<[Span]>,
+    spans: Box<[WordSpan]>,
 }
 
 impl Detached {
     /// What they hold in memory.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.len() + self.spans.len() * size_of::<Span>()
+        self.bytes.len() + self.spans.len() * size_of::<WordSpan>()
     }
 
     /// The words again.

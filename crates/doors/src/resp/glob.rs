@@ -10,14 +10,14 @@ use memchr::memmem::Finder;
 #[derive(Clone, Debug)]
 pub struct Glob {
     /// Parts between stars; a pattern without a star has one.
-    parts: Vec<Part>,
+    parts: Vec<GlobPart>,
     stars: bool,
     least_bytes: usize,
     prefix: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum GlobPart {
     Plain(Box<Finder<'static>>),
     Mixed(Vec<Matcher>),
 }
@@ -53,38 +53,40 @@ impl Matcher {
     }
 }
 
-impl Part {
-    fn new(places: Vec<Matcher>) -> Part {
+impl GlobPart {
+    fn new(places: Vec<Matcher>) -> GlobPart {
         let plain: Option<Vec<u8>> = places
             .iter()
             .map(|place| if let Matcher::One(byte) = place { Some(*byte) } else { None })
             .collect();
         match plain {
-            Some(bytes) => Part::Plain(Box::new(Finder::new(&bytes).into_owned())),
-            None => Part::Mixed(places),
+            Some(bytes) => GlobPart::Plain(Box::new(Finder::new(&bytes).into_owned())),
+            None => GlobPart::Mixed(places),
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Part::Plain(finder) => finder.needle().len(),
-            Part::Mixed(places) => places.len(),
+            GlobPart::Plain(finder) => finder.needle().len(),
+            GlobPart::Mixed(places) => places.len(),
         }
     }
 
     /// Whether it fits exactly these bytes, which are as many as it has places.
     fn fits(&self, bytes: &[u8]) -> bool {
         match self {
-            Part::Plain(finder) => finder.needle() == bytes,
-            Part::Mixed(places) => places.iter().zip(bytes).all(|(place, byte)| place.fits(*byte)),
+            GlobPart::Plain(finder) => finder.needle() == bytes,
+            GlobPart::Mixed(places) => {
+                places.iter().zip(bytes).all(|(place, byte)| place.fits(*byte))
+            }
         }
     }
 
     /// Where it fits first.
     fn find(&self, bytes: &[u8]) -> Option<usize> {
         match self {
-            Part::Plain(finder) => finder.find(bytes),
-            Part::Mixed(places) => find_mixed(places, bytes),
+            GlobPart::Plain(finder) => finder.find(bytes),
+            GlobPart::Mixed(places) => find_mixed(places, bytes),
         }
     }
 }
@@ -128,7 +130,7 @@ impl Glob {
                 b'*' => {
                     // Stars in a row are one; an empty part in the middle would say nothing.
                     if !stars || !places.is_empty() {
-                        parts.push(Part::new(std::mem::take(&mut places)));
+                        parts.push(GlobPart::new(std::mem::take(&mut places)));
                     }
                     stars = true;
                     at += 1;
@@ -152,15 +154,15 @@ impl Glob {
                 }
             }
         }
-        parts.push(Part::new(places));
+        parts.push(GlobPart::new(places));
         let prefix = match &parts[0] {
-            Part::Plain(finder) => finder.needle().to_vec(),
-            Part::Mixed(places) => places
+            GlobPart::Plain(finder) => finder.needle().to_vec(),
+            GlobPart::Mixed(places) => places
                 .iter()
                 .map_while(|place| if let Matcher::One(byte) = place { Some(*byte) } else { None })
                 .collect(),
         };
-        let least_bytes = parts.iter().map(Part::len).sum();
+        let least_bytes = parts.iter().map(GlobPart::len).sum();
         Glob { parts, stars, least_bytes, prefix }
     }
 
@@ -177,8 +179,8 @@ impl Glob {
     /// About how many words are looked at for a text of so many bytes.
     pub fn work(&self, bytes: usize) -> usize {
         let words = self.parts.iter().map(|part| match part {
-            Part::Plain(_) => 1,
-            Part::Mixed(places) => places.len().div_ceil(64),
+            GlobPart::Plain(_) => 1,
+            GlobPart::Mixed(places) => places.len().div_ceil(64),
         });
         self.least_bytes + bytes * words.max().unwrap_or(1)
     }

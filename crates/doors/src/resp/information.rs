@@ -3,7 +3,7 @@
 
 use super::client::Client;
 use super::registry::Registry;
-use super::translate::{REDIS_VERSION, Section};
+use super::translate::{InfoSection, REDIS_VERSION};
 use crate::Shared;
 use node::{Sample, Status};
 use std::fmt::Write;
@@ -47,7 +47,7 @@ impl Role {
 
 /// The text of these sections. `keys`: how many the connection's bucket holds, if that is known.
 pub fn text(
-    sections: &[Section],
+    sections: &[InfoSection],
     shared: &Shared,
     registry: &Registry,
     client: &Client,
@@ -60,20 +60,20 @@ pub fn text(
             text.push_str("\r\n");
         }
         let lines = match section {
-            Section::Server => server(&status, registry, client),
-            Section::Clients => clients(shared, registry),
-            Section::Memory => memory(&status, shared),
-            Section::Persistence => persistence(&status, registry),
-            Section::Stats => stats(shared, registry),
-            Section::Cpu => processors(),
-            Section::Replication => replication(&status, &Role::of(shared, client, &status)),
-            Section::Cluster => vec![("cluster_enabled", "0".into())],
-            Section::Keyspace => keyspace(&status, keys),
-            Section::Credenza => credenza(&status, shared, client),
+            InfoSection::Server => server(&status, registry, client),
+            InfoSection::Clients => clients(shared, registry),
+            InfoSection::Memory => memory(&status, shared),
+            InfoSection::Persistence => persistence(&status, registry),
+            InfoSection::Stats => stats(shared, registry),
+            InfoSection::Cpu => processors(),
+            InfoSection::Replication => replication(&status, &Role::of(shared, client, &status)),
+            InfoSection::Cluster => vec![("cluster_enabled", "0".into())],
+            InfoSection::Keyspace => keyspace(&status, keys),
+            InfoSection::Credenza => credenza(&status, shared, client),
         };
         // Writing to a string can't fail.
         let _ = match section {
-            Section::Cpu => write!(text, "# CPU\r\n"),
+            InfoSection::Cpu => write!(text, "# CPU\r\n"),
             section => write!(text, "# {section:?}\r\n"),
         };
         for (name, value) in lines {

@@ -1,10 +1,10 @@
 //! Inline requests, as people type them: words between blanks, quotes around words with blanks.
 
-use super::frame::{Fault, Span};
+use super::frame::{FrameFault, WordSpan};
 
 /// Finds the words of a line. With quotes in it the words stand in the bytes given back, else in
 /// the line itself.
-pub fn words(line: &[u8], spans: &mut Vec<Span>) -> Result<Option<Vec<u8>>, Fault> {
+pub fn words(line: &[u8], spans: &mut Vec<WordSpan>) -> Result<Option<Vec<u8>>, FrameFault> {
     if !line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
         split(line, spans);
         return Ok(None);
@@ -19,7 +19,7 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// A line without quotes: words between blanks.
-fn split(line: &[u8], spans: &mut Vec<Span>) {
+fn split(line: &[u8], spans: &mut Vec<WordSpan>) {
     let mut at = 0;
     while at < line.len() {
         if is_blank(line[at]) {
@@ -28,12 +28,16 @@ fn split(line: &[u8], spans: &mut Vec<Span>) {
         }
         let start = at;
         at += line[at..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - at);
-        spans.push(Span::new(start, at));
+        spans.push(WordSpan::new(start, at));
     }
 }
 
 /// A line with quotes, as a shell reads it: `"a\x00\n"` with escapes, `'a'` with `\'` only.
-fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Fault> {
+fn unquote(
+    line: &[u8],
+    scratch: &mut Vec<u8>,
+    spans: &mut Vec<WordSpan>,
+) -> Result<(), FrameFault> {
     let mut at = 0;
     loop {
         at += line[at..].iter().take_while(|&&byte| is_blank(byte)).count();
@@ -46,7 +50,7 @@ fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<
                 quote @ (b'"' | b'\'') => {
                     at = quoted(line, at + 1, quote, scratch)?;
                     if line.get(at).is_some_and(|&byte| !is_blank(byte)) {
-                        return Err(Fault::Quotes);
+                        return Err(FrameFault::Quotes);
                     }
                 }
                 plain => {
@@ -55,16 +59,16 @@ fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<
                 }
             }
         }
-        spans.push(Span::new(start, scratch.len()));
+        spans.push(WordSpan::new(start, scratch.len()));
     }
 }
 
 /// The inside of quotes; gives the place behind the closing one.
-fn quoted(line: &[u8], from: usize, quote: u8, scratch: &mut Vec<u8>) -> Result<usize, Fault> {
+fn quoted(line: &[u8], from: usize, quote: u8, scratch: &mut Vec<u8>) -> Result<usize, FrameFault> {
     let mut at = from;
     loop {
         match (line.get(at), line.get(at + 1)) {
-            (None, _) => return Err(Fault::Quotes),
+            (None, _) => return Err(FrameFault::Quotes),
             (Some(&byte), _) if byte == quote => return Ok(at + 1),
             (Some(b'\\'), Some(b'x')) if quote == b'"' => {
                 let digits = line.get(at + 2..at + 4).and_then(hexadecimal);

@@ -1,30 +1,30 @@
 //! What a request is, roughly, for the counters.
 
-use crate::counters::Operation;
+use crate::counters::OperationKind;
 use base::{AvailableCall, Call, Read, Update};
 
 /// As what a call is counted.
-pub fn operation(call: &Call) -> Operation {
+pub fn operation(call: &Call) -> OperationKind {
     match call {
-        Call::Read(Read::Get(_), _) => Operation::Get,
-        Call::Read(Read::Range(_), _) => Operation::Range,
-        Call::Read(Read::KeyCount, _) => Operation::Count,
-        Call::Read(..) => Operation::MultiGet,
-        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => Operation::Put,
-        Call::Update(Update::Delete { .. } | Update::DeletePrefix { .. }) => Operation::Delete,
-        Call::Update(Update::Sequence { .. }) => Operation::Sequence,
-        Call::Update(_) => Operation::Update,
-        Call::Directory(_) => Operation::Directory,
-        Call::Session(_) => Operation::Session,
+        Call::Read(Read::Get(_), _) => OperationKind::Get,
+        Call::Read(Read::Range(_), _) => OperationKind::Range,
+        Call::Read(Read::KeyCount, _) => OperationKind::Count,
+        Call::Read(..) => OperationKind::MultiGet,
+        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => OperationKind::Put,
+        Call::Update(Update::Delete { .. } | Update::DeletePrefix { .. }) => OperationKind::Delete,
+        Call::Update(Update::Sequence { .. }) => OperationKind::Sequence,
+        Call::Update(_) => OperationKind::Update,
+        Call::Directory(_) => OperationKind::Directory,
+        Call::Session(_) => OperationKind::Session,
         Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {
-            Operation::Get
+            OperationKind::Get
         }
-        Call::Available(AvailableCall::Change(_)) => Operation::Update,
-        Call::Available(AvailableCall::Owners { .. }) => Operation::Other,
-        Call::Available(AvailableCall::Store(_)) => Operation::Put,
-        Call::Available(AvailableCall::Remove { .. }) => Operation::Delete,
+        Call::Available(AvailableCall::Change(_)) => OperationKind::Update,
+        Call::Available(AvailableCall::Owners { .. }) => OperationKind::Other,
+        Call::Available(AvailableCall::Store(_)) => OperationKind::Put,
+        Call::Available(AvailableCall::Remove { .. }) => OperationKind::Delete,
         Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {
-            Operation::Range
+            OperationKind::Range
         }
     }
 }

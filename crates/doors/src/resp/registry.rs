@@ -1,6 +1,6 @@
 //! What all connections of this door share: who is here, the cursors of scans, counts.
 
-use super::client::Tally;
+use super::client::ClientTally;
 use super::cursors::Cursors;
 use super::output::Protocol;
 use crate::clock::Clock;
@@ -27,7 +27,7 @@ pub struct Registry {
     next_client: AtomicU64,
     clients: Mutex<BTreeMap<u64, Arc<Card>>>,
     cursors: Mutex<Cursors>,
-    rate: Mutex<Rate>,
+    rate: Mutex<CommandRate>,
     beside: Arc<Semaphore>,
 }
 
@@ -46,7 +46,7 @@ pub struct Counts {
 
 impl Counts {
     /// Adds what one connection did.
-    pub fn add(&self, tally: &Tally) {
+    pub fn add(&self, tally: &ClientTally) {
         let pairs = [
             (&self.commands, tally.commands),
             (&self.hits, tally.hits),
@@ -67,7 +67,7 @@ impl Counts {
 }
 
 #[derive(Debug, Default)]
-struct Rate {
+struct CommandRate {
     at_ms: u64,
     commands: u64,
     per_second: u64,
@@ -92,12 +92,12 @@ pub struct Card {
     pub watched: AtomicU64,
     /// Which version of the protocol it speaks.
     pub protocol: AtomicU8,
-    names: Mutex<Names>,
+    names: Mutex<ConnectionNames>,
 }
 
 /// What a connection calls itself, and what it did last.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ConnectionNames {
     /// `CLIENT SETNAME`.
     pub name: String,
     /// `CLIENT SETINFO LIB-NAME`.
@@ -118,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Card {
     /// Its names, for a few lines.
-    pub fn names(&self) -> MutexGuard<'_, Names> {
+    pub fn names(&self) -> MutexGuard<'_, ConnectionNames> {
         lock(&self.names)
     }
 }
@@ -133,7 +133,7 @@ impl Registry {
             next_client: AtomicU64::new(1),
             clients: Mutex::default(),
             cursors: Mutex::new(Cursors::new(opened_ms)),
-            rate: Mutex::new(Rate { at_ms: opened_ms, ..Rate::default() }),
+            rate: Mutex::new(CommandRate { at_ms: opened_ms, ..CommandRate::default() }),
             beside: Arc::new(Semaphore::new(BESIDE_BYTES_MAX)),
         }
     }
@@ -196,7 +196,7 @@ impl Registry {
         let passed_ms = now.saturating_sub(rate.at_ms);
         if passed_ms >= 1_000 {
             let per_second = (commands.saturating_sub(rate.commands)) * 1_000 / passed_ms;
-            *rate = Rate { at_ms: now, commands, per_second };
+            *rate = CommandRate { at_ms: now, commands, per_second };
         }
         rate.per_second
     }

@@ -2,20 +2,20 @@
 
 use super::client::{Client, Replies};
 use super::errors::no_siblings;
-use super::frame::{Parser, Progress};
+use super::frame::{ParseProgress, Parser};
 use super::operation::operation;
 use super::output::Output;
 use super::registry::{Card, Registry};
-use super::translate::{self, Errand, Plan, Shape, Talk};
+use super::translate::{self, Errand, RespPlan, RespShape, Talk};
 use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
 use crate::buffer_room::AnswerRoom;
-use crate::counters::{Operation, Verdict};
+use crate::counters::{OperationKind, Verdict};
 use crate::intake::Intake;
 use crate::shared::closing;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{BucketName, Call, Reply, Request, Result};
-use node::{Answer, Flow, Submitted};
+use node::{Flow, LaterReply, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) async fn serve(
 /// What is not answered at once.
 pub(super) enum Slow {
     /// Nothing behind it is looked at before it has come.
-    Reply(Answer, Shape, Operation),
+    Reply(LaterReply, RespShape, OperationKind),
     /// The same.
     Errand(Errand),
     /// Requests of other keys may go beside it.
@@ -70,7 +70,7 @@ pub(super) struct Visit {
     /// A request was refused since the doors close: the connection ends.
     refused: bool,
     /// How the requests of this batch went, equal ones in a row together.
-    pub(super) verdicts: Vec<(Operation, Verdict, u64)>,
+    pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
 
 impl Drop for Visit {
@@ -131,7 +131,7 @@ impl Visit {
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
                 match self.parser.parse(&self.intake.input) {
-                    Ok(Progress::Frame(bytes)) => {
+                    Ok(ParseProgress::Frame(bytes)) => {
                         requests += 1;
                         let slow = match self.window.is_empty() {
                             true => self.request(bytes),
@@ -144,7 +144,7 @@ impl Visit {
                             break;
                         }
                     }
-                    Ok(Progress::More(bytes)) => {
+                    Ok(ParseProgress::More(bytes)) => {
                         needed = Some(bytes);
                         break;
                     }
@@ -222,15 +222,15 @@ impl Visit {
     }
 
     #[inline]
-    fn act(&mut self, plan: Plan) -> Option<Slow> {
+    fn act(&mut self, plan: RespPlan) -> Option<Slow> {
         let (bucket, call, shape) = match plan {
-            Plan::Said => {
-                self.verdict(Operation::Other, Verdict::Fine);
+            RespPlan::Said => {
+                self.verdict(OperationKind::Other, Verdict::Fine);
                 return None;
             }
-            Plan::Ask(call, shape) => (self.client.bucket.clone(), call, shape),
-            Plan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
-            Plan::Run(errand) => return Some(Slow::Errand(errand)),
+            RespPlan::Ask(call, shape) => (self.client.bucket.clone(), call, shape),
+            RespPlan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
+            RespPlan::Run(errand) => return Some(Slow::Errand(errand)),
         };
         let operation = operation(&call);
         let request = Request { bucket, call, retry: self.client.retry.take() };
@@ -273,13 +273,13 @@ impl Visit {
     }
 
     #[inline]
-    fn speak(&mut self, shape: &Shape, operation: Operation, reply: Result<Reply>) {
+    fn speak(&mut self, shape: &RespShape, operation: OperationKind, reply: Result<Reply>) {
         self.verdict(operation, Verdict::of(&reply));
         self.say(shape, reply);
     }
 
     #[inline]
-    pub(super) fn say(&mut self, shape: &Shape, reply: Result<Reply>) {
+    pub(super) fn say(&mut self, shape: &RespShape, reply: Result<Reply>) {
         let (from, applied) = (self.out.place(), super::large::applied(&reply));
         let answer = reply.map(|reply| {
             self.client.last_index = reply.index;

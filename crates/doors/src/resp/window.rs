@@ -9,10 +9,10 @@
 //! than all connections may have under way together.
 //! Never: outlives its connection.
 
-use super::translate::Shape;
-use crate::counters::Operation;
+use super::translate::RespShape;
+use crate::counters::OperationKind;
 use base::{Error, Key, Reason, Reply, Result};
-use node::Answer;
+use node::LaterReply;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -33,33 +33,33 @@ const READ_BYTES: usize = WINDOW_BYTES_MAX / 16;
 /// A request that concerns one key, and nothing else.
 pub struct Apart {
     pub key: Key,
-    pub answer: Answer,
-    pub shape: Shape,
-    pub operation: Operation,
+    pub answer: LaterReply,
+    pub shape: RespShape,
+    pub operation: OperationKind,
 }
 
 /// What came of one.
-pub struct Answered {
+pub struct WindowAnswer {
     pub reply: Result<Reply>,
-    pub shape: Shape,
-    pub operation: Operation,
+    pub shape: RespShape,
+    pub operation: OperationKind,
     pub began: Instant,
 }
 
 /// One that is under way.
-struct Going {
+struct RunningRequest {
     key: Key,
     bytes: usize,
     answer: JoinHandle<Result<Reply>>,
-    shape: Shape,
-    operation: Operation,
+    shape: RespShape,
+    operation: OperationKind,
     began: Instant,
     _seat: OwnedSemaphorePermit,
 }
 
 /// See the head of this file.
 pub struct Window {
-    going: VecDeque<Going>,
+    going: VecDeque<RunningRequest>,
     /// Of all of them.
     bytes: usize,
     /// What the largest of the last reads brought.
@@ -91,13 +91,13 @@ impl Window {
     }
 
     /// Whether one more may begin; one may always.
-    pub fn has_room(&self, operation: Operation, bytes: usize) -> bool {
+    pub fn has_room(&self, operation: OperationKind, bytes: usize) -> bool {
         let fits = || self.bytes + self.reckoned(operation, bytes) <= WINDOW_BYTES_MAX;
         self.is_empty() || (self.going.len() < WINDOW_REQUESTS_MAX && fits())
     }
 
-    fn reckoned(&self, operation: Operation, bytes: usize) -> usize {
-        let reads = matches!(operation, Operation::Get | Operation::MultiGet);
+    fn reckoned(&self, operation: OperationKind, bytes: usize) -> usize {
+        let reads = matches!(operation, OperationKind::Get | OperationKind::MultiGet);
         bytes + if reads { self.read_bytes } else { 0 }
     }
 
@@ -108,7 +108,15 @@ impl Window {
         self.bytes += bytes;
         let answer = tokio::spawn(answer);
         let began = Instant::now();
-        self.going.push_back(Going { key, bytes, answer, shape, operation, began, _seat: seat });
+        self.going.push_back(RunningRequest {
+            key,
+            bytes,
+            answer,
+            shape,
+            operation,
+            began,
+            _seat: seat,
+        });
     }
 
     /// A read brought so much.
@@ -118,12 +126,12 @@ impl Window {
 
     /// Waits for the first; for ever, if nothing is under way. What is dropped in between loses
     /// nothing.
-    pub async fn first(&mut self) -> Answered {
+    pub async fn first(&mut self) -> WindowAnswer {
         poll_fn(|context| self.poll_first(context)).await
     }
 
     /// The first, if it is done.
-    pub async fn done(&mut self) -> Option<Answered> {
+    pub async fn done(&mut self) -> Option<WindowAnswer> {
         poll_fn(|context| {
             Poll::Ready(match self.poll_first(context) {
                 Poll::Ready(answered) => Some(answered),
@@ -133,15 +141,20 @@ impl Window {
         .await
     }
 
-    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Answered> {
+    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<WindowAnswer> {
         let Some(first) = self.going.front_mut() else { return Poll::Pending };
         let Poll::Ready(ended) = Pin::new(&mut first.answer).poll(context) else {
             return Poll::Pending;
         };
         let Some(first) = self.going.pop_front() else { return Poll::Pending };
         self.bytes -= first.bytes;
-        let Going { shape, operation, began, .. } = first;
-        Poll::Ready(Answered { reply: ended.unwrap_or_else(broken_off), shape, operation, began })
+        let RunningRequest { shape, operation, began, .. } = first;
+        Poll::Ready(WindowAnswer {
+            reply: ended.unwrap_or_else(broken_off),
+            shape,
+            operation,
+            began,
+        })
     }
 }
 

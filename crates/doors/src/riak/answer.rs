@@ -6,7 +6,7 @@ use std::io::Write;
 
 /// An answer of the door.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct RiakResponse {
     /// The status.
     pub status: u16,
     /// The headers in their order; the length is not among them.
@@ -15,25 +15,25 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl RiakResponse {
     /// Of this status, with nothing more.
-    pub fn bare(status: u16) -> Answer {
-        Answer { status, headers: Vec::new(), body: Bytes::new() }
+    pub fn bare(status: u16) -> RiakResponse {
+        RiakResponse { status, headers: Vec::new(), body: Bytes::new() }
     }
 
     /// With a body of this type.
-    pub fn with_body(status: u16, kind: &'static str, body: impl Into<Bytes>) -> Answer {
-        let answer = Answer { body: body.into(), ..Answer::bare(status) };
+    pub fn with_body(status: u16, kind: &'static str, body: impl Into<Bytes>) -> RiakResponse {
+        let answer = RiakResponse { body: body.into(), ..RiakResponse::bare(status) };
         answer.header("Content-Type", kind)
     }
 
     /// A sentence.
-    pub fn text(status: u16, text: impl Into<String>) -> Answer {
-        Answer::with_body(status, "text/plain", Bytes::from(text.into()))
+    pub fn text(status: u16, text: impl Into<String>) -> RiakResponse {
+        RiakResponse::with_body(status, "text/plain", Bytes::from(text.into()))
     }
 
     /// And this header.
-    pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> Answer {
+    pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> RiakResponse {
         self.headers.push((Bytes::from_static(name.as_bytes()), value.into()));
         self
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 /// A request: its head's words, still encoded, and its body.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RiakRequest {
     /// What to do.
     pub method: Method,
     /// The path, still percent-encoded.
@@ -20,7 +20,7 @@ pub struct Asked {
     pub chance: u128,
 }
 
-impl Asked {
+impl RiakRequest {
     /// A header's value; of several the first.
     pub(super) fn header(&self, name: &str) -> Option<&Bytes> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));

@@ -1,13 +1,13 @@
 //! Data types and the counters of old: what is asked, and how it is told.
 
-use super::answer::Answer;
-use super::asked::Asked;
+use super::answer::RiakResponse;
+use super::asked::RiakRequest;
 use super::errors;
 use super::headers::vclock;
 use super::parameters::{Options, Query};
-use super::path::Bucket;
+use super::path::PathBucket;
 use super::render::Form;
-use super::translate::{Plan, Shape, ask};
+use super::translate::{RiakPlan, RiakShape, ask};
 use crate::http::Method;
 use crate::http::percent::encode_onto;
 use crate::typed;
@@ -29,18 +29,18 @@ pub(super) struct Telling {
 
 /// `/types/T/buckets/B/datatypes`, with a key or without.
 pub(super) fn datatype(
-    asked: &Asked,
+    asked: &RiakRequest,
     query: &Query,
-    bucket: &Bucket,
+    bucket: &PathBucket,
     key: Option<Key>,
-) -> Result<Plan, Answer> {
+) -> Result<RiakPlan, RiakResponse> {
     if !bucket.typed {
         let mut path = bucket.path() + "/counters";
         if let Some(key) = key {
             path.push('/');
             encode_onto(&mut path, &key);
         }
-        return Err(Answer::text(301, "").header("Location", path));
+        return Err(RiakResponse::text(301, "").header("Location", path));
     }
     let context = query.get("include_context") != Some("false");
     match (asked.method, key) {
@@ -50,31 +50,31 @@ pub(super) fn datatype(
             options.end()?;
             let call = AvailableCall::FetchType { key, options: fetch };
             let form = Form::Typed(Telling { context, location: None, counts: true });
-            Ok(Plan::Ask(ask(&bucket.name, call), Shape(form)))
+            Ok(RiakPlan::Ask(ask(&bucket.name, call), RiakShape(form)))
         }
         (Method::Post, key) => change(asked, query, bucket, key, context),
-        (_, Some(_)) => Err(Answer::text(405, "").header("Allow", "GET, HEAD, POST")),
-        (_, None) => Err(Answer::text(405, "").header("Allow", "POST")),
+        (_, Some(_)) => Err(RiakResponse::text(405, "").header("Allow", "GET, HEAD, POST")),
+        (_, None) => Err(RiakResponse::text(405, "").header("Allow", "POST")),
     }
 }
 
 fn change(
-    asked: &Asked,
+    asked: &RiakRequest,
     query: &Query,
-    bucket: &Bucket,
+    bucket: &PathBucket,
     key: Option<Key>,
     context: bool,
-) -> Result<Plan, Answer> {
+) -> Result<RiakPlan, RiakResponse> {
     let kind = asked.text("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(Answer::text(406, "a change of a data type is application/json\n"));
+        return Err(RiakResponse::text(406, "a change of a data type is application/json\n"));
     }
     let mut options = Options::of(query);
     let mut store = options.store();
     store.return_body |= query.is_true("return_body");
     options.end()?;
     let (operation, seen) =
-        typed::operation(&asked.body).map_err(|words| Answer::text(400, words + "\n"))?;
+        typed::operation(&asked.body).map_err(|words| RiakResponse::text(400, words + "\n"))?;
     let fresh = key.is_none();
     let key = key.unwrap_or_else(|| Vtag(asked.chance).to_string().into());
     let location = fresh.then(|| bucket.datatype_path(&key));
@@ -82,16 +82,16 @@ fn change(
     let change = TypeChange { key, operation, context: seen, options: store };
     let call = AvailableCall::Change(Box::new(change));
     let form = Form::Typed(Telling { context, location, counts });
-    Ok(Plan::Ask(ask(&bucket.name, call), Shape(form)))
+    Ok(RiakPlan::Ask(ask(&bucket.name, call), RiakShape(form)))
 }
 
 /// `/buckets/B/counters/K`.
 pub(super) fn counter(
-    asked: &Asked,
+    asked: &RiakRequest,
     query: &Query,
-    bucket: &Bucket,
+    bucket: &PathBucket,
     key: Key,
-) -> Result<Plan, Answer> {
+) -> Result<RiakPlan, RiakResponse> {
     let mut options = Options::of(query);
     let (fetch, mut store) = (options.fetch(), options.store());
     options.end()?;
@@ -101,34 +101,36 @@ pub(super) fn counter(
             let text = std::str::from_utf8(&asked.body).unwrap_or_default();
             let by = text.trim().parse();
             let by: i64 =
-                by.map_err(|_| Answer::text(400, "a counter is changed by a number\n"))?;
+                by.map_err(|_| RiakResponse::text(400, "a counter is changed by a number\n"))?;
             store.return_body = query.is_true("returnvalue");
             let operation = TypeOperation::Add(by);
             let change = TypeChange { key, operation, context: None, options: store };
             AvailableCall::Change(Box::new(change))
         }
-        _ => return Err(Answer::text(405, "").header("Allow", "GET, HEAD, POST, PUT")),
+        _ => return Err(RiakResponse::text(405, "").header("Allow", "GET, HEAD, POST, PUT")),
     };
-    Ok(Plan::Ask(ask(&bucket.name, call), Shape(Form::Counter)))
+    Ok(RiakPlan::Ask(ask(&bucket.name, call), RiakShape(Form::Counter)))
 }
 
 /// What a data type's reply is to the client.
-pub(super) fn told(telling: &Telling, body: &Body) -> Option<Answer> {
-    let located = |answer: Answer| match &telling.location {
-        Some(location) => Answer { status: 201, ..answer }.header("Location", location.clone()),
+pub(super) fn told(telling: &Telling, body: &Body) -> Option<RiakResponse> {
+    let located = |answer: RiakResponse| match &telling.location {
+        Some(location) => {
+            RiakResponse { status: 201, ..answer }.header("Location", location.clone())
+        }
         None => answer,
     };
     match body {
         Body::Typed(found) if found.value.is_some() => {
-            Some(located(Answer::with_body(200, "application/json", shown(found, telling))))
+            Some(located(RiakResponse::with_body(200, "application/json", shown(found, telling))))
         }
         Body::Typed(found) => {
             let document = json!({ "type": found.kind.word(), "error": "notfound" });
-            let answer = Answer::with_body(404, "application/json", document.to_string());
-            let deleted = |answer: Answer| answer.header("X-Riak-Deleted", "true");
+            let answer = RiakResponse::with_body(404, "application/json", document.to_string());
+            let deleted = |answer: RiakResponse| answer.header("X-Riak-Deleted", "true");
             Some(if found.tombstone { deleted(answer) } else { answer })
         }
-        Body::Stored(_) => Some(located(Answer::text(204, ""))),
+        Body::Stored(_) => Some(located(RiakResponse::text(204, ""))),
         _ => None,
     }
 }
@@ -148,24 +150,24 @@ fn shown(found: &TypeFound, telling: &Telling) -> String {
 }
 
 /// What a counter's reply is to the client.
-pub(super) fn counted(body: &Body) -> Option<Answer> {
+pub(super) fn counted(body: &Body) -> Option<RiakResponse> {
     match body {
         Body::Typed(found) => Some(match &found.value {
-            Some(TypeValue::Counter(sum)) => Answer::text(200, sum.to_string()),
-            _ => Answer::text(404, "not found\n"),
+            Some(TypeValue::Counter(sum)) => RiakResponse::text(200, sum.to_string()),
+            _ => RiakResponse::text(404, "not found\n"),
         }),
-        Body::Stored(_) => Some(Answer::text(204, "")),
+        Body::Stored(_) => Some(RiakResponse::text(204, "")),
         _ => None,
     }
 }
 
 /// Errors where Riak has other words for them than elsewhere.
-pub(super) fn refused(form: &Form, error: &Error) -> Answer {
+pub(super) fn refused(form: &Form, error: &Error) -> RiakResponse {
     let answer = errors::answer(error);
     match (form, error.reason) {
         (Form::Counter, Reason::NotSupported) => {
             let words = "Counters require bucket property 'allow_mult=true'";
-            Answer { status: 409, body: words.into(), ..answer }
+            RiakResponse { status: 409, body: words.into(), ..answer }
         }
         (Form::Typed(telling), Reason::NotSupported) => {
             let plain = error.text().contains("bucket of plain values");
@@ -174,7 +176,7 @@ pub(super) fn refused(form: &Form, error: &Error) -> Answer {
                 true => "Bucket must be allow_mult=true\n".into(),
                 false => "Bucket datatype 'undefined' is not a supported type.\n".into(),
             };
-            Answer { status: 403, body, ..answer }
+            RiakResponse { status: 403, body, ..answer }
         }
         _ => answer,
     }

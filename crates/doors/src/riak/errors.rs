@@ -1,46 +1,46 @@
 //! Errors in Riak's words.
 
-use super::answer::Answer;
+use super::answer::RiakResponse;
 use base::{Error, Reason, Share, Shortfall};
 use serde_json::json;
 
 /// What an error of the node is to Riak's clients: Riak's words, and in a header the cause as every
 /// door of this house tells it.
-pub(super) fn answer(error: &Error) -> Answer {
+pub(super) fn answer(error: &Error) -> RiakResponse {
     let cause = json!({ "reason": error.reason.word(), "detail": error.text() });
     in_words(error).header("X-Credenza-Error", cause.to_string())
 }
 
-fn in_words(error: &Error) -> Answer {
+fn in_words(error: &Error) -> RiakResponse {
     if let Some(shortfall) = Shortfall::told(error) {
-        return Answer::text(503, too_few(shortfall));
+        return RiakResponse::text(503, too_few(shortfall));
     }
     if let Some(n) = excess(error) {
         let words = "Specified w/dw/pw/node_confirms values invalid for bucket n value of";
-        return Answer::text(400, format!("{words} {n}\n"));
+        return RiakResponse::text(400, format!("{words} {n}\n"));
     }
     use Reason::*;
     match error.reason {
-        NotFound => Answer::text(404, "not found\n"),
+        NotFound => RiakResponse::text(404, "not found\n"),
         NoSuchType | NoSuchBucket => {
             let text = error.text();
             let kind = text.split('`').nth(1).and_then(|name| name.split('/').next());
-            Answer::text(404, format!("Unknown bucket type: {}\n", kind.unwrap_or_default()))
+            RiakResponse::text(404, format!("Unknown bucket type: {}\n", kind.unwrap_or_default()))
         }
-        DeadlinePassed => Answer::text(503, "request timed out\n"),
-        TooLarge => Answer::text(413, line(error)),
+        DeadlinePassed => RiakResponse::text(503, "request timed out\n"),
+        TooLarge => RiakResponse::text(413, line(error)),
         Malformed | NotANumber | NotSupported | SessionExpired | OutsideWindow | RetryMismatch => {
-            Answer::text(400, line(error))
+            RiakResponse::text(400, line(error))
         }
-        Forbidden => Answer::text(403, line(error)),
-        AssertionFailed | AlreadyExists => Answer::text(412, ""),
-        Changed | Siblings => Answer::text(409, line(error)),
-        TooManySiblings => Answer::text(503, line(error)),
+        Forbidden => RiakResponse::text(403, line(error)),
+        AssertionFailed | AlreadyExists => RiakResponse::text(412, ""),
+        Changed | Siblings => RiakResponse::text(409, line(error)),
+        TooManySiblings => RiakResponse::text(503, line(error)),
         Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
         | NoCluster | Moved | TooFewAnswered | TooFewStored | NoLongerMaster => {
-            Answer::text(503, format!("Unable to connect to Riak: {}", line(error)))
+            RiakResponse::text(503, format!("Unable to connect to Riak: {}", line(error)))
         }
-        Damaged | StoreFailed => Answer::text(500, format!("Error:\n{}", line(error))),
+        Damaged | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", line(error))),
     }
 }
 

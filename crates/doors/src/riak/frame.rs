@@ -1,18 +1,18 @@
 //! Bytes to requests, and the frame around answers. Pure.
 
-use super::answer::Answer;
-use super::asked::Asked;
-use crate::counters::{Operation, Verdict};
+use super::answer::RiakResponse;
+use super::asked::RiakRequest;
+use crate::counters::{OperationKind, Verdict};
 use crate::guard::Guard;
 use crate::http::date;
-use crate::http::{Body, Method, Parsed, Refused, head as http_head};
+use crate::http::{BodyFraming, Method, Parsed, Refused, head as http_head};
 use base::{AvailableCall, Call, Kind};
 use bytes::Bytes;
 
 /// A request's head, and how its body is framed.
 pub(super) struct Framed {
-    pub(super) asked: Asked,
-    pub(super) body: Body,
+    pub(super) asked: RiakRequest,
+    pub(super) body: BodyFraming,
     pub(super) keep_alive: bool,
     pub(super) expects_continue: bool,
     host: Bytes,
@@ -20,11 +20,11 @@ pub(super) struct Framed {
 }
 
 /// Reads a head from the beginning of what was heard, if it is complete.
-pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, Answer> {
+pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse> {
     let mut headers = Vec::new();
     let parsed = http_head::parse_open(bytes, &mut headers).map_err(refused)?;
     let Parsed::Head(head, used) = parsed else { return Ok(None) };
-    let asked = Asked {
+    let asked = RiakRequest {
         method: head.method,
         path: head.path.into(),
         query: head.query.into(),
@@ -45,11 +45,11 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, Answer> {
 }
 
 /// Whether the request may come in: under a name of this server, and from no stranger's page.
-pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), Answer> {
+pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), RiakResponse> {
     if !guard.knows_host(&framed.host) {
         let words = "this server is not known under the name in `host`; the setting `hosts` lists \
                      its names\n";
-        return Err(Answer::text(403, words));
+        return Err(RiakResponse::text(403, words));
     }
     let is_safe = matches!(framed.asked.method, Method::Get | Method::Head);
     let foreign =
@@ -57,7 +57,7 @@ pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), Answer> {
     let from = framed.asked.header("referer").map(|referer| page_origin(referer));
     let led = from.is_some_and(|from| !guard.trusts_origin(from, &framed.host));
     if !is_safe && (foreign || led) {
-        return Err(Answer::text(403, "pages of other origins may not write here\n"));
+        return Err(RiakResponse::text(403, "pages of other origins may not write here\n"));
     }
     Ok(())
 }
@@ -70,16 +70,16 @@ fn page_origin(address: &[u8]) -> &[u8] {
 }
 
 /// What is no request is told, and the connection ends.
-pub(super) fn refused(refused: Refused) -> Answer {
-    Answer::text(refused.status.code(), format!("{}\n", refused.detail))
+pub(super) fn refused(refused: Refused) -> RiakResponse {
+    RiakResponse::text(refused.status.code(), format!("{}\n", refused.detail))
 }
 
-pub(super) fn too_large() -> Answer {
-    Answer::text(413, "a value has at most 8 MiB\n")
+pub(super) fn too_large() -> RiakResponse {
+    RiakResponse::text(413, "a value has at most 8 MiB\n")
 }
 
-pub(super) fn overloaded() -> Answer {
-    Answer::text(503, "too many large requests are on their way; nothing was changed\n")
+pub(super) fn overloaded() -> RiakResponse {
+    RiakResponse::text(503, "too many large requests are on their way; nothing was changed\n")
 }
 
 /// The head of an answer whose documents follow in chunks.
@@ -122,18 +122,18 @@ pub(super) fn verdict(status: u16) -> Verdict {
 }
 
 /// What a request is, for the counters.
-pub(super) fn operation(call: &Call) -> Operation {
+pub(super) fn operation(call: &Call) -> OperationKind {
     match call {
         Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {
-            Operation::Get
+            OperationKind::Get
         }
-        Call::Available(AvailableCall::Store(_)) => Operation::Put,
-        Call::Available(AvailableCall::Change(_)) => Operation::Update,
-        Call::Available(AvailableCall::Remove { .. }) => Operation::Delete,
+        Call::Available(AvailableCall::Store(_)) => OperationKind::Put,
+        Call::Available(AvailableCall::Change(_)) => OperationKind::Update,
+        Call::Available(AvailableCall::Remove { .. }) => OperationKind::Delete,
         Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {
-            Operation::Range
+            OperationKind::Range
         }
-        Call::Directory(_) => Operation::Directory,
-        _ => Operation::Other,
+        Call::Directory(_) => OperationKind::Directory,
+        _ => OperationKind::Other,
     }
 }

@@ -1,8 +1,8 @@
 //! What is said about a value: headers to content, and back.
 
-use super::answer::Answer;
-use super::asked::Asked;
-use super::path::{Bucket, Style};
+use super::answer::RiakResponse;
+use super::asked::RiakRequest;
+use super::path::{PathBucket, Style};
 use crate::http::percent::{Plus, decode, encode_plus_onto};
 use base::{Content, Context, Headers, Link, Sibling};
 use base64::Engine;
@@ -14,11 +14,11 @@ const META: &str = "x-riak-meta-";
 const INDEX: &str = "x-riak-index-";
 
 /// The context a client brings; an error in words if it is no base 64.
-pub(super) fn context(asked: &Asked, name: &str) -> Result<Option<Context>, Answer> {
+pub(super) fn context(asked: &RiakRequest, name: &str) -> Result<Option<Context>, RiakResponse> {
     let Some(text) = asked.header(name) else { return Ok(None) };
     match STANDARD.decode(text) {
         Ok(bytes) => Ok(Some(Context(bytes.into()))),
-        Err(_) => Err(Answer::text(400, format!("{name} is not what was given out\n"))),
+        Err(_) => Err(RiakResponse::text(400, format!("{name} is not what was given out\n"))),
     }
 }
 
@@ -28,14 +28,14 @@ pub(super) fn vclock(context: &Context) -> Bytes {
 }
 
 /// The value that a request brings.
-pub(super) fn content(asked: &Asked, bucket: &Bucket) -> Result<Content, Answer> {
+pub(super) fn content(asked: &RiakRequest, bucket: &PathBucket) -> Result<Content, RiakResponse> {
     let Some(kind) = asked.text("content-type").filter(|kind| !kind.trim().is_empty()) else {
-        return Err(Answer::text(400, "Missing Content-Type request header"));
+        return Err(RiakResponse::text(400, "Missing Content-Type request header"));
     };
     let (content_type, charset) = media_type(kind);
     if !content_type.contains('/') {
         let words = format!("{kind:?} is not a valid media type for the Content-type header.\n");
-        return Err(Answer::text(415, words));
+        return Err(RiakResponse::text(415, words));
     }
     let headers = Headers {
         content_type: content_type.into(),
@@ -69,7 +69,7 @@ fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     (front.eq_ignore_ascii_case(prefix) && !rest.is_empty()).then_some(rest)
 }
 
-fn meta(asked: &Asked) -> Vec<(Bytes, Bytes)> {
+fn meta(asked: &RiakRequest) -> Vec<(Bytes, Bytes)> {
     let mut meta: Vec<(Bytes, Bytes)> = Vec::new();
     for (name, value) in &asked.headers {
         let Some(name) = behind(name, META) else { continue };
@@ -82,7 +82,7 @@ fn meta(asked: &Asked) -> Vec<(Bytes, Bytes)> {
     meta
 }
 
-fn indexes(asked: &Asked) -> Result<Vec<(Bytes, Bytes)>, Answer> {
+fn indexes(asked: &RiakRequest) -> Result<Vec<(Bytes, Bytes)>, RiakResponse> {
     let mut indexes = Vec::new();
     let mut wrong = String::new();
     for (name, values) in &asked.headers {
@@ -104,12 +104,12 @@ fn indexes(asked: &Asked) -> Result<Vec<(Bytes, Bytes)>, Answer> {
     }
     indexes.sort_unstable();
     indexes.dedup();
-    if wrong.is_empty() { Ok(indexes) } else { Err(Answer::text(400, wrong)) }
+    if wrong.is_empty() { Ok(indexes) } else { Err(RiakResponse::text(400, wrong)) }
 }
 
 /// The links of a `Link` header; the bucket's own `rel` is no link. Commas in names are encoded,
 /// so every comma parts two links.
-fn links(header: &[u8], bucket: &Bucket) -> Result<Vec<Link>, Answer> {
+fn links(header: &[u8], bucket: &PathBucket) -> Result<Vec<Link>, RiakResponse> {
     let Ok(text) = std::str::from_utf8(header) else { return Err(no_link(bucket.style)) };
     let mut links = Vec::new();
     for text in text.split(',').map(str::trim).filter(|text| !text.is_empty()) {
@@ -123,7 +123,7 @@ fn links(header: &[u8], bucket: &Bucket) -> Result<Vec<Link>, Answer> {
 }
 
 /// One link; `Some(None)` for the bucket's own `rel`.
-fn link(text: &str, bucket: &Bucket) -> Option<Option<Link>> {
+fn link(text: &str, bucket: &PathBucket) -> Option<Option<Link>> {
     let (path, rest) = text.strip_prefix('<')?.split_once('>')?;
     let rest = rest.trim_start().strip_prefix(';')?.trim_start();
     let (name, value) = rest.split_once('=')?;
@@ -139,19 +139,19 @@ fn link(text: &str, bucket: &Bucket) -> Option<Option<Link>> {
     }
 }
 
-fn no_link(style: Style) -> Answer {
+fn no_link(style: Style) -> RiakResponse {
     let form = match style {
         Style::Old => "</riak/BUCKET/KEY>",
         Style::New => "</buckets/BUCKET/keys/KEY>",
     };
     let words =
         format!("Invalid Link header. Links must be of the form\n{form}; riaktag=\"TAG\"\n");
-    Answer::text(400, words)
+    RiakResponse::text(400, words)
 }
 
 /// The `Link` header of a value, with its bucket's `rel`: one line, whatever their number. Links
 /// know no types. Names and tags are encoded as in Riak, with `+` for a blank.
-pub(super) fn link_header(sibling: &Sibling, bucket: &Bucket) -> Bytes {
+pub(super) fn link_header(sibling: &Sibling, bucket: &PathBucket) -> Bytes {
     let old = bucket.style == Style::Old;
     let (front, middle) = if old { ("/riak/", "/") } else { ("/buckets/", "/keys/") };
     let mut text = format!("<{front}");

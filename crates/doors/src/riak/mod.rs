@@ -29,13 +29,13 @@ mod statistics;
 mod tally;
 mod translate;
 
-pub use answer::Answer;
-pub use asked::Asked;
+pub use answer::RiakResponse;
+pub use asked::RiakRequest;
 pub(crate) use path::{FIRST_SEGMENTS, is_riaks};
 pub use render::render;
 pub(crate) use serve::serve;
 pub(crate) use tally::Tally;
-pub use translate::{Look, Plan, Shape, gather, go_on, next_page, plan};
+pub use translate::{Look, RiakPlan, RiakShape, gather, go_on, next_page, plan};
 
 #[cfg(test)]
 mod tests;

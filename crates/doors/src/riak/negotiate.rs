@@ -1,6 +1,6 @@
 //! What a client accepts.
 
-use super::asked::Asked;
+use super::asked::RiakRequest;
 
 /// What a client says of the answers that it takes.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(super) struct Wants {
 }
 
 impl Wants {
-    pub(super) fn of(asked: &Asked) -> Wants {
+    pub(super) fn of(asked: &RiakRequest) -> Wants {
         // Several lines of one of these mean one list.
         let text = |name: &str| {
             asked.header(name)?;

@@ -1,6 +1,6 @@
 //! What stands behind the `?`.
 
-use super::answer::Answer;
+use super::answer::RiakResponse;
 use crate::http::percent::{Plus, decode};
 use base::{FetchOptions, Quorum, StoreOptions};
 
@@ -154,7 +154,7 @@ impl<'a> Options<'a> {
     }
 
     /// The refusal, if anything was wrong.
-    pub(super) fn end(self) -> Result<(), Answer> {
-        if self.wrong.is_empty() { Ok(()) } else { Err(Answer::text(400, self.wrong)) }
+    pub(super) fn end(self) -> Result<(), RiakResponse> {
+        if self.wrong.is_empty() { Ok(()) } else { Err(RiakResponse::text(400, self.wrong)) }
     }
 }

@@ -1,7 +1,7 @@
 //! Siblings as the parts of one body, to the byte as Riak's clients split them.
 
 use super::headers::{content_type, index_headers, link_header, meta_headers};
-use super::path::Bucket;
+use super::path::PathBucket;
 use crate::http::date;
 use base::Sibling;
 use base::codec::checksum;
@@ -26,7 +26,7 @@ pub(super) fn boundary(siblings: &[&Sibling]) -> String {
 }
 
 /// The body: begins and ends with a line end.
-pub(super) fn body(siblings: &[&Sibling], bucket: &Bucket, boundary: &str) -> Bytes {
+pub(super) fn body(siblings: &[&Sibling], bucket: &PathBucket, boundary: &str) -> Bytes {
     let mut out = Vec::new();
     for sibling in siblings {
         out.extend_from_slice(format!("\r\n--{boundary}").as_bytes());
@@ -44,7 +44,7 @@ pub(super) fn body(siblings: &[&Sibling], bucket: &Bucket, boundary: &str) -> By
     out.into()
 }
 
-fn part_headers(sibling: &Sibling, bucket: &Bucket) -> Vec<(Bytes, Bytes)> {
+fn part_headers(sibling: &Sibling, bucket: &PathBucket) -> Vec<(Bytes, Bytes)> {
     let said = &sibling.content.headers;
     let named = |name: &'static str, value: Bytes| (Bytes::from_static(name.as_bytes()), value);
     let mut headers = vec![named("Content-Type", content_type(said))];

@@ -19,7 +19,7 @@ pub(super) enum Style {
 
 /// A bucket as a path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bucket {
+pub(super) struct PathBucket {
     pub(super) name: BucketName,
     /// As the client knows it.
     pub(super) bytes: Bytes,
@@ -28,7 +28,7 @@ pub(super) struct Bucket {
     pub(super) style: Style,
 }
 
-impl Bucket {
+impl PathBucket {
     /// The path of the bucket itself, as links and locations begin.
     pub(super) fn path(&self) -> String {
         let mut path = match (self.style, self.typed) {
@@ -68,19 +68,19 @@ pub(super) enum Resource {
     /// All buckets of a type.
     Buckets { kind: String },
     /// A bucket's keys; of the old paths its properties, too.
-    Keys(Bucket),
+    Keys(PathBucket),
     /// A key.
-    Object(Bucket, Key),
+    Object(PathBucket, Key),
     /// A bucket's properties.
-    Properties(Bucket),
+    Properties(PathBucket),
     /// A bucket type's properties.
     TypeProperties { kind: String },
     /// A data type, or all of a bucket's.
-    Datatype(Bucket, Option<Key>),
+    Datatype(PathBucket, Option<Key>),
     /// A counter of old.
-    Counter(Bucket, Key),
+    Counter(PathBucket, Key),
     /// Who keeps a key.
-    Owners(Bucket, Key),
+    Owners(PathBucket, Key),
     /// Something of Riak's that is not served here.
     Unserved(Feature),
 }
@@ -173,20 +173,20 @@ pub(super) fn read(path: &str) -> Option<Result<Resource, &'static str>> {
     })
 }
 
-fn object(bucket: Result<Bucket, &'static str>, key: &str) -> Result<Resource, &'static str> {
+fn object(bucket: Result<PathBucket, &'static str>, key: &str) -> Result<Resource, &'static str> {
     named(bucket, key, Resource::Object)
 }
 
 fn named(
-    bucket: Result<Bucket, &'static str>,
+    bucket: Result<PathBucket, &'static str>,
     key: &str,
-    place: impl FnOnce(Bucket, Key) -> Resource,
+    place: impl FnOnce(PathBucket, Key) -> Resource,
 ) -> Result<Resource, &'static str> {
     let key = decode(key, Plus::Blank).ok_or("a key's % stands before two hexadecimal digits")?;
     Ok(place(bucket?, key))
 }
 
-fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<Bucket, &'static str> {
+fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<PathBucket, &'static str> {
     const WRONG: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
     let bytes = decode(name, Plus::Blank).ok_or(WRONG)?;
     let mut inside = String::new();
@@ -198,7 +198,7 @@ fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<Bucket, &'stat
     let known = kind.filter(|kind| *kind != "default").unwrap_or(TYPE);
     let full = BucketName::new(known, &inside).map_err(|_| WRONG)?;
     let typed = kind.is_some_and(|kind| kind != "default");
-    Ok(Bucket { name: full, bytes, typed, style })
+    Ok(PathBucket { name: full, bytes, typed, style })
 }
 
 /// The bytes of a bucket's name as its clients know it.

@@ -1,9 +1,9 @@
 //! Properties of buckets and bucket types, in Riak's words.
 
-use super::answer::Answer;
-use super::asked::Asked;
+use super::answer::RiakResponse;
+use super::asked::RiakRequest;
 use super::path::known_as;
-use base::properties::{Changes, PROPERTIES, Shape};
+use base::properties::{Changes, PROPERTIES, PropertyShape};
 use base::{BucketName, DataType, Promise, Properties, Quorum};
 use serde_json::{Map, Value, json};
 
@@ -31,14 +31,14 @@ fn fixed(name: &str) -> Option<Value> {
 
 /// The changes that a request asks for, of a bucket of this name or of a type; what can't be is
 /// told by name.
-pub(super) fn changes(asked: &Asked, bucket: Option<&[u8]>) -> Result<Changes, Answer> {
+pub(super) fn changes(asked: &RiakRequest, bucket: Option<&[u8]>) -> Result<Changes, RiakResponse> {
     let kind = asked.text("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(Answer::text(415, "properties are application/json\n"));
+        return Err(RiakResponse::text(415, "properties are application/json\n"));
     }
     let document: Option<Value> = serde_json::from_slice(&asked.body).ok();
     let props = document.as_ref().and_then(|document| document.get("props")?.as_object());
-    let props = props.ok_or_else(|| Answer::text(400, FORM))?;
+    let props = props.ok_or_else(|| RiakResponse::text(400, FORM))?;
     let (mut changes, mut wrong) = (Changes::new(), Map::new());
     for (name, value) in props {
         let told = match (name.as_str(), bucket) {
@@ -57,13 +57,13 @@ pub(super) fn changes(asked: &Asked, bucket: Option<&[u8]>) -> Result<Changes, A
     if wrong.is_empty() { Ok(changes) } else { Err(refused(wrong)) }
 }
 
-fn refused(wrong: Map<String, Value>) -> Answer {
-    Answer::with_body(400, "application/json", Value::Object(wrong).to_string())
+fn refused(wrong: Map<String, Value>) -> RiakResponse {
+    RiakResponse::with_body(400, "application/json", Value::Object(wrong).to_string())
 }
 
 /// A refusal of the node, as a document: the property it speaks of, one that was to be changed if
 /// it does, and why.
-pub(super) fn refusal(words: &str, changed: &[String]) -> Answer {
+pub(super) fn refusal(words: &str, changed: &[String]) -> RiakResponse {
     let is_name = |word: &&str| PROPERTIES.iter().any(|property| property.name == *word);
     let mut quoted = words.split('`').skip(1).step_by(2).filter(is_name);
     let own = quoted.clone().find(|word| changed.iter().any(|name| name == word));
@@ -72,16 +72,16 @@ pub(super) fn refusal(words: &str, changed: &[String]) -> Answer {
     refused(Map::from_iter([(name.unwrap_or("error").into(), words.into())]))
 }
 
-type Told = Result<Option<String>, String>;
+type PropertyText = Result<Option<String>, String>;
 
 /// A bucket's name is shown with its properties; it says nothing new.
-fn own_name(value: &Value, own: &[u8]) -> Told {
+fn own_name(value: &Value, own: &[u8]) -> PropertyText {
     let same = value.as_str() == Some(&*String::from_utf8_lossy(own));
     if same { Ok(None) } else { Err("read_only".into()) }
 }
 
 /// Every version has a dot here, but where the newest write wins.
-fn dots(value: &Value, props: &Map<String, Value>) -> Told {
+fn dots(value: &Value, props: &Map<String, Value>) -> PropertyText {
     let newest_wins = props.get("last_write_wins") == Some(&Value::Bool(true));
     match value {
         Value::Bool(true) if newest_wins => {
@@ -95,7 +95,7 @@ fn dots(value: &Value, props: &Map<String, Value>) -> Told {
 }
 
 /// A property's text in the house; none: it changes nothing.
-fn change(name: &str, value: &Value) -> Told {
+fn change(name: &str, value: &Value) -> PropertyText {
     if let Some(only) = fixed(name) {
         let same = only == *value;
         return if same { Ok(None) } else { Err(format!("is {only} for all")) };
@@ -113,20 +113,22 @@ fn change(name: &str, value: &Value) -> Told {
     of_shape(property.shape, value).map(Some).map_err(String::from)
 }
 
-fn of_shape(shape: Shape, value: &Value) -> Result<String, &'static str> {
+fn of_shape(shape: PropertyShape, value: &Value) -> Result<String, &'static str> {
     match (shape, value) {
-        (Shape::Number(..), Value::Number(number)) if number.is_u64() => Ok(number.to_string()),
-        (Shape::Number(..), _) => Err("not_integer"),
-        (Shape::Flag, Value::Bool(yes)) => Ok(yes.to_string()),
-        (Shape::Flag, _) => Err("not_boolean"),
-        (Shape::Quorum, Value::Number(number)) if number.is_u64() => Ok(number.to_string()),
-        (Shape::Quorum, Value::String(word)) => match Quorum::parse(word) {
+        (PropertyShape::Number(..), Value::Number(number)) if number.is_u64() => {
+            Ok(number.to_string())
+        }
+        (PropertyShape::Number(..), _) => Err("not_integer"),
+        (PropertyShape::Flag, Value::Bool(yes)) => Ok(yes.to_string()),
+        (PropertyShape::Flag, _) => Err("not_boolean"),
+        (PropertyShape::Quorum, Value::Number(number)) if number.is_u64() => Ok(number.to_string()),
+        (PropertyShape::Quorum, Value::String(word)) => match Quorum::parse(word) {
             Some(quorum) => Ok(quorum.to_string()),
             None => Err("not_valid_quorum"),
         },
-        (Shape::Quorum, _) => Err("not_valid_quorum"),
-        (Shape::Word(_), Value::String(word)) => Ok(word.clone()),
-        (Shape::Word(_), _) => Err("not_text"),
+        (PropertyShape::Quorum, _) => Err("not_valid_quorum"),
+        (PropertyShape::Word(_), Value::String(word)) => Ok(word.clone()),
+        (PropertyShape::Word(_), _) => Err("not_text"),
     }
 }
 

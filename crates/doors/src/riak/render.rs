@@ -1,12 +1,12 @@
 //! From what the node replies to what the client is told.
 
-use super::answer::Answer;
-use super::asked::Asked;
+use super::answer::RiakResponse;
+use super::asked::RiakRequest;
 use super::datatypes::{self, Telling};
 use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
 use super::negotiate::{Manner, Wants, siblings as manner, welcome};
-use super::path::{Bucket, known_as};
-use super::translate::Shape;
+use super::path::{PathBucket, known_as};
+use super::translate::RiakShape;
 use super::{errors, parts, properties};
 use crate::http::date;
 use base::codec::checksum;
@@ -18,15 +18,15 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) enum Form {
     /// A key's values.
-    Object { bucket: Bucket, vtag: Option<String>, wants: Wants, conditions: Conditions },
+    Object { bucket: PathBucket, vtag: Option<String>, wants: Wants, conditions: Conditions },
     /// A write, perhaps with the key's values behind it.
-    Stored { bucket: Bucket, location: Option<String>, wants: Wants, unmet: u16 },
+    Stored { bucket: PathBucket, location: Option<String>, wants: Wants, unmet: u16 },
     /// A delete.
     Removed,
     /// A page of keys, perhaps with the bucket's properties in front.
-    Keys { list: List, properties: Option<Value> },
+    Keys { list: RenderedList, properties: Option<Value> },
     /// A page of buckets.
-    Buckets { list: List },
+    Buckets { list: RenderedList },
     /// A bucket's properties.
     Properties,
     /// A bucket type's properties, and the node that tells them.
@@ -43,7 +43,7 @@ pub(super) enum Form {
 
 /// How a list is told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct List {
+pub(super) struct RenderedList {
     pub(super) stream: bool,
     /// How long the whole of it may take.
     pub(super) timeout_ms: Option<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn of(asked: &Asked) -> Conditions {
+    pub(super) fn of(asked: &RiakRequest) -> Conditions {
         let tags = |name: &str| {
             let text = asked.text(name)?;
             let tag = |tag: &str| tag.trim().trim_matches('"').to_string();
@@ -124,10 +124,10 @@ fn modified(found: &Siblings) -> u64 {
 }
 
 /// What a reply is to the client.
-pub fn render(shape: &Shape, reply: &Result<Reply, Error>) -> Answer {
+pub fn render(shape: &RiakShape, reply: &Result<Reply, Error>) -> RiakResponse {
     match (&shape.0, reply) {
         (Form::Stored { unmet, .. }, Err(error)) if error.kind() == Kind::Conflict => {
-            Answer::text(*unmet, "")
+            RiakResponse::text(*unmet, "")
         }
         (Form::Altered(changed), Err(error)) if error.kind() == Kind::Invalid => {
             properties::refusal(&error.text(), changed)
@@ -135,11 +135,11 @@ pub fn render(shape: &Shape, reply: &Result<Reply, Error>) -> Answer {
         (form @ (Form::Typed(_) | Form::Counter), Err(error)) => datatypes::refused(form, error),
         (_, Err(error)) => errors::answer(error),
         (form, Ok(reply)) => told(form, &reply.body)
-            .unwrap_or_else(|| Answer::text(500, "Error:\nan answer to another question\n")),
+            .unwrap_or_else(|| RiakResponse::text(500, "Error:\nan answer to another question\n")),
     }
 }
 
-fn told(form: &Form, body: &Body) -> Option<Answer> {
+fn told(form: &Form, body: &Body) -> Option<RiakResponse> {
     Some(match (form, body) {
         (Form::Object { bucket, vtag, wants, conditions }, Body::Siblings(found)) => {
             object(found, bucket, vtag.as_deref(), wants, conditions)
@@ -147,22 +147,22 @@ fn told(form: &Form, body: &Body) -> Option<Answer> {
         (Form::Stored { bucket, location, wants, .. }, Body::Siblings(found)) => {
             let answer = values(found, bucket, wants, Manner::Parts);
             let answer = if answer.status == 200 && answer.body.is_empty() {
-                Answer { status: 204, ..answer }
+                RiakResponse { status: 204, ..answer }
             } else {
                 answer
             };
             match location {
                 Some(location) => {
-                    Answer { status: 201, ..answer.header("Location", location.clone()) }
+                    RiakResponse { status: 201, ..answer.header("Location", location.clone()) }
                 }
                 None => answer,
             }
         }
         (Form::Stored { location: Some(location), .. }, Body::Stored(_)) => {
-            Answer::text(201, "").header("Location", location.clone())
+            RiakResponse::text(201, "").header("Location", location.clone())
         }
         (Form::Stored { .. } | Form::Removed, Body::Stored(_)) | (Form::Altered(_), Body::Done) => {
-            Answer::text(204, "")
+            RiakResponse::text(204, "")
         }
         (Form::Keys { properties, .. }, Body::Keys(page)) => {
             let mut document = list("keys", page.keys.iter().cloned());
@@ -181,7 +181,7 @@ fn told(form: &Form, body: &Body) -> Option<Answer> {
         (Form::TypeProperties { kind, claimant }, Body::Types(types)) => {
             match types.iter().find(|(name, _)| name == kind) {
                 Some((_, found)) => json(&json!({ "props": properties::of_type(found, claimant) })),
-                None => Answer::text(404, format!("Unknown bucket type: {kind}\n")),
+                None => RiakResponse::text(404, format!("Unknown bucket type: {kind}\n")),
             }
         }
         (Form::Owners, Body::Owners(owners)) => json(&preference(owners)),
@@ -191,8 +191,8 @@ fn told(form: &Form, body: &Body) -> Option<Answer> {
     })
 }
 
-fn json(document: &Value) -> Answer {
-    Answer::with_body(200, "application/json", document.to_string())
+fn json(document: &Value) -> RiakResponse {
+    RiakResponse::with_body(200, "application/json", document.to_string())
 }
 
 /// Who keeps a key. Riak's nodes have the name of their machine: `riak@10.0.0.3`.
@@ -219,8 +219,8 @@ fn list(name: &str, all: impl Iterator<Item = Bytes>) -> Value {
 }
 
 /// Nothing is there; a tombstone says so, with the context for who writes next.
-pub(super) fn not_found(found: &Siblings) -> Answer {
-    let answer = Answer::text(404, "not found\n");
+pub(super) fn not_found(found: &Siblings) -> RiakResponse {
+    let answer = RiakResponse::text(404, "not found\n");
     if found.values.is_empty() {
         return answer;
     }
@@ -229,13 +229,13 @@ pub(super) fn not_found(found: &Siblings) -> Answer {
 
 fn object(
     found: &Siblings,
-    bucket: &Bucket,
+    bucket: &PathBucket,
     vtag: Option<&str>,
     wants: &Wants,
     conditions: &Conditions,
-) -> Answer {
+) -> RiakResponse {
     if let Some(status) = conditions.against(found, true) {
-        let bare = Answer::bare(status);
+        let bare = RiakResponse::bare(status);
         return bare.header("ETag", format!("\"{}\"", entity_tag(found)));
     }
     if found.living().next().is_none() {
@@ -245,48 +245,48 @@ fn object(
         None => values(found, bucket, wants, Manner::Tags),
         Some(vtag) => match found.values.iter().find(|value| value.vtag.to_string() == vtag) {
             Some(value) => one(value, &found.context, bucket, wants),
-            None => Answer::text(404, "not found\n"),
+            None => RiakResponse::text(404, "not found\n"),
         },
     }
 }
 
 /// One value, or all siblings.
-fn values(found: &Siblings, bucket: &Bucket, wants: &Wants, equal: Manner) -> Answer {
+fn values(found: &Siblings, bucket: &PathBucket, wants: &Wants, equal: Manner) -> RiakResponse {
     if let [value] = &found.values[..] {
         return one(value, &found.context, bucket, wants);
     }
     let all: Vec<&Sibling> = found.values.iter().collect();
-    let head = Answer::bare(300)
+    let head = RiakResponse::bare(300)
         .header(VCLOCK, vclock(&found.context))
         .header("Vary", "Accept, Accept-Encoding")
         .header("ETag", format!("\"{}\"", entity_tag(found)))
         .header("Last-Modified", date::text(modified(found)));
     match manner(wants.accept(), equal) {
-        None => Answer::text(406, ""),
+        None => RiakResponse::text(406, ""),
         Some(Manner::Parts) => {
             let boundary = parts::boundary(&all);
             let kind = format!("multipart/mixed; boundary={boundary}");
             let body = parts::body(&all, bucket, &boundary);
-            Answer { body, ..head.header("Content-Type", kind) }
+            RiakResponse { body, ..head.header("Content-Type", kind) }
         }
         Some(Manner::Tags) => {
             let mut text = String::from("Siblings:\n");
             all.iter().for_each(|value| text.push_str(&format!("{}\n", value.vtag)));
-            Answer { body: text.into(), ..head.header("Content-Type", "text/plain") }
+            RiakResponse { body: text.into(), ..head.header("Content-Type", "text/plain") }
         }
     }
 }
 
 /// One value with what is said about it.
-fn one(value: &Sibling, context: &Context, bucket: &Bucket, wants: &Wants) -> Answer {
+fn one(value: &Sibling, context: &Context, bucket: &PathBucket, wants: &Wants) -> RiakResponse {
     let said = &value.content.headers;
     let kind = content_type(said);
     let name = String::from_utf8_lossy(&kind);
     let name = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if welcome(wants.accept(), &name) == 0 || wants.refuses(&said.encoding) {
-        return Answer::text(406, "");
+        return RiakResponse::text(406, "");
     }
-    let mut answer = Answer::bare(200)
+    let mut answer = RiakResponse::bare(200)
         .header(VCLOCK, vclock(context))
         .header("Vary", "Accept-Encoding")
         .header("ETag", format!("\"{}\"", value.vtag))
@@ -304,5 +304,5 @@ fn one(value: &Sibling, context: &Context, bucket: &Bucket, wants: &Wants) -> An
     // A stored value may be a stranger's page: a browser gives it no rights.
     answer = answer.header("Content-Security-Policy", "default-src 'none'; sandbox");
     answer = answer.header("X-Content-Type-Options", "nosniff");
-    Answer { body: value.content.value.clone(), ..answer }
+    RiakResponse { body: value.content.value.clone(), ..answer }
 }

@@ -4,10 +4,12 @@ use super::frame::{self, Framed};
 use super::pages::{names_bytes, split_page};
 use super::path::is_riaks;
 use super::tally::Tally;
-use super::{Answer, Plan, Shape, errors, gather, go_on, next_page, plan, render, statistics};
+use super::{
+    RiakPlan, RiakResponse, RiakShape, errors, gather, go_on, next_page, plan, render, statistics,
+};
 use crate::buffer_room::{AnswerRoom, overloaded};
 use crate::connection::{Connection, Face, Shutdown};
-use crate::counters::{Operation, Tongue};
+use crate::counters::{ClientProtocol, OperationKind};
 use crate::http_input::{Input, Unread};
 use crate::shared::Shared;
 use crate::writer;
@@ -38,19 +40,19 @@ pub(crate) async fn serve(
     shutdown: Shutdown,
 ) -> Option<Connection> {
     let Connection { stream, first, face } = connection;
-    let (flow, operation) = (Flow::default(), Operation::Other);
+    let (flow, operation) = (Flow::default(), OperationKind::Other);
     let (input, room) = (Input::new(first), AnswerRoom::default());
     let mut talk = Talk { stream, input, face, shared, tally, shutdown, flow, room, operation };
     match talk.run().await {
-        Ok(()) | Err(Ended::Silent) => None,
-        Err(Ended::Refused(answer)) => {
+        Ok(()) | Err(ConnectionEnd::Silent) => None,
+        Err(ConnectionEnd::Refused(answer)) => {
             // The connection ends either way; that the client still reads is its own affair.
             if talk.say(&answer, false, false).await.is_ok() {
                 writer::hang_up(&mut talk.stream).await;
             }
             None
         }
-        Err(Ended::Foreign) => {
+        Err(ConnectionEnd::Foreign) => {
             let Talk { stream, input, face, .. } = talk;
             Some(Connection { stream, first: input.into_bytes(), face })
         }
@@ -58,31 +60,31 @@ pub(crate) async fn serve(
 }
 
 /// Why a connection ends.
-enum Ended {
+enum ConnectionEnd {
     /// The socket is dead, or idle, or the doors close.
     Silent,
     /// This is answered first.
-    Refused(Answer),
+    Refused(RiakResponse),
     /// A request of the native interface came: its door goes on.
     Foreign,
 }
 
-impl From<io::Error> for Ended {
-    fn from(_: io::Error) -> Ended {
-        Ended::Silent
+impl From<io::Error> for ConnectionEnd {
+    fn from(_: io::Error) -> ConnectionEnd {
+        ConnectionEnd::Silent
     }
 }
 
-impl From<Answer> for Ended {
-    fn from(answer: Answer) -> Ended {
-        Ended::Refused(answer)
+impl From<RiakResponse> for ConnectionEnd {
+    fn from(answer: RiakResponse) -> ConnectionEnd {
+        ConnectionEnd::Refused(answer)
     }
 }
 
-impl From<Unread> for Ended {
-    fn from(unread: Unread) -> Ended {
+impl From<Unread> for ConnectionEnd {
+    fn from(unread: Unread) -> ConnectionEnd {
         match unread {
-            Unread::Dead => Ended::Silent,
+            Unread::Dead => ConnectionEnd::Silent,
             Unread::Refused(refused) => frame::refused(refused).into(),
             Unread::TooLarge(_) => frame::too_large().into(),
             Unread::Overloaded => frame::overloaded().into(),
@@ -101,11 +103,11 @@ struct Talk {
     /// Memory for an answer.
     room: AnswerRoom,
     /// As what the present request is counted.
-    operation: Operation,
+    operation: OperationKind,
 }
 
 impl Talk {
-    async fn run(&mut self) -> Result<(), Ended> {
+    async fn run(&mut self) -> Result<(), ConnectionEnd> {
         loop {
             let framed = self.head().await?;
             frame::check(&framed, &self.shared.guard)?;
@@ -119,11 +121,13 @@ impl Talk {
             let since = Instant::now();
             let head_only = asked.method == crate::http::Method::Head;
             let keep_alive = framed.keep_alive && !self.shutdown.is_called();
-            self.operation = Operation::Other;
+            self.operation = OperationKind::Other;
             let plan = match plan(&asked) {
-                Plan::Statistics => {
-                    Plan::Say(statistics::answer(&self.shared, &self.tally, asked.text("accept")))
-                }
+                RiakPlan::Statistics => RiakPlan::Say(statistics::answer(
+                    &self.shared,
+                    &self.tally,
+                    asked.text("accept"),
+                )),
                 plan => plan,
             };
             let status = self.answer(plan, head_only, keep_alive).await?;
@@ -131,7 +135,7 @@ impl Talk {
             self.room.release();
             let verdict = frame::verdict(status);
             let (counters, operation) = (&self.shared.counters, self.operation);
-            counters.observe(Tongue::Riak, operation, verdict, since.elapsed());
+            counters.observe(ClientProtocol::Riak, operation, verdict, since.elapsed());
             counters.note_second(operation, self.shared.clock.unix_ms() / 1_000);
             if !keep_alive {
                 return Ok(());
@@ -140,20 +144,20 @@ impl Talk {
     }
 
     /// Waits for a request's head.
-    async fn head(&mut self) -> Result<Framed, Ended> {
+    async fn head(&mut self) -> Result<Framed, ConnectionEnd> {
         loop {
             if self.input.may_hold_head()
                 && let Some((framed, used)) = frame::head(self.input.bytes())?
             {
                 if self.face != Face::Riak && !is_riaks(&framed.asked.path) {
-                    return Err(Ended::Foreign);
+                    return Err(ConnectionEnd::Foreign);
                 }
                 self.input.advance(used);
                 return Ok(framed);
             }
             let Talk { stream, input, shared, shutdown, .. } = self;
             if !input.listen(stream, shared, shutdown).await? {
-                return Err(Ended::Silent);
+                return Err(ConnectionEnd::Silent);
             }
         }
     }
@@ -161,25 +165,27 @@ impl Talk {
     /// Carries a plan out and says its answer; its status is told.
     async fn answer(
         &mut self,
-        plan: Plan,
+        plan: RiakPlan,
         head_only: bool,
         keep_alive: bool,
-    ) -> Result<u16, Ended> {
+    ) -> Result<u16, ConnectionEnd> {
         let plan = match plan {
-            Plan::Look(request, look) => {
+            RiakPlan::Look(request, look) => {
                 let found = self.ask(*request).await;
                 go_on(look, &found)
             }
             plan => plan,
         };
         let answer = match plan {
-            Plan::Say(answer) => answer,
-            Plan::Ask(request, shape) if shape.streams() && !head_only => {
+            RiakPlan::Say(answer) => answer,
+            RiakPlan::Ask(request, shape) if shape.streams() && !head_only => {
                 return self.stream_pages(*request, shape, keep_alive).await;
             }
-            Plan::Ask(request, shape) => self.whole(*request, shape).await,
+            RiakPlan::Ask(request, shape) => self.whole(*request, shape).await,
             // What has looked does not look again, and what is counted was told.
-            Plan::Look(..) | Plan::Statistics => Answer::text(500, "Error:\nlooked twice\n"),
+            RiakPlan::Look(..) | RiakPlan::Statistics => {
+                RiakResponse::text(500, "Error:\nlooked twice\n")
+            }
         };
         let answer = self.fit(answer, head_only);
         self.say(&answer, head_only, keep_alive).await?;
@@ -188,19 +194,21 @@ impl Talk {
 
     /// The answer, if there is memory for its body until its client has taken it; else what is said
     /// instead.
-    fn fit(&mut self, answer: Answer, head_only: bool) -> Answer {
+    fn fit(&mut self, answer: RiakResponse, head_only: bool) -> RiakResponse {
         if head_only || self.room.holds(answer.body.len(), &self.shared) {
             return answer;
         }
         match self.operation {
             // It takes effect; only its answer can't be told.
-            Operation::Put | Operation::Update if answer.status < 400 => stored_without_value(),
+            OperationKind::Put | OperationKind::Update if answer.status < 400 => {
+                stored_without_value()
+            }
             _ => errors::answer(&overloaded()),
         }
     }
 
     /// The answer to a request that is told as a whole.
-    async fn whole(&mut self, request: Request, mut shape: Shape) -> Answer {
+    async fn whole(&mut self, request: Request, mut shape: RiakShape) -> RiakResponse {
         let (tally, second) = (self.tally.clone(), self.shared.clock.unix_ms() / 1_000);
         shape.claimed_by(|| statistics::own_name(&self.shared));
         let is_read = tally.asked(&request, second);
@@ -254,9 +262,9 @@ impl Talk {
     async fn stream_pages(
         &mut self,
         request: Request,
-        mut shape: Shape,
+        mut shape: RiakShape,
         keep_alive: bool,
-    ) -> Result<u16, Ended> {
+    ) -> Result<u16, ConnectionEnd> {
         let (mut request, within) = (request, deadline(&shape));
         let (shared, tally) = (self.shared.clone(), self.tally.clone());
         let _listing = tally.list(shared.clock.unix_ms() / 1_000);
@@ -308,7 +316,12 @@ impl Talk {
         true
     }
 
-    async fn say(&mut self, answer: &Answer, head_only: bool, keep_alive: bool) -> io::Result<()> {
+    async fn say(
+        &mut self,
+        answer: &RiakResponse,
+        head_only: bool,
+        keep_alive: bool,
+    ) -> io::Result<()> {
         let is_large = answer.body.len() > INLINE_BYTES_MAX && !head_only;
         let mut out = Vec::with_capacity(512 + answer.body.len().min(INLINE_BYTES_MAX));
         let now_ms = Some(self.shared.clock.unix_ms());
@@ -324,14 +337,14 @@ impl Talk {
 }
 
 /// The answer to a write whose own, with the values that are there now, there is no memory for.
-fn stored_without_value() -> Answer {
+fn stored_without_value() -> RiakResponse {
     let cause = "{\"reason\":\"overloaded\",\"detail\":\"the value is stored; there is no memory \
                  to give it back (buffer_bytes_max)\"}";
-    Answer::bare(204).header("X-Credenza-Error", cause)
+    RiakResponse::bare(204).header("X-Credenza-Error", cause)
 }
 
 /// When a list must be there.
-fn deadline(shape: &Shape) -> Option<Instant> {
+fn deadline(shape: &RiakShape) -> Option<Instant> {
     let within = shape.timeout_ms().map(Duration::from_millis)?;
     Instant::now().checked_add(within)
 }

@@ -3,10 +3,10 @@
 //! Clients read it first of all on every connection, so it needs nobody else: no other node, no
 //! majority. What this house does not count is not there; `docs/use/riak.md` says what.
 
-use super::answer::Answer;
+use super::answer::RiakResponse;
 use super::negotiate::welcome;
 use super::tally::Tally;
-use crate::counters::{Class, Operation, Tongue};
+use crate::counters::{Class, ClientProtocol, OperationKind};
 use crate::shared::Shared;
 use base::NodeId;
 use node::{MemberStatus, Sample, Status};
@@ -38,17 +38,17 @@ const PAGE: &str = include_str!("welcome.html");
 
 /// Returns the resources by name: for Riak's clients as Riak says it, for a browser on a page that
 /// says where to go on. `host`: where the client found this node.
-pub(super) fn resources(accept: Option<&str>, host: &str) -> Answer {
+pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
     let links: Vec<String> =
         RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();
     let answer = if welcome(accept, "text/html") > welcome(accept, "application/json") {
         let item = |(name, path): &(&str, &str)| format!("<li><a href=\"{path}\">{name}</a></li>");
         let items: String = RESOURCES.iter().map(item).collect();
-        Answer::with_body(200, "text/html", page(host, &items))
+        RiakResponse::with_body(200, "text/html", page(host, &items))
     } else {
         let all = RESOURCES.iter().map(|(name, path)| (name.to_string(), json!(path)));
         let document = Value::Object(all.collect());
-        Answer::with_body(200, "application/json", document.to_string())
+        RiakResponse::with_body(200, "application/json", document.to_string())
     };
     answer.header("Link", links.join(", "))
 }
@@ -70,19 +70,19 @@ pub(super) fn node_name(address: &str) -> String {
 }
 
 /// The document of `/stats`.
-pub(super) fn answer(shared: &Shared, tally: &Tally, accept: Option<&str>) -> Answer {
+pub(super) fn answer(shared: &Shared, tally: &Tally, accept: Option<&str>) -> RiakResponse {
     let document = document(shared, tally);
     let plain = welcome(accept, "text/plain") > welcome(accept, "application/json");
     match serde_json::to_string_pretty(&document) {
-        Ok(text) if plain => Answer::with_body(200, "text/plain", text),
-        _ => Answer::with_body(200, "application/json", document.to_string()),
+        Ok(text) if plain => RiakResponse::with_body(200, "text/plain", text),
+        _ => RiakResponse::with_body(200, "application/json", document.to_string()),
     }
 }
 
 fn document(shared: &Shared, tally: &Tally) -> Value {
     let status = shared.node.status();
     let mut all = Map::new();
-    let nodes = Names::of(shared, &status);
+    let nodes = NodeNames::of(shared, &status);
     for version in ["riak_kv_version", "riak_core_version", "riak_api_version"] {
         all.insert(version.into(), VERSION.into());
     }
@@ -119,24 +119,24 @@ fn document(shared: &Shared, tally: &Tally) -> Value {
 
 /// This node's name, as Riak's nodes have theirs.
 pub(super) fn own_name(shared: &Shared) -> String {
-    Names::of(shared, &shared.node.status()).own()
+    NodeNames::of(shared, &shared.node.status()).own()
 }
 
 /// The names of nodes.
-struct Names {
+struct NodeNames {
     own: NodeId,
     addresses: BTreeMap<NodeId, String>,
 }
 
-impl Names {
-    fn of(shared: &Shared, status: &Status) -> Names {
+impl NodeNames {
+    fn of(shared: &Shared, status: &Status) -> NodeNames {
         let member = |known: &MemberStatus| (known.member.node, known.member.client.clone());
         let known = status.members.iter().map(member);
         // Who never had another member may not have said where it is.
         let mut addresses: BTreeMap<_, _> = known.filter(|(_, at)| !at.is_empty()).collect();
         let own = || shared.settings.listen.to_string();
         addresses.entry(status.node).or_insert_with(own);
-        Names { own: status.node, addresses }
+        NodeNames { own: status.node, addresses }
     }
 
     fn own(&self) -> String {
@@ -204,11 +204,11 @@ fn tallied(tally: &Tally, second: u64, all: &mut Map<String, Value>) {
 /// What clients of Riak asked of this node.
 fn counted(shared: &Shared, all: &mut Map<String, Value>) {
     let counters = &shared.counters;
-    let total = |operations: &[Operation]| -> u64 {
-        operations.iter().map(|operation| counters.total(Tongue::Riak, *operation)).sum()
+    let total = |operations: &[OperationKind]| -> u64 {
+        operations.iter().map(|operation| counters.total(ClientProtocol::Riak, *operation)).sum()
     };
-    let puts = [Operation::Put, Operation::Update, Operation::Delete];
-    all.insert("node_gets_total".into(), total(&[Operation::Get]).into());
+    let puts = [OperationKind::Put, OperationKind::Update, OperationKind::Delete];
+    all.insert("node_gets_total".into(), total(&[OperationKind::Get]).into());
     all.insert("node_puts_total".into(), total(&puts).into());
     let now = shared.clock.unix_ms() / 1_000;
     for (name, fsm, class) in [
@@ -216,7 +216,7 @@ fn counted(shared: &Shared, all: &mut Map<String, Value>) {
         ("node_puts", "node_put_fsm_time", Class::Write),
     ] {
         all.insert(name.into(), counters.last_minute(class, now).into());
-        let latency = counters.latency(Tongue::Riak, class);
+        let latency = counters.latency(ClientProtocol::Riak, class);
         for (end, us) in [
             ("mean", latency.mean_us),
             ("median", latency.percentile_us(50)),

@@ -1,7 +1,7 @@
 //! What Riak's clients were told, in the numbers that its tools look for and no other door needs.
 
 use super::render::Form;
-use super::translate::Shape;
+use super::translate::RiakShape;
 use crate::minute::Minute;
 use base::datatype::{FieldKind, TypeOperation};
 use base::{AvailableCall, Body, Call, Error, Reply, Request};
@@ -65,12 +65,12 @@ impl Spread {
 
 /// How often: since the start, and in the last minute.
 #[derive(Default)]
-pub(crate) struct Rate {
+pub(crate) struct MinuteRate {
     total: AtomicU64,
     minute: Minute,
 }
 
-impl Rate {
+impl MinuteRate {
     fn note(&self, second: u64) {
         self.total.fetch_add(1, Relaxed);
         self.minute.note(second);
@@ -112,12 +112,12 @@ pub(crate) struct Tally {
     pub(super) siblings: Spread,
     /// Their bytes together.
     pub(super) bytes: Spread,
-    gets: [Rate; KINDS.len()],
-    puts: [Rate; KINDS.len()],
+    gets: [MinuteRate; KINDS.len()],
+    puts: [MinuteRate; KINDS.len()],
     /// Lists that are being made.
     pub(super) listing: AtomicU64,
-    pub(super) lists: Rate,
-    pub(super) lists_failed: Rate,
+    pub(super) lists: MinuteRate,
+    pub(super) lists_failed: MinuteRate,
     pub(super) repairs: Past,
 }
 
@@ -129,8 +129,8 @@ impl Default for Tally {
             gets: Default::default(),
             puts: Default::default(),
             listing: 0.into(),
-            lists: Rate::default(),
-            lists_failed: Rate::default(),
+            lists: MinuteRate::default(),
+            lists_failed: MinuteRate::default(),
             repairs: Past::default(),
         }
     }
@@ -150,7 +150,7 @@ impl Tally {
     pub(super) fn note(
         &self,
         is_read: bool,
-        shape: &Shape,
+        shape: &RiakShape,
         reply: &Result<Reply, Error>,
         second: u64,
     ) {
@@ -197,7 +197,7 @@ impl Tally {
     }
 
     /// Of data types: what was asked, which, how often.
-    pub(super) fn typed(&self) -> impl Iterator<Item = (&'static str, &'static str, &Rate)> {
+    pub(super) fn typed(&self) -> impl Iterator<Item = (&'static str, &'static str, &MinuteRate)> {
         let gets = KINDS.iter().zip(&self.gets).map(|(kind, rate)| ("gets", kind.word(), rate));
         let puts = KINDS.iter().zip(&self.puts).map(|(kind, rate)| ("puts", kind.word(), rate));
         // What can't be told apart is not told.

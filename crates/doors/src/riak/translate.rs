@@ -1,12 +1,12 @@
 //! From a request to what the node is asked.
 
-use super::answer::Answer;
-use super::asked::Asked;
+use super::answer::RiakResponse;
+use super::asked::RiakRequest;
 use super::headers::{content, context};
 use super::negotiate::Wants;
 use super::parameters::{Options, Query};
-use super::path::{Bucket, Resource, Style, TYPE, read};
-use super::render::{Conditions, Form, List};
+use super::path::{PathBucket, Resource, Style, TYPE, read};
+use super::render::{Conditions, Form, RenderedList};
 use super::{datatypes, properties, statistics};
 use crate::http::Method;
 use base::limits::PAGE_ROWS_DEFAULT;
@@ -19,22 +19,22 @@ use serde_json::json;
 
 /// What is done about a request.
 #[derive(Debug)]
-pub enum Plan {
+pub enum RiakPlan {
     /// The node is asked, and its reply told in this shape.
-    Ask(Box<Request>, Shape),
+    Ask(Box<Request>, RiakShape),
     /// The node is asked first what is there; [`go_on`] says how to go on.
     Look(Box<Request>, Look),
     /// Nobody is asked.
-    Say(Answer),
+    Say(RiakResponse),
     /// What the node counts is told.
     Statistics,
 }
 
 /// How a reply is told.
 #[derive(Debug)]
-pub struct Shape(pub(super) Form);
+pub struct RiakShape(pub(super) Form);
 
-impl Shape {
+impl RiakShape {
     /// Whether a list is told page by page as it comes, one document each, the last one empty.
     pub fn streams(&self) -> bool {
         self.list().is_some_and(|list| list.stream)
@@ -50,7 +50,7 @@ impl Shape {
         self.list()?.timeout_ms
     }
 
-    fn list(&self) -> Option<List> {
+    fn list(&self) -> Option<RenderedList> {
         match self.0 {
             Form::Keys { list, .. } | Form::Buckets { list } => Some(list),
             _ => None,
@@ -84,40 +84,40 @@ impl Shape {
 pub struct Look {
     bucket: BucketName,
     conditions: Conditions,
-    then: Then,
+    then: FollowUp,
 }
 
 #[derive(Debug)]
-enum Then {
-    Store(Box<Store>, Shape),
+enum FollowUp {
+    Store(Box<Store>, RiakShape),
     Remove {
         key: Key,
         context: Option<base::Context>,
         options: StoreOptions,
     },
     /// The keys, with the properties that were found.
-    Keys(List),
+    Keys(RenderedList),
 }
 
 pub(super) fn ask(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
     Box::new(Request { bucket: bucket.clone(), call: Call::Available(call), retry: None })
 }
 
-fn direct(bucket: &BucketName, call: DirectoryCall, form: Form) -> Plan {
+fn direct(bucket: &BucketName, call: DirectoryCall, form: Form) -> RiakPlan {
     let call = Call::Directory(call);
-    Plan::Ask(Box::new(Request { bucket: bucket.clone(), call, retry: None }), Shape(form))
+    RiakPlan::Ask(Box::new(Request { bucket: bucket.clone(), call, retry: None }), RiakShape(form))
 }
 
 /// What is done about a request.
-pub fn plan(asked: &Asked) -> Plan {
-    planned(asked).unwrap_or_else(Plan::Say)
+pub fn plan(asked: &RiakRequest) -> RiakPlan {
+    planned(asked).unwrap_or_else(RiakPlan::Say)
 }
 
-fn planned(asked: &Asked) -> Result<Plan, Answer> {
+fn planned(asked: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
     let Some(place) = read(&asked.path) else {
-        return Err(Answer::text(404, "not found\n"));
+        return Err(RiakResponse::text(404, "not found\n"));
     };
-    let place = place.map_err(|words| Answer::text(400, format!("{words}\n")))?;
+    let place = place.map_err(|words| RiakResponse::text(400, format!("{words}\n")))?;
     let query = Query::read(&asked.query);
     use Method::{Delete, Get, Head, Post, Put};
     let allowed = match &place {
@@ -135,18 +135,20 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
         }
     };
     if asked.method == Method::Other {
-        return Err(Answer::text(501, "no such method\n"));
+        return Err(RiakResponse::text(501, "no such method\n"));
     }
     if let Resource::Unserved(feature) = place {
         // Not 404: Riak's Java client takes that for an empty result of a walk, and says nothing.
-        return Err(Answer::text(501, feature.refusal()));
+        return Err(RiakResponse::text(501, feature.refusal()));
     }
     match (place, asked.method) {
-        (Resource::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
-        (Resource::Statistics, Get | Head) => Ok(Plan::Statistics),
+        (Resource::Ping, Get | Head) => {
+            Ok(RiakPlan::Say(RiakResponse::with_body(200, "text/html", "OK")))
+        }
+        (Resource::Statistics, Get | Head) => Ok(RiakPlan::Statistics),
         (Resource::Root, Get | Head) => {
             let (accept, host) = (asked.text("accept"), asked.text("host"));
-            Ok(Plan::Say(statistics::resources(accept, host.unwrap_or_default())))
+            Ok(RiakPlan::Say(statistics::resources(accept, host.unwrap_or_default())))
         }
         (Resource::Buckets { kind }, Get | Head) => buckets(&kind, &query),
         (Resource::Keys(bucket), Get | Head) => keys(&bucket, &query),
@@ -171,13 +173,13 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
         (Resource::Counter(bucket, key), _) => datatypes::counter(asked, &query, &bucket, key),
         (Resource::Owners(bucket, key), Get | Head) => {
             let request = ask(&bucket.name, AvailableCall::Owners { key });
-            Ok(Plan::Ask(request, Shape(Form::Owners)))
+            Ok(RiakPlan::Ask(request, RiakShape(Form::Owners)))
         }
-        _ => Err(Answer::text(405, "").header("Allow", allowed)),
+        _ => Err(RiakResponse::text(405, "").header("Allow", allowed)),
     }
 }
 
-fn alter(asked: &Asked, bucket: &Bucket) -> Result<Plan, Answer> {
+fn alter(asked: &RiakRequest, bucket: &PathBucket) -> Result<RiakPlan, RiakResponse> {
     let changes = properties::changes(asked, Some(&bucket.bytes))?;
     let form = altered(&changes);
     Ok(direct(&bucket.name, DirectoryCall::AlterBucket(changes), form))
@@ -187,12 +189,12 @@ fn altered(changes: &Changes) -> Form {
     Form::Altered(changes.iter().map(|(name, _)| name.clone()).collect())
 }
 
-fn of_type(kind: &str) -> Result<BucketName, Answer> {
+fn of_type(kind: &str) -> Result<BucketName, RiakResponse> {
     let name = BucketName::new(kind, "any");
-    name.map_err(|_| Answer::text(404, format!("Unknown bucket type: {kind}\n")))
+    name.map_err(|_| RiakResponse::text(404, format!("Unknown bucket type: {kind}\n")))
 }
 
-fn type_properties(asked: &Asked, kind: &str) -> Result<Plan, Answer> {
+fn type_properties(asked: &RiakRequest, kind: &str) -> Result<RiakPlan, RiakResponse> {
     let kind = if kind == "default" { TYPE } else { kind };
     let name = of_type(kind)?;
     if asked.method == Method::Put {
@@ -204,7 +206,12 @@ fn type_properties(asked: &Asked, kind: &str) -> Result<Plan, Answer> {
     Ok(direct(&name, DirectoryCall::ListTypes, form))
 }
 
-fn fetch(asked: &Asked, query: &Query, bucket: Bucket, key: Key) -> Result<Plan, Answer> {
+fn fetch(
+    asked: &RiakRequest,
+    query: &Query,
+    bucket: PathBucket,
+    key: Key,
+) -> Result<RiakPlan, RiakResponse> {
     let mut options = Options::of(query);
     let fetch = options.fetch();
     options.end()?;
@@ -215,16 +222,16 @@ fn fetch(asked: &Asked, query: &Query, bucket: Bucket, key: Key) -> Result<Plan,
         wants: Wants::of(asked),
         conditions: Conditions::of(asked),
     };
-    Ok(Plan::Ask(request, Shape(form)))
+    Ok(RiakPlan::Ask(request, RiakShape(form)))
 }
 
 fn store(
-    asked: &Asked,
+    asked: &RiakRequest,
     query: &Query,
-    bucket: Bucket,
+    bucket: PathBucket,
     key: Key,
     location: Option<String>,
-) -> Result<Plan, Answer> {
+) -> Result<RiakPlan, RiakResponse> {
     let mut options = Options::of(query);
     let (store_options, look_options) = (options.store(), options.fetch());
     options.end()?;
@@ -242,17 +249,22 @@ fn store(
     };
     let name = bucket.name.clone();
     let wants = Wants::of(asked);
-    let shape = Shape(Form::Stored { bucket, location, wants, unmet });
+    let shape = RiakShape(Form::Stored { bucket, location, wants, unmet });
     if conditions.is_empty() || store.condition == Some(Condition::Absent) {
-        return Ok(Plan::Ask(ask(&name, AvailableCall::Store(Box::new(store))), shape));
+        return Ok(RiakPlan::Ask(ask(&name, AvailableCall::Store(Box::new(store))), shape));
     }
     let fetch = AvailableCall::Fetch { key: store.key.clone(), options: look_options };
-    let then = Then::Store(Box::new(store), shape);
-    Ok(Plan::Look(ask(&name, fetch), Look { bucket: name, conditions, then }))
+    let then = FollowUp::Store(Box::new(store), shape);
+    Ok(RiakPlan::Look(ask(&name, fetch), Look { bucket: name, conditions, then }))
 }
 
 /// A delete looks first: what is not there is told, and without a context it deletes what it saw.
-fn remove(asked: &Asked, query: &Query, bucket: &Bucket, key: Key) -> Result<Plan, Answer> {
+fn remove(
+    asked: &RiakRequest,
+    query: &Query,
+    bucket: &PathBucket,
+    key: Key,
+) -> Result<RiakPlan, RiakResponse> {
     let mut options = Options::of(query);
     let (mut fetch, mut store) = (options.fetch(), options.store());
     let both = options.both();
@@ -262,69 +274,79 @@ fn remove(asked: &Asked, query: &Query, bucket: &Bucket, key: Key) -> Result<Pla
     store.return_body = false;
     let context = context(asked, super::headers::VCLOCK)?;
     let look = ask(&bucket.name, AvailableCall::Fetch { key: key.clone(), options: fetch });
-    let then = Then::Remove { key, context, options: store };
+    let then = FollowUp::Remove { key, context, options: store };
     let conditions = Conditions::of(asked);
-    Ok(Plan::Look(look, Look { bucket: bucket.name.clone(), conditions, then }))
+    Ok(RiakPlan::Look(look, Look { bucket: bucket.name.clone(), conditions, then }))
 }
 
 /// How a change goes on after what its look has found.
-pub fn go_on(look: Look, found: &Result<Reply, Error>) -> Plan {
+pub fn go_on(look: Look, found: &Result<Reply, Error>) -> RiakPlan {
     let siblings = match found {
         Ok(Reply { body: Body::Siblings(siblings), .. }) => siblings,
         Ok(Reply { body: Body::Buckets(buckets), .. }) => {
-            let (Then::Keys(list), [bucket]) = (&look.then, &buckets[..]) else {
-                return Plan::Say(Answer::text(500, "Error:\nan answer to another question\n"));
+            let (FollowUp::Keys(list), [bucket]) = (&look.then, &buckets[..]) else {
+                return RiakPlan::Say(RiakResponse::text(
+                    500,
+                    "Error:\nan answer to another question\n",
+                ));
             };
             let properties = Some(properties::of_bucket(&bucket.name, &bucket.properties));
             return all_keys(&look.bucket, Form::Keys { list: *list, properties });
         }
-        Ok(_) => return Plan::Say(Answer::text(500, "Error:\nan answer to another question\n")),
-        Err(error) => return Plan::Say(super::errors::answer(error)),
+        Ok(_) => {
+            return RiakPlan::Say(RiakResponse::text(
+                500,
+                "Error:\nan answer to another question\n",
+            ));
+        }
+        Err(error) => return RiakPlan::Say(super::errors::answer(error)),
     };
     if let Some(status) = look.conditions.against(siblings, false) {
-        return Plan::Say(Answer::bare(status));
+        return RiakPlan::Say(RiakResponse::bare(status));
     }
     match look.then {
-        Then::Store(mut store, shape) => {
+        FollowUp::Store(mut store, shape) => {
             // What was judged must still be so where it is written.
             let judged = || Condition::Unchanged(siblings.context.clone());
             store.condition.get_or_insert_with(judged);
-            Plan::Ask(ask(&look.bucket, AvailableCall::Store(store)), shape)
+            RiakPlan::Ask(ask(&look.bucket, AvailableCall::Store(store)), shape)
         }
-        Then::Remove { .. } if siblings.living().next().is_none() => {
-            Plan::Say(super::render::not_found(siblings))
+        FollowUp::Remove { .. } if siblings.living().next().is_none() => {
+            RiakPlan::Say(super::render::not_found(siblings))
         }
-        Then::Remove { key, context, options } => {
+        FollowUp::Remove { key, context, options } => {
             let context = context.or_else(|| Some(siblings.context.clone()));
             let call = AvailableCall::Remove { key, context, options };
-            Plan::Ask(ask(&look.bucket, call), Shape(Form::Removed))
+            RiakPlan::Ask(ask(&look.bucket, call), RiakShape(Form::Removed))
         }
-        Then::Keys(_) => Plan::Say(Answer::text(500, "Error:\nan answer to another question\n")),
+        FollowUp::Keys(_) => {
+            RiakPlan::Say(RiakResponse::text(500, "Error:\nan answer to another question\n"))
+        }
     }
 }
 
 /// Whether a list is wanted, and how.
-fn list(query: &Query, name: &str) -> Result<Option<List>, Answer> {
+fn list(query: &Query, name: &str) -> Result<Option<RenderedList>, RiakResponse> {
     let mut options = Options::of(query);
     let timeout_ms = options.timeout();
     options.end()?;
     Ok(match query.get(name) {
-        Some("true") => Some(List { stream: false, timeout_ms }),
-        Some("stream") => Some(List { stream: true, timeout_ms }),
+        Some("true") => Some(RenderedList { stream: false, timeout_ms }),
+        Some("stream") => Some(RenderedList { stream: true, timeout_ms }),
         _ => None,
     })
 }
 
-fn buckets(kind: &str, query: &Query) -> Result<Plan, Answer> {
+fn buckets(kind: &str, query: &Query) -> Result<RiakPlan, RiakResponse> {
     let Some(list) = list(query, "buckets")? else {
-        return Err(Answer::with_body(200, "application/json", r#"{"buckets":[]}"#));
+        return Err(RiakResponse::with_body(200, "application/json", r#"{"buckets":[]}"#));
     };
     let name = of_type(if kind == "default" { TYPE } else { kind })?;
     let call = AvailableCall::Buckets { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    Ok(Plan::Ask(ask(&name, call), Shape(Form::Buckets { list })))
+    Ok(RiakPlan::Ask(ask(&name, call), RiakShape(Form::Buckets { list })))
 }
 
-fn keys(bucket: &Bucket, query: &Query) -> Result<Plan, Answer> {
+fn keys(bucket: &PathBucket, query: &Query) -> Result<RiakPlan, RiakResponse> {
     let old = bucket.style == Style::Old && query.get("props") != Some("false");
     let describe = DirectoryCall::DescribeBucket;
     match list(query, "keys")? {
@@ -332,18 +354,18 @@ fn keys(bucket: &Bucket, query: &Query) -> Result<Plan, Answer> {
             let call = Call::Directory(describe);
             let request = Request { bucket: bucket.name.clone(), call, retry: None };
             let (bucket, conditions) = (bucket.name.clone(), Conditions::default());
-            let look = Look { bucket, conditions, then: Then::Keys(list) };
-            Ok(Plan::Look(Box::new(request), look))
+            let look = Look { bucket, conditions, then: FollowUp::Keys(list) };
+            Ok(RiakPlan::Look(Box::new(request), look))
         }
         Some(list) => Ok(all_keys(&bucket.name, Form::Keys { list, properties: None })),
         None if old => Ok(direct(&bucket.name, describe, Form::Properties)),
-        None => Err(Answer::with_body(200, "application/json", "{}")),
+        None => Err(RiakResponse::with_body(200, "application/json", "{}")),
     }
 }
 
-fn all_keys(bucket: &BucketName, form: Form) -> Plan {
+fn all_keys(bucket: &BucketName, form: Form) -> RiakPlan {
     let call = AvailableCall::Keys { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    Plan::Ask(ask(bucket, call), Shape(form))
+    RiakPlan::Ask(ask(bucket, call), RiakShape(form))
 }
 
 /// The request for the page behind this one, if there is more.

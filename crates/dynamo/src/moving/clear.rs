@@ -22,7 +22,7 @@ use crate::Available;
 use crate::hashes::{Which, which};
 use crate::key_owners::Chosen;
 use crate::layout::{record_key, row_tail};
-use crate::slots::{Slot, Span};
+use crate::slots::{Slot, SlotSpan};
 use crate::span_rows::rows_of;
 use crate::sync::Toward;
 use crate::timing::unhurried;
@@ -127,7 +127,7 @@ impl Available {
     ) -> Result<bool> {
         let mut all = true;
         for n in self.schema.numbers() {
-            let of = (Span::new(ring, partition), n);
+            let of = (SlotSpan::new(ring, partition), n);
             if !self.keeps(ring, of) {
                 all &= self.clear_copies(ring, of, clearing, stop).await?;
             }
@@ -224,7 +224,7 @@ impl Available {
     }
 
     /// The vnodes' next dots are those of other actors.
-    fn become_another(&self, span: Span) -> Result<()> {
+    fn become_another(&self, span: SlotSpan) -> Result<()> {
         let mut guard = self.shelf.admit()?;
         let state = &mut *guard;
         let mut records = Vec::new();

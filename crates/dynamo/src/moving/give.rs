@@ -4,8 +4,8 @@
 use crate::Available;
 use crate::hashes::{Which, which};
 use crate::layout::row_tail;
-use crate::letter::{TAIL_BYTES_MAX, Taken};
-use crate::slots::Span;
+use crate::letter::{LetterResult, TAIL_BYTES_MAX};
+use crate::slots::SlotSpan;
 use crate::span_rows::rows_of;
 use crate::timing::unhurried;
 use base::Result;
@@ -23,14 +23,14 @@ const WEIGHED_BYTES: u64 = 64 << 20;
 
 /// Rows of a partition in the order of their keys.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct RowPage {
     /// What their keys are behind the partition, and the rows.
     pub rows: Vec<(Bytes, Bytes)>,
     /// Up to where they go; none: to the end.
     pub upto: Option<Bytes>,
 }
 
-impl Page {
+impl RowPage {
     /// Appends the page as it is sent.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_u8(self.upto.is_some().into());
@@ -45,7 +45,7 @@ impl Page {
     }
 
     /// Reads a page that another node sent.
-    pub fn read(bytes: &Bytes) -> Taken<Page> {
+    pub fn read(bytes: &Bytes) -> LetterResult<RowPage> {
         let mut from = Reader::new(bytes);
         let tail = |from: &mut Reader<'_>| {
             from.string(TAIL_BYTES_MAX, "a row's key").map(|tail| bytes.slice_ref(tail))
@@ -65,13 +65,13 @@ impl Page {
             rows.push((tail, bytes.slice_ref(from.string(PEER_CALL_BYTES_MAX, "a row")?)));
         }
         from.end("rows")?;
-        Ok(Page { rows, upto })
+        Ok(RowPage { rows, upto })
     }
 }
 
 /// About how much a node keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
+pub struct PartitionWeight {
     /// Copies of partitions that were read to the end, or as far as was read.
     pub copies: u64,
     /// Rows in them.
@@ -80,17 +80,17 @@ pub struct Weight {
     pub bytes: u64,
 }
 
-impl Weight {
+impl PartitionWeight {
     /// Appends it as it is sent.
     pub fn write(&self, out: &mut Vec<u8>) {
         [self.copies, self.rows, self.bytes].into_iter().for_each(|number| out.put_u64(number));
     }
 
     /// Reads what another node sent.
-    pub fn read(bytes: &Bytes) -> Taken<Weight> {
+    pub fn read(bytes: &Bytes) -> LetterResult<PartitionWeight> {
         let mut from = Reader::new(bytes);
         let mut number = || from.u64("weight");
-        let weight = Weight { copies: number()?, rows: number()?, bytes: number()? };
+        let weight = PartitionWeight { copies: number()?, rows: number()?, bytes: number()? };
         from.end("weight")?;
         Ok(weight)
     }
@@ -103,14 +103,14 @@ impl Available {
         of: Which,
         after: Option<Bytes>,
         bytes_max: usize,
-    ) -> Result<Page> {
+    ) -> Result<RowPage> {
         let available = self.clone();
         unhurried(move || available.read_page(of, after.as_ref(), bytes_max.min(PAGE_BYTES))).await
     }
 
-    fn read_page(&self, of: Which, after: Option<&Bytes>, bytes_max: usize) -> Result<Page> {
+    fn read_page(&self, of: Which, after: Option<&Bytes>, bytes_max: usize) -> Result<RowPage> {
         let snapshot = self.trees.snapshot();
-        let (mut page, mut bytes) = (Page::default(), 0);
+        let (mut page, mut bytes) = (RowPage::default(), 0);
         let rows = rows_of(&*snapshot, of.0, after.map(|after| &after[..]));
         for (looked_at, row) in rows.enumerate() {
             let (key, row) = row?;
@@ -124,20 +124,20 @@ impl Available {
             }
             page.upto = Some(tail);
         }
-        Ok(Page { upto: None, ..page })
+        Ok(RowPage { upto: None, ..page })
     }
 
     /// About how much is here of what this node owns.
-    pub async fn weight(self: &Arc<Available>) -> Result<Weight> {
+    pub async fn weight(self: &Arc<Available>) -> Result<PartitionWeight> {
         let available = self.clone();
         unhurried(move || available.weigh()).await
     }
 
-    fn weigh(&self) -> Result<Weight> {
-        let Some(ring) = self.schema.ring() else { return Ok(Weight::default()) };
+    fn weigh(&self) -> Result<PartitionWeight> {
+        let Some(ring) = self.schema.ring() else { return Ok(PartitionWeight::default()) };
         let snapshot = self.trees.snapshot();
-        let mut weight = Weight::default();
-        for span in Span::all(&ring) {
+        let mut weight = PartitionWeight::default();
+        for span in SlotSpan::all(&ring) {
             if !ring.owners(span.partition, ring.n()).contains(&self.node) {
                 continue;
             }
@@ -162,18 +162,18 @@ mod tests {
     #[test]
     fn pages_read_back_and_their_bytes_are_for_ever() {
         let text = |text: &'static str| Bytes::from_static(text.as_bytes());
-        let page = Page { rows: vec![(text("k"), text("row"))], upto: Some(text("k")) };
+        let page = RowPage { rows: vec![(text("k"), text("row"))], upto: Some(text("k")) };
         let mut bytes = Vec::new();
         page.write(&mut bytes);
         assert_eq!(bytes, b"\x01\x01\0\0\0k\x01\0\0\0\x01\0\0\0k\x03\0\0\0row");
         let bytes = Bytes::from(bytes);
-        assert_eq!(Page::read(&bytes), Ok(page));
+        assert_eq!(RowPage::read(&bytes), Ok(page));
         for end in 0..bytes.len() {
-            assert!(Page::read(&bytes.slice(..end)).is_err(), "cut at {end}");
+            assert!(RowPage::read(&bytes.slice(..end)).is_err(), "cut at {end}");
         }
         let mut bytes = Vec::new();
-        let weight = Weight { copies: 1, rows: 2, bytes: 3 };
+        let weight = PartitionWeight { copies: 1, rows: 2, bytes: 3 };
         weight.write(&mut bytes);
-        assert_eq!(Weight::read(&bytes.into()), Ok(weight));
+        assert_eq!(PartitionWeight::read(&bytes.into()), Ok(weight));
     }
 }

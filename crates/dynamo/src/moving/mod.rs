@@ -26,7 +26,7 @@ pub use progress::Moving;
 pub(super) use stale::Beside;
 
 use super::hashes::Which;
-use super::slots::Span;
+use super::slots::SlotSpan;
 use crate::Available;
 use base::error::going_down;
 use base::{NodeId, Partition, Reason, Result, RingCall};
@@ -160,7 +160,7 @@ impl Available {
         self.moving.begins(since, left as u64);
         self.weigh_what_comes(ring, partition).await;
         for n in copies.iter().filter(|_| !flawed(Flaw::ReceivesNothing)) {
-            let which: Which = (Span::new(ring, partition), *n);
+            let which: Which = (SlotSpan::new(ring, partition), *n);
             self.receive(ring, which, since, stop).await?;
         }
         let node = self.node;

@@ -1,8 +1,8 @@
 //! How far this node is with what it receives: counters, the rate of late, and about how long it
 //! still takes.
 
-use super::give::Weight;
-use crate::letter::Taken;
+use super::give::PartitionWeight;
+use crate::letter::LetterResult;
 use base::RingTransfer;
 use base::codec::{Reader, Writer};
 use bytes::Bytes;
@@ -19,11 +19,11 @@ const WORDS_BYTES_MAX: usize = 1_024;
 /// See the head of this file.
 #[derive(Default)]
 pub struct Moving {
-    known: Mutex<Known>,
+    known: Mutex<MoveRecord>,
 }
 
 #[derive(Default)]
-struct Known {
+struct MoveRecord {
     /// The change it is about.
     since: u64,
     rows: u64,
@@ -43,7 +43,7 @@ struct Known {
 
 /// What a node tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct MoveProgress {
     rows: u64,
     bytes: u64,
     /// One more than that many; 0: not known.
@@ -53,7 +53,7 @@ pub struct Progress {
 }
 
 impl Moving {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, MoveRecord> {
         self.known.lock().expect("no one panics while holding it")
     }
 
@@ -61,7 +61,7 @@ impl Moving {
     pub(super) fn begins(&self, since: u64, left: u64) {
         let mut known = self.known();
         if known.since != since {
-            *known = Known { since, ..Known::default() };
+            *known = MoveRecord { since, ..MoveRecord::default() };
         }
         known.left = left;
         known.of_this = 0;
@@ -74,7 +74,7 @@ impl Moving {
     }
 
     /// How much a node keeps that has copies: one is as large as another, about.
-    pub(super) fn weigh(&self, weight: Weight) {
+    pub(super) fn weigh(&self, weight: PartitionWeight) {
         self.known().each = weight.bytes.checked_div(weight.copies);
     }
 
@@ -118,7 +118,7 @@ impl Moving {
     }
 
     /// All of it, now.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> MoveProgress {
         let now = world::milliseconds();
         let known = self.known();
         let of_late = known.of_late.iter().filter(|(when, _)| when + OF_LATE_MS >= now);
@@ -130,7 +130,7 @@ impl Moving {
             (_, None) => 0,
             (_, Some(all)) => all.saturating_sub(known.of_this).saturating_add(1),
         };
-        Progress {
+        MoveProgress {
             rows: known.rows,
             bytes: known.bytes,
             bytes_left,
@@ -140,7 +140,7 @@ impl Moving {
     }
 }
 
-impl Progress {
+impl MoveProgress {
     /// Appends it as it is sent.
     pub fn write(&self, out: &mut Vec<u8>) {
         let numbers = [self.rows, self.bytes, self.bytes_left, self.rate];
@@ -149,7 +149,7 @@ impl Progress {
     }
 
     /// Reads what another node sent.
-    pub fn read(bytes: &Bytes) -> Taken<Progress> {
+    pub fn read(bytes: &Bytes) -> LetterResult<MoveProgress> {
         let mut from = Reader::new(bytes);
         let mut number = || from.u64("progress");
         let (rows, bytes) = (number()?, number()?);
@@ -157,12 +157,12 @@ impl Progress {
         let words = from.string(WORDS_BYTES_MAX, "what is waited for")?;
         let waits_for = String::from_utf8_lossy(words).into_owned();
         from.end("progress")?;
-        Ok(Progress { rows, bytes, bytes_left, rate, waits_for })
+        Ok(MoveProgress { rows, bytes, bytes_left, rate, waits_for })
     }
 
     /// Fills in what the ring does not say.
     pub fn fill(self, transfer: &mut RingTransfer) {
-        let Progress { rows, bytes, bytes_left, rate, waits_for } = self;
+        let MoveProgress { rows, bytes, bytes_left, rate, waits_for } = self;
         transfer.rows = rows;
         transfer.bytes = bytes;
         transfer.bytes_left = bytes_left.checked_sub(1);
@@ -184,13 +184,13 @@ mod tests {
         moving.begins(7, 4);
         assert!(!moving.is_weighed());
         assert_eq!(moving.progress().bytes_left, 0, "not known");
-        moving.weigh(Weight { copies: 2, rows: 9, bytes: 2_000 });
+        moving.weigh(PartitionWeight { copies: 2, rows: 9, bytes: 2_000 });
         moving.took((3, 400), 5_000);
         assert!(moving.pause() > Duration::from_secs(1));
         moving.waits("n2".into());
         let mut bytes = Vec::new();
         moving.progress().write(&mut bytes);
-        let read = Progress::read(&bytes.into()).expect("it reads");
+        let read = MoveProgress::read(&bytes.into()).expect("it reads");
         let mut transfer = RingTransfer::default();
         read.fill(&mut transfer);
         assert_eq!((transfer.rows, transfer.bytes), (3, 400));

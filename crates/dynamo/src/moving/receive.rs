@@ -13,12 +13,12 @@
 //! owners only. An owner that knows of the change hands such writes on (`stale.rs`), so only those
 //! are asked that know as much of the ring as this node.
 
-use super::give::{PAGE_BYTES, Page};
+use super::give::{PAGE_BYTES, RowPage};
 use crate::Available;
 use crate::hashes::Which;
 use crate::key_owners::Chosen;
 use crate::layout::{arrival_key, read_row, read_row_tail};
-use crate::letter::Question;
+use crate::letter::VnodeQuestion;
 use crate::local::{Rules, Spot};
 use base::codec::{Malformed, Reader, Writer};
 use base::error::{damaged, going_down};
@@ -130,7 +130,7 @@ impl Available {
     ) -> Result<()> {
         let mut next = self.fetch_page(which, from, arrival.after.clone()).await?;
         loop {
-            let Page { rows, upto } = next;
+            let RowPage { rows, upto } = next;
             arrival.whole = upto.is_none();
             arrival.after = upto;
             let ticket = self.take_page(which, rows, &arrival)?;
@@ -160,14 +160,14 @@ impl Available {
         which: Which,
         from: NodeId,
         after: Option<Bytes>,
-    ) -> Result<Page> {
+    ) -> Result<RowPage> {
         // What came before has used up this much of the rate.
         sleep(self.moving.pause()).await;
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        let question = Question::Rows { which, after, bytes_max: PAGE_BYTES };
+        let question = VnodeQuestion::Rows { which, after, bytes_max: PAGE_BYTES };
         let epoch = self.schema.changed_in(which.0.slots());
         let bytes = self.ask_vnode_of(epoch, from, question.write(), within).await?;
-        Page::read(&bytes).map_err(damaged)
+        RowPage::read(&bytes).map_err(damaged)
     }
 
     /// Merges a page's rows, and notes how far the copy is: in that order in the log. Gives the

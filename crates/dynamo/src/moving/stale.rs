@@ -13,9 +13,9 @@
 use crate::Available;
 use crate::crowd::Crowd;
 use crate::key_owners::{Chosen, KeyOwners};
-use crate::letter::Question;
+use crate::letter::VnodeQuestion;
 use crate::local::{Rules, Spot};
-use crate::slots::Span;
+use crate::slots::SlotSpan;
 use crate::timing::LATE_MS;
 use base::{Error, NodeId, Reason, Result, Share, Shortfall};
 use bytes::Bytes;
@@ -166,7 +166,7 @@ impl Available {
     /// is newer than the one of this epoch.
     pub async fn learn_ring(&self, from: NodeId, epoch: u64, within: Duration) -> bool {
         if !self.knows_newer(epoch)
-            && let Ok(bytes) = self.ask_vnode(from, Question::Ring.write(), within).await
+            && let Ok(bytes) = self.ask_vnode(from, VnodeQuestion::Ring.write(), within).await
             && let Ok(ring) = Ring::decode(&bytes)
         {
             self.schema.learn(ring);
@@ -188,9 +188,9 @@ impl Available {
 
     /// Refuses a list of partitions, as those see them that keep so many copies, to a sender that
     /// does not know that this node does not keep one of them any more.
-    pub fn covers_still(&self, epoch: u64, spans: &[Span], n: usize) -> Result<()> {
+    pub fn covers_still(&self, epoch: u64, spans: &[SlotSpan], n: usize) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
-        let gone = |span: &Span| {
+        let gone = |span: &SlotSpan| {
             let owns = |partition| ring.owners(partition, n).contains(&self.node);
             epoch < self.schema.changed_in(span.slots()) && !span.in_ring(&ring).all(owns)
         };
@@ -200,7 +200,7 @@ impl Available {
     /// Refuses a sender that knows more of the ring than this node: what this node takes and gives
     /// now, it takes and gives as if the ring were the older one. Nor can two nodes compare a
     /// partition that is not the same to both.
-    pub fn knows_as_much(&self, epoch: u64, span: Span) -> Result<()> {
+    pub fn knows_as_much(&self, epoch: u64, span: SlotSpan) -> Result<()> {
         let ring = self.schema.ring();
         if ring.is_some_and(|ring| ring.epoch() >= epoch && ring.partitions() == span.of) {
             return Ok(());
@@ -228,7 +228,7 @@ impl Available {
         let (mut crowd, mut waiting) = (Crowd::new(), 0);
         for node in keepers {
             let (available, spot, row) = (self.clone(), spot.clone(), row.clone());
-            let question = Question::Store { spot, rules, hint: None, row }.write();
+            let question = VnodeQuestion::Store { spot, rules, hint: None, row }.write();
             let within = Duration::from_millis(LATE_MS);
             let chosen = Chosen { node, epoch: ring.epoch() };
             crowd.push(async move {

@@ -13,7 +13,7 @@
 
 use crate::Available;
 use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
-use crate::slots::{Slot, Span};
+use crate::slots::{Slot, SlotSpan};
 use crate::timing::unhurried;
 use base::codec::Malformed;
 use base::error::damaged;
@@ -67,7 +67,7 @@ impl Available {
             let snapshot = available.trees.snapshot();
             let numbers = available.schema.numbers();
             let mut strays = BTreeSet::new();
-            for span in Span::all(&ring) {
+            for span in SlotSpan::all(&ring) {
                 let foreign = numbers.iter().filter(|n| !available.keeps(&ring, (span, **n)));
                 let foreign: BTreeSet<u8> = foreign.copied().collect();
                 if !foreign.is_empty() && available.has_rows_of(&*snapshot, span, &foreign)? {
@@ -81,7 +81,12 @@ impl Available {
 
     /// Returns true if rows of buckets with one of these numbers of copies lie here: the first row
     /// of each bucket says it.
-    fn has_rows_of(&self, snapshot: &dyn Snapshot, span: Span, ns: &BTreeSet<u8>) -> Result<bool> {
+    fn has_rows_of(
+        &self,
+        snapshot: &dyn Snapshot,
+        span: SlotSpan,
+        ns: &BTreeSet<u8>,
+    ) -> Result<bool> {
         for slot in span.slots().map(Slot) {
             let all = rows_prefix(slot);
             let mut low = Bytes::from(all.clone());

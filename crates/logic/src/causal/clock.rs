@@ -1,6 +1,6 @@
 //! The clock of one key: its siblings, and all dots it has heard of.
 
-use base::dots::{DotContext, Seen};
+use base::dots::{CounterSet, DotContext};
 use std::cmp::Ordering;
 
 /// One write: who coordinated it, and which of that actor's it is.
@@ -16,7 +16,7 @@ pub struct Dot<I> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<I, V> {
     pub(super) id: I,
-    pub(super) seen: Seen,
+    pub(super) seen: CounterSet,
     /// Newest first; every counter is in `seen`.
     pub(super) values: Vec<(u64, V)>,
 }
@@ -28,7 +28,7 @@ impl<I, V> Entry<I, V> {
     }
 
     /// Its dots that are known.
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &CounterSet {
         &self.seen
     }
 
@@ -70,7 +70,7 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 
     /// All dots of a context, no values.
     fn bare(context: &DotContext<I>) -> Clock<I, V> {
-        let entry = |(id, seen): (&I, &Seen)| Entry {
+        let entry = |(id, seen): (&I, &CounterSet)| Entry {
             id: id.clone(),
             seen: seen.clone(),
             values: Vec::new(),
@@ -119,7 +119,7 @@ impl<I: Ord + Clone, V> Clock<I, V> {
     }
 
     /// What is known of an actor's dots.
-    pub fn seen(&self, id: &I) -> Option<&Seen> {
+    pub fn seen(&self, id: &I) -> Option<&CounterSet> {
         let at = self.entries.binary_search_by(|entry| entry.id.cmp(id)).ok()?;
         Some(&self.entries[at].seen)
     }
@@ -192,7 +192,7 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
     /// Adds a value as a dot of its own. The dot must be new to the actor: a [`super::Minter`]
     /// knows.
     pub fn event(&mut self, dot: Dot<I>, value: V) {
-        let Some(seen) = Seen::only(dot.count) else { return };
+        let Some(seen) = CounterSet::only(dot.count) else { return };
         match self.entries.binary_search_by(|entry| entry.id.cmp(&dot.id)) {
             Ok(at) => {
                 let entry = &mut self.entries[at];
@@ -211,7 +211,7 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
     /// the context covers, as the actor's next dot. A vnode writes through its [`super::Minter`].
     pub fn update(self, context: &DotContext<I>, value: V, id: I) -> Clock<I, V> {
         let mut clock = self.discard(context);
-        let count = clock.seen(&id).map_or(0, Seen::highest) + 1;
+        let count = clock.seen(&id).map_or(0, CounterSet::highest) + 1;
         clock.event(Dot { id, count }, value);
         clock
     }

@@ -11,7 +11,7 @@
 
 use super::clock::{Clock, Entry};
 use base::codec::{Malformed, Reader, Writer};
-use base::dots::{Identity, Seen};
+use base::dots::{CounterSet, Identity};
 use base::varint;
 
 /// The version of a clock's bytes; another one is refused.
@@ -67,7 +67,7 @@ pub fn decode<'a, I: Identity, V>(
         return Err(Malformed("a clock of a version this node does not know"));
     }
     let head = varint::take(&mut from, "a clock's entries")?;
-    let room = from.rest().len() / (I::BYTES_MIN + Seen::BYTES_MIN + 1);
+    let room = from.rest().len() / (I::BYTES_MIN + CounterSet::BYTES_MIN + 1);
     let count = usize::try_from(head >> 1).ok().filter(|count| *count <= room);
     let count = count.ok_or(Malformed("a clock's entries"))?;
     let mut entries: Vec<Entry<I, V>> = Vec::with_capacity(count);
@@ -77,7 +77,7 @@ pub fn decode<'a, I: Identity, V>(
         if previous.is_some_and(|previous| *previous >= id) {
             return Err(Malformed("a clock's actors out of order"));
         }
-        let seen = Seen::take(&mut from)?;
+        let seen = CounterSet::take(&mut from)?;
         let values = take_values(&seen, &mut from, &mut value)?;
         entries.push(Entry { id, seen, values });
     }
@@ -97,7 +97,7 @@ pub fn decode<'a, I: Identity, V>(
 }
 
 fn take_values<'a, V>(
-    seen: &Seen,
+    seen: &CounterSet,
     from: &mut Reader<'a>,
     value: &mut impl FnMut(&'a [u8]) -> Result<V, Malformed>,
 ) -> Result<Vec<(u64, V)>, Malformed> {

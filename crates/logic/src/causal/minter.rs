@@ -17,7 +17,7 @@
 
 use super::clock::{Clock, Dot};
 use base::codec::{Malformed, Reader, Writer};
-use base::dots::{COUNT_MAX, DotContext, INCARNATION_MAX, Seen};
+use base::dots::{COUNT_MAX, CounterSet, DotContext, INCARNATION_MAX};
 use base::{Actor, NodeId, varint};
 
 /// Counters are set aside in blocks of so many, so that the record is seldom written.
@@ -159,7 +159,7 @@ impl Minter {
         // without a gap.
         let (known, named) = seen(self);
         let whole = known.filter(|known| named.is_none_or(|named| known.covers(named)));
-        let count = whole.map_or(self.minted, Seen::highest) + 1;
+        let count = whole.map_or(self.minted, CounterSet::highest) + 1;
         self.use_up(count);
         let dot = Dot { id: self.actor, count };
         let mut clock = local.discard(context);
@@ -194,11 +194,11 @@ impl Minter {
     /// Becomes another actor if these dots are none that it minted, or if there are no more.
     fn make_sure(
         &mut self,
-        known: Option<&Seen>,
-        named: Option<&Seen>,
+        known: Option<&CounterSet>,
+        named: Option<&CounterSet>,
         chance: u64,
     ) -> Option<Doubt> {
-        let beyond = |seen: &Seen| seen.highest() > self.minted;
+        let beyond = |seen: &CounterSet| seen.highest() > self.minted;
         let doubt = if known.is_some_and(beyond) || named.is_some_and(beyond) {
             Doubt::Ahead
         } else if self.minted >= COUNT_MAX {

@@ -105,7 +105,7 @@ pub enum Effect {
     /// Nothing was done, and why.
     Refused {
         /// What was asked for.
-        asked: Asked,
+        asked: RefusedCall,
         /// Why not.
         reason: Refusal,
     },
@@ -141,7 +141,7 @@ impl Role {
 
 /// What was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum RefusedCall {
     /// A value was to be proposed.
     Propose,
     /// A read wanted its index.

@@ -9,7 +9,7 @@
 //! bound would refuse it, and its attempt would only raise ballots (the *pre-vote* of Ongaro's
 //! thesis, 9.6, has the same reason).
 
-use super::message::{Accepted, Standing};
+use super::message::{Accepted, ProbeReply};
 use super::quorum::Quorums;
 use base::{Millis, NodeId};
 
@@ -27,7 +27,7 @@ pub(super) struct Election {
     /// When it is judged, if not all answer before; once it was, the next begins then.
     ends: Millis,
     /// Who answered it, in order of arrival, each once.
-    answers: Vec<(NodeId, Standing)>,
+    answers: Vec<(NodeId, ProbeReply)>,
     /// Whether a round is under way.
     open: bool,
     /// Whether the last judged round heard a majority.
@@ -43,7 +43,7 @@ pub(super) struct Election {
 
 /// What a round came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RoundOutcome {
     /// Lead.
     Stand,
     /// Ask again.
@@ -76,7 +76,7 @@ impl Election {
     }
 
     /// Notes an answer; one of an older round says nothing any more.
-    pub(super) fn answer(&mut self, from: NodeId, round: u64, standing: Standing) {
+    pub(super) fn answer(&mut self, from: NodeId, round: u64, standing: ProbeReply) {
         let fresh = self.open && round == self.round;
         if round < self.round {
             self.late = (self.late + 1).min(LATE_MAX);
@@ -88,7 +88,7 @@ impl Election {
 
     /// Judges the round: so many are enough in this group, and this one has accepted `log`. Of
     /// those who may stand, the one with the longest log does: it has the least to fetch.
-    pub(super) fn judge(&mut self, node: NodeId, log: Accepted, quorums: Quorums) -> Verdict {
+    pub(super) fn judge(&mut self, node: NodeId, log: Accepted, quorums: Quorums) -> RoundOutcome {
         self.open = false;
         let known = self.connected;
         self.connected = self.answers.len() + 1 >= quorums.most();
@@ -96,22 +96,22 @@ impl Election {
             // Nobody has been told yet who else may stand: those who begin to seek at one moment
             // would all stand, and share the promises out among them.
             self.ends = Millis(0);
-            return Verdict::Again;
+            return RoundOutcome::Again;
         }
         let free = self.answers.iter().filter(|(_, standing)| !standing.bound);
         if free.clone().count() + 1 < quorums.elect {
             self.deferred = 0;
-            return Verdict::Again;
+            return RoundOutcome::Again;
         }
-        let better = |(other, standing): &(NodeId, Standing)| {
+        let better = |(other, standing): &(NodeId, ProbeReply)| {
             standing.candidate && (standing.log, *other) > (log, node)
         };
         if free.clone().any(better) && self.deferred < DEFERRED_MAX {
             self.deferred += 1;
-            return Verdict::Again;
+            return RoundOutcome::Again;
         }
         self.deferred = 0;
-        Verdict::Stand
+        RoundOutcome::Stand
     }
 
     /// There is a master, or an attempt to lead: no round is held.

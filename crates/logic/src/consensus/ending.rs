@@ -1,10 +1,10 @@
 //! How mastership ends on purpose: handed over to another voter, or given back with a life.
 
-use super::effect::{Asked, Effect, Refusal};
+use super::effect::{Effect, Refusal, RefusedCall};
 use super::lead::Follower;
-use super::lease::Bound;
+use super::lease::LeaseBound;
 use super::message::Body;
-use super::replica::{Replica, Stage};
+use super::replica::{Replica, ReplicaStage};
 use base::{Ballot, Millis, NodeId};
 
 impl Replica {
@@ -16,7 +16,7 @@ impl Replica {
         let refusal = match self.leads() {
             Ok(()) if to == self.node => return,
             Ok(()) if !leads_there => Refusal::NoSuchVoter,
-            Ok(()) if self.stage == Stage::Retiring => Refusal::Retiring,
+            Ok(()) if self.stage == ReplicaStage::Retiring => Refusal::Retiring,
             Ok(()) if !self.hears(to) => Refusal::Unheard,
             Ok(()) => {
                 let until = self.after(self.clock.length.0.saturating_mul(2));
@@ -25,7 +25,7 @@ impl Replica {
             }
             Err(refusal) => refusal,
         };
-        effects.push(Effect::Refused { asked: Asked::HandOver(to), reason: refusal });
+        effects.push(Effect::Refused { asked: RefusedCall::HandOver(to), reason: refusal });
     }
 
     /// Goes on as master where the heir does not come.
@@ -39,7 +39,7 @@ impl Replica {
         let Some((heir, _)) = self.lead.heir else { return };
         let last = self.last;
         let level = self.lead.follower(heir).is_some_and(|heir| heir.saved == Some(last));
-        if self.stage == Stage::Leading && self.decided == last && level {
+        if self.stage == ReplicaStage::Leading && self.decided == last && level {
             self.record_decided(effects);
             let ballot = self.promised;
             self.follow(effects);
@@ -52,7 +52,7 @@ impl Replica {
     pub(super) fn leave_to(&mut self, heir: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let round = ballot.round.saturating_add(1);
         let until = self.clock.bound(self.now);
-        self.bound = Bound { ballot: Ballot { round, node: heir }, until };
+        self.bound = LeaseBound { ballot: Ballot { round, node: heir }, until };
         self.send_under(ballot, heir, Body::HandOver, effects);
     }
 
@@ -113,9 +113,9 @@ impl Replica {
     /// The master gives its place to us.
     pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
-        let ready = self.stage == Stage::Following && self.accepted_ballot == ballot;
+        let ready = self.stage == ReplicaStage::Following && self.accepted_ballot == ballot;
         if ballot.node == from && ballot == self.promised && may_lead && ready {
-            self.bound = Bound::default();
+            self.bound = LeaseBound::default();
             self.stand(ballot, effects);
         }
     }
@@ -123,15 +123,17 @@ impl Replica {
     /// The end of a life on purpose: a master first finishes what is in flight.
     pub(super) fn retire(&mut self, effects: &mut Vec<Effect>) {
         match self.stage {
-            Stage::Leading if self.decided < self.last => self.stage = Stage::Retiring,
-            Stage::Retiring | Stage::Retired => {}
+            ReplicaStage::Leading if self.decided < self.last => {
+                self.stage = ReplicaStage::Retiring
+            }
+            ReplicaStage::Retiring | ReplicaStage::Retired => {}
             _ => self.leave(effects),
         }
     }
 
     /// Nothing of ours is in flight any more: give mastership, if we have it, and the lease back.
     pub(super) fn leave(&mut self, effects: &mut Vec<Effect>) {
-        let led = matches!(self.stage, Stage::Leading | Stage::Retiring);
+        let led = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
         let last = self.last;
         let level = self.lead.followers.iter().filter(|follower| {
             let leads = self.configuration.leads(follower.node);
@@ -140,7 +142,7 @@ impl Replica {
         let heir = level.max_by_key(|follower| (follower.moved, follower.node));
         let heir = heir.filter(|_| led).map(|follower| follower.node);
         self.record_decided(effects);
-        self.stage = Stage::Retired;
+        self.stage = ReplicaStage::Retired;
         let ballot = self.promised;
         self.follow(effects);
         if let Some(heir) = heir {

@@ -1,10 +1,10 @@
 //! The replica that follows: promise, accept, grant, and seek a master when none is heard of.
 
 use super::effect::Effect;
-use super::election::Verdict;
-use super::lease::Bound;
-use super::message::{Accepted, Body, Standing};
-use super::replica::{Replica, Stage, Staging};
+use super::election::RoundOutcome;
+use super::lease::LeaseBound;
+use super::message::{Accepted, Body, ProbeReply};
+use super::replica::{Replica, ReplicaStage, Staging};
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
@@ -18,7 +18,7 @@ impl Replica {
             && !broken(Rule::GrantForbidsStanding);
         let left = self.now < self.election.left_until;
         // Whoever can't save a promise can't lead; the master that it knows may be in office.
-        if left || self.stage != Stage::Following || self.dismissed || bound || self.hangs {
+        if left || self.stage != ReplicaStage::Following || self.dismissed || bound || self.hangs {
             return;
         }
         if self.leader.take().is_some() {
@@ -32,7 +32,7 @@ impl Replica {
             }
             if self.election.is_open() {
                 let verdict = self.election.judge(self.node, self.accepted(), quorums);
-                if verdict == Verdict::Stand && may_lead {
+                if verdict == RoundOutcome::Stand && may_lead {
                     return self.stand(Ballot::default(), effects);
                 }
                 continue;
@@ -63,8 +63,9 @@ impl Replica {
         // A master in office is left there, also where there are no leases.
         let leads = self.in_office();
         let granted = self.bound.ballot.node != from && self.now < self.bound.until;
-        let seeks = self.stage == Stage::Following && self.election.connected && self.may_lead();
-        let standing = Standing {
+        let seeks =
+            self.stage == ReplicaStage::Following && self.election.connected && self.may_lead();
+        let standing = ProbeReply {
             bound: leads || self.hangs || (granted && !self.stage.replicates()),
             candidate: seeks || self.stage.attempts(),
             log: self.accepted(),
@@ -77,11 +78,11 @@ impl Replica {
         &mut self,
         from: NodeId,
         round: u64,
-        standing: Standing,
+        standing: ProbeReply,
         effects: &mut Vec<Effect>,
     ) {
         let votes = self.configuration.votes(from);
-        if self.stage == Stage::Following && votes {
+        if self.stage == ReplicaStage::Following && votes {
             self.election.answer(from, round, standing);
             let others = self.other_voters().count();
             if self.election.is_open() && self.election.is_over(others, Millis(0)) {
@@ -120,7 +121,7 @@ impl Replica {
         self.election.rest();
         self.promised = ballot;
         // Time for the attempt: promising the next one at once would let two never finish.
-        self.bound = Bound { ballot, until: self.clock.bound(self.now) };
+        self.bound = LeaseBound { ballot, until: self.clock.bound(self.now) };
         effects.push(Effect::SavePromise { ballot });
         self.announce(effects);
     }
@@ -170,7 +171,7 @@ impl Replica {
     ) {
         self.election.rest();
         if asks {
-            self.bound = Bound { ballot: self.promised, until: self.clock.bound(self.now) };
+            self.bound = LeaseBound { ballot: self.promised, until: self.clock.bound(self.now) };
         }
         let granted = Body::Granted { beat, sent, asked: asks, full: self.full };
         self.send(self.promised.node, granted, effects);

@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::message::{Body, Message};
-use super::replica::{Replica, Stage};
+use super::replica::{Replica, ReplicaStage};
 use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
@@ -15,7 +15,7 @@ impl Replica {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        if self.stage == Stage::Waiting || from == self.node || !message.is_sound() {
+        if self.stage == ReplicaStage::Waiting || from == self.node || !message.is_sound() {
             return;
         }
         self.pass(now);

@@ -4,7 +4,7 @@ use super::configuration::{Configuration, Member};
 use super::event::ReadToken;
 use super::lease::{Lease, LeaseClock};
 use super::message::Accepted;
-use super::quorum::{Quorums, Tally};
+use super::quorum::{Quorums, VoterTally};
 use super::rules::{Rule, broken};
 use super::window::Window;
 use base::{Ballot, LogIndex, Millis, NodeId};
@@ -65,7 +65,7 @@ pub(super) enum Phase {
 
 /// A read that waits until a majority says that this replica was still master when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiting {
+pub(super) struct WaitingRead {
     pub token: ReadToken,
     /// The heartbeat that must be answered: the first sent after the read came.
     pub beat: u64,
@@ -89,19 +89,19 @@ pub(super) struct Lead {
     /// Whom missing values are fetched from.
     pub source: Option<NodeId>,
     /// How far each voter saved the log under this ballot.
-    pub saved: Tally<LogIndex>,
+    pub saved: VoterTally<LogIndex>,
     pub followers: Vec<Follower>,
     pub lease: Lease,
     /// When the heartbeats were sent that each voter answered, granted or not.
-    pub contact: Tally<Millis>,
+    pub contact: VoterTally<Millis>,
     /// Which heartbeat each voter answered last.
-    pub beats: Tally<u64>,
+    pub beats: VoterTally<u64>,
     /// The last heartbeat that was sent.
     pub beat: u64,
     /// When the next is due.
     pub next_beat: Millis,
     pub window: Window,
-    pub reads: VecDeque<Waiting>,
+    pub reads: VecDeque<WaitingRead>,
     /// Who is to lead next, and until when that is tried.
     pub heir: Option<(NodeId, Millis)>,
 }
@@ -139,11 +139,11 @@ impl Lead {
             base: Ballot::default(),
             adopted: LogIndex(0),
             source: None,
-            saved: Tally::new(counting, all),
+            saved: VoterTally::new(counting, all),
             followers: others.map(|member| follower(member.node)).collect(),
             lease: Lease::new(clock, configuration.voters(), needed),
-            contact: Tally::new(configuration.voters(), needed),
-            beats: Tally::new(configuration.voters(), needed),
+            contact: VoterTally::new(configuration.voters(), needed),
+            beats: VoterTally::new(configuration.voters(), needed),
             beat: 0,
             next_beat: Millis(0),
             window: Window::default(),

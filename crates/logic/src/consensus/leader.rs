@@ -1,11 +1,11 @@
 //! The replica that leads, or tries to: prepare, adopt, replicate, decide.
 
 use super::ballot;
-use super::effect::{Asked, Effect, Refusal};
+use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ValueHandle;
 use super::lead::{Phase, Promised};
 use super::message::{Accepted, Body};
-use super::replica::{Replica, Stage, Staging};
+use super::replica::{Replica, ReplicaStage, Staging};
 use super::rules::{Rule, broken};
 use super::tear::Tear;
 use base::{Ballot, LogIndex, NodeId};
@@ -19,7 +19,7 @@ impl Replica {
         self.election.rest();
         self.leader = None;
         self.unstage();
-        self.stage = Stage::Promising;
+        self.stage = ReplicaStage::Promising;
         self.released = released;
         self.promised = ballot;
         self.lead.begin(self.now, self.after(self.clock.length.0));
@@ -64,11 +64,11 @@ impl Replica {
         effects: &mut Vec<Effect>,
     ) {
         match self.stage {
-            Stage::Promising | Stage::Fetching => {
+            ReplicaStage::Promising | ReplicaStage::Fetching => {
                 self.lead.promised(Promised { node: from, log, torn: tear.is_some() });
                 self.try_to_adopt(effects);
             }
-            Stage::Adopting | Stage::Leading | Stage::Retiring => {
+            ReplicaStage::Adopting | ReplicaStage::Leading | ReplicaStage::Retiring => {
                 if let Some(tear) = tear {
                     self.tear_came(from, log, tear, effects);
                 }
@@ -82,7 +82,7 @@ impl Replica {
     /// (Sequence Paxos; *Paxos Made Simple* P2c for every index at once). What of it is missing
     /// here is fetched first.
     pub(super) fn try_to_adopt(&mut self, effects: &mut Vec<Effect>) {
-        if self.stage != Stage::Promising {
+        if self.stage != ReplicaStage::Promising {
             return;
         }
         let counts =
@@ -102,7 +102,7 @@ impl Replica {
         // different ballots share what is decided.
         let from = if ours || best.ballot == own.ballot { own.last } else { own.decided };
         let upto = if ours { own.last } else { best.last };
-        self.stage = Stage::Fetching;
+        self.stage = ReplicaStage::Fetching;
         self.lead.source = Some(source);
         let ballot = self.promised;
         self.staging = Some(Staging { ballot, from, have: from, upto });
@@ -126,7 +126,7 @@ impl Replica {
         upto: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        if self.stage != Stage::Fetching || self.lead.source != Some(from) {
+        if self.stage != ReplicaStage::Fetching || self.lead.source != Some(from) {
             return;
         }
         self.stage_values(after, upto, effects);
@@ -139,7 +139,7 @@ impl Replica {
     /// From here on the log counts as accepted under our ballot, here and wherever it is sent.
     fn adopt_staged(&mut self, effects: &mut Vec<Effect>) {
         self.adopt(effects);
-        self.stage = Stage::Adopting;
+        self.stage = ReplicaStage::Adopting;
         self.lead.adopted = self.last;
         self.lead.ends = self.after(self.clock.length.0);
         self.awaited = None;
@@ -212,12 +212,12 @@ impl Replica {
         match self.stage {
             // What earlier masters may have decided is decided again, under our ballot, before
             // anyone may read or write; our own disk must have it, too.
-            Stage::Adopting if saved.min(self.decided) >= self.lead.adopted => {
-                self.stage = Stage::Leading;
+            ReplicaStage::Adopting if saved.min(self.decided) >= self.lead.adopted => {
+                self.stage = ReplicaStage::Leading;
                 self.pass(self.now);
                 self.announce(effects);
             }
-            Stage::Retiring if self.decided == self.last => self.leave(effects),
+            ReplicaStage::Retiring if self.decided == self.last => self.leave(effects),
             _ => self.lead.window.land(self.undecided()),
         }
         self.pass_signs(effects);
@@ -227,7 +227,7 @@ impl Replica {
     /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
     pub(super) fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
         if let Err(reason) = self.admits(value) {
-            effects.push(Effect::Refused { asked: Asked::Propose, reason });
+            effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
             return;
         }
         self.last = self.last.next();
@@ -245,7 +245,7 @@ impl Replica {
     pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
         self.leads()?;
         match self.stage {
-            Stage::Retiring => Err(Refusal::Retiring),
+            ReplicaStage::Retiring => Err(Refusal::Retiring),
             _ if self.lead.heir.is_some() => Err(Refusal::HandingOver),
             _ if !self.signs.is_empty() => Err(Refusal::Reconfiguring),
             _ => self.lead.window.admits(value),
@@ -259,8 +259,8 @@ impl Replica {
             // It will never again listen to this ballot. A master stands again, above it: its
             // lease is its own, and whoever granted it lets its holder pass.
             return match self.stage {
-                Stage::Promising | Stage::Fetching => self.follow(effects),
-                Stage::Adopting | Stage::Leading => {
+                ReplicaStage::Promising | ReplicaStage::Fetching => self.follow(effects),
+                ReplicaStage::Adopting | ReplicaStage::Leading => {
                     self.follow(effects);
                     if !self.hangs {
                         self.stand(Ballot::default(), effects);
@@ -339,7 +339,7 @@ impl Replica {
                 }
             }
         }
-        if self.stage == Stage::Fetching {
+        if self.stage == ReplicaStage::Fetching {
             // An answer was lost, or never asked for.
             let late = self.lead.ends.0.saturating_sub(self.clock.length.0 / 2) <= now.0;
             if let (true, Some(source), Some(staging)) = (late, self.lead.source, self.staging) {

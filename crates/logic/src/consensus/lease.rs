@@ -6,7 +6,7 @@
 //! so the voter's wait ends last (Gray and Cheriton, SOSP 1989). A voter that was restarted has
 //! forgotten its grants, so it keeps quiet for as long as any of them could last.
 
-use super::quorum::Tally;
+use super::quorum::VoterTally;
 use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
@@ -72,7 +72,7 @@ impl LeaseClock {
 pub(super) struct Lease {
     clock: LeaseClock,
     /// When the heartbeats were sent that each voter granted.
-    granted: Tally<Millis>,
+    granted: VoterTally<Millis>,
 }
 
 impl Lease {
@@ -82,7 +82,7 @@ impl Lease {
         voters: impl Iterator<Item = NodeId>,
         needed: usize,
     ) -> Lease {
-        Lease { clock, granted: Tally::new(voters, needed) }
+        Lease { clock, granted: VoterTally::new(voters, needed) }
     }
 
     /// Notes that `voter` granted the heartbeat sent at `sent`.
@@ -113,14 +113,14 @@ impl Lease {
 
 /// What a voter granted: until then it helps nobody else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Bound {
+pub(super) struct LeaseBound {
     /// To whom.
     pub ballot: Ballot,
     /// Until when.
     pub until: Millis,
 }
 
-impl Bound {
+impl LeaseBound {
     /// Whether `ballot` must wait. The lease's own holder need not, and nobody must once it was
     /// given back.
     pub(super) fn forbids(self, ballot: Ballot, released: Ballot, now: Millis) -> bool {

@@ -34,7 +34,7 @@ pub enum Body {
         /// The round that asked.
         round: u64,
         /// How the answerer stands.
-        standing: Standing,
+        standing: ProbeReply,
     },
     /// Take part in no lower ballot, and say what you have accepted.
     Prepare {
@@ -173,7 +173,7 @@ pub enum Body {
 
 /// What a voter says of itself while a master is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Standing {
+pub struct ProbeReply {
     /// A lease, or the quiet time after a start, forbids it to promise anything; or it is master,
     /// and hears a majority.
     pub bound: bool,

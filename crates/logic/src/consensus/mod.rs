@@ -44,12 +44,12 @@ mod wire;
 mod witness;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, VOTERS_MAX};
-pub use effect::{Asked, Effect, Refusal, Role};
+pub use effect::{Effect, Refusal, RefusedCall, Role};
 pub use event::{Event, ReadToken, ValueHandle};
 pub use lease::LeaseClock;
-pub use message::{Accepted, Body, Message, Standing};
+pub use message::{Accepted, Body, Message, ProbeReply};
 pub use quorum::Quorums;
-pub use replay::{Found, Replay, ReplayError};
+pub use replay::{Replay, ReplayError, ReplayResult};
 pub use replica::Replica;
 pub use restored::{RestoreError, Restored};
 pub use shown::Progress;

@@ -44,17 +44,17 @@ pub(super) fn majority(voters: usize) -> usize {
 /// How far each voter has come, and so how far enough of them have. Saved values (indexes), lease
 /// grants (times) and answers to heartbeats are all counted with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Tally<T> {
+pub(super) struct VoterTally<T> {
     /// So many are enough.
     needed: usize,
     /// In the order of the node ids; `None` until a voter's first answer.
     reached: Vec<(NodeId, Option<T>)>,
 }
 
-impl<T: Copy + Ord> Tally<T> {
+impl<T: Copy + Ord> VoterTally<T> {
     /// Nobody has reached anything yet; `needed` are enough.
-    pub(super) fn new(voters: impl Iterator<Item = NodeId>, needed: usize) -> Tally<T> {
-        Tally { needed, reached: voters.map(|voter| (voter, None)).collect() }
+    pub(super) fn new(voters: impl Iterator<Item = NodeId>, needed: usize) -> VoterTally<T> {
+        VoterTally { needed, reached: voters.map(|voter| (voter, None)).collect() }
     }
 
     /// Notes that `voter` has come to `to`; who is no voter does not count.

@@ -1,8 +1,8 @@
 //! Reads, and the heartbeats that allow them.
 
-use super::effect::{Asked, Effect, Refusal};
+use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ReadToken;
-use super::lead::{READS_WAITING_MAX, Waiting};
+use super::lead::{READS_WAITING_MAX, WaitingRead};
 use super::message::Body;
 use super::replica::Replica;
 use super::rules::{Rule, broken};
@@ -28,7 +28,7 @@ impl Replica {
             Ok(()) => {
                 let beat = self.lead.beat + u64::from(!broken(Rule::ReadAsksAnew));
                 let idle = self.lead.reads.is_empty();
-                self.lead.reads.push_back(Waiting { token, beat, index });
+                self.lead.reads.push_back(WaitingRead { token, beat, index });
                 // Those that come while one round is under way share the next.
                 if idle {
                     self.beat(effects);
@@ -36,7 +36,7 @@ impl Replica {
                 return;
             }
         };
-        effects.push(Effect::Refused { asked: Asked::Read(token), reason: refused });
+        effects.push(Effect::Refused { asked: RefusedCall::Read(token), reason: refused });
     }
 
     /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
@@ -110,7 +110,7 @@ impl Replica {
 
     fn answer_reads(&mut self, effects: &mut Vec<Effect>) {
         let agreed = self.lead.beats.agreed().unwrap_or(0);
-        while let Some(Waiting { token, beat, index }) = self.lead.reads.front().copied() {
+        while let Some(WaitingRead { token, beat, index }) = self.lead.reads.front().copied() {
             if beat > agreed {
                 return;
             }
@@ -120,9 +120,9 @@ impl Replica {
     }
 
     pub(super) fn refuse_reads(&mut self, effects: &mut Vec<Effect>) {
-        for Waiting { token, .. } in std::mem::take(&mut self.lead.reads) {
+        for WaitingRead { token, .. } in std::mem::take(&mut self.lead.reads) {
             let reason = Refusal::NotMaster { master: None };
-            effects.push(Effect::Refused { asked: Asked::Read(token), reason });
+            effects.push(Effect::Refused { asked: RefusedCall::Read(token), reason });
         }
     }
 }

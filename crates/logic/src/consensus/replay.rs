@@ -50,7 +50,7 @@ struct Hole {
 
 /// What the records amount to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found<V> {
+pub struct ReplayResult<V> {
     /// The highest ballot promised.
     pub promised: Ballot,
     /// The highest ballot anything was accepted under.
@@ -254,7 +254,7 @@ impl<V> Replay<V> {
     }
 
     /// All records were shown.
-    pub fn finish(self) -> Result<Found<V>, ReplayError> {
+    pub fn finish(self) -> Result<ReplayResult<V>, ReplayError> {
         if let Some(hole) = self.hole {
             if !(hole.promise && hole.mark) {
                 return Err(ReplayError::Unstated);
@@ -276,7 +276,7 @@ impl<V> Replay<V> {
         if self.applied > LogIndex(0) && self.promised == Ballot::default() {
             return Err(ReplayError::NoPromise);
         }
-        Ok(Found {
+        Ok(ReplayResult {
             promised: self.promised,
             accepted_ballot: self.accepted_ballot,
             last,

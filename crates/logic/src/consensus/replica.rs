@@ -12,7 +12,7 @@ use super::effect::{Effect, Refusal, Role};
 use super::election::Election;
 use super::event::Event;
 use super::lead::Lead;
-use super::lease::{Bound, LeaseClock};
+use super::lease::{LeaseBound, LeaseClock};
 use super::message::{Accepted, Body, Message};
 use super::restored::{RestoreError, Restored};
 use super::rules::{Rule, broken};
@@ -21,7 +21,7 @@ use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Where a replica stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Stage {
+pub(super) enum ReplicaStage {
     Waiting,
     Following,
     Promising,
@@ -32,15 +32,15 @@ pub(super) enum Stage {
     Retired,
 }
 
-impl Stage {
+impl ReplicaStage {
     /// Tries to lead, and needs others to do so.
     pub(super) fn attempts(self) -> bool {
-        matches!(self, Stage::Promising | Stage::Fetching)
+        matches!(self, ReplicaStage::Promising | ReplicaStage::Fetching)
     }
 
     /// Has a log that it makes others accept.
     pub(super) fn replicates(self) -> bool {
-        matches!(self, Stage::Adopting | Stage::Leading | Stage::Retiring)
+        matches!(self, ReplicaStage::Adopting | ReplicaStage::Leading | ReplicaStage::Retiring)
     }
 }
 
@@ -59,7 +59,7 @@ pub struct Replica {
     pub(super) node: NodeId,
     pub(super) configuration: Configuration,
     pub(super) clock: LeaseClock,
-    pub(super) stage: Stage,
+    pub(super) stage: ReplicaStage,
     /// The log may lack values that were accepted under `torn_under`.
     pub(super) tear: Option<Tear>,
     pub(super) torn_under: Ballot,
@@ -109,7 +109,7 @@ pub struct Replica {
     /// Until when it is not said again that this replica is behind its configuration's end.
     pub(super) straggled: Millis,
     /// The lease this replica granted.
-    pub(super) bound: Bound,
+    pub(super) bound: LeaseBound,
     /// A lease that was given back in our favour.
     pub(super) released: Ballot,
     pub(super) leader: Option<NodeId>,
@@ -132,7 +132,7 @@ impl Replica {
             node,
             configuration,
             clock,
-            stage: Stage::Waiting,
+            stage: ReplicaStage::Waiting,
             tear,
             torn_under: accepted_ballot,
             level: None,
@@ -158,7 +158,7 @@ impl Replica {
             staged_signs: Vec::new(),
             incoming: Vec::new(),
             straggled: Millis(0),
-            bound: Bound::default(),
+            bound: LeaseBound::default(),
             released: Ballot::default(),
             leader: None,
             election: Election::default(),
@@ -205,17 +205,17 @@ impl Replica {
     }
 
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        assert!(self.stage == Stage::Waiting, "a life starts once");
+        assert!(self.stage == ReplicaStage::Waiting, "a life starts once");
         self.pass(now);
         if self.decided > LogIndex(0) {
             effects.push(Effect::Decided { upto: self.decided });
         }
-        self.stage = Stage::Following;
+        self.stage = ReplicaStage::Following;
         let granted = self.promised != Ballot::default() && self.promised.node != self.node;
         if granted && !broken(Rule::RestartRemembersGrant) {
             // A lease is granted only to the ballot promised last; whether this one was is
             // forgotten, so it counts as granted just now.
-            self.bound = Bound { ballot: self.promised, until: self.clock.bound(self.now) };
+            self.bound = LeaseBound { ballot: self.promised, until: self.clock.bound(self.now) };
         }
         self.seek(effects);
     }
@@ -223,13 +223,13 @@ impl Replica {
     fn tick(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.pass(now);
         match self.stage {
-            Stage::Waiting | Stage::Retired => {}
-            Stage::Following if self.dismissed => self.ask_how_it_ended(effects),
-            Stage::Following => self.seek(effects),
+            ReplicaStage::Waiting | ReplicaStage::Retired => {}
+            ReplicaStage::Following if self.dismissed => self.ask_how_it_ended(effects),
+            ReplicaStage::Following => self.seek(effects),
             _ => self.lead_on(effects),
         }
         // When no value is under way that would carry it.
-        if self.decided == self.last && self.stage != Stage::Waiting {
+        if self.decided == self.last && self.stage != ReplicaStage::Waiting {
             self.record_decided(effects);
         }
     }
@@ -242,7 +242,7 @@ impl Replica {
         self.promise_saved = ballot;
         if ballot.node != self.node {
             self.tell_promise(self.accepted(), effects);
-        } else if self.stage == Stage::Promising {
+        } else if self.stage == ReplicaStage::Promising {
             self.prepare(effects);
         }
     }
@@ -297,8 +297,8 @@ impl Replica {
     /// Gives up leading, or trying to, without a word to others.
     pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
         self.stage = match self.stage {
-            Stage::Retiring | Stage::Retired => Stage::Retired,
-            _ => Stage::Following,
+            ReplicaStage::Retiring | ReplicaStage::Retired => ReplicaStage::Retired,
+            _ => ReplicaStage::Following,
         };
         self.unstage();
         self.leader = None;
@@ -339,7 +339,7 @@ impl Replica {
 
     pub(super) fn leads(&self) -> Result<(), Refusal> {
         match self.stage {
-            Stage::Leading | Stage::Retiring => Ok(()),
+            ReplicaStage::Leading | ReplicaStage::Retiring => Ok(()),
             _ => Err(Refusal::NotMaster { master: self.leader }),
         }
     }
@@ -387,7 +387,7 @@ impl Replica {
         if let Some(synced) = self.synced {
             assert!(self.decided <= synced && synced <= self.last, "decided <= synced <= last");
         }
-        if self.stage == Stage::Leading {
+        if self.stage == ReplicaStage::Leading {
             assert_eq!(self.lead.window.len(), self.undecided(), "what is undecided is in flight");
         }
         if self.stage.replicates() {

@@ -3,7 +3,7 @@
 use super::configuration::Configuration;
 use super::effect::{Effect, Role};
 use super::lead::{Follower, Phase};
-use super::replica::{Replica, Stage};
+use super::replica::{Replica, ReplicaStage};
 use base::{Ballot, LogIndex, Millis, NodeId, Part};
 
 /// How far a member has come, as the master knows it.
@@ -78,9 +78,13 @@ impl Replica {
     /// This replica's part in the group.
     pub fn role(&self) -> Role {
         match self.stage {
-            Stage::Waiting | Stage::Following | Stage::Retired => Role::Follower,
-            Stage::Promising | Stage::Fetching | Stage::Adopting => Role::Candidate,
-            Stage::Leading | Stage::Retiring => Role::Master,
+            ReplicaStage::Waiting | ReplicaStage::Following | ReplicaStage::Retired => {
+                Role::Follower
+            }
+            ReplicaStage::Promising | ReplicaStage::Fetching | ReplicaStage::Adopting => {
+                Role::Candidate
+            }
+            ReplicaStage::Leading | ReplicaStage::Retiring => Role::Master,
         }
     }
 
@@ -112,7 +116,7 @@ impl Replica {
     /// Until when this replica, as master, may answer reads from what is decided without asking
     /// anyone; `None`: not now. To be compared with the time *after* the read, too.
     pub fn lease_until(&self) -> Option<Millis> {
-        let leads = matches!(self.stage, Stage::Leading | Stage::Retiring);
+        let leads = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
         match self.lead.lease.until() {
             _ if !leads || !self.signs.is_empty() => None,
             // Whoever is a majority by itself is master until it says otherwise.
@@ -137,10 +141,10 @@ impl Replica {
         let due = match self.stage {
             // It heard of a master, and is bound to it.
             // One that was dismissed asks how its configuration ended, now and then.
-            Stage::Following if settled && self.leader.is_some() && !self.dismissed => {
+            ReplicaStage::Following if settled && self.leader.is_some() && !self.dismissed => {
                 (self.bound.ballot.node != self.node).then_some(self.bound.until)
             }
-            Stage::Leading if settled && self.lead.heir.is_none() && !self.hangs => {
+            ReplicaStage::Leading if settled && self.lead.heir.is_none() && !self.hangs => {
                 let level = |follower: &Follower| {
                     follower.phase == Phase::Streaming && follower.saved >= Some(self.last)
                 };

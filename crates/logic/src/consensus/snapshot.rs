@@ -4,14 +4,14 @@
 use super::ballot;
 use super::configuration::Configuration;
 use super::effect::Effect;
-use super::replica::{Replica, Stage};
+use super::replica::{Replica, ReplicaStage};
 use base::{Ballot, LogIndex, NodeId};
 
 impl Replica {
     /// Fetches a snapshot: what we lack is collapsed where we asked for it, or at the master.
     pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let of_master = ballot == self.promised && ballot.node == from;
-        let of_source = self.stage == Stage::Fetching
+        let of_source = self.stage == ReplicaStage::Fetching
             && self.lead.source == Some(from)
             && ballot == self.promised;
         if of_source {
@@ -62,12 +62,14 @@ impl Replica {
             return self.move_to(configuration.1, configuration.0, effects);
         }
         match self.stage {
-            Stage::Fetching => {
-                self.stage = Stage::Promising;
+            ReplicaStage::Fetching => {
+                self.stage = ReplicaStage::Promising;
                 self.promise_to_self();
                 self.try_to_adopt(effects);
             }
-            Stage::Following | Stage::Retired if self.promise_saved == self.promised => {
+            ReplicaStage::Following | ReplicaStage::Retired
+                if self.promise_saved == self.promised =>
+            {
                 if self.promised.node == self.node {
                     return;
                 }

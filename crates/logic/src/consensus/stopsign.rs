@@ -13,11 +13,11 @@
 
 use super::ballot;
 use super::configuration::Configuration;
-use super::effect::{Asked, Effect, Refusal};
+use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ValueHandle;
 use super::lead::MESSAGE_VALUES_MAX;
 use super::message::{Body, Message};
-use super::replica::{Replica, Stage, Staging};
+use super::replica::{Replica, ReplicaStage, Staging};
 use base::{Ballot, LogIndex, NodeId};
 
 /// A fresh member is told no longer history than this: it fetches a snapshot instead.
@@ -38,7 +38,7 @@ impl Replica {
             false => Err(Refusal::NotNext),
         });
         if let Err(reason) = admitted {
-            return effects.push(Effect::Refused { asked: Asked::Propose, reason });
+            return effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
         }
         let index = self.last.next();
         self.propose(value, effects);
@@ -75,7 +75,7 @@ impl Replica {
             .filter(|follower| leads(follower.node) && follower.saved == Some(last))
             .max_by_key(|follower| (follower.moved, follower.node))
             .map(|follower| follower.node);
-        let goes_on = leads(self.node) && stage != Stage::Retiring;
+        let goes_on = leads(self.node) && stage != ReplicaStage::Retiring;
         if stage.replicates() || stage.attempts() {
             self.follow(effects);
         }

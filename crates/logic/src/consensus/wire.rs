@@ -10,7 +10,7 @@
 //! configurations that could not work are [`Malformed`].
 
 use super::configuration::{Configuration, MEMBERS_MAX, Member};
-use super::message::{Accepted, Body, Message, Standing};
+use super::message::{Accepted, Body, Message, ProbeReply};
 use super::tear::Tear;
 use base::cluster::{pack_quorum, unpack_quorum};
 use base::codec::{Malformed, Reader, Writer};
@@ -128,7 +128,7 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
         1 => {
             let round = from.u64("round")?;
             let (bound, candidate) = (take_yes(from)?, take_yes(from)?);
-            Body::Probed { round, standing: Standing { bound, candidate, log: take_log(from)? } }
+            Body::Probed { round, standing: ProbeReply { bound, candidate, log: take_log(from)? } }
         }
         2 => Body::Prepare { released: take_ballot(from)? },
         3 => Body::Promise { log: take_log(from)? },

@@ -11,7 +11,7 @@
 
 use super::effect::Effect;
 use super::message::Body;
-use super::replica::{Replica, Stage};
+use super::replica::{Replica, ReplicaStage};
 use super::rules::{Rule, broken};
 use base::{LogIndex, Millis, NodeId, Part};
 
@@ -61,6 +61,6 @@ impl Replica {
             |node| self.lead.followers.iter().any(|other| other.node == node && other.full);
         let able = self.configuration.voters().filter(|node| heard(*node) && !is_full(*node));
         let needed = self.configuration.quorums().save;
-        (self.stage == Stage::Leading && able.count() < needed).then_some(full)
+        (self.stage == ReplicaStage::Leading && able.count() < needed).then_some(full)
     }
 }

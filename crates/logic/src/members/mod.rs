@@ -15,7 +15,7 @@
 mod pace;
 mod watch;
 
-pub use watch::{Effect, Event, Standing, Watch};
+pub use watch::{Effect, Event, Health, Watch};
 
 #[cfg(test)]
 mod tests;

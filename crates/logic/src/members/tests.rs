@@ -1,6 +1,6 @@
 //! Stories and laws of who seems alive.
 
-use super::{Effect, Event, Standing, Watch};
+use super::{Effect, Event, Health, Watch};
 use base::{Millis, NodeId};
 use goldenscript::{Command, Context, Runner};
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ proptest! {
         let mut linked = BTreeSet::new();
         let mut evidence = BTreeSet::new();
         let mut told: std::collections::BTreeMap<_, _> =
-            nodes.iter().map(|node| (*node, Standing::Suspect)).collect();
+            nodes.iter().map(|node| (*node, Health::Suspect)).collect();
         let mut now = Millis(0);
         let mut effects = Vec::new();
         watch.step(Event::Members { nodes: nodes.clone(), now }, &mut effects);
@@ -139,9 +139,9 @@ proptest! {
             }
             for (node, standing) in watch.all() {
                 prop_assert_eq!(told[&node], standing, "every change is told");
-                prop_assert!(standing != Standing::Up || linked.contains(&node));
+                prop_assert!(standing != Health::Up || linked.contains(&node));
                 let innocent = linked.contains(&node) && !evidence.contains(&node);
-                prop_assert!(!innocent || standing == Standing::Up, "{node} is {standing:?}");
+                prop_assert!(!innocent || standing == Health::Up, "{node} is {standing:?}");
             }
         }
         for node in &nodes {

@@ -18,7 +18,7 @@ const RELAPSE_WITHIN: Millis = Millis(30_000);
 
 /// What this node thinks of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum Health {
     /// It is asked first.
     Up,
     /// Somebody else is asked in its place, and it is watched.
@@ -89,7 +89,7 @@ pub enum Effect {
         /// Who.
         node: NodeId,
         /// As what from now on.
-        to: Standing,
+        to: Health,
     },
     /// Ask it something small, and tell how that went.
     Probe {
@@ -100,7 +100,7 @@ pub enum Effect {
 
 /// What is known of one node.
 #[derive(Clone, Debug)]
-struct Known {
+struct NodeRecord {
     /// Since when there is no link; `None`: there is one.
     unlinked: Option<Millis>,
     misses: u32,
@@ -108,7 +108,7 @@ struct Known {
     doubt: Option<Doubt>,
     /// When it was last trusted again, and after how many good probes.
     recovered: Option<(Millis, u32)>,
-    told: Standing,
+    told: Health,
 }
 
 /// Why a node with a link is not trusted, and what it still has to show.
@@ -122,7 +122,7 @@ struct Doubt {
 /// What one node knows of all others.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    nodes: BTreeMap<NodeId, Known>,
+    nodes: BTreeMap<NodeId, NodeRecord>,
 }
 
 impl Watch {
@@ -132,8 +132,8 @@ impl Watch {
     }
 
     /// What is thought of this node; a stranger is down.
-    pub fn standing(&self, node: NodeId) -> Standing {
-        self.nodes.get(&node).map_or(Standing::Down, |known| known.told)
+    pub fn standing(&self, node: NodeId) -> Health {
+        self.nodes.get(&node).map_or(Health::Down, |known| known.told)
     }
 
     /// Whether requests speak against a node, though there may be a link to it.
@@ -143,12 +143,12 @@ impl Watch {
 
     /// The members for whom somebody else is asked.
     pub fn down(&self) -> BTreeSet<NodeId> {
-        let shunned = self.nodes.iter().filter(|(_, known)| known.told != Standing::Up);
+        let shunned = self.nodes.iter().filter(|(_, known)| known.told != Health::Up);
         shunned.map(|(node, _)| *node).collect()
     }
 
     /// All other members and what is thought of them, by node.
-    pub fn all(&self) -> impl Iterator<Item = (NodeId, Standing)> {
+    pub fn all(&self) -> impl Iterator<Item = (NodeId, Health)> {
         self.nodes.iter().map(|(node, known)| (*node, known.told))
     }
 
@@ -158,7 +158,7 @@ impl Watch {
             Event::Members { nodes, now } => {
                 self.nodes.retain(|node, _| nodes.contains(node));
                 for node in nodes {
-                    self.nodes.entry(node).or_insert_with(|| Known::unheard_of(now));
+                    self.nodes.entry(node).or_insert_with(|| NodeRecord::unheard_of(now));
                 }
                 now
             }
@@ -201,7 +201,7 @@ impl Watch {
             known.pace.forget();
             known.doubt = None;
         }
-        let to = if known.doubt.is_some() { Standing::Suspect } else { Standing::Up };
+        let to = if known.doubt.is_some() { Health::Suspect } else { Health::Up };
         if std::mem::replace(&mut known.told, to) != to {
             effects.push(Effect::Changed { node, to });
         }
@@ -272,27 +272,27 @@ impl Watch {
     }
 }
 
-impl Known {
+impl NodeRecord {
     /// A member without a link so far: it is given time to be reached.
-    fn unheard_of(now: Millis) -> Known {
-        Known {
+    fn unheard_of(now: Millis) -> NodeRecord {
+        NodeRecord {
             unlinked: Some(now),
             misses: 0,
             pace: Pace::default(),
             doubt: None,
             recovered: None,
-            told: Standing::Suspect,
+            told: Health::Suspect,
         }
     }
 
-    fn standing(&self, now: Millis) -> Standing {
+    fn standing(&self, now: Millis) -> Health {
         match self.unlinked {
             // Down is not taken back by a clock that stands still, only by a link.
-            Some(since) if now.0.saturating_sub(since.0) >= DOWN_AFTER.0 => Standing::Down,
-            Some(_) if self.told == Standing::Down => Standing::Down,
-            Some(_) => Standing::Suspect,
-            None if self.doubt.is_some() => Standing::Suspect,
-            None => Standing::Up,
+            Some(since) if now.0.saturating_sub(since.0) >= DOWN_AFTER.0 => Health::Down,
+            Some(_) if self.told == Health::Down => Health::Down,
+            Some(_) => Health::Suspect,
+            None if self.doubt.is_some() => Health::Suspect,
+            None => Health::Up,
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Replicas {
 
 /// Where a node is with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum AnswerStage {
     /// Its answer is to come.
     Awaited,
     /// Its answer is to come, and someone was asked in its place.
@@ -32,7 +32,7 @@ enum Stage {
 struct AskedNode {
     /// Whom it stands in for; itself if it is a primary.
     primary: NodeId,
-    stage: Stage,
+    stage: AnswerStage,
 }
 
 /// One request's asking.
@@ -72,23 +72,23 @@ impl Asking {
 
     /// An answer has come; whether it was awaited.
     pub(super) fn answered(&mut self, node: NodeId) -> bool {
-        self.settle(node, Stage::Answered).is_some()
+        self.settle(node, AnswerStage::Answered).is_some()
     }
 
     /// No answer will come; who is asked instead.
     pub(super) fn failed(&mut self, node: NodeId) -> Option<Ask> {
-        let (primary, before) = self.settle(node, Stage::Failed)?;
+        let (primary, before) = self.settle(node, AnswerStage::Failed)?;
         // For one that was late, someone was asked already.
-        if before == Stage::Awaited { self.stand_in(primary) } else { None }
+        if before == AnswerStage::Awaited { self.stand_in(primary) } else { None }
     }
 
     /// The answer takes long; who is asked beside.
     pub(super) fn late(&mut self, node: NodeId) -> Option<Ask> {
         let place = self.asked.get_mut(&node)?;
-        if place.stage != Stage::Awaited {
+        if place.stage != AnswerStage::Awaited {
             return None;
         }
-        place.stage = Stage::Late;
+        place.stage = AnswerStage::Late;
         let primary = place.primary;
         self.stand_in(primary)
     }
@@ -96,7 +96,7 @@ impl Asking {
     /// Nobody can be waited for any longer.
     pub(super) fn give_up(&mut self) {
         let open = self.asked.values_mut().filter(|place| place.stage.is_open());
-        open.for_each(|place| place.stage = Stage::Failed);
+        open.for_each(|place| place.stage = AnswerStage::Failed);
     }
 
     /// From how many an answer is to come.
@@ -119,7 +119,7 @@ impl Asking {
         self.primaries.contains(&node)
     }
 
-    fn settle(&mut self, node: NodeId, to: Stage) -> Option<(NodeId, Stage)> {
+    fn settle(&mut self, node: NodeId, to: AnswerStage) -> Option<(NodeId, AnswerStage)> {
         let place = self.asked.get_mut(&node).filter(|place| place.stage.is_open())?;
         let before = std::mem::replace(&mut place.stage, to);
         Some((place.primary, before))
@@ -131,13 +131,13 @@ impl Asking {
     }
 
     fn ask(&mut self, node: NodeId, primary: NodeId) -> Ask {
-        self.asked.insert(node, AskedNode { primary, stage: Stage::Awaited });
+        self.asked.insert(node, AskedNode { primary, stage: AnswerStage::Awaited });
         (node, (node != primary).then_some(primary))
     }
 }
 
-impl Stage {
+impl AnswerStage {
     fn is_open(self) -> bool {
-        matches!(self, Stage::Awaited | Stage::Late)
+        matches!(self, AnswerStage::Awaited | AnswerStage::Late)
     }
 }

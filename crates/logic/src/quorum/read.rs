@@ -75,7 +75,7 @@ pub enum Fetched<V> {
 
 /// How many answers, and how many of them by primaries.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct AnswerCount {
     all: usize,
     primaries: usize,
 }
@@ -164,23 +164,23 @@ impl<V: Versions> Fetch<V> {
         Some(if in_time { Fetched::TooFew(short) } else { Fetched::OutOfTime(short) })
     }
 
-    fn count(&self, counts: impl Fn(&Option<V>) -> bool) -> Count {
+    fn count(&self, counts: impl Fn(&Option<V>) -> bool) -> AnswerCount {
         let counted = self.heard.iter().filter(|(_, versions)| counts(versions));
         let primary = |node: &NodeId| usize::from(self.asking.is_primary(*node));
-        counted.fold(Count::default(), |count, (node, _)| Count {
+        counted.fold(AnswerCount::default(), |count, (node, _)| AnswerCount {
             all: count.all + 1,
             primaries: count.primaries + primary(node),
         })
     }
 
     /// As many as these, if all who are awaited answer as wished.
-    fn hoped(&self, count: Count) -> Count {
+    fn hoped(&self, count: AnswerCount) -> AnswerCount {
         let (all, primaries) = (self.asking.open(), self.asking.open_primaries());
-        Count { all: count.all + all, primaries: count.primaries + primaries }
+        AnswerCount { all: count.all + all, primaries: count.primaries + primaries }
     }
 
     /// Which number so many do not meet.
-    fn shortfall(&self, count: Count) -> Option<Shortfall> {
+    fn shortfall(&self, count: AnswerCount) -> Option<Shortfall> {
         let numbers = [
             (Share::R, count.all, self.needs.r),
             (Share::Pr, count.primaries, self.needs.pr),

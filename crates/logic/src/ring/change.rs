@@ -6,7 +6,7 @@ use std::fmt;
 
 /// One wish; several may go into one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RingWish {
     /// A node comes and takes its share.
     Join {
         /// The node.

@@ -14,7 +14,7 @@
 
 use super::layout::{Layout, RACK_BYTES_MAX, Rack};
 use super::point::check_partitions;
-use super::table::{Marks, Pending, REPLICAS_MAX, Ring};
+use super::table::{Marks, PendingLayout, REPLICAS_MAX, Ring};
 use base::codec::{Malformed, Reader, Writer};
 use base::{NodeId, Partition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,7 @@ fn take_layout(reader: &mut Reader<'_>, partitions: u32) -> Result<Layout, Malfo
     Ok(Layout { nodes, owners })
 }
 
-fn take_pending(reader: &mut Reader<'_>, partitions: u32) -> Result<Pending, Malformed> {
+fn take_pending(reader: &mut Reader<'_>, partitions: u32) -> Result<PendingLayout, Malformed> {
     let layout = take_layout(reader, partitions)?;
     let halves = take_yes(reader, "whether the ring halves")?;
     let bits = reader.take(partitions as usize / 8, "what has arrived")?;
@@ -153,10 +153,10 @@ fn take_pending(reader: &mut Reader<'_>, partitions: u32) -> Result<Pending, Mal
     if arrived.len() == partitions as usize || (halves && !paired) {
         return Err(Malformed("what has arrived"));
     }
-    Ok(Pending { layout, arrived, halves, since: 0, received: Marks::new() })
+    Ok(PendingLayout { layout, arrived, halves, since: 0, received: Marks::new() })
 }
 
-impl Pending {
+impl PendingLayout {
     fn has(&self, (partition, _): &(Partition, NodeId)) -> bool {
         self.arrived.contains(partition)
     }

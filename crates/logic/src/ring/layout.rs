@@ -50,7 +50,7 @@ impl Layout {
     /// first; fewer where fewer nodes exist.
     pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let shelves = self.shelves();
-        let mut walk = Walk::new(self, partition);
+        let mut walk = RingWalk::new(self, partition);
         if shelves == self.nodes.len() {
             return walk.by_ref().take(n).collect();
         }
@@ -74,7 +74,7 @@ impl Layout {
     pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let mut list = self.owners(partition, n);
         let owners: BTreeSet<_> = list.iter().copied().collect();
-        list.extend(Walk::new(self, partition).filter(|node| !owners.contains(node)));
+        list.extend(RingWalk::new(self, partition).filter(|node| !owners.contains(node)));
         list
     }
 
@@ -115,21 +115,21 @@ impl Layout {
 }
 
 /// The nodes as they are met when the ring is walked from a partition, each once.
-struct Walk<'a> {
+struct RingWalk<'a> {
     layout: &'a Layout,
     at: usize,
     left: usize,
     met: Vec<NodeId>,
 }
 
-impl Walk<'_> {
-    fn new(layout: &Layout, from: Partition) -> Walk<'_> {
+impl RingWalk<'_> {
+    fn new(layout: &Layout, from: Partition) -> RingWalk<'_> {
         let count = layout.owners.len();
-        Walk { layout, at: from.0 as usize % count, left: count, met: Vec::new() }
+        RingWalk { layout, at: from.0 as usize % count, left: count, met: Vec::new() }
     }
 }
 
-impl Iterator for Walk<'_> {
+impl Iterator for RingWalk<'_> {
     type Item = NodeId;
 
     fn next(&mut self) -> Option<NodeId> {

@@ -26,13 +26,13 @@ mod point;
 mod shown;
 mod table;
 
-pub use change::{Change, Unsafe};
+pub use change::{RingWish, Unsafe};
 pub use layout::{Layout, RACK_BYTES_MAX, Rack};
-pub use plan::{Load, Move, Plan, plan};
+pub use plan::{Move, NodeLoad, Plan, plan};
 pub use point::{
     PARTITIONS_DEFAULT, PARTITIONS_MAX, PARTITIONS_MIN, Point, check_partitions, point,
 };
-pub use table::{Copying, Pending, REPLICAS_MAX, Ring};
+pub use table::{Copying, PendingLayout, REPLICAS_MAX, Ring};
 
 #[cfg(test)]
 mod tests;

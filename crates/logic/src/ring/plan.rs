@@ -1,6 +1,6 @@
 //! What a change of the ring would do, worked out and shown before anything moves.
 
-use super::change::{Change, Unsafe};
+use super::change::{RingWish, Unsafe};
 use super::claim::claim;
 use super::layout::{Layout, RACK_BYTES_MAX, Rack};
 use super::point::check_partitions;
@@ -19,7 +19,7 @@ pub struct Plan {
     /// The partitions whose owner changes, in their order.
     pub moves: Vec<Move>,
     /// What each node owns and keeps, before and after, by node.
-    pub loads: Vec<Load>,
+    pub loads: Vec<NodeLoad>,
     /// How many copies of partitions are sent to a node that has none yet.
     pub copies_sent: usize,
     /// How many copies of partitions there are afterwards.
@@ -41,7 +41,7 @@ pub struct Move {
 
 /// A node's part, before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct NodeLoad {
     /// The node.
     pub node: NodeId,
     /// How many partitions it owns now; `None` if it comes.
@@ -71,7 +71,7 @@ impl Plan {
 /// what is uneven. `down` are the nodes that can't be reached now.
 pub fn plan(
     ring: &Ring,
-    changes: &[Change],
+    changes: &[RingWish],
     n: usize,
     down: &BTreeSet<NodeId>,
 ) -> Result<Plan, Unsafe> {
@@ -80,13 +80,13 @@ pub fn plan(
         return Err(Unsafe::UnderWay { left });
     }
     let n = n.clamp(1, REPLICAS_MAX);
-    let resizes = |change: &Change| matches!(change, Change::Double | Change::Halve);
+    let resizes = |change: &RingWish| matches!(change, RingWish::Double | RingWish::Halve);
     if changes.len() > 1 && changes.iter().any(resizes) {
         return Err(Unsafe::OnItsOwn);
     }
     let draft = match changes {
-        [Change::Double] => doubled(&ring.layout)?,
-        [Change::Halve] => halved(&ring.layout, n)?,
+        [RingWish::Double] => doubled(&ring.layout)?,
+        [RingWish::Halve] => halved(&ring.layout, n)?,
         _ => others(&ring.layout, changes, n)?,
     };
     let plan = compare(ring, draft, n);
@@ -132,25 +132,25 @@ fn paired(layout: &Layout) -> Layout {
     Layout { nodes: layout.nodes.clone(), owners }
 }
 
-fn others(layout: &Layout, changes: &[Change], n: usize) -> Result<Draft, Unsafe> {
+fn others(layout: &Layout, changes: &[RingWish], n: usize) -> Result<Draft, Unsafe> {
     let mut nodes = layout.nodes.clone();
     let mut owners = layout.owners.clone();
     for change in changes {
         match change {
-            Change::Join { node, rack } => admit(&mut nodes, *node, rack)?,
-            Change::Leave { node } => {
+            RingWish::Join { node, rack } => admit(&mut nodes, *node, rack)?,
+            RingWish::Leave { node } => {
                 nodes.remove(node).ok_or(Unsafe::Unknown(*node))?;
             }
-            Change::Replace { old, new, rack } => {
+            RingWish::Replace { old, new, rack } => {
                 admit(&mut nodes, *new, rack)?;
                 nodes.remove(old).ok_or(Unsafe::Unknown(*old))?;
                 owners.iter_mut().filter(|owner| *owner == old).for_each(|owner| *owner = *new);
             }
-            Change::Rack { node, rack } => {
+            RingWish::Rack { node, rack } => {
                 check_rack(rack)?;
                 *nodes.get_mut(node).ok_or(Unsafe::Unknown(*node))? = rack.clone();
             }
-            Change::Double | Change::Halve => return Err(Unsafe::OnItsOwn),
+            RingWish::Double | RingWish::Halve => return Err(Unsafe::OnItsOwn),
         }
     }
     if nodes.is_empty() {
@@ -195,7 +195,7 @@ fn compare(ring: &Ring, draft: Draft, n: usize) -> Plan {
     let (owned, kept) = (now.loads(), now.copies(n));
     let (will_own, will_keep) = (next.loads(), next.copies(n));
     let all: BTreeSet<_> = owned.keys().chain(will_own.keys()).copied().collect();
-    let load = |node: NodeId| Load {
+    let load = |node: NodeId| NodeLoad {
         node,
         before: owned.get(&node).copied(),
         after: will_own.get(&node).copied(),
@@ -220,12 +220,12 @@ fn check_nodes(ring: &Ring, plan: &Plan, n: usize) -> Result<(), Unsafe> {
 fn check_sources(
     ring: &Ring,
     plan: &Plan,
-    changes: &[Change],
+    changes: &[RingWish],
     n: usize,
     down: &BTreeSet<NodeId>,
 ) -> Result<(), Unsafe> {
     for change in changes {
-        if let Change::Join { node, .. } | Change::Replace { new: node, .. } = change
+        if let RingWish::Join { node, .. } | RingWish::Replace { new: node, .. } = change
             && down.contains(node)
         {
             return Err(Unsafe::DownReceiver(*node));
@@ -241,7 +241,7 @@ fn check_sources(
     Ok(())
 }
 
-fn warnings(plan: &Plan, changes: &[Change], n: usize, down: &BTreeSet<NodeId>) -> Vec<String> {
+fn warnings(plan: &Plan, changes: &[RingWish], n: usize, down: &BTreeSet<NodeId>) -> Vec<String> {
     let mut warnings = Vec::new();
     let nodes = plan.next.nodes.len();
     if nodes < n {
@@ -256,7 +256,7 @@ fn warnings(plan: &Plan, changes: &[Change], n: usize, down: &BTreeSet<NodeId>) 
         ));
     }
     for change in changes {
-        if let Change::Leave { node } | Change::Replace { old: node, .. } = change
+        if let RingWish::Leave { node } | RingWish::Replace { old: node, .. } = change
             && down.contains(node)
         {
             warnings.push(format!(
@@ -265,7 +265,7 @@ fn warnings(plan: &Plan, changes: &[Change], n: usize, down: &BTreeSet<NodeId>) 
             ));
         }
     }
-    let gains = |load: &&Load| load.before.is_some() && load.copies_after > load.copies_before;
+    let gains = |load: &&NodeLoad| load.before.is_some() && load.copies_after > load.copies_before;
     for load in plan.loads.iter().filter(gains).filter(|load| down.contains(&load.node)) {
         let node = load.node;
         warnings.push(format!("node {node} is down: it receives its copies when it is back"));

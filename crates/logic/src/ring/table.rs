@@ -17,7 +17,7 @@ pub struct Ring {
     /// For how many copies it is laid out.
     pub(super) n: usize,
     pub(super) layout: Layout,
-    pub(super) pending: Option<Pending>,
+    pub(super) pending: Option<PendingLayout>,
     /// Who still has rows of a partition that are not its to keep any more.
     pub(super) leftovers: Marks,
 }
@@ -27,7 +27,7 @@ pub(super) type Marks = BTreeSet<(Partition, NodeId)>;
 
 /// The layout that comes, and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingLayout {
     pub(super) layout: Layout,
     /// The partitions whose owners are the new ones already.
     pub(super) arrived: BTreeSet<Partition>,
@@ -96,7 +96,7 @@ impl Ring {
     }
 
     /// The layout that comes.
-    pub fn pending(&self) -> Option<&Pending> {
+    pub fn pending(&self) -> Option<&PendingLayout> {
         self.pending.as_ref()
     }
 
@@ -125,7 +125,7 @@ impl Ring {
     /// Who is to have copies of this partition and is not among its owners yet: they are sent every
     /// write, so that a copy that arrives late misses nothing.
     pub fn receivers(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        let moves = |pending: &Pending| !pending.arrived.contains(&partition);
+        let moves = |pending: &PendingLayout| !pending.arrived.contains(&partition);
         if !self.pending.as_ref().is_some_and(moves) {
             return Vec::new();
         }
@@ -162,7 +162,7 @@ impl Ring {
             ring.leftovers = self.leftovers.iter().flat_map(halves).collect();
             return Ok(ring);
         }
-        ring.pending = Some(Pending::new(plan.next.clone(), plan.halves, ring.epoch));
+        ring.pending = Some(PendingLayout::new(plan.next.clone(), plan.halves, ring.epoch));
         let unmoved = |partition: &Partition| {
             (1..=REPLICAS_MAX)
                 .all(|n| self.layout.owners(*partition, n) == plan.next.owners(*partition, n))
@@ -294,7 +294,7 @@ impl Ring {
             let receivers = numbers.iter().flat_map(|n| self.receivers(*partition, *n));
             leftovers.extend(receivers.map(|node| (*partition, node)));
         }
-        let back = Pending::new(self.layout.clone(), false, epoch);
+        let back = PendingLayout::new(self.layout.clone(), false, epoch);
         let mut ring =
             Ring { epoch, n: self.n, layout: pending.layout, pending: Some(back), leftovers };
         ring.arrive_all(arrived, &[]);
@@ -349,10 +349,10 @@ impl Ring {
     }
 }
 
-impl Pending {
-    fn new(layout: Layout, halves: bool, since: u64) -> Pending {
+impl PendingLayout {
+    fn new(layout: Layout, halves: bool, since: u64) -> PendingLayout {
         let (arrived, received) = (BTreeSet::new(), Marks::new());
-        Pending { layout, arrived, halves, since, received }
+        PendingLayout { layout, arrived, halves, since, received }
     }
 
     /// The epoch with which the change began: its name.

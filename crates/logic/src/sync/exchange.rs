@@ -1,7 +1,7 @@
 //! The machine of the side that asks: from the roots down to the rows that differ.
 
 use super::tree::{DEPTH, FAN_OUT, HashTree, Leaf};
-use super::wire::{Answer, LEAVES_PER_PAGE_MAX, NODES_PER_QUESTION_MAX, Question};
+use super::wire::{LEAVES_PER_PAGE_MAX, NODES_PER_QUESTION_MAX, SyncAnswer, SyncQuestion};
 use base::Key;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub enum Event {
     /// The first event, once.
     Begun,
     /// The other side has answered the last question.
-    Answered(Answer),
+    Answered(SyncAnswer),
     /// The rows that [`Effect::List`] asked for, in the order of their keys.
     Listed(Vec<RowDigest>),
     /// The other side can't be asked, or the rows can't be read.
@@ -31,7 +31,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the other side.
-    Ask(Question),
+    Ask(SyncQuestion),
     /// List the rows here that fall into these leaves, behind this key and not behind that one.
     List {
         /// The leaves, going up.
@@ -121,16 +121,16 @@ impl Exchange {
             (Stage::Ended, _) => {}
             (Stage::Fresh, Event::Begun) => {
                 self.stage = Stage::Root;
-                self.ask(Question::Root { sum: tree.root(), rows: tree.rows() }, effects);
+                self.ask(SyncQuestion::Root { sum: tree.root(), rows: tree.rows() }, effects);
             }
-            (Stage::Root, Event::Answered(Answer::Same)) => self.end(true, effects),
-            (Stage::Root, Event::Answered(Answer::Sums(sums))) => {
+            (Stage::Root, Event::Answered(SyncAnswer::Same)) => self.end(true, effects),
+            (Stage::Root, Event::Answered(SyncAnswer::Sums(sums))) => {
                 self.compare(0, &[0], &sums, tree, effects);
             }
-            (Stage::Nodes { level, places }, Event::Answered(Answer::Sums(sums))) => {
+            (Stage::Nodes { level, places }, Event::Answered(SyncAnswer::Sums(sums))) => {
                 self.compare(level, &places, &sums, tree, effects);
             }
-            (Stage::Rows { leaves, after }, Event::Answered(Answer::Rows { rows, more })) => {
+            (Stage::Rows { leaves, after }, Event::Answered(SyncAnswer::Rows { rows, more })) => {
                 self.page(leaves, after, rows, more, effects);
             }
             (Stage::Listing { leaves, theirs, more }, Event::Listed(ours)) => {
@@ -145,7 +145,7 @@ impl Exchange {
         }
     }
 
-    fn ask(&mut self, question: Question, effects: &mut Vec<Effect>) {
+    fn ask(&mut self, question: SyncQuestion, effects: &mut Vec<Effect>) {
         self.summary.questions += 1;
         effects.push(Effect::Ask(question));
     }
@@ -192,7 +192,7 @@ impl Exchange {
             self.next(effects);
         } else if level < DEPTH {
             self.stage = Stage::Nodes { level, places: places.clone() };
-            self.ask(Question::Nodes { level, places }, effects);
+            self.ask(SyncQuestion::Nodes { level, places }, effects);
         } else {
             let leaves = places.into_iter().map(|place| Leaf(place as u16)).collect();
             self.ask_rows(leaves, None, effects);
@@ -201,7 +201,7 @@ impl Exchange {
 
     fn ask_rows(&mut self, leaves: Vec<Leaf>, after: Option<Key>, effects: &mut Vec<Effect>) {
         self.stage = Stage::Rows { leaves: leaves.clone(), after: after.clone() };
-        self.ask(Question::Rows { leaves, after }, effects);
+        self.ask(SyncQuestion::Rows { leaves, after }, effects);
     }
 
     /// A page must bring the comparison forward, or it would never end.

@@ -23,7 +23,9 @@ mod wire;
 
 pub use exchange::{Effect, Event, Exchange, RowDigest, Side, Summary};
 pub use tree::{HashTree, LEAVES, Leaf, RowHash, leaf_of, row_hash};
-pub use wire::{Answer, LEAVES_PER_PAGE_MAX, NODES_PER_QUESTION_MAX, Question, ROWS_PER_PAGE_MAX};
+pub use wire::{
+    LEAVES_PER_PAGE_MAX, NODES_PER_QUESTION_MAX, ROWS_PER_PAGE_MAX, SyncAnswer, SyncQuestion,
+};
 
 #[cfg(test)]
 mod tests;

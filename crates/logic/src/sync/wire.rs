@@ -23,7 +23,7 @@ const ROW_KEY_BYTES_MAX: usize = base::limits::KEY_BYTES_MAX + 1_024;
 
 /// What one side asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum SyncQuestion {
     /// Is your root this one, and if not, what is below yours?
     Root {
         /// The sum of the one who asks,
@@ -49,7 +49,7 @@ pub enum Question {
 
 /// What the other side answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum SyncAnswer {
     /// The roots are the same.
     Same,
     /// The sums of the children of all nodes asked for, sixteen for each.
@@ -63,37 +63,37 @@ pub enum Answer {
     },
 }
 
-impl Question {
+impl SyncQuestion {
     /// What this tree answers; `None` for rows, which whoever keeps them must look up.
-    pub fn answer(&self, tree: &HashTree) -> Option<Answer> {
+    pub fn answer(&self, tree: &HashTree) -> Option<SyncAnswer> {
         match self {
-            Question::Root { sum, rows } if *sum == tree.root() && *rows == tree.rows() => {
-                Some(Answer::Same)
+            SyncQuestion::Root { sum, rows } if *sum == tree.root() && *rows == tree.rows() => {
+                Some(SyncAnswer::Same)
             }
-            Question::Root { .. } => Some(Answer::Sums(tree.children(0, 0).collect())),
-            Question::Nodes { level, places } => {
+            SyncQuestion::Root { .. } => Some(SyncAnswer::Sums(tree.children(0, 0).collect())),
+            SyncQuestion::Nodes { level, places } => {
                 let sums = places.iter().flat_map(|place| tree.children(*level, *place));
-                Some(Answer::Sums(sums.collect()))
+                Some(SyncAnswer::Sums(sums.collect()))
             }
-            Question::Rows { .. } => None,
+            SyncQuestion::Rows { .. } => None,
         }
     }
 
     /// Appends the question.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Question::Root { sum, rows } => {
+            SyncQuestion::Root { sum, rows } => {
                 out.put_u8(0);
                 put_u128(*sum, out);
                 out.put_u64(*rows);
             }
-            Question::Nodes { level, places } => {
+            SyncQuestion::Nodes { level, places } => {
                 out.put_u8(1);
                 out.put_u8(*level);
                 out.put_u32(places.len() as u32);
                 places.iter().for_each(|place| out.put_u32(*place));
             }
-            Question::Rows { leaves, after } => {
+            SyncQuestion::Rows { leaves, after } => {
                 out.put_u8(2);
                 out.put_u32(leaves.len() as u32);
                 leaves.iter().for_each(|leaf| out.extend_from_slice(&leaf.0.to_le_bytes()));
@@ -106,9 +106,9 @@ impl Question {
     }
 
     /// Reads a question; what follows it stays in the reader.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Question, Malformed> {
+    pub fn read(reader: &mut Reader<'_>) -> Result<SyncQuestion, Malformed> {
         match reader.u8("which question")? {
-            0 => Ok(Question::Root { sum: take_u128(reader)?, rows: reader.u64("rows")? }),
+            0 => Ok(SyncQuestion::Root { sum: take_u128(reader)?, rows: reader.u64("rows")? }),
             1 => {
                 let level = reader.u8("a level")?;
                 if !(1..DEPTH).contains(&level) {
@@ -120,7 +120,7 @@ impl Question {
                     if place < nodes { Ok(place) } else { Err(Malformed("a node")) }
                 };
                 let places = take_rising(reader, NODES_PER_QUESTION_MAX, place)?;
-                Ok(Question::Nodes { level, places })
+                Ok(SyncQuestion::Nodes { level, places })
             }
             2 => {
                 let leaf = |reader: &mut Reader<'_>| {
@@ -132,24 +132,24 @@ impl Question {
                     true => Some(take_key(reader)?),
                     false => None,
                 };
-                Ok(Question::Rows { leaves, after })
+                Ok(SyncQuestion::Rows { leaves, after })
             }
             _ => Err(Malformed("which question")),
         }
     }
 }
 
-impl Answer {
+impl SyncAnswer {
     /// Appends the answer.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Answer::Same => out.put_u8(0),
-            Answer::Sums(sums) => {
+            SyncAnswer::Same => out.put_u8(0),
+            SyncAnswer::Sums(sums) => {
                 out.put_u8(1);
                 out.put_u32(sums.len() as u32);
                 sums.iter().for_each(|sum| out.put_u64(*sum));
             }
-            Answer::Rows { rows, more } => {
+            SyncAnswer::Rows { rows, more } => {
                 out.put_u8(2);
                 out.put_u32(rows.len() as u32);
                 for row in rows {
@@ -162,14 +162,14 @@ impl Answer {
     }
 
     /// Reads an answer; what follows it stays in the reader.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Answer, Malformed> {
+    pub fn read(reader: &mut Reader<'_>) -> Result<SyncAnswer, Malformed> {
         match reader.u8("which answer")? {
-            0 => Ok(Answer::Same),
+            0 => Ok(SyncAnswer::Same),
             1 => {
                 let most = NODES_PER_QUESTION_MAX * FAN_OUT as usize;
                 let count = take_count(reader, most)?;
                 let sums = (0..count).map(|_| reader.u64("a sum")).collect::<Result<_, _>>()?;
-                Ok(Answer::Sums(sums))
+                Ok(SyncAnswer::Sums(sums))
             }
             2 => {
                 let count = take_count(reader, ROWS_PER_PAGE_MAX)?;
@@ -181,7 +181,7 @@ impl Answer {
                     }
                     rows.push(row);
                 }
-                Ok(Answer::Rows { rows, more: take_yes(reader)? })
+                Ok(SyncAnswer::Rows { rows, more: take_yes(reader)? })
             }
             _ => Err(Malformed("which answer")),
         }

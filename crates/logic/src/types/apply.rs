@@ -2,8 +2,8 @@
 
 use super::dotted::Dotted;
 use super::hll::Registers;
-use super::state::{Assigned, Slot, State, Tally, together};
-use super::typed::{Change, Removal, Target, Typed};
+use super::state::{ActorTally, Assigned, MapSlot, TypeState, together};
+use super::typed::{Change, Removal, RemoveTarget, Typed};
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation};
 use base::limits::{TYPE_DEPTH_MAX, TYPE_STEPS_MAX, TYPE_WAITING_MAX};
 
@@ -50,7 +50,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
             TypeOperation::Add(by) => self.add(typed, *by),
             TypeOperation::Assign(value) => {
                 let state = self.state(typed);
-                let State::Register(dots) = state else { return wrong(state) };
+                let TypeState::Register(dots) = state else { return wrong(state) };
                 let before = dots.values().map(|it| it.at_ms).max();
                 let after = before.map_or(0, |before| before.saturating_add(1));
                 let at_ms = self.change.now_ms.max(after);
@@ -60,7 +60,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
             }
             TypeOperation::Enable => {
                 let state = self.state(typed);
-                let State::Flag(dots) = state else { return wrong(state) };
+                let TypeState::Flag(dots) = state else { return wrong(state) };
                 *dots = Dotted::from([(self.change.dot.clone(), ())]);
                 Ok(())
             }
@@ -68,13 +68,13 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
     }
 
     /// What is at the place. Its fields are there: they were made on the way.
-    fn state<'t>(&self, typed: &'t mut Typed<I>) -> &'t mut State<I> {
+    fn state<'t>(&self, typed: &'t mut Typed<I>) -> &'t mut TypeState<I> {
         let mut state = &mut typed.state;
         for field in &self.path {
             state = match state {
-                State::Map(fields) => {
+                TypeState::Map(fields) => {
                     let slot = fields.entry(field.clone());
-                    &mut slot.or_insert_with(|| Slot::empty(field.kind)).state
+                    &mut slot.or_insert_with(|| MapSlot::empty(field.kind)).state
                 }
                 other => return other,
             };
@@ -90,12 +90,12 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
     /// All that the actor added before, and this, under the new dot.
     fn add(&mut self, typed: &mut Typed<I>, by: i64) -> Result<(), Refused> {
         let state = self.state(typed);
-        let State::Counter(dots) = state else { return wrong(state) };
-        let mut sum = Tally::default();
+        let TypeState::Counter(dots) = state else { return wrong(state) };
+        let mut sum = ActorTally::default();
         let own: Vec<_> = dots.keys().filter(|(id, _)| *id == self.change.dot.0).cloned().collect();
         let plus = |a: u64, b: u64| a.checked_add(b).ok_or(Refused::OutOfRange);
         for tally in own.iter().filter_map(|dot| dots.remove(dot)) {
-            sum = Tally { up: plus(sum.up, tally.up)?, down: plus(sum.down, tally.down)? };
+            sum = ActorTally { up: plus(sum.up, tally.up)?, down: plus(sum.down, tally.down)? };
         }
         match by {
             0.. => sum.up = plus(sum.up, by.unsigned_abs())?,
@@ -107,33 +107,36 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
 
     fn disable(&mut self, typed: &mut Typed<I>) -> Result<(), Refused> {
         let state = self.state(typed);
-        let State::Flag(_) = state else { return wrong(state) };
-        self.remove(typed, Target::Inside);
+        let TypeState::Flag(_) = state else { return wrong(state) };
+        self.remove(typed, RemoveTarget::Inside);
         Ok(())
     }
 
     fn elements(&mut self, typed: &mut Typed<I>, steps: &[ElementStep]) -> Result<(), Refused> {
-        if let State::Hll(_) = self.state(typed) {
+        if let TypeState::Hll(_) = self.state(typed) {
             return self.distinct(typed, steps);
         }
         for step in steps {
             self.step()?;
             match (self.state(typed), step) {
-                (State::Set(elements) | State::Gset(elements), ElementStep::Add(element)) => {
+                (
+                    TypeState::Set(elements) | TypeState::Gset(elements),
+                    ElementStep::Add(element),
+                ) => {
                     let dots = Dotted::from([(self.change.dot.clone(), ())]);
                     elements.insert(element.clone(), dots);
                 }
-                (State::Set(elements), ElementStep::Remove(element)) => {
+                (TypeState::Set(elements), ElementStep::Remove(element)) => {
                     if self.change.context.is_none() && !elements.contains_key(element) {
                         return Err(Refused::NotThere);
                     }
-                    self.remove(typed, Target::Element(element.clone()));
+                    self.remove(typed, RemoveTarget::Element(element.clone()));
                 }
                 (state, _) => return wrong(state),
             }
         }
         let state = self.state(typed);
-        let fits = matches!(state, State::Set(_) | State::Gset(_));
+        let fits = matches!(state, TypeState::Set(_) | TypeState::Gset(_));
         if fits { Ok(()) } else { wrong(state) }
     }
 
@@ -143,7 +146,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         for _ in steps {
             self.step()?;
         }
-        let State::Hll(dots) = self.state(typed) else { return Ok(()) };
+        let TypeState::Hll(dots) = self.state(typed) else { return Ok(()) };
         let registers = together(dots).or_else(|| Registers::new(precision));
         let mut registers = registers.ok_or(Refused::Precision)?;
         for step in steps {
@@ -163,11 +166,11 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         for step in steps {
             self.step()?;
             let state = self.state(typed);
-            let State::Map(fields) = state else { return wrong(state) };
+            let TypeState::Map(fields) = state else { return wrong(state) };
             match step {
                 FieldStep::Update(field, operation) => {
                     let slot = fields.entry(field.clone());
-                    let slot = slot.or_insert_with(|| Slot::empty(field.kind));
+                    let slot = slot.or_insert_with(|| MapSlot::empty(field.kind));
                     slot.present = Dotted::from([(self.change.dot.clone(), ())]);
                     self.path.push(field.clone());
                     self.apply(typed, operation)?;
@@ -178,22 +181,22 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
                         return Err(Refused::NotThere);
                     }
                     self.path.push(field.clone());
-                    self.remove(typed, Target::Whole);
+                    self.remove(typed, RemoveTarget::Whole);
                     self.path.pop();
                 }
             }
         }
         let state = self.state(typed);
-        if let State::Map(_) = state { Ok(()) } else { wrong(state) }
+        if let TypeState::Map(_) = state { Ok(()) } else { wrong(state) }
     }
 
     /// Removes at the place what the client has seen; without a context, what the replica knows.
-    fn remove(&self, typed: &mut Typed<I>, target: Target) {
+    fn remove(&self, typed: &mut Typed<I>, target: RemoveTarget) {
         let context = self.change.context.unwrap_or(&typed.heard).clone();
         typed.remove(Removal { path: self.path.clone(), target, context });
     }
 }
 
-fn wrong<I: Ord + Clone>(state: &State<I>) -> Result<(), Refused> {
+fn wrong<I: Ord + Clone>(state: &TypeState<I>) -> Result<(), Refused> {
     Err(Refused::WrongType(state.kind()))
 }

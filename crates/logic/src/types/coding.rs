@@ -11,8 +11,8 @@
 
 use super::dotted::Dotted;
 use super::hll::{PRECISION_MAX, PRECISION_MIN, Registers};
-use super::state::{Assigned, Elements, Slot, State, Tally};
-use super::typed::{Removal, Target, Typed};
+use super::state::{ActorTally, Assigned, Elements, MapSlot, TypeState};
+use super::typed::{Removal, RemoveTarget, Typed};
 use base::codec::{Malformed, Reader, Writer};
 use base::datatype::{Field, FieldKind};
 use base::dots::{DotContext, Identity};
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The version of a data type's bytes; another one is refused.
 const VERSION: u8 = 1;
 
-type Taken<T> = Result<T, Malformed>;
+type Decoded<T> = Result<T, Malformed>;
 
 impl<I: Identity> Typed<I> {
     /// Appends its bytes.
@@ -38,9 +38,9 @@ impl<I: Identity> Typed<I> {
             varint::put(removal.path.len() as u64, out);
             removal.path.iter().for_each(|field| put_field(field, out));
             match &removal.target {
-                Target::Whole => out.put_u8(0),
-                Target::Inside => out.put_u8(1),
-                Target::Element(element) => {
+                RemoveTarget::Whole => out.put_u8(0),
+                RemoveTarget::Inside => out.put_u8(1),
+                RemoveTarget::Element(element) => {
                     out.put_u8(2);
                     varint::put_string(element, out);
                 }
@@ -50,17 +50,17 @@ impl<I: Identity> Typed<I> {
     }
 
     /// Reads a data type that fills these bytes; names and values are slices of them.
-    pub fn decode(bytes: &Bytes) -> Taken<Typed<I>> {
+    pub fn decode(bytes: &Bytes) -> Decoded<Typed<I>> {
         let mut from = Reader::new(bytes);
         if from.u8("a data type's version")? != VERSION {
             return Err(Malformed("a data type of a version this node does not know"));
         }
         let kind = take_kind(&mut from)?;
         let heard = DotContext::take(&mut from)?;
-        let mut source = Source { bytes, from, actors: Actors::of(&heard) };
+        let mut source = CodingSource { bytes, from, actors: Actors::of(&heard) };
         let state = source.state(kind, 0)?;
         let waiting = source.waiting()?;
-        let Source { from, .. } = source;
+        let CodingSource { from, .. } = source;
         from.end("a data type's end")?;
         Ok(Typed { heard, state, waiting })
     }
@@ -96,25 +96,25 @@ fn put_dots<I: Identity, P>(
     }
 }
 
-fn put_state<I: Identity>(state: &State<I>, actors: &Actors<'_, I>, out: &mut Vec<u8>) {
+fn put_state<I: Identity>(state: &TypeState<I>, actors: &Actors<'_, I>, out: &mut Vec<u8>) {
     match state {
-        State::Counter(dots) => put_dots(dots, actors, out, |tally, out| {
+        TypeState::Counter(dots) => put_dots(dots, actors, out, |tally, out| {
             varint::put(tally.up, out);
             varint::put(tally.down, out);
         }),
-        State::Set(elements) | State::Gset(elements) => {
+        TypeState::Set(elements) | TypeState::Gset(elements) => {
             varint::put(elements.len() as u64, out);
             for (element, dots) in elements {
                 varint::put_string(element, out);
                 put_dots(dots, actors, out, |(), _| {});
             }
         }
-        State::Register(dots) => put_dots(dots, actors, out, |assigned, out| {
+        TypeState::Register(dots) => put_dots(dots, actors, out, |assigned, out| {
             varint::put(assigned.at_ms, out);
             varint::put_string(&assigned.value, out);
         }),
-        State::Flag(dots) => put_dots(dots, actors, out, |(), _| {}),
-        State::Map(fields) => {
+        TypeState::Flag(dots) => put_dots(dots, actors, out, |(), _| {}),
+        TypeState::Map(fields) => {
             varint::put(fields.len() as u64, out);
             for (field, slot) in fields {
                 put_field(field, out);
@@ -122,7 +122,7 @@ fn put_state<I: Identity>(state: &State<I>, actors: &Actors<'_, I>, out: &mut Ve
                 put_state(&slot.state, actors, out);
             }
         }
-        State::Hll(dots) => put_dots(dots, actors, out, put_registers),
+        TypeState::Hll(dots) => put_dots(dots, actors, out, put_registers),
     }
 }
 
@@ -151,30 +151,30 @@ fn put_registers(registers: &Registers, out: &mut Vec<u8>) {
     }
 }
 
-fn take_kind(from: &mut Reader<'_>) -> Taken<FieldKind> {
+fn take_kind(from: &mut Reader<'_>) -> Decoded<FieldKind> {
     let kind = usize::from(from.u8("which data type")?);
     FieldKind::ALL.get(kind).copied().ok_or(Malformed("which data type"))
 }
 
 /// Bytes that are being read.
-struct Source<'a, I> {
+struct CodingSource<'a, I> {
     bytes: &'a Bytes,
     from: Reader<'a>,
     actors: Actors<'a, I>,
 }
 
-impl<I: Identity> Source<'_, I> {
-    fn string(&mut self) -> Taken<Bytes> {
+impl<I: Identity> CodingSource<'_, I> {
+    fn string(&mut self) -> Decoded<Bytes> {
         let slice = varint::take_string(&mut self.from, usize::MAX, "a string of a data type")?;
         Ok(self.bytes.slice_ref(slice))
     }
 
-    fn field(&mut self) -> Taken<Field> {
+    fn field(&mut self) -> Decoded<Field> {
         let kind = take_kind(&mut self.from)?;
         Ok(Field { name: self.string()?, kind })
     }
 
-    fn dots<P>(&mut self, mut take: impl FnMut(&mut Self) -> Taken<P>) -> Taken<Dotted<I, P>> {
+    fn dots<P>(&mut self, mut take: impl FnMut(&mut Self) -> Decoded<P>) -> Decoded<Dotted<I, P>> {
         const FIELD: &str = "a dot of a data type";
         let many = varint::take_count(&mut self.from, 2, FIELD)?;
         let mut dots = Dotted::new();
@@ -194,28 +194,28 @@ impl<I: Identity> Source<'_, I> {
         Ok(dots)
     }
 
-    fn state(&mut self, kind: FieldKind, depth: usize) -> Taken<State<I>> {
+    fn state(&mut self, kind: FieldKind, depth: usize) -> Decoded<TypeState<I>> {
         Ok(match kind {
-            FieldKind::Counter => State::Counter(self.dots(|source| {
+            FieldKind::Counter => TypeState::Counter(self.dots(|source| {
                 let up = varint::take(&mut source.from, "a counter")?;
-                Ok(Tally { up, down: varint::take(&mut source.from, "a counter")? })
+                Ok(ActorTally { up, down: varint::take(&mut source.from, "a counter")? })
             })?),
-            FieldKind::Set => State::Set(self.elements()?),
-            FieldKind::Gset => State::Gset(self.elements()?),
-            FieldKind::Register => State::Register(self.dots(|source| {
+            FieldKind::Set => TypeState::Set(self.elements()?),
+            FieldKind::Gset => TypeState::Gset(self.elements()?),
+            FieldKind::Register => TypeState::Register(self.dots(|source| {
                 let at_ms = varint::take(&mut source.from, "a register's hour")?;
                 Ok(Assigned { at_ms, value: source.string()? })
             })?),
-            FieldKind::Flag => State::Flag(self.dots(|_| Ok(()))?),
+            FieldKind::Flag => TypeState::Flag(self.dots(|_| Ok(()))?),
             FieldKind::Map if depth >= TYPE_DEPTH_MAX => {
                 return Err(Malformed("maps in maps too deep"));
             }
-            FieldKind::Map => State::Map(self.fields(depth)?),
-            FieldKind::Hll => State::Hll(self.dots(Source::registers)?),
+            FieldKind::Map => TypeState::Map(self.fields(depth)?),
+            FieldKind::Hll => TypeState::Hll(self.dots(CodingSource::registers)?),
         })
     }
 
-    fn elements(&mut self) -> Taken<Elements<I>> {
+    fn elements(&mut self) -> Decoded<Elements<I>> {
         const FIELD: &str = "elements of a set";
         let many = varint::take_count(&mut self.from, 4, FIELD)?;
         let mut elements = Elements::new();
@@ -231,14 +231,14 @@ impl<I: Identity> Source<'_, I> {
         Ok(elements)
     }
 
-    fn fields(&mut self, depth: usize) -> Taken<BTreeMap<Field, Slot<I>>> {
+    fn fields(&mut self, depth: usize) -> Decoded<BTreeMap<Field, MapSlot<I>>> {
         const FIELD: &str = "fields of a map";
         let many = varint::take_count(&mut self.from, 4, FIELD)?;
-        let mut fields: BTreeMap<Field, Slot<I>> = BTreeMap::new();
+        let mut fields: BTreeMap<Field, MapSlot<I>> = BTreeMap::new();
         for _ in 0..many {
             let field = self.field()?;
             let present = self.dots(|_| Ok(()))?;
-            let slot = Slot { present, state: self.state(field.kind, depth + 1)? };
+            let slot = MapSlot { present, state: self.state(field.kind, depth + 1)? };
             let after = fields.last_key_value().is_none_or(|(last, _)| *last < field);
             if !after || slot.is_empty() {
                 return Err(Malformed(FIELD));
@@ -248,7 +248,7 @@ impl<I: Identity> Source<'_, I> {
         Ok(fields)
     }
 
-    fn registers(&mut self) -> Taken<Registers> {
+    fn registers(&mut self) -> Decoded<Registers> {
         const FIELD: &str = "a count of distinct values";
         let precision = self.from.u8(FIELD)?;
         if !(PRECISION_MIN..=PRECISION_MAX).contains(&precision) {
@@ -278,17 +278,17 @@ impl<I: Identity> Source<'_, I> {
         Ok(Registers { precision, ranks })
     }
 
-    fn waiting(&mut self) -> Taken<BTreeSet<Removal<I>>> {
+    fn waiting(&mut self) -> Decoded<BTreeSet<Removal<I>>> {
         const FIELD: &str = "removes of a data type";
         let many = varint::take_count(&mut self.from, 3, FIELD)?;
         let mut waiting: BTreeSet<Removal<I>> = BTreeSet::new();
         for _ in 0..many {
             let depth = varint::take_count(&mut self.from, 2, FIELD)?;
-            let path = (0..depth).map(|_| self.field()).collect::<Taken<Vec<_>>>()?;
+            let path = (0..depth).map(|_| self.field()).collect::<Decoded<Vec<_>>>()?;
             let target = match self.from.u8(FIELD)? {
-                0 => Target::Whole,
-                1 => Target::Inside,
-                2 => Target::Element(self.string()?),
+                0 => RemoveTarget::Whole,
+                1 => RemoveTarget::Inside,
+                2 => RemoveTarget::Element(self.string()?),
                 _ => return Err(Malformed(FIELD)),
             };
             let removal = Removal { path, target, context: DotContext::take(&mut self.from)? };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// What an actor has added and taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tally {
+pub(super) struct ActorTally {
     pub(super) up: u64,
     pub(super) down: u64,
 }
@@ -26,28 +26,28 @@ pub(super) type Elements<I> = BTreeMap<Bytes, Dotted<I, ()>>;
 
 /// A data type's content, without what was heard of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State<I> {
-    Counter(Dotted<I, Tally>),
+pub(super) enum TypeState<I> {
+    Counter(Dotted<I, ActorTally>),
     Set(Elements<I>),
     Gset(Elements<I>),
     Register(Dotted<I, Assigned>),
     Flag(Dotted<I, ()>),
-    Map(BTreeMap<Field, Slot<I>>),
+    Map(BTreeMap<Field, MapSlot<I>>),
     Hll(Dotted<I, Registers>),
 }
 
 /// A field of a map: the dots that say it is there, and what is in it. A set whose last element was
 /// removed is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slot<I> {
+pub(super) struct MapSlot<I> {
     pub(super) present: Dotted<I, ()>,
-    pub(super) state: State<I>,
+    pub(super) state: TypeState<I>,
 }
 
-impl<I: Ord + Clone> Slot<I> {
+impl<I: Ord + Clone> MapSlot<I> {
     /// Nothing in it, and not there.
-    pub(super) fn empty(kind: FieldKind) -> Slot<I> {
-        Slot { present: Dotted::new(), state: State::empty(kind) }
+    pub(super) fn empty(kind: FieldKind) -> MapSlot<I> {
+        MapSlot { present: Dotted::new(), state: TypeState::empty(kind) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -61,57 +61,57 @@ impl<I: Ord + Clone> Slot<I> {
     }
 }
 
-impl<I: Ord + Clone> State<I> {
-    pub(super) fn empty(kind: FieldKind) -> State<I> {
+impl<I: Ord + Clone> TypeState<I> {
+    pub(super) fn empty(kind: FieldKind) -> TypeState<I> {
         match kind {
-            FieldKind::Counter => State::Counter(Dotted::new()),
-            FieldKind::Set => State::Set(Elements::new()),
-            FieldKind::Gset => State::Gset(Elements::new()),
-            FieldKind::Register => State::Register(Dotted::new()),
-            FieldKind::Flag => State::Flag(Dotted::new()),
-            FieldKind::Map => State::Map(BTreeMap::new()),
-            FieldKind::Hll => State::Hll(Dotted::new()),
+            FieldKind::Counter => TypeState::Counter(Dotted::new()),
+            FieldKind::Set => TypeState::Set(Elements::new()),
+            FieldKind::Gset => TypeState::Gset(Elements::new()),
+            FieldKind::Register => TypeState::Register(Dotted::new()),
+            FieldKind::Flag => TypeState::Flag(Dotted::new()),
+            FieldKind::Map => TypeState::Map(BTreeMap::new()),
+            FieldKind::Hll => TypeState::Hll(Dotted::new()),
         }
     }
 
     pub(super) fn kind(&self) -> FieldKind {
         match self {
-            State::Counter(_) => FieldKind::Counter,
-            State::Set(_) => FieldKind::Set,
-            State::Gset(_) => FieldKind::Gset,
-            State::Register(_) => FieldKind::Register,
-            State::Flag(_) => FieldKind::Flag,
-            State::Map(_) => FieldKind::Map,
-            State::Hll(_) => FieldKind::Hll,
+            TypeState::Counter(_) => FieldKind::Counter,
+            TypeState::Set(_) => FieldKind::Set,
+            TypeState::Gset(_) => FieldKind::Gset,
+            TypeState::Register(_) => FieldKind::Register,
+            TypeState::Flag(_) => FieldKind::Flag,
+            TypeState::Map(_) => FieldKind::Map,
+            TypeState::Hll(_) => FieldKind::Hll,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            State::Counter(dots) => dots.is_empty(),
-            State::Set(elements) | State::Gset(elements) => elements.is_empty(),
-            State::Register(dots) => dots.is_empty(),
-            State::Flag(dots) => dots.is_empty(),
-            State::Map(fields) => fields.is_empty(),
-            State::Hll(dots) => dots.is_empty(),
+            TypeState::Counter(dots) => dots.is_empty(),
+            TypeState::Set(elements) | TypeState::Gset(elements) => elements.is_empty(),
+            TypeState::Register(dots) => dots.is_empty(),
+            TypeState::Flag(dots) => dots.is_empty(),
+            TypeState::Map(fields) => fields.is_empty(),
+            TypeState::Hll(dots) => dots.is_empty(),
         }
     }
 
     /// Drops what a context has seen.
     pub(super) fn forget(&mut self, seen: &DotContext<I>) {
         match self {
-            State::Counter(dots) => dotted::forget(dots, seen),
-            State::Set(elements) | State::Gset(elements) => elements.retain(|_, dots| {
+            TypeState::Counter(dots) => dotted::forget(dots, seen),
+            TypeState::Set(elements) | TypeState::Gset(elements) => elements.retain(|_, dots| {
                 dotted::forget(dots, seen);
                 !dots.is_empty()
             }),
-            State::Register(dots) => dotted::forget(dots, seen),
-            State::Flag(dots) => dotted::forget(dots, seen),
-            State::Map(fields) => fields.retain(|_, slot| {
+            TypeState::Register(dots) => dotted::forget(dots, seen),
+            TypeState::Flag(dots) => dotted::forget(dots, seen),
+            TypeState::Map(fields) => fields.retain(|_, slot| {
                 slot.forget(seen);
                 !slot.is_empty()
             }),
-            State::Hll(dots) => dotted::forget(dots, seen),
+            TypeState::Hll(dots) => dotted::forget(dots, seen),
         }
     }
 
@@ -119,21 +119,27 @@ impl<I: Ord + Clone> State<I> {
     pub(super) fn merge(
         self,
         ours: &DotContext<I>,
-        other: State<I>,
+        other: TypeState<I>,
         theirs: &DotContext<I>,
-    ) -> State<I> {
+    ) -> TypeState<I> {
         match (self, other) {
-            (State::Counter(a), State::Counter(b)) => {
-                State::Counter(dotted::merge(a, ours, b, theirs))
+            (TypeState::Counter(a), TypeState::Counter(b)) => {
+                TypeState::Counter(dotted::merge(a, ours, b, theirs))
             }
-            (State::Set(a), State::Set(b)) => State::Set(elements(a, ours, b, theirs)),
-            (State::Gset(a), State::Gset(b)) => State::Gset(elements(a, ours, b, theirs)),
-            (State::Register(a), State::Register(b)) => {
-                State::Register(dotted::merge(a, ours, b, theirs))
+            (TypeState::Set(a), TypeState::Set(b)) => TypeState::Set(elements(a, ours, b, theirs)),
+            (TypeState::Gset(a), TypeState::Gset(b)) => {
+                TypeState::Gset(elements(a, ours, b, theirs))
             }
-            (State::Flag(a), State::Flag(b)) => State::Flag(dotted::merge(a, ours, b, theirs)),
-            (State::Map(a), State::Map(b)) => State::Map(fields(a, ours, b, theirs)),
-            (State::Hll(a), State::Hll(b)) => State::Hll(dotted::merge(a, ours, b, theirs)),
+            (TypeState::Register(a), TypeState::Register(b)) => {
+                TypeState::Register(dotted::merge(a, ours, b, theirs))
+            }
+            (TypeState::Flag(a), TypeState::Flag(b)) => {
+                TypeState::Flag(dotted::merge(a, ours, b, theirs))
+            }
+            (TypeState::Map(a), TypeState::Map(b)) => TypeState::Map(fields(a, ours, b, theirs)),
+            (TypeState::Hll(a), TypeState::Hll(b)) => {
+                TypeState::Hll(dotted::merge(a, ours, b, theirs))
+            }
             (own, other) if own.kind() < other.kind() => own,
             (_, other) => other,
         }
@@ -143,22 +149,23 @@ impl<I: Ord + Clone> State<I> {
     pub(super) fn shown(&self) -> TypeValue {
         let names = |elements: &Elements<I>| elements.keys().cloned().collect();
         match self {
-            State::Counter(dots) => {
-                let sum = |tally: &Tally| i128::from(tally.up) - i128::from(tally.down);
+            TypeState::Counter(dots) => {
+                let sum = |tally: &ActorTally| i128::from(tally.up) - i128::from(tally.down);
                 TypeValue::Counter(dots.values().map(sum).sum())
             }
-            State::Set(elements) => TypeValue::Set(names(elements)),
-            State::Gset(elements) => TypeValue::Gset(names(elements)),
-            State::Register(dots) => {
+            TypeState::Set(elements) => TypeValue::Set(names(elements)),
+            TypeState::Gset(elements) => TypeValue::Gset(names(elements)),
+            TypeState::Register(dots) => {
                 let latest = dots.values().max();
                 TypeValue::Register(latest.map(|it| it.value.clone()).unwrap_or_default())
             }
-            State::Flag(dots) => TypeValue::Flag(!dots.is_empty()),
-            State::Map(fields) => {
-                let shown = |(field, slot): (&Field, &Slot<I>)| (field.clone(), slot.state.shown());
+            TypeState::Flag(dots) => TypeValue::Flag(!dots.is_empty()),
+            TypeState::Map(fields) => {
+                let shown =
+                    |(field, slot): (&Field, &MapSlot<I>)| (field.clone(), slot.state.shown());
                 TypeValue::Map(fields.iter().map(shown).collect())
             }
-            State::Hll(dots) => {
+            TypeState::Hll(dots) => {
                 TypeValue::Hll(together(dots).map_or(0, |registers| registers.estimate()))
             }
         }
@@ -197,15 +204,15 @@ fn elements<I: Ord + Clone>(
 }
 
 fn fields<I: Ord + Clone>(
-    ours: BTreeMap<Field, Slot<I>>,
+    ours: BTreeMap<Field, MapSlot<I>>,
     heard_ours: &DotContext<I>,
-    mut theirs: BTreeMap<Field, Slot<I>>,
+    mut theirs: BTreeMap<Field, MapSlot<I>>,
     heard_theirs: &DotContext<I>,
-) -> BTreeMap<Field, Slot<I>> {
+) -> BTreeMap<Field, MapSlot<I>> {
     let mut kept = BTreeMap::new();
     for (field, own) in ours {
-        let other = theirs.remove(&field).unwrap_or_else(|| Slot::empty(field.kind));
-        let slot = Slot {
+        let other = theirs.remove(&field).unwrap_or_else(|| MapSlot::empty(field.kind));
+        let slot = MapSlot {
             present: dotted::merge(own.present, heard_ours, other.present, heard_theirs),
             state: own.state.merge(heard_ours, other.state, heard_theirs),
         };

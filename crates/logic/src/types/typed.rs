@@ -1,7 +1,7 @@
 //! A data type as a replica holds it: content, what was heard of, removes that wait.
 
 use super::apply::{Refused, apply};
-use super::state::{Slot, State};
+use super::state::{MapSlot, TypeState};
 use base::datatype::{Field, FieldKind, TypeOperation, TypeValue};
 use base::dots::DotContext;
 use bytes::Bytes;
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 pub(super) struct Removal<I> {
     /// Which field of which field.
     pub(super) path: Vec<Field>,
-    pub(super) target: Target,
+    pub(super) target: RemoveTarget,
     pub(super) context: DotContext<I>,
 }
 
 /// What of it is removed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Target {
+pub(super) enum RemoveTarget {
     /// The field and all in it.
     Whole,
     /// What is in it: a flag is turned off, and stays.
@@ -31,7 +31,7 @@ pub(super) enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed<I> {
     pub(super) heard: DotContext<I>,
-    pub(super) state: State<I>,
+    pub(super) state: TypeState<I>,
     pub(super) waiting: BTreeSet<Removal<I>>,
 }
 
@@ -53,7 +53,11 @@ pub struct Change<'a, I> {
 impl<I: Ord + Clone> Typed<I> {
     /// Nothing in it.
     pub fn new(kind: FieldKind) -> Typed<I> {
-        Typed { heard: DotContext::empty(), state: State::empty(kind), waiting: BTreeSet::new() }
+        Typed {
+            heard: DotContext::empty(),
+            state: TypeState::empty(kind),
+            waiting: BTreeSet::new(),
+        }
     }
 
     /// What it is.
@@ -116,36 +120,36 @@ impl<I: Ord + Clone> Typed<I> {
 }
 
 fn remove<I: Ord + Clone>(
-    state: &mut State<I>,
+    state: &mut TypeState<I>,
     path: &[Field],
-    target: &Target,
+    target: &RemoveTarget,
     seen: &DotContext<I>,
 ) {
     let Some((field, rest)) = path.split_first() else {
         return inside(state, target, seen);
     };
-    let State::Map(fields) = state else { return };
+    let TypeState::Map(fields) = state else { return };
     let Some(slot) = fields.get_mut(field) else { return };
-    if rest.is_empty() && *target == Target::Whole {
+    if rest.is_empty() && *target == RemoveTarget::Whole {
         slot.forget(seen);
     } else {
         remove(&mut slot.state, rest, target, seen);
     }
-    if Slot::is_empty(slot) {
+    if MapSlot::is_empty(slot) {
         fields.remove(field);
     }
 }
 
-fn inside<I: Ord + Clone>(state: &mut State<I>, target: &Target, seen: &DotContext<I>) {
+fn inside<I: Ord + Clone>(state: &mut TypeState<I>, target: &RemoveTarget, seen: &DotContext<I>) {
     match (target, state) {
-        (Target::Element(element), State::Set(elements)) => {
+        (RemoveTarget::Element(element), TypeState::Set(elements)) => {
             let Some(dots) = elements.get_mut(element) else { return };
             super::dotted::forget(dots, seen);
             if dots.is_empty() {
                 elements.remove(element);
             }
         }
-        (Target::Element(_), _) => {}
+        (RemoveTarget::Element(_), _) => {}
         (_, state) => state.forget(seen),
     }
 }

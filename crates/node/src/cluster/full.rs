@@ -5,7 +5,7 @@
 //! voters that are connected and near, the nearest first.
 //! Never: hands a group over while its members change; where an order of masters is set.
 
-use super::steward::{Seen, Step, next_step};
+use super::steward::{ClusterSight, StewardStep, next_step};
 use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +25,12 @@ impl Cramped {
     pub fn due(
         &mut self,
         group: GroupId,
-        seen: &Seen,
+        seen: &ClusterSight,
         linked: &BTreeSet<NodeId>,
         now: u64,
     ) -> Option<NodeId> {
         self.asked.retain(|_, at| now < at.saturating_add(REST_MS));
-        if next_step(seen) != Step::Rest {
+        if next_step(seen) != StewardStep::Rest {
             return None;
         }
         let is_linked = |node| linked.contains(&node);
@@ -62,7 +62,7 @@ mod tests {
         let now = parts([(1, Part::Voter), (2, Part::Voter), (3, Part::Voter), (4, Part::Learner)]);
         let saved = [(1, 900), (2, 890), (3, 900), (4, 900)];
         let saved = saved.map(|(node, saved)| (NodeId(node), LogIndex(saved))).into();
-        let seen = Seen { wanted: &now, now: &now, saved: &saved, master: NodeId(1) };
+        let seen = ClusterSight { wanted: &now, now: &now, saved: &saved, master: NodeId(1) };
         let linked = [NodeId(2), NodeId(3), NodeId(4)].into();
         let mut cramped = Cramped::default();
         let mut at = |ms| cramped.due(GROUP, &seen, &linked, ms).map(|node| node.0);
@@ -77,7 +77,7 @@ mod tests {
         let wanted =
             parts([(1, Part::Voter), (2, Part::Voter), (3, Part::Voter), (4, Part::Voter)]);
         let saved = now.keys().map(|node| (*node, LogIndex(900))).collect();
-        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: NodeId(1) };
+        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: NodeId(1) };
         let linked = [NodeId(2), NodeId(3)].into();
         assert_eq!(Cramped::default().due(GROUP, &seen, &linked, 0), None);
     }

@@ -18,7 +18,7 @@ use base::{Body, Error, GroupId, LogIndex, NodeId, Reason, Reply, Result};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use transport::{Asked, Peers};
+use transport::{IncomingCall, Peers};
 
 /// So long an answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -95,7 +95,7 @@ async fn ask(inner: &Inner, node: NodeId, group: GroupId, question: Bytes) -> Re
 }
 
 /// Answers such a question: this node hands the group over if it is its master.
-pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked, name: &[u8]) {
+pub(super) fn told(inner: &Inner, peers: &Peers, asked: &IncomingCall, name: &[u8]) {
     let name = std::str::from_utf8(name).ok();
     let Some(name) = name.filter(|name| name.len() <= NAME_BYTES_MAX) else {
         peers.decline(asked);
@@ -106,11 +106,11 @@ pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked, name: &[u8]) {
 }
 
 /// The same: this node compares the replicas if it is the group's master.
-pub(super) fn verify_told(inner: &Inner, peers: &Peers, asked: &Asked) {
+pub(super) fn verify_told(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
     answer(peers, asked, inner.verify(asked.group).map(Body::Count));
 }
 
-fn answer(peers: &Peers, asked: &Asked, done: Result<Body>) {
+fn answer(peers: &Peers, asked: &IncomingCall, done: Result<Body>) {
     let answer = done.map(|body| Reply::new(LogIndex(0), body));
     let mut bytes = Vec::new();
     write_answer(&answer, ANSWER_BYTES_MAX, &mut bytes);

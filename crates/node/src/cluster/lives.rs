@@ -7,7 +7,7 @@
 
 use super::tend::quietly;
 use crate::Inner;
-use crate::metadata::lives::Record;
+use crate::metadata::lives::LifeRecord;
 use base::{ClusterDescription, Error, Lived, NodeId, Reason, Result};
 use runtime::keeper::store_error;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Own {
     /// Once its number is on record, no life before it goes there any more.
     async fn settle(&mut self, inner: &Arc<Inner>) {
         let recorded = inner.catalog.record(inner.node);
-        let present = |record: &Record| record.number == inner.incarnation;
+        let present = |record: &LifeRecord| record.number == inner.incarnation;
         let Some(record) = recorded.filter(present).filter(|_| !self.settled) else { return };
         self.settled = true;
         let stays =

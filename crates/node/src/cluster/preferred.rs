@@ -5,7 +5,7 @@
 //! who has not been all that for a pause, so a member that comes and goes moves nothing.
 //! Never: holds an election up; without a fit one of the list, whoever is master stays it.
 
-use super::steward::{Seen, Step, next_step};
+use super::steward::{ClusterSight, StewardStep, next_step};
 use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) struct Fit(BTreeMap<GroupId, (NodeId, u64)>);
 
 /// What the operator wants.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct PreferredWish<'a> {
     /// Who is master rather than those behind it.
     pub order: &'a [NodeId],
     /// So long one that is preferred must be fit to lead before it does, milliseconds.
@@ -28,8 +28,8 @@ impl Fit {
     pub fn due(
         &mut self,
         group: GroupId,
-        seen: &Seen,
-        wish: Wish,
+        seen: &ClusterSight,
+        wish: PreferredWish,
         linked: &BTreeSet<NodeId>,
         now: u64,
     ) -> Option<NodeId> {
@@ -57,8 +57,8 @@ impl Fit {
 
 /// The first of the list that is fit to lead, if it stands before the master. While members change
 /// nobody is.
-fn first(seen: &Seen, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Option<NodeId> {
-    if next_step(seen) != Step::Rest {
+fn first(seen: &ClusterSight, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Option<NodeId> {
+    if next_step(seen) != StewardStep::Rest {
         return None;
     }
     let before = order.iter().take_while(|node| **node != seen.master);
@@ -98,8 +98,8 @@ mod tests {
 
         fn due(&mut self, master: u64, now: u64) -> Option<u64> {
             let (parts, saved) = (&self.parts, &self.saved);
-            let seen = Seen { wanted: parts, now: parts, saved, master: NodeId(master) };
-            let wish = Wish { order: &self.order, pause_ms: PREFER_PAUSE_MS };
+            let seen = ClusterSight { wanted: parts, now: parts, saved, master: NodeId(master) };
+            let wish = PreferredWish { order: &self.order, pause_ms: PREFER_PAUSE_MS };
             let due = self.fit.due(GROUP, &seen, wish, &self.linked, now);
             due.map(|node| node.0)
         }
@@ -167,8 +167,8 @@ mod tests {
         let wanted: Parts = [(NodeId(4), Part::Voter)].into();
         for now in [0, PREFER_PAUSE_MS, 2 * PREFER_PAUSE_MS] {
             let (parts, saved) = (&scene.parts, &scene.saved);
-            let seen = Seen { wanted: &wanted, now: parts, saved, master: NodeId(1) };
-            let wish = Wish { order: &scene.order, pause_ms: PREFER_PAUSE_MS };
+            let seen = ClusterSight { wanted: &wanted, now: parts, saved, master: NodeId(1) };
+            let wish = PreferredWish { order: &scene.order, pause_ms: PREFER_PAUSE_MS };
             let due = scene.fit.due(GROUP, &seen, wish, &scene.linked, now);
             assert_eq!(due, None);
         }

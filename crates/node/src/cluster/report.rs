@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use transport::{Asked, Peers};
+use transport::{IncomingCall, Peers};
 
 /// So long the reports of others are waited for.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -32,14 +32,14 @@ const WITHIN: Duration = Duration::from_secs(1);
 const TEXT_BYTES_MAX: usize = 1 << 20;
 const TEXTS_MAX: usize = 4_096;
 
-type Taken<T> = std::result::Result<T, Malformed>;
+type ReportResult<T> = std::result::Result<T, Malformed>;
 
 /// A member: its part, and how far its log is on disk.
 type MemberLog = (NodeId, Part, Option<LogIndex>);
 
 /// What a group's master says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Report {
+struct GroupReport {
     group: GroupId,
     members: Vec<MemberLog>,
     quorums: (usize, usize),
@@ -84,7 +84,7 @@ impl Inner {
         status
     }
 
-    fn add(&self, master: NodeId, report: Report, place: &mut PlaceStatus) {
+    fn add(&self, master: NodeId, report: GroupReport, place: &mut PlaceStatus) {
         let parts = report.members.iter().map(|(node, part, _)| (*node, *part)).collect();
         let saved = report.members.iter().filter_map(|(node, _, saved)| Some((*node, (*saved)?)));
         place.master = Some(self.name_of(master));
@@ -96,13 +96,13 @@ impl Inner {
     }
 
     /// Of the groups that this node is master of.
-    fn reports(&self) -> Vec<Report> {
+    fn reports(&self) -> Vec<GroupReport> {
         let status = self.cluster_status();
         let led = |place: &PlaceStatus| {
             let group = self.groups.get(place.group);
             group.is_some_and(|group| group.master.load(Ordering::Acquire))
         };
-        let report = |place: PlaceStatus| Report {
+        let report = |place: PlaceStatus| GroupReport {
             group: place.group,
             members: place.members.iter().map(|one| (one.node, one.part, one.saved)).collect(),
             quorums: place.quorums,
@@ -115,12 +115,12 @@ impl Inner {
 }
 
 /// Answers such a question.
-pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked) {
+pub(super) fn told(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
     // Without a link the one who asked is told so by its own side.
     let _ = peers.answer(asked, write(&inner.reports()).into());
 }
 
-fn write(reports: &[Report]) -> Vec<u8> {
+fn write(reports: &[GroupReport]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_u32(reports.len() as u32);
     for report in reports {
@@ -177,7 +177,7 @@ fn put_comparison(found: &ComparisonStatus, out: &mut Vec<u8>) {
     }
 }
 
-fn read(answer: &[u8]) -> Taken<Vec<Report>> {
+fn read(answer: &[u8]) -> ReportResult<Vec<GroupReport>> {
     let mut from = Reader::new(answer);
     let reports = many(&mut from, GROUPS_MAX, "how many groups", report)?;
     from.end("reports").map(|()| reports)
@@ -188,8 +188,8 @@ fn many<T>(
     from: &mut Reader,
     most: usize,
     field: &'static str,
-    one: impl Fn(&mut Reader) -> Taken<T>,
-) -> Taken<Vec<T>> {
+    one: impl Fn(&mut Reader) -> ReportResult<T>,
+) -> ReportResult<Vec<T>> {
     let count = from.u32(field)? as usize;
     if count > most {
         return Err(Malformed(field));
@@ -197,22 +197,22 @@ fn many<T>(
     (0..count).map(|_| one(from)).collect()
 }
 
-fn report(from: &mut Reader) -> Taken<Report> {
+fn report(from: &mut Reader) -> ReportResult<GroupReport> {
     let group = GroupId(from.u32("group")?);
     let members = many(from, GROUP_MEMBERS_MAX, "how many members", member)?;
     let quorums = (from.u32("quorum")? as usize, from.u32("quorum")? as usize);
     let (way, waits) = (texts(from)?, texts(from)?);
     let comparison = flag(from)?.then(|| comparison(from)).transpose()?;
-    Ok(Report { group, members, quorums, way, waits, comparison })
+    Ok(GroupReport { group, members, quorums, way, waits, comparison })
 }
 
-fn member(from: &mut Reader) -> Taken<MemberLog> {
+fn member(from: &mut Reader) -> ReportResult<MemberLog> {
     let node = NodeId(from.u64("member")?);
     let part = Part::ALL.get(usize::from(from.u8("part")?)).ok_or(Malformed("part"))?;
     Ok((node, *part, from.u64("saved")?.checked_sub(1).map(LogIndex)))
 }
 
-fn comparison(from: &mut Reader) -> Taken<ComparisonStatus> {
+fn comparison(from: &mut Reader) -> ReportResult<ComparisonStatus> {
     Ok(ComparisonStatus {
         running: flag(from)?,
         passes: from.u64("passes")?,
@@ -227,14 +227,14 @@ fn comparison(from: &mut Reader) -> Taken<ComparisonStatus> {
     })
 }
 
-fn difference(from: &mut Reader) -> Taken<DifferenceStatus> {
+fn difference(from: &mut Reader) -> ReportResult<DifferenceStatus> {
     let bucket = optional(from)?;
     let (start, upto, sentence) = (text(from)?, text(from)?, text(from)?);
     let camps = many(from, GROUP_MEMBERS_MAX, "camps", texts)?;
     Ok(DifferenceStatus { bucket, from: start, upto, camps, text: sentence })
 }
 
-fn flag(from: &mut Reader) -> Taken<bool> {
+fn flag(from: &mut Reader) -> ReportResult<bool> {
     match from.u8("flag")? {
         0 => Ok(false),
         1 => Ok(true),
@@ -242,15 +242,15 @@ fn flag(from: &mut Reader) -> Taken<bool> {
     }
 }
 
-fn optional(from: &mut Reader) -> Taken<Option<String>> {
+fn optional(from: &mut Reader) -> ReportResult<Option<String>> {
     flag(from)?.then(|| text(from)).transpose()
 }
 
-fn texts(from: &mut Reader) -> Taken<Vec<String>> {
+fn texts(from: &mut Reader) -> ReportResult<Vec<String>> {
     many(from, TEXTS_MAX, "how many texts", text)
 }
 
-fn text(from: &mut Reader) -> Taken<String> {
+fn text(from: &mut Reader) -> ReportResult<String> {
     let bytes = from.string(TEXT_BYTES_MAX, "text")?;
     std::str::from_utf8(bytes).map(String::from).map_err(|_| Malformed("text"))
 }
@@ -259,7 +259,7 @@ fn text(from: &mut Reader) -> Taken<String> {
 mod tests {
     use super::*;
 
-    fn full() -> Vec<Report> {
+    fn full() -> Vec<GroupReport> {
         let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
         let difference = DifferenceStatus {
             bucket: Some("b".into()),
@@ -282,7 +282,7 @@ mod tests {
             (NodeId(7), Part::Voter, Some(LogIndex(0))),
             (NodeId(u64::MAX), Part::Learner, None),
         ];
-        let full = Report {
+        let full = GroupReport {
             group: GroupId(2),
             members,
             quorums: (2, 4),
@@ -290,7 +290,7 @@ mod tests {
             waits: words(&["wait until n4 is near"]),
             comparison: Some(comparison),
         };
-        vec![full, Report { group: GroupId(9), ..Report::default() }]
+        vec![full, GroupReport { group: GroupId(9), ..GroupReport::default() }]
     }
 
     #[test]

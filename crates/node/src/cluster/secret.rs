@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::DataDir;
 use tokio::task::JoinSet;
-use transport::{Asked, Credential, Peers};
+use transport::{Credential, IncomingCall, Peers};
 
 /// First part that an answer's MAC covers; the second is the node's id.
 const HELD: &[u8] = b"held";
@@ -128,7 +128,7 @@ async fn holds(peers: &Peers, node: NodeId, secret: &ClusterSecret) -> bool {
 }
 
 /// Answers such a question.
-pub(super) fn tell(inner: &Inner, peers: &Peers, asked: &Asked) {
+pub(super) fn tell(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
     let Some(Credential { secret, .. }) = peers.credential() else {
         peers.decline(asked);
         return;

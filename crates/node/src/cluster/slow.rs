@@ -5,7 +5,7 @@
 //! and in eleven of twelve looks somebody fit to lead was ahead; not again for a minute.
 //! Never: says anything of another node's disk but that it was quicker than this one's.
 
-use super::steward::{Seen, Step, next_step};
+use super::steward::{ClusterSight, StewardStep, next_step};
 use base::{GroupId, LogIndex, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,12 +38,12 @@ impl Laggard {
     pub fn due(
         &mut self,
         group: GroupId,
-        seen: &Seen,
+        seen: &ClusterSight,
         linked: &BTreeSet<NodeId>,
         now: u64,
     ) -> Option<NodeId> {
         let rests = self.handed.get(&group).is_some_and(|at| now < at.saturating_add(REST_MS));
-        if rests || next_step(seen) != Step::Rest {
+        if rests || next_step(seen) != StewardStep::Rest {
             self.groups.remove(&group);
             return None;
         }
@@ -99,7 +99,8 @@ mod tests {
             let other = own.saturating_add_signed(lead(look));
             let saved = [(1, own), (2, own - 50), (3, other)];
             let saved = saved.map(|(node, saved)| (NodeId(node), LogIndex(saved))).into();
-            let seen = Seen { wanted: &parts, now: &parts, saved: &saved, master: NodeId(1) };
+            let seen =
+                ClusterSight { wanted: &parts, now: &parts, saved: &saved, master: NodeId(1) };
             laggard.due(GROUP, &seen, &linked, look * 250).map(|node| node.0)
         })
     }

@@ -29,13 +29,13 @@ pub(super) struct Sight {
 
 /// Since when this node has too many, and when it may hand one over.
 #[derive(Debug, Default)]
-pub(super) struct Spread {
+pub(super) struct SpreadState {
     due: Option<u64>,
     /// How many others said they are master of, and until when that is believed.
     said: BTreeMap<NodeId, (usize, u64)>,
 }
 
-impl Spread {
+impl SpreadState {
     /// A group that this node is to hand over now, and to whom, if that one says that it is master
     /// of fewer by two; to be asked at every look.
     pub fn due(&mut self, sight: &Sight, pause_ms: u64, now: u64) -> Option<(GroupId, NodeId)> {
@@ -80,7 +80,7 @@ mod tests {
     struct Scene {
         members: BTreeMap<GroupId, Vec<NodeId>>,
         masters: BTreeMap<GroupId, NodeId>,
-        spreads: BTreeMap<NodeId, Spread>,
+        spreads: BTreeMap<NodeId, SpreadState>,
         now: u64,
     }
 
@@ -92,7 +92,7 @@ mod tests {
             let members: BTreeMap<_, _> = (1..=groups).map(|at| (GroupId(at), of(at))).collect();
             let first = |(group, of): (&GroupId, &Vec<NodeId>)| (*group, of[0].min(of[1]));
             let masters = members.iter().map(first).collect();
-            let spreads = (1..=nodes).map(|node| (NodeId(node), Spread::default())).collect();
+            let spreads = (1..=nodes).map(|node| (NodeId(node), SpreadState::default())).collect();
             Scene { members, masters, spreads, now: 0 }
         }
 
@@ -167,12 +167,12 @@ mod tests {
             led: led.iter().map(|(node, led)| (NodeId(*node), *led)).collect(),
             own: (1..=own as u32).map(|at| (GroupId(at), vec![NodeId(2), NodeId(3)])).collect(),
         };
-        let of = |led: &[(u64, usize)], own| Spread::default().due(&sight(led, own), 0, 1);
+        let of = |led: &[(u64, usize)], own| SpreadState::default().due(&sight(led, own), 0, 1);
         assert_eq!(of(&[(1, 2), (2, 2), (3, 1)], 2), None);
         assert_eq!(of(&[(1, 2), (2, 2)], 2), Some((GroupId(2), NodeId(3))));
         assert_eq!(of(&[(1, 3), (2, 1), (3, 1)], 3), Some((GroupId(3), NodeId(2))));
         assert_eq!(of(&[(1, 0)], 0), None);
-        let mut told = Spread::default();
+        let mut told = SpreadState::default();
         told.heard(NodeId(3), 9, PAUSE_MS, 1);
         assert_eq!(told.due(&sight(&[(1, 2), (2, 2)], 2), 0, 1), None, "it has others elsewhere");
     }

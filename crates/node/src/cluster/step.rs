@@ -3,7 +3,7 @@
 //! Promises: a quorum is wished for a group, and in force only where it fits the members that the
 //! group has by then; else a majority is. A node that speaks to nobody takes nobody in.
 
-use super::steward::{Parts, Seen, Step, next_step, words};
+use super::steward::{ClusterSight, Parts, StewardStep, next_step, words};
 use super::{parts_of, saved};
 use crate::Inner;
 use crate::metadata::groups::fitting;
@@ -16,14 +16,20 @@ pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription
     let Some(placement) = known.placement(group.id) else { return Ok(()) };
     let wanted = placement.members.iter().copied().collect();
     let now = parts_of(group);
-    let step =
-        next_step(&Seen { wanted: &wanted, now: &now, saved: &saved(group), master: inner.node });
+    let step = next_step(&ClusterSight {
+        wanted: &wanted,
+        now: &now,
+        saved: &saved(group),
+        master: inner.node,
+    });
     let said = words(&now, &step, |node| inner.name_of(node)).join(", ");
     match step {
         // It speaks to nobody, so nobody comes near: a survivor, say, before the directory has
         // forgotten the lost. To change members would cost it its office for a moment.
-        Step::HandOver(_) | Step::Reconfigure(_) if inner.peers.get().is_none() => return Ok(()),
-        Step::Rest | Step::Wait(_) => {
+        StewardStep::HandOver(_) | StewardStep::Reconfigure(_) if inner.peers.get().is_none() => {
+            return Ok(());
+        }
+        StewardStep::Rest | StewardStep::Wait(_) => {
             let quorum = quorum_of(&now, placement.quorum);
             if group.configuration().quorum() != quorum {
                 group.reconfigure(members(&now), quorum)?;
@@ -31,8 +37,8 @@ pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription
             }
             return Ok(());
         }
-        Step::HandOver(heir) => group.hand_over(heir)?,
-        Step::Reconfigure(next) => {
+        StewardStep::HandOver(heir) => group.hand_over(heir)?,
+        StewardStep::Reconfigure(next) => {
             let quorum = quorum_of(&next, placement.quorum);
             group.reconfigure(members(&next), quorum)?;
         }

@@ -18,7 +18,7 @@ pub(crate) type Parts = BTreeMap<NodeId, Part>;
 
 /// What the master does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StewardStep {
     /// All is as it is wanted.
     Rest,
     /// These must come nearer first.
@@ -31,7 +31,7 @@ pub(crate) enum Step {
 
 /// What the master sees.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct ClusterSight<'a> {
     /// Who is wanted.
     pub wanted: &'a Parts,
     /// Who belongs to the group.
@@ -42,7 +42,7 @@ pub(crate) struct Seen<'a> {
     pub master: NodeId,
 }
 
-impl Seen<'_> {
+impl ClusterSight<'_> {
     /// Whether a member has nearly everything that the master has.
     pub(super) fn is_near(&self, node: NodeId) -> bool {
         let last = self.saved.get(&self.master).map_or(u64::MAX, |last| last.0);
@@ -110,46 +110,46 @@ impl Seen<'_> {
 }
 
 /// What the master does next to bring the group where it is wanted.
-pub(crate) fn next_step(seen: &Seen) -> Step {
+pub(crate) fn next_step(seen: &ClusterSight) -> StewardStep {
     let leads = |part: &Part| *part == Part::Voter;
     if !seen.wanted.values().any(leads) {
-        return Step::Rest; // Nothing is wanted that a group could be.
+        return StewardStep::Rest; // Nothing is wanted that a group could be.
     }
     let behind = seen.behind();
     let mut aim = seen.aim(&behind);
     if aim.get(&seen.master) != Some(&Part::Voter) {
         if let Some(heir) = seen.heir(&aim) {
-            return Step::HandOver(heir);
+            return StewardStep::HandOver(heir);
         }
         // Nobody can take over yet: the others come first.
         aim.insert(seen.master, Part::Voter);
         aim = seen.bounded(aim);
         if aim == *seen.now {
             let others = aim.iter().filter(|(node, part)| leads(part) && **node != seen.master);
-            return Step::Wait(others.map(|(node, _)| *node).collect());
+            return StewardStep::Wait(others.map(|(node, _)| *node).collect());
         }
     }
     match (aim == *seen.now, behind.is_empty()) {
-        (false, _) => Step::Reconfigure(aim),
-        (true, false) => Step::Wait(behind),
-        (true, true) => Step::Rest,
+        (false, _) => StewardStep::Reconfigure(aim),
+        (true, false) => StewardStep::Wait(behind),
+        (true, true) => StewardStep::Rest,
     }
 }
 
 /// All steps that lead there when everyone comes near in time, for people to read.
-pub(crate) fn whole_way(wanted: &Parts, now: &Parts, master: NodeId) -> Vec<(Parts, Step)> {
+pub(crate) fn whole_way(wanted: &Parts, now: &Parts, master: NodeId) -> Vec<(Parts, StewardStep)> {
     let (mut now, mut master) = (now.clone(), master);
     let mut way = Vec::new();
     // Learners come, voters vote, the master leaves: no way is longer than a few steps.
     for _ in 0..16 {
         let saved = now.keys().map(|node| (*node, LogIndex(0))).collect();
-        let seen = Seen { wanted, now: &now, saved: &saved, master };
+        let seen = ClusterSight { wanted, now: &now, saved: &saved, master };
         let step = next_step(&seen);
         let before = now.clone();
         match &step {
-            Step::Rest | Step::Wait(_) => break,
-            Step::HandOver(heir) => master = *heir,
-            Step::Reconfigure(next) => now = next.clone(),
+            StewardStep::Rest | StewardStep::Wait(_) => break,
+            StewardStep::HandOver(heir) => master = *heir,
+            StewardStep::Reconfigure(next) => now = next.clone(),
         }
         way.push((before, step));
     }
@@ -157,14 +157,18 @@ pub(crate) fn whole_way(wanted: &Parts, now: &Parts, master: NodeId) -> Vec<(Par
 }
 
 /// A step in words; `name` tells a node's name.
-pub(crate) fn words(now: &Parts, step: &Step, name: impl Fn(NodeId) -> String) -> Vec<String> {
+pub(crate) fn words(
+    now: &Parts,
+    step: &StewardStep,
+    name: impl Fn(NodeId) -> String,
+) -> Vec<String> {
     match step {
-        Step::Rest => Vec::new(),
-        Step::Wait(nodes) => {
+        StewardStep::Rest => Vec::new(),
+        StewardStep::Wait(nodes) => {
             nodes.iter().map(|node| format!("wait until {} is near", name(*node))).collect()
         }
-        Step::HandOver(heir) => vec![format!("hand over to {}", name(*heir))],
-        Step::Reconfigure(next) => {
+        StewardStep::HandOver(heir) => vec![format!("hand over to {}", name(*heir))],
+        StewardStep::Reconfigure(next) => {
             let changed = next.iter().filter(|(node, part)| now.get(node) != Some(part));
             let mut words: Vec<_> = changed
                 .map(|(node, part)| match now.get(node) {

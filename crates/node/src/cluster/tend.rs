@@ -3,12 +3,12 @@
 //! groups need.
 
 use super::full::Cramped;
-use super::preferred::{Fit, Wish};
+use super::preferred::{Fit, PreferredWish};
 use super::secret::Secrets;
 use super::slow::Laggard;
-use super::spread::{Sight, Spread, differs};
+use super::spread::{Sight, SpreadState, differs};
 use super::step::take_step;
-use super::steward::{Parts, Seen, Step, next_step};
+use super::steward::{ClusterSight, Parts, StewardStep, next_step};
 use super::{described, lives, parts_of, told};
 use crate::{Inner, Node, group_lifecycle};
 use base::{
@@ -52,7 +52,7 @@ struct Tending {
     /// Who may because it is full.
     cramped: Cramped,
     /// And because this node is master of more groups than others.
-    spread: Spread,
+    spread: SpreadState,
 }
 
 /// Goes on until the node stops.
@@ -209,8 +209,8 @@ impl Tending {
         let order = inner.settings.masters_among(known);
         let (now, saved) = (parts_of(group), super::saved(group));
         let linked = order.iter().copied().filter(|node| inner.is_linked(*node)).collect();
-        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
-        let wish = Wish { order: &order, pause_ms: inner.settings.prefer_pause_ms };
+        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let wish = PreferredWish { order: &order, pause_ms: inner.settings.prefer_pause_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         if told::hangs(inner, heir).await {
@@ -232,7 +232,7 @@ impl Tending {
         };
         let (now, saved) = (parts_of(group), super::saved(group));
         let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
-        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
         let heir = self.laggard.due(group.id, &seen, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         let (name, sync_us) = (inner.name_of(heir), inner.metrics.sync_mean_us());
@@ -255,7 +255,7 @@ impl Tending {
         let Some(wanted) = wanted(known, group.id).filter(|_| full) else { return Ok(()) };
         let (now, saved) = (parts_of(group), super::saved(group));
         let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
-        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
         let heir = self.cramped.due(group.id, &seen, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         if told::led_by(inner, heir).await.is_none() {
@@ -340,8 +340,8 @@ fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
             continue;
         }
         let (now, saved) = (parts_of(&group), super::saved(&group));
-        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
-        let rests = next_step(&seen) == Step::Rest;
+        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let rests = next_step(&seen) == StewardStep::Rest;
         let fit = now.keys().copied().filter(|node| {
             let other = *node != inner.node;
             rests && other && seen.could_lead(*node, |node| inner.is_linked(node))

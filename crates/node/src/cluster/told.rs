@@ -30,7 +30,7 @@ use runtime::world::timeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use transport::{Asked, CallKind, Peers};
+use transport::{CallKind, IncomingCall, Peers};
 
 /// So long an answer is waited for.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 const TOLD_MS: u64 = 1_000;
 
 /// Answers such a question.
-pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: Asked) {
+pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: IncomingCall) {
     match MemberQuestion::of(&asked.payload) {
         Some((MemberQuestion::Leads, _)) => tell_leads(inner, peers, &asked),
         Some((MemberQuestion::Disk, _)) => {
@@ -55,7 +55,7 @@ pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: Asked) {
 }
 
 /// Answers who is in a group, if this node is its master.
-fn tell_group(inner: &Inner, peers: &Peers, asked: Asked) {
+fn tell_group(inner: &Inner, peers: &Peers, asked: IncomingCall) {
     let Some(group) = inner.groups.get(asked.group) else {
         peers.decline(&asked);
         return;
@@ -76,7 +76,7 @@ fn tell_group(inner: &Inner, peers: &Peers, asked: Asked) {
 }
 
 /// Says who is in a group; none: this node can't know.
-fn tell_members(peers: &Peers, asked: &Asked, configuration: Option<Configuration>) {
+fn tell_members(peers: &Peers, asked: &IncomingCall, configuration: Option<Configuration>) {
     let Some(configuration) = configuration else {
         peers.decline(asked);
         return;
@@ -97,7 +97,7 @@ impl Inquirer {
     }
 }
 
-fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
+fn tell_leads(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
     let now = world::milliseconds();
     let mut inquirer = inner.groups.inquirer.lock().expect("no one panics while holding it");
     let busy = inquirer.is_some_and(|last| last.excludes(asked.from, now));

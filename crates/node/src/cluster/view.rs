@@ -1,7 +1,7 @@
 //! The cluster as this node sees it: members and their connections, who is wanted in each group and
 //! who is there. Nothing of it is agreed on; it answers without a quorum.
 
-use super::steward::{Parts, Seen, next_step, whole_way, words};
+use super::steward::{ClusterSight, Parts, next_step, whole_way, words};
 use super::{parts_of, saved};
 use crate::Inner;
 use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
@@ -182,9 +182,9 @@ impl Inner {
             status.way = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
         }
         if group.master.load(Ordering::Acquire) {
-            let seen = Seen { wanted, now: &now, saved: &saved, master: self.node };
+            let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.node };
             let next = next_step(&seen);
-            if matches!(next, super::steward::Step::Wait(_)) {
+            if matches!(next, super::steward::StewardStep::Wait(_)) {
                 status.waits = words(&now, &next, name);
             }
         }
@@ -225,7 +225,7 @@ impl Inner {
             .collect();
         let master = group.standing().borrow().master;
         let knows = master.is_some_and(|node| node == self.node || linked.contains(&node));
-        let seen = Seen { wanted: &now, now: &now, saved: &saved, master: self.node };
+        let seen = ClusterSight { wanted: &now, now: &now, saved: &saved, master: self.node };
         let leads = master == Some(self.node);
         let voters = now.iter().filter(|(_, part)| part.votes());
         let goes_on = |node: &NodeId| {

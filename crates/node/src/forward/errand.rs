@@ -6,7 +6,7 @@ use base::{
     Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result, RingCall,
 };
 use bytes::Bytes;
-use replication::group::Standing;
+use replication::group::Leadership;
 use runtime::world::{self, sleep, timeout};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -64,7 +64,7 @@ pub(super) struct Errand {
 }
 
 /// What an attempt without a reply means.
-enum Verdict {
+enum AttemptVerdict {
     /// The client is told.
     Final,
     /// Nothing happened: another attempt may find the master.
@@ -80,7 +80,7 @@ impl Errand {
     pub(super) async fn run<F: Future<Output = Result<Reply>>>(
         &self,
         peers: Option<&Peers>,
-        group: impl Fn() -> watch::Receiver<Standing>,
+        group: impl Fn() -> watch::Receiver<Leadership>,
         here: impl Fn() -> F,
         onward: impl Fn(NodeId, &Error) -> Option<NodeId>,
     ) -> Result<Reply> {
@@ -103,12 +103,12 @@ impl Errand {
                 Err(error) => error,
             };
             let verdict = self.verdict(&error, master);
-            let fails = !matches!(verdict, Verdict::Final);
+            let fails = !matches!(verdict, AttemptVerdict::Final);
             let other = master.filter(|_| fails).and_then(|asked| onward(asked, &error));
             match verdict {
-                Verdict::Final => return Err(self.told(error, doubt)),
-                Verdict::Missed => {}
-                Verdict::InDoubt => doubt = Some(error.clone()),
+                AttemptVerdict::Final => return Err(self.told(error, doubt)),
+                AttemptVerdict::Missed => {}
+                AttemptVerdict::InDoubt => doubt = Some(error.clone()),
             }
             // A repeated attempt after a doubt may take all the time there is: only an answer
             // ends the doubt.
@@ -154,13 +154,15 @@ impl Errand {
         })
     }
 
-    fn verdict(&self, error: &Error, master: Option<NodeId>) -> Verdict {
+    fn verdict(&self, error: &Error, master: Option<NodeId>) -> AttemptVerdict {
         match error.reason {
-            Reason::NotMaster | Reason::NoQuorum => Verdict::Missed,
+            Reason::NotMaster | Reason::NoQuorum => AttemptVerdict::Missed,
             // That node goes, and another becomes master; unless it is this one.
-            Reason::GoingDown if master != Some(self.me) => Verdict::Missed,
-            _ if error.kind() == Kind::Unknown && self.repeat != Repeat::Never => Verdict::InDoubt,
-            _ => Verdict::Final,
+            Reason::GoingDown if master != Some(self.me) => AttemptVerdict::Missed,
+            _ if error.kind() == Kind::Unknown && self.repeat != Repeat::Never => {
+                AttemptVerdict::InDoubt
+            }
+            _ => AttemptVerdict::Final,
         }
     }
 
@@ -191,7 +193,7 @@ impl Errand {
 }
 
 /// Waits for the group's news, or a pause long.
-async fn news(standing: &mut watch::Receiver<Standing>) {
+async fn news(standing: &mut watch::Receiver<Leadership>) {
     if let Some(Err(_)) = timeout(PAUSE, standing.changed()).await {
         // The group is gone, and will have no news.
         sleep(PAUSE).await;

@@ -10,12 +10,12 @@ use replication::seals::sealed;
 use runtime::metrics::Metrics;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
-use transport::Asked;
+use transport::IncomingCall;
 
 /// Answers beyond this count against the memory for answers.
 const LARGE_BYTES: usize = 64 * 1024;
 /// Takes a request that another node passes on, or declines it. Hands over and returns.
-pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
+pub(crate) fn answer(inner: &Arc<Inner>, asked: IncomingCall) {
     let Some(peers) = inner.peers.get() else { return };
     let owner = inner.clone();
     let attend = move |group, payload: Bytes| async move {

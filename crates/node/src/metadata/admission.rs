@@ -9,7 +9,7 @@
 //! Never: keeps or learns a token itself.
 
 use super::rows::{TOKENS, assert, set, token_key, token_of};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::limits::JOIN_TOKENS_MAX;
 use base::request::{Expiry, Missing};
 use base::{Body, ClusterCall, Error, Key, Reason, Result, TokenDigest, Update, Value};
@@ -20,7 +20,7 @@ const ROW: &[u8] = &[1];
 
 impl Directory {
     /// A call by someone who shows a token.
-    pub(super) fn plan_shown(&self, digest: &TokenDigest, call: &ClusterCall) -> Result<Plan> {
+    pub(super) fn plan_shown(&self, digest: &TokenDigest, call: &ClusterCall) -> Result<CallPlan> {
         let may = matches!(
             call,
             ClusterCall::AddMember { .. } | ClusterCall::ReplaceMember { by: None, .. }
@@ -35,9 +35,9 @@ impl Directory {
             .find(|(key, _)| token_of(key).is_some_and(|known| known.is(digest)));
         let (key, row) = found.ok_or_else(not_in_force)?;
         Ok(match self.plan_members(call)? {
-            Plan::Change(mut steps) => {
+            CallPlan::Change(mut steps) => {
                 steps.insert(0, assert(&key, Some(row)));
-                Plan::Change(steps)
+                CallPlan::Change(steps)
             }
             other => other,
         })
@@ -54,7 +54,7 @@ impl Directory {
         &self,
         digest: &TokenDigest,
         lifetime_ms: Option<u64>,
-    ) -> Result<Plan> {
+    ) -> Result<CallPlan> {
         if self.tokens()?.len() >= JOIN_TOKENS_MAX {
             let text = format!(
                 "{JOIN_TOKENS_MAX} join tokens are in force already: end them all with \
@@ -63,13 +63,13 @@ impl Directory {
             return Err(Error::new(Reason::TooMany, text));
         }
         let expiry = lifetime_ms.map_or(Expiry::Never, Expiry::After);
-        Ok(Plan::Change(vec![lets_in(digest, expiry)]))
+        Ok(CallPlan::Change(vec![lets_in(digest, expiry)]))
     }
 
-    pub(super) fn plan_revocation(&self) -> Result<Plan> {
+    pub(super) fn plan_revocation(&self) -> Result<CallPlan> {
         let end = |(key, _)| Update::Delete { key, missing: Missing::Skipped };
         let ends: Vec<_> = self.tokens()?.into_iter().map(end).collect();
-        Ok(if ends.is_empty() { Plan::Answer(Body::Done) } else { Plan::Change(ends) })
+        Ok(if ends.is_empty() { CallPlan::Answer(Body::Done) } else { CallPlan::Change(ends) })
     }
 
     /// Those in force.

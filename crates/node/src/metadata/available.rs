@@ -5,7 +5,7 @@
 
 use super::buckets::{fixed_values, supported};
 use super::rows::{assert, custom_key, properties_of, set, write_properties};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::bucket::BucketName;
 use base::properties::Changes;
 use base::request::Missing;
@@ -20,7 +20,7 @@ impl Directory {
         &self,
         name: &BucketName,
         call: &DirectoryCall,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Option<CallPlan>> {
         let speaks = matches!(
             call,
             DirectoryCall::CreateBucket(_)
@@ -43,18 +43,18 @@ impl Directory {
                 let (_, properties) = self.custom(name, template)?;
                 let (name, id, group) = (name.clone(), BucketId(0), GroupId(0));
                 let bucket = BucketDescription { name, id, group, properties, moving: None };
-                Ok(Some(Plan::Answer(Body::Buckets(vec![bucket]))))
+                Ok(Some(CallPlan::Answer(Body::Buckets(vec![bucket]))))
             }
             DirectoryCall::CreateBucket(changes) | DirectoryCall::AlterBucket(changes) => {
                 self.customize(name, template, changes).map(Some)
             }
             DirectoryCall::ResetBucket => {
                 let (Some(value), _) = self.custom(name, template)? else {
-                    return Ok(Some(Plan::Answer(Body::Done)));
+                    return Ok(Some(CallPlan::Answer(Body::Done)));
                 };
                 let key = custom_key(name);
                 let reset = Update::Delete { key: key.clone(), missing: Missing::Fails };
-                Ok(Some(Plan::Change(vec![assert(&key, Some(value)), reset])))
+                Ok(Some(CallPlan::Change(vec![assert(&key, Some(value)), reset])))
             }
             DirectoryCall::DropBucket | DirectoryCall::ClearBucket => refused(
                 "an available bucket exists by being named: delete its keys, and it holds nothing",
@@ -83,15 +83,15 @@ impl Directory {
         name: &BucketName,
         template: Properties,
         changes: &Changes,
-    ) -> Result<Plan> {
+    ) -> Result<CallPlan> {
         if changes.is_empty() {
-            return Ok(Plan::Answer(Body::Done));
+            return Ok(CallPlan::Answer(Body::Done));
         }
         let (value, before) = self.custom(name, template)?;
         let after = supported(before.with(changes)?)?;
         fixed_values(&before, &after)?;
         let key = custom_key(name);
         let row = set(key.clone(), write_properties(&after));
-        Ok(Plan::Change(vec![assert(&key, value), row]))
+        Ok(CallPlan::Change(vec![assert(&key, value), row]))
     }
 }

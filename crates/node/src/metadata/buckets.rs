@@ -4,7 +4,7 @@ use super::rows::{
     BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, describe, dropped, properties_of,
     set, type_key, write_bucket, write_properties,
 };
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::bucket::no_such_bucket;
 use base::codec::Reader;
 use base::properties::Changes;
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 
 impl Directory {
-    pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<Plan> {
+    pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<CallPlan> {
         if let Some(plan) = self.plan_available(name, call)? {
             return Ok(plan);
         }
@@ -40,7 +40,7 @@ impl Directory {
                 fixed_promise(promise, &bucket.properties)?;
                 let key = bucket_key(name);
                 let changed = write_bucket(&bucket);
-                Ok(Plan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
+                Ok(CallPlan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
             }
             DirectoryCall::DropBucket => {
                 let (value, bucket) = self.bucket(name)?;
@@ -48,7 +48,7 @@ impl Directory {
                 let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
                 let mut steps = vec![assert(&key, Some(value)), drop];
                 steps.extend(all_dropped(&bucket));
-                Ok(Plan::Change(steps))
+                Ok(CallPlan::Change(steps))
             }
             DirectoryCall::ClearBucket => self.clear_bucket(name),
             DirectoryCall::ResetBucket => {
@@ -57,7 +57,7 @@ impl Directory {
             }
             DirectoryCall::DescribeBucket => {
                 let (_, bucket) = self.bucket(name)?;
-                Ok(Plan::Answer(Body::Buckets(vec![bucket])))
+                Ok(CallPlan::Answer(Body::Buckets(vec![bucket])))
             }
             DirectoryCall::ListBuckets { after, rows_max } => self.list_buckets(after, *rows_max),
             DirectoryCall::CreateType(changes) => {
@@ -68,7 +68,7 @@ impl Directory {
                 }
                 let properties = supported(Properties::default().with(changes)?)?;
                 let template = set(key.clone(), write_properties(&properties));
-                Ok(Plan::Change(vec![assert(&key, None), template]))
+                Ok(CallPlan::Change(vec![assert(&key, None), template]))
             }
             DirectoryCall::AlterType(changes) => {
                 let key = type_key(name.kind());
@@ -76,7 +76,7 @@ impl Directory {
                 let after = supported(before.with(changes)?)?;
                 fixed_values(&before, &after)?;
                 let template = set(key.clone(), write_properties(&after));
-                Ok(Plan::Change(vec![assert(&key, value), template]))
+                Ok(CallPlan::Change(vec![assert(&key, value), template]))
             }
             DirectoryCall::DropType => self.drop_type(name.kind()),
             DirectoryCall::ListTypes => self.list_types(),
@@ -85,7 +85,12 @@ impl Directory {
         }
     }
 
-    fn create_bucket(&self, name: &BucketName, changes: &Changes, group: GroupId) -> Result<Plan> {
+    fn create_bucket(
+        &self,
+        name: &BucketName,
+        changes: &Changes,
+        group: GroupId,
+    ) -> Result<CallPlan> {
         let key = bucket_key(name);
         if self.get(&key)?.is_some() {
             let text = format!("the bucket `{name}` exists");
@@ -112,10 +117,10 @@ impl Directory {
         steps.push(assert(&type_key(name.kind()), template));
         steps.push(assert(&key, None));
         steps.push(set(key, write_bucket(&bucket)));
-        Ok(Plan::Change(steps))
+        Ok(CallPlan::Change(steps))
     }
 
-    fn drop_type(&self, kind: &str) -> Result<Plan> {
+    fn drop_type(&self, kind: &str) -> Result<CallPlan> {
         let (value, properties) = self.template(kind)?;
         let prefix = Bytes::from(format!("b/{kind}/"));
         if kind == BucketName::DEFAULT || properties.promise == Promise::Available {
@@ -132,10 +137,10 @@ impl Directory {
         let key = type_key(kind);
         let none = Update::AssertRange { prefix, keys: Vec::new() };
         let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
-        Ok(Plan::Change(vec![assert(&key, value), none, drop]))
+        Ok(CallPlan::Change(vec![assert(&key, value), none, drop]))
     }
 
-    fn list_buckets(&self, after: &Option<BucketName>, rows_max: usize) -> Result<Plan> {
+    fn list_buckets(&self, after: &Option<BucketName>, rows_max: usize) -> Result<CallPlan> {
         let mut range = Range::prefix(Bytes::from_static(BUCKETS));
         if let Some(after) = after {
             range = range.after(bucket_key(after));
@@ -145,10 +150,10 @@ impl Directory {
         let bucket =
             |entry: &base::Entry| describe(&entry.key, entry.row.as_ref().map(|row| &row.value));
         let buckets = page.entries.iter().map(bucket).collect::<Result<_>>()?;
-        Ok(Plan::Answer(Body::Buckets(buckets)))
+        Ok(CallPlan::Answer(Body::Buckets(buckets)))
     }
 
-    fn list_types(&self) -> Result<Plan> {
+    fn list_types(&self) -> Result<CallPlan> {
         let mut range = Range::prefix(Bytes::from_static(TYPES));
         range.rows_max = Some(limits::PAGE_ROWS_MAX);
         let page = self.page(&range)?;
@@ -163,11 +168,11 @@ impl Directory {
         if let Err(at) = types.binary_search_by(|(name, _)| name.as_str().cmp(built_in)) {
             types.insert(at, (built_in.into(), Properties::available()));
         }
-        Ok(Plan::Answer(Body::Types(types)))
+        Ok(CallPlan::Answer(Body::Types(types)))
     }
 
     /// A bucket on its way goes on: what is to come there is as empty.
-    fn clear_bucket(&self, name: &BucketName) -> Result<Plan> {
+    fn clear_bucket(&self, name: &BucketName) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
         let (mut steps, id) = self.next_ids(if bucket.moving.is_some() { 2 } else { 1 })?;
         let moving = bucket.moving.map(|moving| Moving { id: BucketId(id.0 + 1), ..moving });
@@ -176,7 +181,7 @@ impl Directory {
         steps.push(assert(&key, Some(value)));
         steps.push(set(key, write_bucket(&cleared)));
         steps.extend(all_dropped(&bucket));
-        Ok(Plan::Change(steps))
+        Ok(CallPlan::Change(steps))
     }
 
     pub(super) fn next_id(&self) -> Result<(Vec<Update>, BucketId)> {

@@ -1,7 +1,7 @@
 //! Which buckets and members exist: the node's copy of what the directory (group 0) has decided, a
 //! function of its applied rows.
 
-use super::lives::{self, Record};
+use super::lives::{self, LifeRecord};
 use super::read_ring;
 use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, SECRET, TYPES};
 use super::secret::{self, SecretRow};
@@ -100,11 +100,11 @@ impl Catalog {
     }
 
     /// What the applied rows say of a member's lives; none: nothing.
-    pub(crate) fn record(&self, node: NodeId) -> Option<Record> {
+    pub(crate) fn record(&self, node: NodeId) -> Option<LifeRecord> {
         // In the order in which the rows are written: of two changes a life is never the older.
         let drawn = self.drawn.lock().expect("no one panics while holding it");
         let number = drawn.member(node)?.incarnation;
-        Some(Record { number, lived: self.lived(node) })
+        Some(LifeRecord { number, lived: self.lived(node) })
     }
 
     /// Exactly these lives are on record.

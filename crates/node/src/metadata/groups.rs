@@ -3,7 +3,7 @@
 
 use super::members::{Draft, no_such_group};
 use super::rows::{NEXT_GROUP, group_key, read_next_group, set, write_next_group};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
 use base::request::Missing;
 use base::{
@@ -21,7 +21,11 @@ const REPLICAS: u32 = 3;
 impl Directory {
     /// A group whose founders are its voters from the start. What a member finds in this row it
     /// writes down before it says anything in the group, so the founders must never change.
-    pub(super) fn create_group(&self, replicas: Option<u32>, members: &[String]) -> Result<Plan> {
+    pub(super) fn create_group(
+        &self,
+        replicas: Option<u32>,
+        members: &[String],
+    ) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         if draft.known.groups.len() >= GROUPS_MAX {
             let text = format!("{GROUPS_MAX} groups exist (groups_max)");
@@ -46,14 +50,14 @@ impl Directory {
         draft.put_group(made.clone())?;
         draft.steps.push(set(Bytes::from_static(NEXT_GROUP), write_next_group(number + 1)));
         match draft.done()? {
-            Plan::Change(steps) => Ok(Plan::Made(steps, Body::Group(Box::new(made)))),
+            CallPlan::Change(steps) => Ok(CallPlan::Made(steps, Body::Group(Box::new(made)))),
             other => Ok(other),
         }
     }
 
     /// A group without buckets ends: its row goes, and its members end their parts when they see
     /// that (`cluster/tend.rs`). The count of numbers stays, so that none is given twice.
-    pub(super) fn drop_group(&self, group: GroupId) -> Result<Plan> {
+    pub(super) fn drop_group(&self, group: GroupId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         if group.0 < FIRST {
             let text = "groups 0 and 1 are what a cluster is made of: they stay";
@@ -134,7 +138,7 @@ impl Draft {
 
     /// How many voters of a group save a value from now on; its master brings that about
     /// (`cluster/tend.rs`), and goes by a majority where it no longer fits the group's members.
-    pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<Plan> {
+    pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<CallPlan> {
         let placement = self.known.placement(group).ok_or_else(|| no_such_group(group))?;
         let placement = Placement { quorum, ..placement.clone() };
         let majority = Configuration::new(ConfigurationId(0), members(&placement));

@@ -17,14 +17,14 @@
 
 use super::members::Draft;
 use super::ring::read_ring;
-use super::ring_words::Names;
+use super::ring_words::RingNames;
 use super::rows::{RING, RING_HEIRS, RING_PLAN, assert, bad_row, set};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::codec::Malformed;
 use base::request::Missing;
 use base::{Body, GroupId, NodeId, Part, Partition, Result, Stay, Update, Value};
 use bytes::Bytes;
-use logic::ring::{self, Change, Rack, Ring};
+use logic::ring::{self, Rack, Ring, RingWish};
 use std::collections::BTreeSet;
 
 const FORM: &str = "1";
@@ -149,22 +149,22 @@ impl Directory {
         self.change(|| self.plan_heirs(down, gone)).await.map(|_| ())
     }
 
-    fn plan_heirs(&self, down: &BTreeSet<NodeId>, gone: &BTreeSet<NodeId>) -> Result<Plan> {
+    fn plan_heirs(&self, down: &BTreeSet<NodeId>, gone: &BTreeSet<NodeId>) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let mut heirs = std::mem::take(&mut draft.heirs);
-        let Some((row, ring)) = heirs.ring.take() else { return Ok(Plan::Answer(Body::Done)) };
+        let Some((row, ring)) = heirs.ring.take() else { return Ok(CallPlan::Answer(Body::Done)) };
         let none = |node: NodeId| draft.known.member(node).is_none();
         let lost = |node: NodeId| gone.contains(&node) || none(node);
         let next = ring.clone().without_leftovers_of(none);
         let next = next.without_receivers_of(lost, &self.numbers());
         if next != ring {
-            return Ok(Plan::Change(changed(row, &next.renewed()).into()));
+            return Ok(CallPlan::Change(changed(row, &next.renewed()).into()));
         }
         let (owed, paid): (Vec<_>, Vec<_>) =
             heirs.all.iter().copied().partition(|(old, _)| keeps(&ring, *old));
         if ring.pending().is_none() && !owed.is_empty() {
             let next = self.with_heirs(&ring, &owed, down, gone)?;
-            return Ok(Plan::Change(changed(row, &next).into()));
+            return Ok(CallPlan::Change(changed(row, &next).into()));
         }
         // Who is there clears its leftovers away itself; for who is not, nobody would.
         let mut next = ring.clone();
@@ -200,7 +200,7 @@ impl Directory {
         gone: &BTreeSet<NodeId>,
     ) -> Result<Ring> {
         let known = self.described()?;
-        let named = Names { known: &known, ring };
+        let named = RingNames { known: &known, ring };
         let mut taken = BTreeSet::new();
         let changes = owed.iter().map(|(old, new)| {
             let stays = known.member(*new).is_some_and(|member| member.stay == Stay::Member);
@@ -209,9 +209,9 @@ impl Directory {
                 true => {
                     let rack = ring.layout().nodes().get(old).cloned();
                     let rack = rack.unwrap_or(Rack(String::new()));
-                    Change::Replace { old: *old, new: *new, rack }
+                    RingWish::Replace { old: *old, new: *new, rack }
                 }
-                false => Change::Leave { node: *old },
+                false => RingWish::Leave { node: *old },
             }
         });
         let changes: Vec<_> = changes.collect();

@@ -7,7 +7,7 @@
 
 use super::members::Draft;
 use super::rows::{FORM, LIVES, bad_row, form, member_key, set};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::codec::{Reader, Writer};
 use base::request::Missing;
 use base::{Body, Key, Lived, MemberDescription, NodeId, Result, Update, Value};
@@ -15,24 +15,24 @@ use bytes::Bytes;
 
 /// What is on record of a member's lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct LifeRecord {
     /// The highest number of all that were let in.
     pub number: u64,
     /// The last of them that has a token.
     pub lived: Option<Lived>,
 }
 
-impl Record {
+impl LifeRecord {
     /// What is on record once this life was let in. Who is alone has nobody to be mistaken by, and
     /// its directory may come from a checkpoint, where lives are counted anew.
-    pub(crate) fn with(self, lived: Lived, alone: bool) -> Record {
+    pub(crate) fn with(self, lived: Lived, alone: bool) -> LifeRecord {
         let (number, told) = (lived.number, (lived.token != 0).then_some(lived));
         match alone {
-            true => Record { number, lived: told },
+            true => LifeRecord { number, lived: told },
             false if number < self.number => self,
             false => {
                 let later = |_: &Lived| self.lived.is_none_or(|known| number > known.number);
-                Record { number, lived: told.filter(later).or(self.lived) }
+                LifeRecord { number, lived: told.filter(later).or(self.lived) }
             }
         }
     }
@@ -44,13 +44,13 @@ impl Directory {
         self.change(|| self.plan_life(node, lived)).await.map(|_| ())
     }
 
-    fn plan_life(&self, node: NodeId, lived: Lived) -> Result<Plan> {
+    fn plan_life(&self, node: NodeId, lived: Lived) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let Some(member) = draft.known.member(node).cloned() else {
-            return Ok(Plan::Answer(Body::Done));
+            return Ok(CallPlan::Answer(Body::Done));
         };
         let told = self.get(&key(node))?.map(|row| read(&row)).transpose()?;
-        let before = Record { number: member.incarnation, lived: told };
+        let before = LifeRecord { number: member.incarnation, lived: told };
         let after = before.with(lived, draft.known.members.len() == 1);
         if after.lived != before.lived {
             draft.steps.push(after.lived.map_or_else(|| gone(node), |lived| written(node, lived)));
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn only_a_later_life_replaces_the_recorded_one_unless_its_node_is_alone() {
-        let record = |number, lived| Record { number, lived };
+        let record = |number, lived| LifeRecord { number, lived };
         let known = record(5, Some(life(5, 1)));
-        assert_eq!(Record::default().with(life(1, 1), false), record(1, Some(life(1, 1))));
+        assert_eq!(LifeRecord::default().with(life(1, 1), false), record(1, Some(life(1, 1))));
         assert_eq!(known.with(life(6, 2), false), record(6, Some(life(6, 2))));
         assert_eq!(known.with(life(5, 2), false), known, "another of that number");
         assert_eq!(known.with(life(4, 2), false), known);

@@ -8,7 +8,7 @@ use super::rows::{
     write_group, write_member,
 };
 use super::witnesses::{part_of_joiner, too_many_witnesses};
-use super::{Directory, Plan, secret};
+use super::{CallPlan, Directory, secret};
 use base::cluster::{check_address, check_member_name};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
 use base::request::Expiry;
@@ -31,9 +31,11 @@ pub(super) struct Draft {
 }
 
 impl Directory {
-    pub(super) fn plan_members(&self, call: &ClusterCall) -> Result<Plan> {
+    pub(super) fn plan_members(&self, call: &ClusterCall) -> Result<CallPlan> {
         match call {
-            ClusterCall::Describe => Ok(Plan::Answer(Body::Cluster(Box::new(self.described()?)))),
+            ClusterCall::Describe => {
+                Ok(CallPlan::Answer(Body::Cluster(Box::new(self.described()?))))
+            }
             ClusterCall::AddMember { member, part, lease_ms } => {
                 self.draft()?.add(member, *part, *lease_ms)
             }
@@ -63,7 +65,7 @@ impl Directory {
         lease_ms: u64,
         groups: &[GroupId],
         token: Option<TokenDigest>,
-    ) -> Result<Plan> {
+    ) -> Result<CallPlan> {
         let key = Bytes::from_static(CLUSTER);
         if self.get(&key)?.is_some() {
             let mut draft = self.draft()?;
@@ -87,15 +89,15 @@ impl Directory {
         }));
         steps.push(secret::founding());
         steps.extend(token.iter().map(|digest| lets_in(digest, Expiry::Never)));
-        Ok(Plan::Change(steps))
+        Ok(CallPlan::Change(steps))
     }
 
-    pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<Plan> {
+    pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let leaving = |member: &MemberDescription| member.stay == Stay::Leaving;
         // While it has a part of the ring, others need to know who it is.
         if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
-            return Ok(Plan::Answer(Body::Done));
+            return Ok(CallPlan::Answer(Body::Done));
         }
         draft.forget(node);
         draft.done()
@@ -112,7 +114,7 @@ impl Directory {
 }
 
 impl Draft {
-    fn add(mut self, member: &MemberDescription, part: Part, lease_ms: u64) -> Result<Plan> {
+    fn add(mut self, member: &MemberDescription, part: Part, lease_ms: u64) -> Result<CallPlan> {
         check_member_name(&member.name)?;
         check_address(&member.peer)?;
         check_address(&member.client)?;
@@ -163,7 +165,7 @@ impl Draft {
         self.done()
     }
 
-    fn update(mut self, node: NodeId, name: &str, peer: &str, client: &str) -> Result<Plan> {
+    fn update(mut self, node: NodeId, name: &str, peer: &str, client: &str) -> Result<CallPlan> {
         check_member_name(name)?;
         for address in [peer, client].into_iter().filter(|address| !address.is_empty()) {
             check_address(address)?;
@@ -177,13 +179,13 @@ impl Draft {
         let (name, peer, client) = (name.into(), peer.into(), client.into());
         let member = MemberDescription { name, peer, client, ..known.clone() };
         if member == known {
-            return Ok(Plan::Answer(Body::Done));
+            return Ok(CallPlan::Answer(Body::Done));
         }
         self.put_member(&member);
         self.done()
     }
 
-    fn remove(mut self, name: &str) -> Result<Plan> {
+    fn remove(mut self, name: &str) -> Result<CallPlan> {
         let member = self.named(name)?;
         for mut placement in self.known.groups.clone() {
             let before = placement.voters();
@@ -201,7 +203,7 @@ impl Draft {
         self.done()
     }
 
-    fn replace(mut self, name: &str, by: Option<&str>) -> Result<Plan> {
+    fn replace(mut self, name: &str, by: Option<&str>) -> Result<CallPlan> {
         let member = self.named(name)?;
         match by {
             None => {
@@ -223,7 +225,7 @@ impl Draft {
 
     /// Members that are lost for good are forgotten at once: there is nothing left that they could
     /// leave.
-    pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<Plan> {
+    pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<CallPlan> {
         for member in self.known.members.clone() {
             if member.node != own {
                 self.forget(member.node);
@@ -241,7 +243,12 @@ impl Draft {
         self.done()
     }
 
-    fn set_part(mut self, name: &str, part: Option<Part>, group: Option<GroupId>) -> Result<Plan> {
+    fn set_part(
+        mut self,
+        name: &str,
+        part: Option<Part>,
+        group: Option<GroupId>,
+    ) -> Result<CallPlan> {
         let member = self.named(name)?;
         match part {
             Some(part) => self.check_part(name, member.node, part)?,
@@ -270,7 +277,7 @@ impl Draft {
         self.done()
     }
 
-    fn place(mut self, group: GroupId, members: &[(String, Part)]) -> Result<Plan> {
+    fn place(mut self, group: GroupId, members: &[(String, Part)]) -> Result<CallPlan> {
         let known = self.known.groups.iter().find(|known| known.group == group).cloned();
         let mut placement = known.ok_or_else(|| no_such_group(group))?;
         let mut placed = Vec::new();
@@ -338,15 +345,15 @@ impl Draft {
     }
 
     /// The steps, if there are any, as one change.
-    pub(super) fn done(mut self) -> Result<Plan> {
+    pub(super) fn done(mut self) -> Result<CallPlan> {
         if self.steps.is_empty() && !self.changed {
-            return Ok(Plan::Answer(Body::Done));
+            return Ok(CallPlan::Answer(Body::Done));
         }
         let key = Bytes::from_static(CLUSTER);
         let row = ClusterRow { changes: self.row.changes + 1, ..self.row };
         self.steps.insert(0, assert(&key, Some(self.before)));
         self.steps.push(set(key, write_cluster(&row)));
-        Ok(Plan::Change(self.steps))
+        Ok(CallPlan::Change(self.steps))
     }
 }
 

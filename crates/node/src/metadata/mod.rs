@@ -63,7 +63,7 @@ pub(crate) struct Directory {
 }
 
 /// What comes of a call: an answer at once, or a change.
-enum Plan {
+enum CallPlan {
     Answer(Body),
     Change(Vec<Update>),
     /// A change that its client is told more of than that it is done.
@@ -174,16 +174,16 @@ impl Directory {
     }
 
     /// Plans and changes, again if others changed the same meanwhile.
-    async fn change(&self, plan: impl Fn() -> Result<Plan>) -> Result<(LogIndex, Body)> {
+    async fn change(&self, plan: impl Fn() -> Result<CallPlan>) -> Result<(LogIndex, Body)> {
         let _turn = self.turn.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             if !self.group.master.load(Ordering::Acquire) {
                 return Err(Error::new(Reason::NotMaster, "None"));
             }
             let (steps, body) = match plan()? {
-                Plan::Answer(body) => return Ok((self.group.applied.shown(), body)),
-                Plan::Change(steps) => (steps, Body::Done),
-                Plan::Made(steps, body) => (steps, body),
+                CallPlan::Answer(body) => return Ok((self.group.applied.shown(), body)),
+                CallPlan::Change(steps) => (steps, Body::Done),
+                CallPlan::Made(steps, body) => (steps, body),
             };
             let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
             let (ticket, stamp, outcome) = self.group.submit(&self.rows, &sequence, None)?;

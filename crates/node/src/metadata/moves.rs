@@ -5,7 +5,7 @@
 //! the whole.
 
 use super::rows::{assert, bucket_key, dropped, set, write_bucket};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::{
     Body, BucketDescription, BucketId, BucketName, BucketPlace, Error, GroupId, MoveStep, Moving,
     Reason, Result, Update, Value,
@@ -53,10 +53,10 @@ impl Directory {
         })
     }
 
-    pub(super) fn move_bucket(&self, name: &BucketName, group: GroupId) -> Result<Plan> {
+    pub(super) fn move_bucket(&self, name: &BucketName, group: GroupId) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
         match bucket.moving {
-            Some(moving) if moving.group == group => return Ok(Plan::Answer(Body::Done)),
+            Some(moving) if moving.group == group => return Ok(CallPlan::Answer(Body::Done)),
             Some(moving) => {
                 let text = format!(
                     "the bucket `{name}` is on its way to group {}: cancel that first (`credenza \
@@ -65,22 +65,22 @@ impl Directory {
                 );
                 return Err(Error::new(Reason::Changed, text));
             }
-            None if bucket.group == group => return Ok(Plan::Answer(Body::Done)),
+            None if bucket.group == group => return Ok(CallPlan::Answer(Body::Done)),
             None => {}
         }
         self.data_group(group)?;
         let (mut steps, id) = self.next_id()?;
         let moving = Some(Moving { group, id });
         steps.extend(changed(name, value, &BucketDescription { moving, ..bucket }));
-        Ok(Plan::Change(steps))
+        Ok(CallPlan::Change(steps))
     }
 
-    pub(super) fn cancel_move(&self, name: &BucketName) -> Result<Plan> {
+    pub(super) fn cancel_move(&self, name: &BucketName) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
-        let Some(moving) = bucket.moving else { return Ok(Plan::Answer(Body::Done)) };
+        let Some(moving) = bucket.moving else { return Ok(CallPlan::Answer(Body::Done)) };
         let mut steps = changed(name, value, &BucketDescription { moving: None, ..bucket });
         steps.push(dropped(moving.id, moving.group));
-        Ok(Plan::Change(steps))
+        Ok(CallPlan::Change(steps))
     }
 
     pub(super) fn step_move(
@@ -89,10 +89,10 @@ impl Directory {
         id: BucketId,
         moving: BucketId,
         step: MoveStep,
-    ) -> Result<Plan> {
+    ) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
         if step == MoveStep::Finish && bucket.id == moving {
-            return Ok(Plan::Answer(Body::Done));
+            return Ok(CallPlan::Answer(Body::Done));
         }
         let there = bucket.moving.filter(|there| bucket.id == id && there.id == moving);
         let Some(there) = there else {
@@ -105,7 +105,7 @@ impl Directory {
                 let moving = Some(Moving { id: fresh, ..there });
                 steps.extend(changed(name, value, &BucketDescription { moving, ..bucket }));
                 steps.push(dropped(there.id, there.group));
-                Ok(Plan::Change(steps))
+                Ok(CallPlan::Change(steps))
             }
             MoveStep::Finish => {
                 let left = dropped(bucket.id, bucket.group);
@@ -113,7 +113,7 @@ impl Directory {
                 let moved = BucketDescription { group, id, moving: None, ..bucket };
                 let mut steps = changed(name, value, &moved);
                 steps.push(left);
-                Ok(Plan::Change(steps))
+                Ok(CallPlan::Change(steps))
             }
         }
     }

@@ -6,9 +6,9 @@
 //! member that stays its even part at once: nothing is moved by it, so it is decided only when its
 //! caller has made sure that there is nothing to be moved (`dynamo/claim.rs`).
 
-use super::ring_words::{Names, described, transfers};
+use super::ring_words::{RingNames, described, transfers};
 use super::rows::{RING, assert, bad_row, set};
-use super::{Directory, Plan, staged};
+use super::{CallPlan, Directory, staged};
 use base::codec::Malformed;
 use base::request::Missing;
 use base::{
@@ -16,14 +16,14 @@ use base::{
     Update, Value,
 };
 use bytes::Bytes;
-use logic::ring::{self, Change, PARTITIONS_DEFAULT, Rack, Ring, Unsafe};
+use logic::ring::{self, PARTITIONS_DEFAULT, Rack, Ring, RingWish, Unsafe};
 use std::collections::BTreeSet;
 
 /// For so many copies the ring is laid out.
 const COPIES: usize = 3;
 
 /// The ring's row, read.
-struct Known {
+struct RingRow {
     row: Value,
     ring: Ring,
 }
@@ -35,10 +35,10 @@ struct Staged {
 }
 
 impl Directory {
-    fn ring(&self) -> Result<Option<Known>> {
+    fn ring(&self) -> Result<Option<RingRow>> {
         let Some(row) = self.get(&Bytes::from_static(RING))? else { return Ok(None) };
         let ring = read_ring(&row)?;
-        Ok(Some(Known { row, ring }))
+        Ok(Some(RingRow { row, ring }))
     }
 
     fn staged(&self) -> Result<Staged> {
@@ -52,12 +52,12 @@ impl Directory {
         self.catalog.available.numbers().into_iter().map(usize::from).collect()
     }
 
-    pub(super) fn plan_ring(&self, call: &RingCall, down: &BTreeSet<NodeId>) -> Result<Plan> {
+    pub(super) fn plan_ring(&self, call: &RingCall, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
         let known = self.ring()?;
         match call {
             RingCall::Describe => {
                 let described = known.map(|known| described(&known.ring)).unwrap_or_default();
-                return Ok(Plan::Answer(Body::Ring(described)));
+                return Ok(CallPlan::Answer(Body::Ring(described)));
             }
             RingCall::Claim => return self.claim(known),
             _ => {}
@@ -70,18 +70,18 @@ impl Directory {
             RingCall::Describe | RingCall::Claim => unreachable!("they were answered"),
             RingCall::Plan => {
                 let changes = self.staged()?.changes;
-                Ok(Plan::Answer(Body::RingPlan(Box::new(self.shown(&known, changes, down)?))))
+                Ok(CallPlan::Answer(Body::RingPlan(Box::new(self.shown(&known, changes, down)?))))
             }
             RingCall::Stage(change) => self.stage(&known, change, down),
             RingCall::Clear => match self.staged()?.row {
-                None => Ok(Plan::Answer(Body::Done)),
-                row => Ok(Plan::Change(vec![assert(&staged::key(), row), unstage()])),
+                None => Ok(CallPlan::Answer(Body::Done)),
+                row => Ok(CallPlan::Change(vec![assert(&staged::key(), row), unstage()])),
             },
             RingCall::Commit { epoch } => self.commit(known, *epoch, down),
             RingCall::Cancel => self.call_off(known, down),
             RingCall::Transfers => {
                 let transfers = transfers(&self.without_the_gone(known.ring)?, &numbers);
-                Ok(Plan::Answer(Body::RingTransfers(transfers)))
+                Ok(CallPlan::Answer(Body::RingTransfers(transfers)))
             }
             RingCall::Received { since, partition, node } => {
                 let next = known.ring.receive(*since, (*partition, *node), &numbers);
@@ -102,13 +102,18 @@ impl Directory {
         down: &BTreeSet<NodeId>,
     ) -> Result<ring::Plan> {
         let known = self.described()?;
-        let names = Names { known: &known, ring };
+        let names = RingNames { known: &known, ring };
         let changes = changes.iter().map(|change| names.change(change));
         let changes = changes.collect::<Result<Vec<_>>>()?;
         ring::plan(ring, &changes, COPIES, down).map_err(|error| names.refused(&error))
     }
 
-    fn stage(&self, known: &Known, change: &RingChange, down: &BTreeSet<NodeId>) -> Result<Plan> {
+    fn stage(
+        &self,
+        known: &RingRow,
+        change: &RingChange,
+        down: &BTreeSet<NodeId>,
+    ) -> Result<CallPlan> {
         let Staged { row, mut changes } = self.staged()?;
         staged::check(change, changes.len())?;
         changes.push(change.clone());
@@ -120,13 +125,13 @@ impl Directory {
             set(staged::key(), laid),
         ];
         let shown = self.shown(known, changes, down)?;
-        Ok(Plan::Made(steps, Body::RingPlan(Box::new(shown))))
+        Ok(CallPlan::Made(steps, Body::RingPlan(Box::new(shown))))
     }
 
     /// What these changes would do, or why they can't be begun now.
     fn shown(
         &self,
-        known: &Known,
+        known: &RingRow,
         changes: Vec<RingChange>,
         down: &BTreeSet<NodeId>,
     ) -> Result<RingPlan> {
@@ -141,9 +146,9 @@ impl Directory {
             }
         };
         let described = self.described()?;
-        let names = Names { known: &described, ring: &known.ring };
+        let names = RingNames { known: &described, ring: &known.ring };
         let count = |count: usize| count as u64;
-        let load = |load: &ring::Load| RingLoad {
+        let load = |load: &ring::NodeLoad| RingLoad {
             node: load.node,
             before: load.before.map(count),
             after: load.after.map(count),
@@ -162,7 +167,12 @@ impl Directory {
         })
     }
 
-    fn commit(&self, known: Known, epoch: Option<u64>, down: &BTreeSet<NodeId>) -> Result<Plan> {
+    fn commit(
+        &self,
+        known: RingRow,
+        epoch: Option<u64>,
+        down: &BTreeSet<NodeId>,
+    ) -> Result<CallPlan> {
         let Staged { row, changes } = self.staged()?;
         if changes.is_empty() {
             let text = "no change of the ring is planned: `credenza cluster ring join NODE`";
@@ -186,12 +196,12 @@ impl Directory {
             put_ring(&next),
             unstage(),
         ];
-        Ok(Plan::Made(steps, Body::Ring(described(&next))))
+        Ok(CallPlan::Made(steps, Body::Ring(described(&next))))
     }
 
     /// What has gone over goes back, which those must be there for who are to receive it again: a
     /// change that waits for them could neither end nor be followed by another.
-    fn call_off(&self, known: Known, down: &BTreeSet<NodeId>) -> Result<Plan> {
+    fn call_off(&self, known: RingRow, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
         let numbers = self.numbers();
         let Some(next) = known.ring.cancel(&numbers) else {
             return Err(Error::new(Reason::Changed, "no change of the ring is under way"));
@@ -206,7 +216,7 @@ impl Directory {
             let next = self.without_the_gone(next)?;
             return Ok(changed(Some(known.row), &next));
         }
-        let names = Names { known: &members, ring: &known.ring };
+        let names = RingNames { known: &members, ring: &known.ring };
         let away: Vec<_> = away.iter().map(|node| names.named(&format!("node {node}"))).collect();
         let text = format!(
             "partitions that have gone over would have to go back to {}, out of reach: start it \
@@ -225,19 +235,19 @@ impl Directory {
     }
 
     /// What a node told changes the ring, or it is known already.
-    fn told(&self, known: Known, next: Option<Ring>) -> Result<Plan> {
-        let Some(next) = next else { return Ok(Plan::Answer(Body::Done)) };
+    fn told(&self, known: RingRow, next: Option<Ring>) -> Result<CallPlan> {
+        let Some(next) = next else { return Ok(CallPlan::Answer(Body::Done)) };
         let row = assert(&Bytes::from_static(RING), Some(known.row));
-        Ok(Plan::Change(vec![row, put_ring(&self.without_the_gone(next)?)]))
+        Ok(CallPlan::Change(vec![row, put_ring(&self.without_the_gone(next)?)]))
     }
 
     /// Whether giving out the ring would change it.
     pub(crate) fn claim_changes(&self) -> Result<bool> {
-        Ok(!matches!(self.plan_ring(&RingCall::Claim, &BTreeSet::new())?, Plan::Answer(_)))
+        Ok(!matches!(self.plan_ring(&RingCall::Claim, &BTreeSet::new())?, CallPlan::Answer(_)))
     }
 
     /// Every member that stays takes its part at once.
-    fn claim(&self, before: Option<Known>) -> Result<Plan> {
+    fn claim(&self, before: Option<RingRow>) -> Result<CallPlan> {
         let known = self.described()?;
         // A witness keeps no data.
         let keeps = |node| !known.is_witness(node);
@@ -245,7 +255,7 @@ impl Directory {
         let stays = stays.filter(|member| keeps(member.node));
         let stays: Vec<NodeId> = stays.map(|member| member.node).collect();
         let (value, ring) = match before {
-            Some(Known { row, ring }) => (Some(row), ring),
+            Some(RingRow { row, ring }) => (Some(row), ring),
             None => {
                 let first = stays.first().copied().ok_or_else(|| {
                     Error::new(Reason::Changed, "the cluster has no member that stays")
@@ -258,11 +268,11 @@ impl Directory {
         let go = ring.layout().nodes().keys().filter(|node| !stays.contains(node));
         let rack = || Rack(String::new());
         let mut changes: Vec<_> =
-            come.map(|node| Change::Join { node: *node, rack: rack() }).collect();
-        changes.extend(go.map(|node| Change::Leave { node: *node }));
+            come.map(|node| RingWish::Join { node: *node, rack: rack() }).collect();
+        changes.extend(go.map(|node| RingWish::Leave { node: *node }));
         if changes.is_empty() {
             return match value {
-                Some(_) => Ok(Plan::Answer(Body::Ring(described(&ring)))),
+                Some(_) => Ok(CallPlan::Answer(Body::Ring(described(&ring)))),
                 None => Ok(changed(None, &ring)),
             };
         }
@@ -280,10 +290,10 @@ impl Directory {
     }
 
     /// The first ring of a cluster; none if it has one.
-    pub(super) fn plan_first_ring(&self, founder: NodeId) -> Result<Plan> {
+    pub(super) fn plan_first_ring(&self, founder: NodeId) -> Result<CallPlan> {
         match self.ring()? {
-            Some(_) => Ok(Plan::Answer(Body::Done)),
-            None => Ok(Plan::Change(vec![
+            Some(_) => Ok(CallPlan::Answer(Body::Done)),
+            None => Ok(CallPlan::Change(vec![
                 assert(&Bytes::from_static(RING), None),
                 put_ring(&founded(founder)),
             ])),
@@ -295,9 +305,9 @@ fn founded(node: NodeId) -> Ring {
     Ring::founded(node, Rack(String::new()), PARTITIONS_DEFAULT, COPIES)
 }
 
-fn changed(value: Option<Value>, ring: &Ring) -> Plan {
+fn changed(value: Option<Value>, ring: &Ring) -> CallPlan {
     let steps = vec![assert(&Bytes::from_static(RING), value), put_ring(ring)];
-    Plan::Made(steps, Body::Ring(described(ring)))
+    CallPlan::Made(steps, Body::Ring(described(ring)))
 }
 
 fn put_ring(ring: &Ring) -> Update {

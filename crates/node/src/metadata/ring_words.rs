@@ -4,32 +4,32 @@ use base::{
     ClusterDescription, Error, MemberDescription, NodeId, Partition, Reason, Result, RingChange,
     RingDescription, RingTransfer, RingTransfers, Stay,
 };
-use logic::ring::{Change, Rack, Ring, Unsafe};
+use logic::ring::{Rack, Ring, RingWish, Unsafe};
 use std::collections::BTreeSet;
 
 /// Members by their names, and nodes of the ring that are none any more by their ids.
-pub(super) struct Names<'a> {
+pub(super) struct RingNames<'a> {
     pub known: &'a ClusterDescription,
     pub ring: &'a Ring,
 }
 
-impl Names<'_> {
-    pub(super) fn change(&self, change: &RingChange) -> Result<Change> {
+impl RingNames<'_> {
+    pub(super) fn change(&self, change: &RingChange) -> Result<RingWish> {
         Ok(match change {
             RingChange::Join { node, rack } => {
-                Change::Join { node: self.keeper(node)?, rack: Rack(rack.clone()) }
+                RingWish::Join { node: self.keeper(node)?, rack: Rack(rack.clone()) }
             }
-            RingChange::Leave { node } => Change::Leave { node: self.node(node)? },
-            RingChange::Replace { node, by, rack } => Change::Replace {
+            RingChange::Leave { node } => RingWish::Leave { node: self.node(node)? },
+            RingChange::Replace { node, by, rack } => RingWish::Replace {
                 old: self.node(node)?,
                 new: self.keeper(by)?,
                 rack: Rack(rack.clone()),
             },
             RingChange::Rack { node, rack } => {
-                Change::Rack { node: self.node(node)?, rack: Rack(rack.clone()) }
+                RingWish::Rack { node: self.node(node)?, rack: Rack(rack.clone()) }
             }
-            RingChange::Double => Change::Double,
-            RingChange::Halve => Change::Halve,
+            RingChange::Double => RingWish::Double,
+            RingChange::Halve => RingWish::Halve,
         })
     }
 

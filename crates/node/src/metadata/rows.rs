@@ -162,10 +162,10 @@ pub(crate) fn write_properties(properties: &Properties) -> Value {
     Bytes::from(bytes)
 }
 
-type Read<T> = std::result::Result<T, Malformed>;
+type RowResult<T> = std::result::Result<T, Malformed>;
 
 /// Properties written by an older version lack the newer ones, which then have their defaults.
-pub(crate) fn read_properties(reader: &mut Reader) -> Read<Properties> {
+pub(crate) fn read_properties(reader: &mut Reader) -> RowResult<Properties> {
     let count = reader.u32("properties")?;
     let mut changes = Changes::new();
     for _ in 0..count {
@@ -205,7 +205,7 @@ pub(crate) fn describe(key: &[u8], value: Option<&Value>) -> Result<BucketDescri
 }
 
 /// Nothing stands there in the row of a bucket that rests.
-fn read_moving(reader: &mut Reader) -> Read<Option<Moving>> {
+fn read_moving(reader: &mut Reader) -> RowResult<Option<Moving>> {
     if reader.rest().is_empty() {
         return Ok(None);
     }
@@ -331,7 +331,7 @@ pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
     read().map_err(bad_row)
 }
 
-fn members_count(reader: &mut Reader) -> Read<usize> {
+fn members_count(reader: &mut Reader) -> RowResult<usize> {
     let count = reader.u32("group's members")? as usize;
     if count > GROUP_MEMBERS_MAX { Err(Malformed("group's members")) } else { Ok(count) }
 }
@@ -344,7 +344,7 @@ pub(crate) fn read_next_group(value: &[u8]) -> Result<u32> {
     Reader::new(value).u32("next group").map_err(bad_row)
 }
 
-pub(super) fn form(reader: &mut Reader, field: &'static str) -> Read<()> {
+pub(super) fn form(reader: &mut Reader, field: &'static str) -> RowResult<()> {
     if reader.u8(field)? == FORM { Ok(()) } else { Err(Malformed(field)) }
 }
 

@@ -9,7 +9,7 @@
 //! Never: gives the secret in any other answer; changes it.
 
 use super::rows::{CLUSTER, FORM, SECRET, assert, bad_row, form, read_cluster, set};
-use super::{Directory, Plan};
+use super::{CallPlan, Directory};
 use base::codec::Reader;
 use base::{Body, ClusterSecret, Error, Reason, Result, Update, Value};
 use bytes::Bytes;
@@ -31,14 +31,14 @@ impl Directory {
     }
 
     /// Makes a secret where there is none, and says how far it has come.
-    pub(super) fn plan_secret(&self) -> Result<Plan> {
+    pub(super) fn plan_secret(&self) -> Result<CallPlan> {
         let Some(row) = self.secret()? else {
             let row = SecretRow { secret: drawn(), is_required: false };
             let steps = vec![assert(&Bytes::from_static(SECRET), None), written(&row)];
-            return Ok(Plan::Change(steps));
+            return Ok(CallPlan::Change(steps));
         };
         match row.is_required {
-            true => Ok(Plan::Answer(Body::Done)),
+            true => Ok(CallPlan::Answer(Body::Done)),
             false => Err(self.offered()),
         }
     }
@@ -52,11 +52,11 @@ impl Directory {
             let asked = cluster.as_deref().map(read_cluster).transpose()?;
             let is_same = asked.is_some_and(|row| row.changes == changes);
             let Some(row) = self.secret()?.filter(|row| !row.is_required && is_same) else {
-                return Ok(Plan::Answer(Body::Done));
+                return Ok(CallPlan::Answer(Body::Done));
             };
             let before = assert(&Bytes::from_static(SECRET), Some(write(&row)));
             let after = written(&SecretRow { is_required: true, ..row });
-            Ok(Plan::Change(vec![assert(&key, cluster), before, after]))
+            Ok(CallPlan::Change(vec![assert(&key, cluster), before, after]))
         };
         self.change(plan).await.map(|_| ())
     }

@@ -131,5 +131,5 @@ fn again(group: &RecoveredGroup) -> impl Iterator<Item = Job> {
     let accept = move |(index, value): (&LogIndex, &Bytes)| {
         records::accept(id, ballot, *index, decided, value.clone(), true)
     };
-    group.tail.iter().map(accept).chain(records::Head::of(replica).records(id, true))
+    group.tail.iter().map(accept).chain(records::LogHead::of(replica).records(id, true))
 }

@@ -4,7 +4,7 @@ use crate::tests::house::{GROUP, House, put};
 use base::{BucketId, Reason, Version};
 use bytes::Bytes;
 use replication::Comparing;
-use replication::comparison::{Difference, Report};
+use replication::comparison::{ComparisonReport, Difference};
 use replication::layout::{self, StoredRow};
 use std::collections::BTreeSet;
 use store::Change;
@@ -31,7 +31,7 @@ fn spoil(house: &House, which: usize, change: Change) {
 }
 
 /// One pass of the master's over these buckets.
-async fn compare(house: &House, buckets: &[BucketId]) -> Report {
+async fn compare(house: &House, buckets: &[BucketId]) -> ComparisonReport {
     let which = house.master().await;
     let group = house.group(which);
     let node = house.nodes[which].as_ref().expect("it runs");

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Disk, Honesty, Log, LogSettings, MemoryDisk, Operation};
+use store::{Disk, DiskCall, Honesty, Log, LogSettings, MemoryDisk};
 
 /// So many writes find no room: more than are tried while the test lasts.
 const TRIES: u64 = 100_000;
@@ -33,7 +33,7 @@ fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
     let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
     let settings = LogSettings { segment_bytes: 16 << 10, id: 1, ..LogSettings::default() };
     let (log, _) = Log::open(files, settings).expect("an empty disk");
-    (1..=TRIES).for_each(|nth| disk.fail_nth(Operation::Write, nth, ErrorKind::StorageFull));
+    (1..=TRIES).for_each(|nth| disk.fail_nth(DiskCall::Write, nth, ErrorKind::StorageFull));
     let (failed, failures) = channel();
     let keeper = Keeper::new();
     let mailbox = Arc::new(Failures(Mutex::new(failed)));

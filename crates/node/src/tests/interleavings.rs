@@ -2,7 +2,7 @@
 //! interleavings: the product's own loops, of which one runs at a time (`sync/turns.rs`).
 
 use super::truncation::Sole;
-use crate::flush::Step;
+use crate::flush::FlushStep;
 use runtime::mutants::{Flaw, break_on_thread};
 use runtime::sync::{Turns, point};
 use runtime::world;
@@ -62,7 +62,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
         here();
         (0..seed % BEGINS_MAX).for_each(|_| point());
         let mut flush = sole.flush();
-        while flush.step().expect("memory") != Step::Ended {
+        while flush.step().expect("memory") != FlushStep::Ended {
             point();
         }
         maintained.store(true, Ordering::Release);

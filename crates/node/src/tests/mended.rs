@@ -14,7 +14,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use store::{DataDir, FileDisk, Kind, Log, LogSettings};
+use store::{DataDir, FileDisk, Log, LogSettings, RecordKind};
 
 /// What a start finds.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn whole(data: &Path) -> (BTreeMap<(GroupId, LogIndex), Bytes>, PathBuf, u64) {
     let mut values = BTreeMap::new();
     for record in records.by_ref() {
         let (_, record) = record.expect("it is sound");
-        if matches!(record.kind, Kind::Accept | Kind::Stage) {
+        if matches!(record.kind, RecordKind::Accept | RecordKind::Stage) {
             values.insert((GroupId(record.owner.group), LogIndex(record.index)), record.payload);
         }
     }

@@ -9,7 +9,7 @@ use base::{
     Body, BucketName, Call, DirectoryCall, GroupId, Outcome, Reason, Reply, Request, Result,
     RetryId, SessionId, Update,
 };
-use replication::clock::Clock;
+use replication::clock::GroupClock;
 use replication::layout::{self, Space, StoredSession};
 use std::collections::BTreeSet;
 
@@ -104,7 +104,7 @@ fn pass(node: &Node, ms: u64) {
     let group = node.inner.groups.find(base::GroupId(1)).expect("it is there");
     let mut state = group.state();
     let now = state.clock.now();
-    state.clock = Clock::from(now + ms);
+    state.clock = GroupClock::from(now + ms);
 }
 
 #[tokio::test]

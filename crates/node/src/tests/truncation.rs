@@ -17,7 +17,7 @@ use replication::INBOX_BYTES_MAX;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
-use runtime::keeper::{self, Writer};
+use runtime::keeper::{self, LogWriter};
 use runtime::mutants::{Flaw, break_on_thread};
 use runtime::submit::Ticket;
 use runtime::world;
@@ -46,7 +46,7 @@ fn settings() -> LogSettings {
 }
 
 impl Sole {
-    pub(crate) fn new() -> (Sole, Writer) {
+    pub(crate) fn new() -> (Sole, LogWriter) {
         let disk = MemoryDisk::new(Honesty::Honest);
         let trees = Arc::new(MemoryTrees::new(256 << 20));
         let shared: Arc<dyn Trees> = trees.clone();
@@ -71,14 +71,14 @@ impl Sole {
         };
         let inner = life::assemble(NodeSettings::default(), parts).expect("it begins");
         let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
-        let writer = Writer::new(log, keeper, metrics, Duration::from_secs(1));
+        let writer = LogWriter::new(log, keeper, metrics, Duration::from_secs(1));
         let group = inner.groups.find(GroupId::DEFAULT).expect("it is there");
         let sole = Sole { disk, trees, post: Post::of(&inner), group, inner };
         (sole, writer)
     }
 
     /// It becomes master of its groups.
-    pub(super) fn begin(&self, writer: &mut Writer) {
+    pub(super) fn begin(&self, writer: &mut LogWriter) {
         self.inner.groups.all().iter().for_each(|group| group.begin());
         self.settle(writer);
         assert!(self.group.master.load(Ordering::Acquire), "alone it is master");
@@ -91,17 +91,17 @@ impl Sole {
     }
 
     /// Lets drivers and log writer run until nothing is left to do.
-    pub(super) fn settle(&self, writer: &mut Writer) {
+    pub(super) fn settle(&self, writer: &mut LogWriter) {
         loop {
             self.turn();
-            if matches!(self.write(writer), keeper::Step::Idle(_)) {
+            if matches!(self.write(writer), keeper::WriterStep::Idle(_)) {
                 return;
             }
-            while !matches!(self.write(writer), keeper::Step::Idle(_)) {}
+            while !matches!(self.write(writer), keeper::WriterStep::Idle(_)) {}
         }
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) -> keeper::Step {
+    pub(super) fn write(&self, writer: &mut LogWriter) -> keeper::WriterStep {
         writer.step(&self.post).expect("a disk without faults")
     }
 
@@ -130,9 +130,9 @@ impl Sole {
     }
 
     /// The indexes of so many values that are decided with the next turn.
-    pub(super) fn decided(&self, writer: &mut Writer, many: usize) -> Vec<LogIndex> {
+    pub(super) fn decided(&self, writer: &mut LogWriter, many: usize) -> Vec<LogIndex> {
         let tickets: Vec<_> = (0..many).map(|n| self.put(n)).collect();
-        while !matches!(self.write(writer), keeper::Step::Idle(_)) {}
+        while !matches!(self.write(writer), keeper::WriterStep::Idle(_)) {}
         assert!(!tickets.iter().any(|ticket| self.has(*ticket)), "none is applied");
         tickets.into_iter().map(|ticket| ticket.index).collect()
     }
@@ -150,7 +150,7 @@ impl Sole {
     /// A whole round of maintenance.
     fn flush_whole(&self) {
         let mut flush = self.flush();
-        while flush.step().expect("memory") != flush::Step::Ended {
+        while flush.step().expect("memory") != flush::FlushStep::Ended {
             self.turn();
         }
     }
@@ -172,7 +172,7 @@ impl Sole {
 /// One round of the log writer holds several values, and a new segment begins among them. They are
 /// synced, and where the log ends is published; then the store is flushed, and only then their
 /// group hears of them, applies them, and answers its clients.
-fn flushed_between_publish_and_done() -> (Sole, Writer, LogIndex) {
+fn flushed_between_publish_and_done() -> (Sole, LogWriter, LogIndex) {
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);
     let first = sole.put(0);
@@ -186,9 +186,9 @@ fn flushed_between_publish_and_done() -> (Sole, Writer, LogIndex) {
     }
     assert!(writer.log().segments() > before, "a segment ended in this round");
     let mut flush = sole.flush();
-    while flush.step().expect("memory") != flush::Step::Waits {}
+    while flush.step().expect("memory") != flush::FlushStep::Waits {}
     sole.write(&mut writer); // Now the group is told.
-    while flush.step().expect("memory") != flush::Step::Ended {
+    while flush.step().expect("memory") != flush::FlushStep::Ended {
         sole.turn();
     }
     assert!(tickets.iter().all(|ticket| sole.has(*ticket)), "all are acknowledged");

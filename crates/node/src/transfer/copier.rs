@@ -37,7 +37,7 @@ pub(super) struct Cursor {
 }
 
 /// What one round of a scan found.
-pub(super) struct Round {
+pub(super) struct ScanRound {
     pub items: Vec<Item>,
     /// None: that was all.
     pub next: Option<Cursor>,
@@ -67,7 +67,7 @@ impl Copier {
 
     /// The next part of everything. What is read is read after `tracked` was told so, and what it
     /// was told to have been read is read. Blocks.
-    pub(super) fn scan(&self, tracked: &Tracked, cursor: Cursor) -> Result<Round> {
+    pub(super) fn scan(&self, tracked: &Tracked, cursor: Cursor) -> Result<ScanRound> {
         tracked.reads();
         let Cursor { which, after } = cursor;
         let now = self.group.now();
@@ -87,7 +87,7 @@ impl Copier {
             items.extend(self.item(&key, Some(row), now)?.filter(|item| !is_gone(item)));
         }
         let next = next.filter(|cursor| cursor.which < self.prefixes.len());
-        Ok(Round { items, next })
+        Ok(ScanRound { items, next })
     }
 
     /// What stands under these keys now, up to a part's size; gives the keys that are left. Blocks.

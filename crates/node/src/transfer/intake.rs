@@ -12,7 +12,7 @@
 //! would have there; and an intake closes only when all that had expired there has expired here, so
 //! that nothing comes back that a client saw gone.
 
-use super::letter::{Answer, Item, Question};
+use super::letter::{Item, MoveAnswer, MoveQuestion};
 use crate::Inner;
 use base::codec::{Malformed, Reader};
 use base::error::damaged;
@@ -26,19 +26,19 @@ use replication::seals::{OWN, intake_key};
 use replication::view::View;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use transport::{Asked, Peers};
+use transport::{IncomingCall, Peers};
 
 const FORM: u8 = 1;
 
 /// How far an intake is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Intake {
+pub(super) struct BucketIntake {
     pub closed: bool,
     pub ahead: i64,
     pub part: u64,
 }
 
-impl Intake {
+impl BucketIntake {
     pub(super) fn write(self) -> Vec<u8> {
         let mut bytes = vec![FORM, u8::from(self.closed)];
         bytes.extend_from_slice(&self.ahead.to_le_bytes());
@@ -46,19 +46,19 @@ impl Intake {
         bytes
     }
 
-    pub(super) fn read(bytes: &[u8]) -> std::result::Result<Intake, Malformed> {
+    pub(super) fn read(bytes: &[u8]) -> std::result::Result<BucketIntake, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("intake")? != FORM {
             return Err(Malformed("intake"));
         }
         let closed = reader.u8("intake")? != 0;
         let ahead = reader.u64("intake")?.cast_signed();
-        Ok(Intake { closed, ahead, part: reader.u64("intake")? })
+        Ok(BucketIntake { closed, ahead, part: reader.u64("intake")? })
     }
 
-    fn of(view: &mut View, bucket: BucketId) -> Result<Option<Intake>> {
+    fn of(view: &mut View, bucket: BucketId) -> Result<Option<BucketIntake>> {
         let row = view.row(OWN, &intake_key(bucket))?;
-        row.map(|row| Intake::read(&row.value).map_err(damaged)).transpose()
+        row.map(|row| BucketIntake::read(&row.value).map_err(damaged)).transpose()
     }
 
     fn put(self, view: &mut View, bucket: BucketId) -> Result<()> {
@@ -72,45 +72,51 @@ impl Intake {
 }
 
 /// Answers another node's question about a move. Hands over and returns.
-pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
+pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: IncomingCall) {
     let owner = inner.clone();
     let attend = move |group, payload: Bytes| async move {
-        let question = Question::read(&payload)?;
+        let question = MoveQuestion::read(&payload)?;
         Ok(answer(&owner, group, question).await.write())
     };
     inner.incoming.serve(peers, asked, "a question about a move", attend);
 }
 
 /// Answers a question, this node's own too.
-pub(super) async fn answer(inner: &Arc<Inner>, group: GroupId, question: Question) -> Answer {
-    let Some(group) = inner.groups.get(group) else { return Answer::NotMaster { master: None } };
+pub(super) async fn answer(
+    inner: &Arc<Inner>,
+    group: GroupId,
+    question: MoveQuestion,
+) -> MoveAnswer {
+    let Some(group) = inner.groups.get(group) else {
+        return MoveAnswer::NotMaster { master: None };
+    };
     if !group.master.load(Ordering::Acquire) {
         let master = group.standing().borrow().master;
-        return Answer::NotMaster { master: master.filter(|master| *master != inner.node) };
+        return MoveAnswer::NotMaster { master: master.filter(|master| *master != inner.node) };
     }
-    if let Question::Progress { bucket } = question {
-        return Answer::Progress(inner.transfers.get(bucket));
+    if let MoveQuestion::Progress { bucket } = question {
+        return MoveAnswer::Progress(inner.transfers.get(bucket));
     }
     if inner.space.is_full() {
         let text = "the disk of the node the bucket moves to is nearly full";
-        return Answer::Refused(Error::new(Reason::OutOfSpace, text));
+        return MoveAnswer::Refused(Error::new(Reason::OutOfSpace, text));
     }
     match take(&group, &question).await {
         Ok(answer) => answer,
-        Err(error) => Answer::Refused(error),
+        Err(error) => MoveAnswer::Refused(error),
     }
 }
 
-async fn take(group: &Arc<Group>, question: &Question) -> Result<Answer> {
+async fn take(group: &Arc<Group>, question: &MoveQuestion) -> Result<MoveAnswer> {
     let (version, mut sessions) = match question {
-        Question::Close { version, .. } => (*version, 0),
+        MoveQuestion::Close { version, .. } => (*version, 0),
         _ => (0, 0),
     };
     let evaluate = |view: &mut View| match question {
-        Question::Begin { bucket, time } => begin(view, *bucket, *time),
-        Question::Take { bucket, part, items } => part_of(view, *bucket, *part, items),
-        Question::Close { bucket, time, .. } => close(view, *bucket, *time),
-        Question::Progress { .. } => unreachable!("answered before"),
+        MoveQuestion::Begin { bucket, time } => begin(view, *bucket, *time),
+        MoveQuestion::Take { bucket, part, items } => part_of(view, *bucket, *part, items),
+        MoveQuestion::Close { bucket, time, .. } => close(view, *bucket, *time),
+        MoveQuestion::Progress { .. } => unreachable!("answered before"),
     };
     let counted = |view: &mut View| {
         let (answer, fresh) = evaluate(view)?;
@@ -125,25 +131,30 @@ async fn take(group: &Arc<Group>, question: &Question) -> Result<Answer> {
     Ok(answer)
 }
 
-fn begin(view: &mut View, bucket: BucketId, time: u64) -> Result<(Answer, u64)> {
-    if Intake::of(view, bucket)?.is_some() {
+fn begin(view: &mut View, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
+    if BucketIntake::of(view, bucket)?.is_some() {
         let text = "rows of this bucket came before: take another number";
         return Err(Error::new(Reason::AlreadyExists, text));
     }
     let now = view.open.time;
     let ahead = now.cast_signed().wrapping_sub(time.cast_signed());
-    Intake { closed: false, ahead, part: 0 }.put(view, bucket)?;
-    Ok((Answer::Done { time: now }, 0))
+    BucketIntake { closed: false, ahead, part: 0 }.put(view, bucket)?;
+    Ok((MoveAnswer::Done { time: now }, 0))
 }
 
-fn known(view: &mut View, bucket: BucketId) -> Result<Intake> {
-    Intake::of(view, bucket)?.ok_or_else(|| {
+fn known(view: &mut View, bucket: BucketId) -> Result<BucketIntake> {
+    BucketIntake::of(view, bucket)?.ok_or_else(|| {
         Error::new(Reason::Changed, "nothing of this bucket is expected here (any more)")
     })
 }
 
-fn part_of(view: &mut View, bucket: BucketId, part: u64, items: &[Item]) -> Result<(Answer, u64)> {
-    let done = Answer::Done { time: view.open.time };
+fn part_of(
+    view: &mut View,
+    bucket: BucketId,
+    part: u64,
+    items: &[Item],
+) -> Result<(MoveAnswer, u64)> {
+    let done = MoveAnswer::Done { time: view.open.time };
     let intake = known(view, bucket)?;
     if part <= intake.part {
         return Ok((done, 0)); // It was taken before.
@@ -156,12 +167,12 @@ fn part_of(view: &mut View, bucket: BucketId, part: u64, items: &[Item]) -> Resu
     for item in items {
         sessions += u64::from(put(view, bucket, intake, item)?);
     }
-    Intake { part, ..intake }.put(view, bucket)?;
+    BucketIntake { part, ..intake }.put(view, bucket)?;
     Ok((done, sessions))
 }
 
 /// Whether that was a session that was not known here.
-fn put(view: &mut View, bucket: BucketId, intake: Intake, item: &Item) -> Result<bool> {
+fn put(view: &mut View, bucket: BucketId, intake: BucketIntake, item: &Item) -> Result<bool> {
     match item {
         Item::Row { key, row } => {
             let row = StoredRow::read(row).map_err(damaged)?;
@@ -199,15 +210,15 @@ fn put(view: &mut View, bucket: BucketId, intake: Intake, item: &Item) -> Result
     Ok(false)
 }
 
-fn close(view: &mut View, bucket: BucketId, time: u64) -> Result<(Answer, u64)> {
+fn close(view: &mut View, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
     let (intake, now) = (known(view, bucket)?, view.open.time);
     let due = intake.here(time);
     if intake.closed {
-        return Ok((Answer::Done { time: now }, 0));
+        return Ok((MoveAnswer::Done { time: now }, 0));
     }
     if now < due {
-        return Ok((Answer::Early { ms: due - now }, 0));
+        return Ok((MoveAnswer::Early { ms: due - now }, 0));
     }
-    Intake { closed: true, ..intake }.put(view, bucket)?;
-    Ok((Answer::Done { time: now }, 0))
+    BucketIntake { closed: true, ..intake }.put(view, bucket)?;
+    Ok((MoveAnswer::Done { time: now }, 0))
 }

@@ -18,7 +18,7 @@ const ITEM_BYTES_MIN: usize = 5;
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum MoveQuestion {
     /// Rows of this bucket will come. `time`: the group's they come from.
     Begin { bucket: BucketId, time: u64 },
     /// Some of them; parts are numbered from 1.
@@ -44,7 +44,7 @@ pub(super) enum Item {
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum MoveAnswer {
     /// It is so, at this time of the group that answers.
     Done { time: u64 },
     /// Not before so many milliseconds have passed.
@@ -57,7 +57,7 @@ pub(super) enum Answer {
     Progress(Option<MoveProgress>),
 }
 
-type Read<T> = std::result::Result<T, Malformed>;
+type LetterResult<T> = std::result::Result<T, Malformed>;
 
 /// A letter's reader: slices of the letter, no copies.
 struct Letter<'a> {
@@ -66,16 +66,16 @@ struct Letter<'a> {
 }
 
 impl Letter<'_> {
-    fn slice(&mut self, max: usize, field: &'static str) -> Read<Bytes> {
+    fn slice(&mut self, max: usize, field: &'static str) -> LetterResult<Bytes> {
         let slice = self.reader.string(max, field)?;
         Ok(self.bytes.slice_ref(slice))
     }
 
-    fn bucket(&mut self) -> Read<BucketId> {
+    fn bucket(&mut self) -> LetterResult<BucketId> {
         self.reader.u32("bucket").map(BucketId)
     }
 
-    fn word(&mut self, field: &'static str) -> Read<u64> {
+    fn word(&mut self, field: &'static str) -> LetterResult<u64> {
         self.reader.u64(field)
     }
 }
@@ -117,7 +117,7 @@ impl Item {
         }
     }
 
-    fn read(from: &mut Letter<'_>) -> Read<Item> {
+    fn read(from: &mut Letter<'_>) -> LetterResult<Item> {
         Ok(match from.reader.u8("which item")? {
             0 => {
                 let key = from.slice(KEY_BYTES_MAX, "key")?;
@@ -143,16 +143,16 @@ impl Item {
     }
 }
 
-impl Question {
+impl MoveQuestion {
     pub(super) fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Moves.byte()];
         match self {
-            Question::Begin { bucket, time } => {
+            MoveQuestion::Begin { bucket, time } => {
                 out.put_u8(0);
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
             }
-            Question::Take { bucket, part, items } => {
+            MoveQuestion::Take { bucket, part, items } => {
                 out.reserve(items.iter().map(Item::bytes).sum::<usize>() + 32);
                 out.put_u8(1);
                 out.put_u32(bucket.0);
@@ -160,13 +160,13 @@ impl Question {
                 out.put_u32(items.len() as u32);
                 items.iter().for_each(|item| item.write(&mut out));
             }
-            Question::Close { bucket, time, version } => {
+            MoveQuestion::Close { bucket, time, version } => {
                 out.put_u8(2);
                 out.put_u32(bucket.0);
                 out.put_u64(*time);
                 out.put_u64(*version);
             }
-            Question::Progress { bucket } => {
+            MoveQuestion::Progress { bucket } => {
                 out.put_u8(3);
                 out.put_u32(bucket.0);
             }
@@ -174,13 +174,13 @@ impl Question {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> Read<Question> {
+    pub(super) fn read(bytes: &Bytes) -> LetterResult<MoveQuestion> {
         let mut from = Letter { bytes, reader: Reader::new(bytes) };
         if from.reader.u8("which call")? != CallKind::Moves.byte() {
             return Err(Malformed("which call"));
         }
         let question = match from.reader.u8("which question")? {
-            0 => Question::Begin { bucket: from.bucket()?, time: from.word("time")? },
+            0 => MoveQuestion::Begin { bucket: from.bucket()?, time: from.word("time")? },
             1 => {
                 let (bucket, part) = (from.bucket()?, from.word("part")?);
                 let count = from.reader.u32("how many items")? as usize;
@@ -188,40 +188,40 @@ impl Question {
                     return Err(Malformed("how many items"));
                 }
                 let items = (0..count).map(|_| Item::read(&mut from));
-                Question::Take { bucket, part, items: items.collect::<Read<_>>()? }
+                MoveQuestion::Take { bucket, part, items: items.collect::<LetterResult<_>>()? }
             }
             2 => {
                 let (bucket, time) = (from.bucket()?, from.word("time")?);
-                Question::Close { bucket, time, version: from.word("version")? }
+                MoveQuestion::Close { bucket, time, version: from.word("version")? }
             }
-            3 => Question::Progress { bucket: from.bucket()? },
+            3 => MoveQuestion::Progress { bucket: from.bucket()? },
             _ => return Err(Malformed("which question")),
         };
         from.reader.end("question").map(|()| question)
     }
 }
 
-impl Answer {
+impl MoveAnswer {
     pub(super) fn write(&self) -> Bytes {
         let mut out = Vec::new();
         match self {
-            Answer::Done { time } => {
+            MoveAnswer::Done { time } => {
                 out.put_u8(0);
                 out.put_u64(*time);
             }
-            Answer::Early { ms } => {
+            MoveAnswer::Early { ms } => {
                 out.put_u8(1);
                 out.put_u64(*ms);
             }
-            Answer::NotMaster { master } => {
+            MoveAnswer::NotMaster { master } => {
                 out.put_u8(2);
                 out.put_u64(master.map_or(0, |node| node.0));
             }
-            Answer::Refused(error) => {
+            MoveAnswer::Refused(error) => {
                 out.put_u8(3);
                 error.write(&mut out);
             }
-            Answer::Progress(progress) => {
+            MoveAnswer::Progress(progress) => {
                 out.put_u8(4);
                 out.put_u8(progress.is_some().into());
                 if let Some(progress) = progress {
@@ -232,19 +232,19 @@ impl Answer {
         out.into()
     }
 
-    pub(super) fn read(bytes: &Bytes) -> Read<Answer> {
+    pub(super) fn read(bytes: &Bytes) -> LetterResult<MoveAnswer> {
         let mut reader = Reader::new(bytes);
         let answer = match reader.u8("which answer")? {
-            0 => Answer::Done { time: reader.u64("time")? },
-            1 => Answer::Early { ms: reader.u64("milliseconds")? },
+            0 => MoveAnswer::Done { time: reader.u64("time")? },
+            1 => MoveAnswer::Early { ms: reader.u64("milliseconds")? },
             2 => {
                 let node = NodeId(reader.u64("node")?);
-                Answer::NotMaster { master: Some(node).filter(|node| node.0 != 0) }
+                MoveAnswer::NotMaster { master: Some(node).filter(|node| node.0 != 0) }
             }
-            3 => return Error::read(&bytes.slice(1..)).map(Answer::Refused),
+            3 => return Error::read(&bytes.slice(1..)).map(MoveAnswer::Refused),
             4 => match reader.u8("progress or none")? {
-                0 => Answer::Progress(None),
-                _ => Answer::Progress(Some(MoveProgress::read(&mut reader)?)),
+                0 => MoveAnswer::Progress(None),
+                _ => MoveAnswer::Progress(Some(MoveProgress::read(&mut reader)?)),
             },
             _ => return Err(Malformed("which answer")),
         };

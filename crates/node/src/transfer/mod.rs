@@ -50,7 +50,7 @@ pub(crate) use intake::asked;
 mod tests;
 
 #[cfg(test)]
-pub(crate) use progress::Reached;
+pub(crate) use progress::MovePoint;
 pub(crate) use progress::Transfers;
 pub use progress::{MovePhase, MoveProgress};
 pub(crate) use tend::tend;

@@ -1,9 +1,9 @@
 //! The steps of one move, on the master of the group the bucket leaves; see `mod.rs`.
 
 use super::copier::{Copier, Cursor};
-use super::letter::{Answer, Item, Question};
-use super::progress::{MovePhase, MoveProgress, Reached};
-use super::target::Target;
+use super::letter::{Item, MoveAnswer, MoveQuestion};
+use super::progress::{MovePhase, MovePoint, MoveProgress};
+use super::target::MoveTarget;
 use crate::Inner;
 use base::error::going_down;
 use base::{
@@ -49,7 +49,7 @@ pub(super) struct Mover {
     bucket: Arc<Bucket>,
     moving: Moving,
     source: Arc<Group>,
-    target: Target,
+    target: MoveTarget,
     /// The last part that was taken.
     part: u64,
     /// How far the other group's time is ahead, by the intake.
@@ -61,7 +61,7 @@ pub(super) struct Mover {
 
 /// When a question was asked, in the time of the group the bucket leaves, and when it was answered,
 /// in the other's: how long the answer was on its way, or waited for a disk, is in neither.
-struct Told {
+struct AnswerTimes {
     asked: u64,
     there: u64,
 }
@@ -73,7 +73,7 @@ pub(super) async fn run(inner: Arc<Inner>, name: BucketName) -> Result<()> {
     let Some(moving) = bucket.moving else { return Ok(()) };
     let source = inner.groups.find(bucket.group)?;
     inner.inform(&source).await?;
-    let target = Target::new(inner.clone(), moving.group);
+    let target = MoveTarget::new(inner.clone(), moving.group);
     let sealed = source.seals.hold(bucket.id);
     let (part, ahead, behind_ms) = (0, 0, 0);
     let mut mover =
@@ -87,8 +87,8 @@ pub(super) async fn run(inner: Arc<Inner>, name: BucketName) -> Result<()> {
 impl Mover {
     async fn steps(&mut self) -> Result<()> {
         let bucket = self.moving.id;
-        match self.tell(|time| Question::Begin { bucket, time }).await {
-            Ok(Told { asked, there }) => {
+        match self.tell(|time| MoveQuestion::Begin { bucket, time }).await {
+            Ok(AnswerTimes { asked, there }) => {
                 self.ahead = there.cast_signed().wrapping_sub(asked.cast_signed());
             }
             Err(error) if error.reason == Reason::AlreadyExists => {
@@ -111,7 +111,7 @@ impl Mover {
 
     async fn copy(&mut self) -> Result<()> {
         let tracked = Arc::new(self.source.track(self.bucket.id)?);
-        self.reached(Reached::Begun).await?;
+        self.reached(MovePoint::Begun).await?;
         let copier = Copier::new(self.source.clone(), &self.bucket);
         self.copy_all(&copier, &tracked).await?;
         self.show(|progress| progress.phase = MovePhase::CatchingUp);
@@ -123,14 +123,14 @@ impl Mover {
                 break;
             }
         }
-        self.reached(Reached::Copied).await?;
+        self.reached(MovePoint::Copied).await?;
         let seal = self.seal().await?;
-        self.reached(Reached::Sealed).await?;
+        self.reached(MovePoint::Sealed).await?;
         // Everything before the seal is applied, and what it changed is noted.
         self.copy_again(&copier, tracked.take()?).await?;
-        self.reached(Reached::CopiedAgain).await?;
+        self.reached(MovePoint::CopiedAgain).await?;
         self.close(seal).await?;
-        self.reached(Reached::Closed).await?;
+        self.reached(MovePoint::Closed).await?;
         self.step(MoveStep::Finish).await?;
         tracing::info!(
             target: "node", bucket = %self.name, group = self.moving.group.0, "moved"
@@ -192,8 +192,8 @@ impl Mover {
             return self.is_wanted();
         }
         let (bucket, part) = (self.moving.id, self.part + 1);
-        let question = |_| Question::Take { bucket, part, items: items.clone() };
-        let Told { asked, there } = self.tell(question).await?;
+        let question = |_| MoveQuestion::Take { bucket, part, items: items.clone() };
+        let AnswerTimes { asked, there } = self.tell(question).await?;
         self.part = part;
         self.behind_ms = asked.saturating_add_signed(self.ahead).saturating_sub(there);
         Ok(())
@@ -220,27 +220,27 @@ impl Mover {
 
     async fn close(&mut self, seal: Seal) -> Result<()> {
         let (bucket, Seal { time, version }) = (self.moving.id, seal);
-        self.tell(|_| Question::Close { bucket, time, version }).await.map(|_| ())
+        self.tell(|_| MoveQuestion::Close { bucket, time, version }).await.map(|_| ())
     }
 
     /// Asks until there is an answer, or no need for one; `question` is told when it is asked.
-    async fn tell(&mut self, question: impl Fn(u64) -> Question) -> Result<Told> {
+    async fn tell(&mut self, question: impl Fn(u64) -> MoveQuestion) -> Result<AnswerTimes> {
         let until_ms = world::milliseconds() + PATIENCE_MS;
         loop {
             self.is_wanted()?;
             let asked = self.source.now();
             let error = match self.target.ask(question(asked)).await {
-                Ok(Answer::Done { time: there }) => return Ok(Told { asked, there }),
-                Ok(Answer::Early { ms }) => {
+                Ok(MoveAnswer::Done { time: there }) => return Ok(AnswerTimes { asked, there }),
+                Ok(MoveAnswer::Early { ms }) => {
                     sleep(Duration::from_millis(ms).min(REST_MAX)).await;
                     continue;
                 }
-                Ok(Answer::Refused(error)) => error,
-                Ok(Answer::NotMaster { .. }) => {
+                Ok(MoveAnswer::Refused(error)) => error,
+                Ok(MoveAnswer::NotMaster { .. }) => {
                     let text = format!("group {} has no master now", self.moving.group);
                     Error::new(Reason::NoQuorum, text)
                 }
-                Ok(Answer::Progress(_)) => {
+                Ok(MoveAnswer::Progress(_)) => {
                     Error::new(Reason::NotSupported, "an answer to another question")
                 }
                 Err(error) => error,
@@ -290,7 +290,7 @@ impl Mover {
 
     /// Tests may have something happen here.
     #[cfg(test)]
-    async fn reached(&self, reached: Reached) -> Result<()> {
+    async fn reached(&self, reached: MovePoint) -> Result<()> {
         let breaks =
             self.inner.transfers.breaks.lock().expect("plain data").take_if(|at| *at == reached);
         assert!(breaks.is_none(), "a test has the move break off");
@@ -306,7 +306,7 @@ impl Mover {
     }
 
     #[cfg(not(test))]
-    async fn reached(&self, _: Reached) -> Result<()> {
+    async fn reached(&self, _: MovePoint) -> Result<()> {
         Ok(())
     }
 

@@ -88,15 +88,15 @@ pub(crate) struct Transfers {
     moves: Mutex<BTreeMap<BucketId, Driven>>,
     /// Where a test has moves wait, and how many times one did.
     #[cfg(test)]
-    pub gate: Mutex<(Option<Reached>, usize)>,
+    pub gate: Mutex<(Option<MovePoint>, usize)>,
     /// Where a test has the next one panic.
     #[cfg(test)]
-    pub breaks: Mutex<Option<Reached>>,
+    pub breaks: Mutex<Option<MovePoint>>,
 }
 
 /// What a move has just done: where tests let something happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
+pub(crate) enum MovePoint {
     Begun,
     Copied,
     Sealed,

@@ -2,7 +2,7 @@
 //! part in.
 
 use super::intake;
-use super::letter::{Answer, Question};
+use super::letter::{MoveAnswer, MoveQuestion};
 use crate::Inner;
 use base::codec::Malformed;
 use base::{Error, GroupId, NodeId, Reason, Result};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A question is answered within this, or asked again.
 const WITHIN: Duration = Duration::from_secs(5);
 
-pub(super) struct Target {
+pub(super) struct MoveTarget {
     inner: Arc<Inner>,
     group: GroupId,
     /// Who was said to be master.
@@ -21,13 +21,13 @@ pub(super) struct Target {
     missed: usize,
 }
 
-impl Target {
-    pub(super) fn new(inner: Arc<Inner>, group: GroupId) -> Target {
-        Target { inner, group, told: None, missed: 0 }
+impl MoveTarget {
+    pub(super) fn new(inner: Arc<Inner>, group: GroupId) -> MoveTarget {
+        MoveTarget { inner, group, told: None, missed: 0 }
     }
 
     /// Asks once. Whoever is not master says who is, and is asked next time.
-    pub(super) async fn ask(&mut self, question: Question) -> Result<Answer> {
+    pub(super) async fn ask(&mut self, question: MoveQuestion) -> Result<MoveAnswer> {
         let node = self.whom()?;
         let asked = if node == self.inner.node {
             Ok(intake::answer(&self.inner, self.group, question).await)
@@ -35,7 +35,7 @@ impl Target {
             self.ask_other(node, &question).await
         };
         match &asked {
-            Ok(Answer::NotMaster { master }) => {
+            Ok(MoveAnswer::NotMaster { master }) => {
                 self.missed += 1;
                 self.told = *master;
             }
@@ -48,10 +48,10 @@ impl Target {
         asked
     }
 
-    async fn ask_other(&self, node: NodeId, question: &Question) -> Result<Answer> {
+    async fn ask_other(&self, node: NodeId, question: &MoveQuestion) -> Result<MoveAnswer> {
         let Some(peers) = self.inner.peers.get() else { return Err(self.nobody()) };
         let bytes = peers.ask(node, self.group, question.write(), WITHIN).await?;
-        Answer::read(&bytes).map_err(|Malformed(field)| {
+        MoveAnswer::read(&bytes).map_err(|Malformed(field)| {
             let text = format!("node {node} answered what this node can't read: {field}");
             Error::new(Reason::NotSupported, text)
         })

@@ -24,10 +24,10 @@ const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 const MOVES_MAX: usize = 1_024;
 
 /// A move that was begun has come to an end here.
-type Ended = (GroupId, BucketName, Result<()>);
+type EndedMove = (GroupId, BucketName, Result<()>);
 
 /// A group is busy with a move as long as this lives: however its task ends, that is told.
-struct Busy(Option<(OwnedPermit<Ended>, Ended)>);
+struct Busy(Option<(OwnedPermit<EndedMove>, EndedMove)>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -39,7 +39,7 @@ impl Drop for Busy {
 
 impl Busy {
     /// Until it is known better, the move broke off.
-    fn with(room: OwnedPermit<Ended>, group: GroupId, name: BucketName) -> Busy {
+    fn with(room: OwnedPermit<EndedMove>, group: GroupId, name: BucketName) -> Busy {
         let broke_off = Error::new(Reason::Changed, "the move ended abnormally: it begins anew");
         Busy(Some((room, (group, name, Err(broke_off)))))
     }
@@ -54,7 +54,7 @@ impl Busy {
 /// What one look leaves for the next.
 struct Tending {
     /// For those that are under way; they break off when nobody hears them any more.
-    tells: mpsc::Sender<Ended>,
+    tells: mpsc::Sender<EndedMove>,
     busy: BTreeSet<GroupId>,
     /// Not before this is a move tried again.
     again: BTreeMap<BucketName, u64>,
@@ -82,7 +82,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 }
 
 impl Tending {
-    fn new(tells: mpsc::Sender<Ended>) -> Tending {
+    fn new(tells: mpsc::Sender<EndedMove>) -> Tending {
         let (busy, again, tidied) = Default::default();
         Tending { tells, busy, again, tidied }
     }
@@ -129,7 +129,7 @@ impl Tending {
         }
     }
 
-    fn ended(&mut self, inner: &Inner, ended: Ended) {
+    fn ended(&mut self, inner: &Inner, ended: EndedMove) {
         let (group, name, ended) = ended;
         self.busy.remove(&group);
         if let Err(error) = ended {

@@ -1,7 +1,7 @@
 //! What two masters say to each other, and what stands in the rows: kept as version 1 wrote it.
 
-use super::intake::Intake;
-use super::letter::{Answer, Item, Question};
+use super::intake::BucketIntake;
+use super::letter::{Item, MoveAnswer, MoveQuestion};
 use super::progress::{MovePhase, MoveProgress};
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
 use bytes::Bytes;
@@ -27,24 +27,24 @@ fn items() -> Vec<Item> {
     ]
 }
 
-fn questions() -> Vec<Question> {
+fn questions() -> Vec<MoveQuestion> {
     vec![
-        Question::Begin { bucket: BUCKET, time: 7 },
-        Question::Take { bucket: BUCKET, part: 8, items: items() },
-        Question::Take { bucket: BUCKET, part: 9, items: Vec::new() },
-        Question::Close { bucket: BUCKET, time: 10, version: 11 },
-        Question::Progress { bucket: BUCKET },
+        MoveQuestion::Begin { bucket: BUCKET, time: 7 },
+        MoveQuestion::Take { bucket: BUCKET, part: 8, items: items() },
+        MoveQuestion::Take { bucket: BUCKET, part: 9, items: Vec::new() },
+        MoveQuestion::Close { bucket: BUCKET, time: 10, version: 11 },
+        MoveQuestion::Progress { bucket: BUCKET },
     ]
 }
 
 /// Questions that came after version 1 was kept.
-fn later_questions() -> Vec<Question> {
+fn later_questions() -> Vec<MoveQuestion> {
     let stored = session(Some(BucketDigest(0x0605)));
     let items = vec![Item::Session { session: SessionId(u64::MAX), stored }];
-    vec![Question::Take { bucket: BUCKET, part: 19, items }]
+    vec![MoveQuestion::Take { bucket: BUCKET, part: 19, items }]
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<MoveAnswer> {
     let progress = MoveProgress {
         phase: MovePhase::Sealed,
         rows: 1,
@@ -56,13 +56,13 @@ fn answers() -> Vec<Answer> {
         waits_for: "a friend".into(),
     };
     vec![
-        Answer::Done { time: 12 },
-        Answer::Early { ms: 13 },
-        Answer::NotMaster { master: None },
-        Answer::NotMaster { master: Some(NodeId(14)) },
-        Answer::Refused(Error::new(Reason::Changed, "other")),
-        Answer::Progress(None),
-        Answer::Progress(Some(progress)),
+        MoveAnswer::Done { time: 12 },
+        MoveAnswer::Early { ms: 13 },
+        MoveAnswer::NotMaster { master: None },
+        MoveAnswer::NotMaster { master: Some(NodeId(14)) },
+        MoveAnswer::Refused(Error::new(Reason::Changed, "other")),
+        MoveAnswer::Progress(None),
+        MoveAnswer::Progress(Some(progress)),
     ]
 }
 
@@ -76,23 +76,23 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     };
     for question in questions() {
         let bytes = question.write();
-        assert_eq!(Question::read(&bytes), Ok(question));
+        assert_eq!(MoveQuestion::read(&bytes), Ok(question));
         line("question", &bytes);
     }
     for answer in answers() {
         let bytes = answer.write();
-        assert_eq!(Answer::read(&bytes), Ok(answer));
+        assert_eq!(MoveAnswer::read(&bytes), Ok(answer));
         line("answer", &bytes);
     }
-    let intake = Intake { closed: true, ahead: -15, part: 16 };
-    assert_eq!(Intake::read(&intake.write()), Ok(intake));
+    let intake = BucketIntake { closed: true, ahead: -15, part: 16 };
+    assert_eq!(BucketIntake::read(&intake.write()), Ok(intake));
     line("intake", &intake.write());
     let seal = Seal { time: 17, version: 18 };
     assert_eq!(Seal::read(&seal.write().into()), Ok(seal));
     line("seal", &seal.write());
     for question in later_questions() {
         let bytes = question.write();
-        assert_eq!(Question::read(&bytes), Ok(question));
+        assert_eq!(MoveQuestion::read(&bytes), Ok(question));
         line("question", &bytes);
     }
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
@@ -107,20 +107,21 @@ fn no_beginning_of_a_letter_is_one_and_none_is_read_beyond_its_end() {
     for question in questions().into_iter().chain(later_questions()) {
         let bytes = question.write();
         for end in 0..bytes.len() {
-            assert!(Question::read(&bytes.slice(..end)).is_err(), "{question:?} to {end}");
+            assert!(MoveQuestion::read(&bytes.slice(..end)).is_err(), "{question:?} to {end}");
         }
         let longer = Bytes::from([&bytes[..], &[0]].concat());
-        assert!(Question::read(&longer).is_err(), "{question:?}");
+        assert!(MoveQuestion::read(&longer).is_err(), "{question:?}");
     }
     // A count of items that are not there sets nothing aside.
-    let mut many = Question::Take { bucket: BUCKET, part: 1, items: Vec::new() }.write().to_vec();
+    let mut many =
+        MoveQuestion::Take { bucket: BUCKET, part: 1, items: Vec::new() }.write().to_vec();
     let at = many.len() - 4;
     many[at..].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(Question::read(&many.into()).is_err());
+    assert!(MoveQuestion::read(&many.into()).is_err());
     for answer in answers() {
         let bytes = answer.write();
         for end in 0..bytes.len() {
-            assert!(Answer::read(&bytes.slice(..end)).is_err(), "{answer:?} to {end}");
+            assert!(MoveAnswer::read(&bytes.slice(..end)).is_err(), "{answer:?} to {end}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Where a bucket lives and how far its move is, for whoever asks any node.
 
-use super::letter::{Answer, Question};
+use super::letter::{MoveAnswer, MoveQuestion};
 use super::progress::MoveProgress;
-use super::target::Target;
+use super::target::MoveTarget;
 use crate::Inner;
 use base::bucket::no_such_bucket;
 use base::{BucketName, GroupId, Result};
@@ -27,12 +27,12 @@ impl Inner {
         let Some(moving) = bucket.moving else {
             return Ok(Movement { group, to: None, progress: None });
         };
-        let mut master = Target::new(self.clone(), group);
+        let mut master = MoveTarget::new(self.clone(), group);
         let mut progress = None;
         // Once to the master, or to one who says who that is.
         for _ in 0..2 {
-            let asked = master.ask(Question::Progress { bucket: bucket.id }).await;
-            if let Ok(Answer::Progress(Some(found))) = asked {
+            let asked = master.ask(MoveQuestion::Progress { bucket: bucket.id }).await;
+            if let Ok(MoveAnswer::Progress(Some(found))) = asked {
                 progress = Some(found);
                 break;
             }

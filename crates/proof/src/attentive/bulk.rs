@@ -2,8 +2,8 @@
 //! their clients.
 
 use super::Witnessed;
-use crate::checkers::causal::{Act, Deed, Told};
-use crate::client::{Resp, Word, command};
+use crate::checkers::causal::{Act, CallAnswer, Deed};
+use crate::client::{Resp, RespReply, command};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl Bulk {
     fn write_some(&self, node: SocketAddr, keys: Range<usize>) {
         let mut redis = Resp::with_patience(node, PATIENCE).expect("the node runs");
         let chosen = redis.call(&[b"CREDENZA.BUCKET", self.place.as_bytes()]);
-        assert!(matches!(chosen, Ok(Word::Simple(_))), "{chosen:?}");
+        assert!(matches!(chosen, Ok(RespReply::Simple(_))), "{chosen:?}");
         for begin in keys.clone().step_by(PIPELINE) {
             let mut some: Vec<usize> = (begin..(begin + PIPELINE).min(keys.end)).collect();
             let until = Instant::now() + REFUSED_MAX;
@@ -81,8 +81,8 @@ impl Bulk {
             .collect();
         redis.send(&bytes).expect("it is taken");
         let refused = some.iter().copied().filter(|_| match redis.receive() {
-            Ok(Word::Simple(_)) => false,
-            Ok(Word::Error(text)) if text.starts_with("OVERLOADED") => true,
+            Ok(RespReply::Simple(_)) => false,
+            Ok(RespReply::Error(text)) if text.starts_with("OVERLOADED") => true,
             other => panic!("{other:?}"),
         });
         refused.collect()
@@ -94,7 +94,7 @@ impl Bulk {
             key: self.key(at),
             act: Act::Write(self.value(at)),
             seen: BTreeSet::new(),
-            told: Told::Done,
+            told: CallAnswer::Done,
         };
         Witnessed { deeds: self.keys.clone().map(deed).collect(), ..Witnessed::default() }
     }

@@ -1,8 +1,8 @@
 //! One client: what it calls, and what it makes of the answers.
 
-use super::{Moment, Plan, Shared, Witnessed};
-use crate::checkers::causal::{Act, Deed, Told};
-use crate::client::{Answer, Riak, Said, Shown};
+use super::{AttentivePlan, AttentiveShared, Moment, Witnessed};
+use crate::checkers::causal::{Act, CallAnswer, Deed};
+use crate::client::{HttpResponse, Riak, RiakOutcome, Shown};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,30 +18,34 @@ const THINKING: Duration = Duration::from_millis(3);
 
 /// A context, and the values it was given out with.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct GivenContext {
     context: Option<String>,
     values: BTreeSet<String>,
 }
 
-pub(super) struct Client {
-    shared: Arc<Shared>,
-    plan: Plan,
+pub(super) struct AttentiveClient {
+    shared: Arc<AttentiveShared>,
+    plan: AttentivePlan,
     dice: StdRng,
     /// The node it calls, counted round and round.
     at: usize,
     number: u32,
     written: u32,
     /// What it was last shown of each key.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, GivenContext>,
     pub(super) history: Witnessed,
 }
 
-impl Client {
-    pub(super) fn new(shared: Arc<Shared>, plan: Plan, at: usize) -> Client {
+impl AttentiveClient {
+    pub(super) fn new(
+        shared: Arc<AttentiveShared>,
+        plan: AttentivePlan,
+        at: usize,
+    ) -> AttentiveClient {
         let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed);
         let (known, history) = (BTreeMap::new(), Witnessed::default());
-        Client { shared, plan, dice, at, number, written: 0, known, history }
+        AttentiveClient { shared, plan, dice, at, number, written: 0, known, history }
     }
 
     fn stopped(&self) -> bool {
@@ -97,9 +101,11 @@ impl Client {
         let began = self.shared.clock.elapsed();
         let answer = door.fetch(&self.plan.place, key, "");
         let (told, found, ended) = match answer {
-            Ok(Said::Done(shown) | Said::Absent(shown)) => (Told::Done, Some(shown), Ok(())),
-            Ok(Said::Other(answer)) => (self.says(&answer), None, Err(refused())),
-            Err(error) => (Told::Unknown, None, Err(error)),
+            Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => {
+                (CallAnswer::Done, Some(shown), Ok(()))
+            }
+            Ok(RiakOutcome::Other(answer)) => (self.says(&answer), None, Err(refused())),
+            Err(error) => (CallAnswer::Unknown, None, Err(error)),
         };
         self.note(began, told);
         if let Some(shown) = found {
@@ -141,35 +147,38 @@ impl Client {
     }
 
     /// What a change was told; one that found nothing to delete did nothing.
-    fn outcome(&mut self, answer: io::Result<Said>) -> (Told, Option<Shown>, io::Result<()>) {
+    fn outcome(
+        &mut self,
+        answer: io::Result<RiakOutcome>,
+    ) -> (CallAnswer, Option<Shown>, io::Result<()>) {
         match answer {
-            Ok(Said::Done(shown)) => (Told::Done, Some(shown), Ok(())),
-            Ok(Said::Absent(_)) => (Told::Refused, None, Ok(())),
-            Ok(Said::Other(answer)) => (self.says(&answer), None, Err(refused())),
-            Err(error) => (Told::Unknown, None, Err(error)),
+            Ok(RiakOutcome::Done(shown)) => (CallAnswer::Done, Some(shown), Ok(())),
+            Ok(RiakOutcome::Absent(_)) => (CallAnswer::Refused, None, Ok(())),
+            Ok(RiakOutcome::Other(answer)) => (self.says(&answer), None, Err(refused())),
+            Err(error) => (CallAnswer::Unknown, None, Err(error)),
         }
     }
 
     /// A client's mistake did nothing; what the server could not do may have been done in part.
-    fn says(&mut self, answer: &Answer) -> Told {
+    fn says(&mut self, answer: &HttpResponse) -> CallAnswer {
         let words: String = answer.text().lines().next().unwrap_or("").chars().take(90).collect();
         *self.history.words.entry(format!("{} {words}", answer.status)).or_default() += 1;
-        if answer.status < 500 { Told::Refused } else { Told::Unknown }
+        if answer.status < 500 { CallAnswer::Refused } else { CallAnswer::Unknown }
     }
 
     fn learn(&mut self, key: &str, shown: Shown) -> BTreeSet<String> {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
         let values: BTreeSet<_> = shown.values.iter().map(text).collect();
-        let known = Known { context: shown.context, values: values.clone() };
+        let known = GivenContext { context: shown.context, values: values.clone() };
         self.known.insert(key.into(), known);
         values
     }
 
-    fn did(&mut self, key: &str, act: Act, seen: BTreeSet<String>, told: Told) {
+    fn did(&mut self, key: &str, act: Act, seen: BTreeSet<String>, told: CallAnswer) {
         self.history.deeds.push(Deed { key: key.into(), act, seen, told });
     }
 
-    fn note(&mut self, began: Duration, told: Told) {
+    fn note(&mut self, began: Duration, told: CallAnswer) {
         let took = self.shared.clock.elapsed() - began;
         let at = self.at % self.shared.nodes.len();
         self.history.moments.push(Moment { began, took, at, told });

@@ -1,8 +1,8 @@
 //! One client led by hand, call by call: for stories in which the order matters.
 
 use super::Witnessed;
-use crate::checkers::causal::{Act, Deed, Told};
-use crate::client::{Riak, Said, Shown};
+use crate::checkers::causal::{Act, CallAnswer, Deed};
+use crate::client::{Riak, RiakOutcome, Shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a read has shown, with the context to write with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ShownValues {
     /// The context; none: nothing was there.
     pub context: Option<String>,
     /// The values.
@@ -43,17 +43,17 @@ impl Hand {
     }
 
     /// Reads at a node, from 1; nothing is there is an answer, a refusal is none.
-    pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<Seen, String> {
+    pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<ShownValues, String> {
         let place = self.place.clone();
         match self.ask(node, |door| door.fetch(&place, key, options)) {
-            Ok(Said::Done(shown) | Said::Absent(shown)) => Ok(self.saw(key, shown)),
-            Ok(Said::Other(answer)) => Err(answer.text()),
+            Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => Ok(self.saw(key, shown)),
+            Ok(RiakOutcome::Other(answer)) => Err(answer.text()),
             Err(error) => Err(error.to_string()),
         }
     }
 
     /// Writes a new value that replaces what was seen; whether that was acknowledged.
-    pub fn put(&mut self, node: usize, key: &str, seen: &Seen, options: &str) -> Told {
+    pub fn put(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> CallAnswer {
         self.written += 1;
         let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
         let how = (seen.context.as_deref(), options);
@@ -64,7 +64,13 @@ impl Hand {
     }
 
     /// Deletes what was seen.
-    pub fn delete(&mut self, node: usize, key: &str, seen: &Seen, options: &str) -> Told {
+    pub fn delete(
+        &mut self,
+        node: usize,
+        key: &str,
+        seen: &ShownValues,
+        options: &str,
+    ) -> CallAnswer {
         let place = self.place.clone();
         let how = (seen.context.as_deref(), options);
         let answer = self.ask(node, |door| door.remove(&place, key, how));
@@ -78,14 +84,15 @@ impl Hand {
         Witnessed { deeds: self.deeds, ..Witnessed::default() }
     }
 
-    fn saw(&mut self, key: &str, shown: Shown) -> Seen {
+    fn saw(&mut self, key: &str, shown: Shown) -> ShownValues {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
-        let seen = Seen { context: shown.context, values: shown.values.iter().map(text).collect() };
-        self.did(key, Act::Read(seen.values.clone()), &Seen::default(), Told::Done);
+        let seen =
+            ShownValues { context: shown.context, values: shown.values.iter().map(text).collect() };
+        self.did(key, Act::Read(seen.values.clone()), &ShownValues::default(), CallAnswer::Done);
         seen
     }
 
-    fn did(&mut self, key: &str, act: Act, seen: &Seen, told: Told) {
+    fn did(&mut self, key: &str, act: Act, seen: &ShownValues, told: CallAnswer) {
         self.deeds.push(Deed { key: key.into(), act, seen: seen.values.clone(), told });
     }
 
@@ -106,11 +113,11 @@ impl Hand {
 }
 
 /// A client's mistake did nothing; what the server could not do may have been done in part.
-fn told(answer: &std::io::Result<Said>) -> Told {
+fn told(answer: &std::io::Result<RiakOutcome>) -> CallAnswer {
     match answer {
-        Ok(Said::Done(_)) => Told::Done,
-        Ok(Said::Absent(_)) => Told::Refused,
-        Ok(Said::Other(answer)) if answer.status < 500 => Told::Refused,
-        Ok(Said::Other(_)) | Err(_) => Told::Unknown,
+        Ok(RiakOutcome::Done(_)) => CallAnswer::Done,
+        Ok(RiakOutcome::Absent(_)) => CallAnswer::Refused,
+        Ok(RiakOutcome::Other(answer)) if answer.status < 500 => CallAnswer::Refused,
+        Ok(RiakOutcome::Other(_)) | Err(_) => CallAnswer::Unknown,
     }
 }

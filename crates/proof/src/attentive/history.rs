@@ -1,6 +1,6 @@
 //! What clients saw: what they did, for the judge, and when, for the figures.
 
-use crate::checkers::causal::{Deed, Told};
+use crate::checkers::causal::{CallAnswer, Deed};
 use std::time::Duration;
 
 /// When a call was made, at which node, and how it went.
@@ -13,7 +13,7 @@ pub struct Moment {
     /// At which node, counted from 0.
     pub at: usize,
     /// What the client was told.
-    pub told: Told,
+    pub told: CallAnswer,
 }
 
 /// What clients saw.
@@ -31,7 +31,7 @@ impl Witnessed {
     /// How many calls were acknowledged, were refused, stay unknown.
     pub fn counts(&self) -> (u64, u64, u64) {
         let count = |wanted| self.moments.iter().filter(|it| it.told == wanted).count() as u64;
-        (count(Told::Done), count(Told::Refused), count(Told::Unknown))
+        (count(CallAnswer::Done), count(CallAnswer::Refused), count(CallAnswer::Unknown))
     }
 
     /// Calls that began between two moments at these nodes.
@@ -47,7 +47,7 @@ impl Witnessed {
     /// how many.
     pub fn answered(&self, span: (Duration, Duration), at: impl Fn(usize) -> bool) -> (u64, u64) {
         let all: Vec<_> = self.within(span, at).collect();
-        let unknown = all.iter().filter(|it| it.told == Told::Unknown).count();
+        let unknown = all.iter().filter(|it| it.told == CallAnswer::Unknown).count();
         ((all.len() - unknown) as u64, all.len() as u64)
     }
 

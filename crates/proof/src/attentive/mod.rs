@@ -16,10 +16,10 @@ mod hand;
 mod history;
 
 pub use bulk::Bulk;
-pub use hand::{Hand, Seen};
+pub use hand::{Hand, ShownValues};
 pub use history::{Moment, Witnessed};
 
-use client::Client;
+use client::AttentiveClient;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// What clients do.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct AttentivePlan {
     /// How many at once.
     pub clients: usize,
     /// On how many keys.
@@ -48,10 +48,10 @@ pub struct Plan {
     pub returns: Option<Duration>,
 }
 
-impl Plan {
+impl AttentivePlan {
     /// The usual mix on a bucket with siblings: eight clients on forty keys.
-    pub fn of(seed: u64) -> Plan {
-        Plan {
+    pub fn of(seed: u64) -> AttentivePlan {
+        AttentivePlan {
             clients: 8,
             keys: 40,
             seed,
@@ -75,7 +75,7 @@ impl Plan {
 
 /// What all clients share.
 #[derive(Debug)]
-struct Shared {
+struct AttentiveShared {
     clock: Instant,
     nodes: Vec<SocketAddr>,
     stop: AtomicBool,
@@ -84,21 +84,21 @@ struct Shared {
 
 /// Clients at work.
 pub struct Attentive {
-    shared: Arc<Shared>,
+    shared: Arc<AttentiveShared>,
     clients: Vec<JoinHandle<Witnessed>>,
 }
 
 impl Attentive {
     /// Starts the clients, spread over the nodes, in turn. Their keys must be absent.
-    pub fn start(nodes: &[SocketAddr], plan: &Plan) -> Attentive {
-        let shared = Arc::new(Shared {
+    pub fn start(nodes: &[SocketAddr], plan: &AttentivePlan) -> Attentive {
+        let shared = Arc::new(AttentiveShared {
             clock: Instant::now(),
             nodes: nodes.to_vec(),
             stop: AtomicBool::new(false),
             numbers: AtomicU32::new(0),
         });
         let begin = |at: usize| {
-            let mut client = Client::new(shared.clone(), plan.clone(), at);
+            let mut client = AttentiveClient::new(shared.clone(), plan.clone(), at);
             std::thread::spawn(move || {
                 client.work();
                 client.history

@@ -4,11 +4,11 @@
 use std::fmt;
 
 /// What a key holds; none: it is absent.
-pub type Value = Option<Vec<u8>>;
+pub type CallValue = Option<Vec<u8>>;
 
 /// What a client asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum CallOperation {
     /// Read the key.
     Get,
     /// Write this value.
@@ -18,19 +18,19 @@ pub enum Operation {
     /// Write (or delete) if the key holds what is expected.
     TestAndSet {
         /// What must be there.
-        expect: Value,
+        expect: CallValue,
         /// What shall be there then.
-        wanted: Value,
+        wanted: CallValue,
     },
 }
 
 /// What the client was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It took effect; nothing else was said.
     Done,
     /// A read, or a test-and-set, found this.
-    Found(Value),
+    Found(CallValue),
     /// A delete found something to delete, or nothing.
     Existed(bool),
     /// It was refused: surely nothing happened.
@@ -48,9 +48,9 @@ pub struct Call {
     /// The key.
     pub key: String,
     /// What was asked.
-    pub operation: Operation,
+    pub operation: CallOperation,
     /// What was answered.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// When the call was made, in nanoseconds of the recorder's one clock.
     pub began: u64,
     /// When the answer came. Of an unknown outcome: when the client gave up, which says nothing.
@@ -60,11 +60,11 @@ pub struct Call {
 impl Call {
     /// Whether the client learned what became of it.
     pub fn is_known(&self) -> bool {
-        self.outcome != Outcome::Unknown
+        self.outcome != CallOutcome::Unknown
     }
 }
 
-fn text(value: &Value) -> String {
+fn text(value: &CallValue) -> String {
     let Some(bytes) = value else { return "absent".into() };
     String::from_utf8_lossy(bytes).chars().take(40).collect()
 }
@@ -73,21 +73,21 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "client {}: ", self.client)?;
         match &self.operation {
-            Operation::Get => write!(f, "get({})", self.key)?,
-            Operation::Put(value) => {
+            CallOperation::Get => write!(f, "get({})", self.key)?,
+            CallOperation::Put(value) => {
                 write!(f, "put({}, {})", self.key, text(&Some(value.clone())))?;
             }
-            Operation::Delete => write!(f, "delete({})", self.key)?,
-            Operation::TestAndSet { expect, wanted } => {
+            CallOperation::Delete => write!(f, "delete({})", self.key)?,
+            CallOperation::TestAndSet { expect, wanted } => {
                 write!(f, "test_and_set({}, {} -> {})", self.key, text(expect), text(wanted))?;
             }
         }
         match &self.outcome {
-            Outcome::Done => write!(f, " = done")?,
-            Outcome::Found(value) => write!(f, " = {}", text(value))?,
-            Outcome::Existed(existed) => write!(f, " = existed: {existed}")?,
-            Outcome::Refused => write!(f, " = refused")?,
-            Outcome::Unknown => return write!(f, " = unknown, from {}", self.began),
+            CallOutcome::Done => write!(f, " = done")?,
+            CallOutcome::Found(value) => write!(f, " = {}", text(value))?,
+            CallOutcome::Existed(existed) => write!(f, " = existed: {existed}")?,
+            CallOutcome::Refused => write!(f, " = refused")?,
+            CallOutcome::Unknown => return write!(f, " = unknown, from {}", self.began),
         }
         write!(f, ", {}..{}", self.began, self.ended)
     }

@@ -25,7 +25,7 @@ pub enum Act {
 
 /// What it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Told {
+pub enum CallAnswer {
     /// Acknowledged.
     Done,
     /// Refused: surely nothing happened.
@@ -44,7 +44,7 @@ pub struct Deed {
     /// The values that the context of a write or a delete had been shown with.
     pub seen: BTreeSet<String>,
     /// What the client was told.
-    pub told: Told,
+    pub told: CallAnswer,
 }
 
 /// The values that one copy of a key holds at the end.
@@ -133,14 +133,14 @@ pub fn judge(deeds: &[Deed], copies: &[Copy]) -> Findings {
 }
 
 /// A write, as far as the judge knows of it.
-struct Written<'a> {
+struct JudgedWrite<'a> {
     seen: &'a BTreeSet<String>,
-    told: Told,
+    told: CallAnswer,
 }
 
 /// What happened to one key.
 struct Past<'a> {
-    writes: BTreeMap<&'a str, Written<'a>>,
+    writes: BTreeMap<&'a str, JudgedWrite<'a>>,
     /// Values that somebody may have replaced who had seen them.
     perhaps_gone: BTreeSet<&'a str>,
     /// Values that are surely replaced, and whether a delete did it.
@@ -152,7 +152,7 @@ impl<'a> Past<'a> {
         let mut writes = BTreeMap::new();
         for deed in deeds {
             if let Act::Write(value) = &deed.act {
-                writes.insert(value.as_str(), Written { seen: &deed.seen, told: deed.told });
+                writes.insert(value.as_str(), JudgedWrite { seen: &deed.seen, told: deed.told });
             }
         }
         // What anybody was shown took effect, whatever its writer was told.
@@ -165,13 +165,13 @@ impl<'a> Past<'a> {
         }
         shown.extend(copies.iter().flat_map(|copy| copy.values.iter().map(String::as_str)));
         let (mut perhaps_gone, mut gone) = (BTreeSet::new(), BTreeMap::new());
-        for deed in deeds.iter().filter(|deed| deed.told != Told::Refused) {
+        for deed in deeds.iter().filter(|deed| deed.told != CallAnswer::Refused) {
             let (effective, deletes) = match &deed.act {
                 Act::Read(_) => continue,
                 Act::Write(value) => {
-                    (deed.told == Told::Done || shown.contains(value.as_str()), false)
+                    (deed.told == CallAnswer::Done || shown.contains(value.as_str()), false)
                 }
-                Act::Delete => (deed.told == Told::Done, true),
+                Act::Delete => (deed.told == CallAnswer::Done, true),
             };
             for value in deed.seen.iter().map(String::as_str) {
                 perhaps_gone.insert(value);
@@ -184,12 +184,12 @@ impl<'a> Past<'a> {
     }
 
     fn acknowledged(&self) -> usize {
-        self.writes.values().filter(|write| write.told == Told::Done).count()
+        self.writes.values().filter(|write| write.told == CallAnswer::Done).count()
     }
 
     /// Whether a value may be shown at all.
     fn was_written(&self, value: &str) -> bool {
-        self.writes.get(value).is_some_and(|write| write.told != Told::Refused)
+        self.writes.get(value).is_some_and(|write| write.told != CallAnswer::Refused)
     }
 
     /// Whether the writer of `later` had seen `earlier`, itself or through what it had seen.
@@ -233,7 +233,7 @@ impl Findings {
 
     fn end(&mut self, key: &str, copies: &[&Copy], past: &Past<'_>) {
         let stays = |value: &&&str| !past.perhaps_gone.contains(**value);
-        let told = past.writes.iter().filter(|(_, write)| write.told == Told::Done);
+        let told = past.writes.iter().filter(|(_, write)| write.told == CallAnswer::Done);
         let staying: Vec<_> = told.map(|(value, _)| value).filter(stays).collect();
         // A key of which no copy is left has lost what it should hold.
         if copies.is_empty() {

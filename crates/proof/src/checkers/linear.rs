@@ -8,13 +8,13 @@
 //! Athalye's porcupine. The question is NP-complete (Gibbons and Korach, "Testing shared memories",
 //! 1997), so the work is bounded and "undecided" is an answer.
 
-use super::search::{End, Search, Step, Work};
-use super::{Call, Operation, Outcome, Value};
+use super::search::{CallStep, End, KeyCalls, Search};
+use super::{Call, CallOperation, CallOutcome, CallValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the judge says. Every key is absent before the first call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LinearVerdict {
     /// There is such an order.
     Linearizable,
     /// There is none, for these keys.
@@ -35,7 +35,7 @@ pub struct Violation {
     /// Of how many.
     pub calls: usize,
     /// What the key holds after that order.
-    pub holds: Value,
+    pub holds: CallValue,
     /// The calls of which one would have to come next; none fits.
     pub stuck: Vec<Call>,
 }
@@ -52,9 +52,9 @@ impl std::fmt::Display for Violation {
 
 /// The verdict and the work it took.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct LinearReport {
     /// What the judge says.
-    pub verdict: Verdict,
+    pub verdict: LinearVerdict,
     /// Calls that were judged.
     pub calls: usize,
     /// Of which stay unknown.
@@ -65,12 +65,12 @@ pub struct Report {
     pub steps: u64,
 }
 
-impl Report {
+impl LinearReport {
     /// Fails the test with words unless the history is linearizable.
     pub fn must_be_linearizable(&self) {
         match &self.verdict {
-            Verdict::Linearizable => {}
-            Verdict::Violated(found) => {
+            LinearVerdict::Linearizable => {}
+            LinearVerdict::Violated(found) => {
                 let words: Vec<_> = found.iter().map(ToString::to_string).collect();
                 panic!("not linearizable:\n{}", words.join("\n"));
             }
@@ -80,22 +80,27 @@ impl Report {
 
     /// Whether a violation was found.
     pub fn is_violated(&self) -> bool {
-        matches!(self.verdict, Verdict::Violated(_))
+        matches!(self.verdict, LinearVerdict::Violated(_))
     }
 }
 
 /// Judges a history, with at most so many configurations tried for each key.
-pub fn check(history: &[Call], steps_max: u64) -> Report {
+pub fn check(history: &[Call], steps_max: u64) -> LinearReport {
     let unknown = history.iter().filter(|call| !call.is_known()).count();
     let mut by_key: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
     for call in history {
         by_key.entry(&call.key).or_default().push(call);
     }
     let calls = history.len();
-    let mut report =
-        Report { verdict: Verdict::Linearizable, calls, unknown, keys: by_key.len(), steps: 0 };
+    let mut report = LinearReport {
+        verdict: LinearVerdict::Linearizable,
+        calls,
+        unknown,
+        keys: by_key.len(),
+        steps: 0,
+    };
     if let Err(why) = usable(history) {
-        report.verdict = Verdict::Unusable(why);
+        report.verdict = LinearVerdict::Unusable(why);
         return report;
     }
     let (mut violated, mut undecided) = (Vec::new(), Vec::new());
@@ -116,9 +121,9 @@ pub fn check(history: &[Call], steps_max: u64) -> Report {
         }
     }
     if !violated.is_empty() {
-        report.verdict = Verdict::Violated(violated);
+        report.verdict = LinearVerdict::Violated(violated);
     } else if !undecided.is_empty() {
-        report.verdict = Verdict::Undecided(undecided);
+        report.verdict = LinearVerdict::Undecided(undecided);
     }
     report
 }
@@ -151,27 +156,29 @@ fn usable(history: &[Call]) -> Result<(), String> {
 
 fn fits(call: &Call) -> bool {
     match &call.outcome {
-        Outcome::Refused | Outcome::Unknown => true,
-        Outcome::Found(_) => {
-            matches!(call.operation, Operation::Get | Operation::TestAndSet { .. })
+        CallOutcome::Refused | CallOutcome::Unknown => true,
+        CallOutcome::Found(_) => {
+            matches!(call.operation, CallOperation::Get | CallOperation::TestAndSet { .. })
         }
-        Outcome::Done => matches!(call.operation, Operation::Put(_) | Operation::Delete),
-        Outcome::Existed(_) => call.operation == Operation::Delete,
+        CallOutcome::Done => {
+            matches!(call.operation, CallOperation::Put(_) | CallOperation::Delete)
+        }
+        CallOutcome::Existed(_) => call.operation == CallOperation::Delete,
     }
 }
 
 /// What a call would write, if it takes effect.
 fn writes(call: &Call) -> Option<&[u8]> {
     match &call.operation {
-        Operation::Put(value) => Some(value),
-        Operation::TestAndSet { wanted, .. } => wanted.as_deref(),
-        Operation::Get | Operation::Delete => None,
+        CallOperation::Put(value) => Some(value),
+        CallOperation::TestAndSet { wanted, .. } => wanted.as_deref(),
+        CallOperation::Get | CallOperation::Delete => None,
     }
 }
 
 /// What the calls of one key tell about a value.
 #[derive(Default)]
-struct Told {
+struct ValueCalls {
     writers: usize,
     /// When the first client learned of it.
     seen: Option<u64>,
@@ -185,34 +192,34 @@ struct Told {
 ///   that client's answer;
 /// - one whose value nobody saw and nobody expects may be taken for one that never took effect,
 ///   unless a delete found something, which may have been that value.
-fn prepare(calls: Vec<&Call>) -> (Vec<&Call>, Work, Vec<Value>) {
-    let mut told: BTreeMap<&[u8], Told> = BTreeMap::new();
+fn prepare(calls: Vec<&Call>) -> (Vec<&Call>, KeyCalls, Vec<CallValue>) {
+    let mut told: BTreeMap<&[u8], ValueCalls> = BTreeMap::new();
     let mut deleted = false;
-    for call in calls.iter().filter(|call| call.outcome != Outcome::Refused) {
+    for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
         if let Some(value) = writes(call) {
             told.entry(value).or_default().writers += 1;
         }
-        if let Operation::TestAndSet { expect: Some(value), .. } = &call.operation {
+        if let CallOperation::TestAndSet { expect: Some(value), .. } = &call.operation {
             told.entry(value).or_default().expected = true;
         }
-        if let Outcome::Found(Some(value)) = &call.outcome {
+        if let CallOutcome::Found(Some(value)) = &call.outcome {
             let seen = &mut told.entry(value).or_default().seen;
             *seen = Some(seen.map_or(call.ended, |before| before.min(call.ended)));
         }
-        deleted |= matches!(call.operation, Operation::Delete)
-            && matches!(call.outcome, Outcome::Existed(true));
+        deleted |= matches!(call.operation, CallOperation::Delete)
+            && matches!(call.outcome, CallOutcome::Existed(true));
     }
     let mut bounded = Vec::new();
     let mut open = Vec::new();
     for call in calls {
         match call.outcome {
-            Outcome::Refused => {}
-            Outcome::Unknown if call.operation == Operation::Get => {}
-            Outcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
-                Some(Told { writers: 1, seen: Some(seen), .. }) if *seen >= call.began => {
+            CallOutcome::Refused => {}
+            CallOutcome::Unknown if call.operation == CallOperation::Get => {}
+            CallOutcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
+                Some(ValueCalls { writers: 1, seen: Some(seen), .. }) if *seen >= call.began => {
                     bounded.push((call, *seen));
                 }
-                Some(Told { writers: 1, seen: None, expected: false }) if !deleted => {}
+                Some(ValueCalls { writers: 1, seen: None, expected: false }) if !deleted => {}
                 _ => open.push((call, u64::MAX)),
             },
             _ => bounded.push((call, call.ended)),
@@ -225,33 +232,33 @@ fn prepare(calls: Vec<&Call>) -> (Vec<&Call>, Work, Vec<Value>) {
 
 type Timed<'a> = Vec<(&'a Call, u64)>;
 
-fn numbered<'a>(bounded: Timed<'a>, open: Timed<'a>) -> (Vec<&'a Call>, Work, Vec<Value>) {
+fn numbered<'a>(bounded: Timed<'a>, open: Timed<'a>) -> (Vec<&'a Call>, KeyCalls, Vec<CallValue>) {
     let first_open = bounded.len();
     let all: Vec<_> = bounded.into_iter().chain(open).collect();
     let mut named: BTreeSet<&Vec<u8>> = BTreeSet::new();
     for (call, _) in &all {
         match &call.operation {
-            Operation::Put(value) => drop(named.insert(value)),
-            Operation::TestAndSet { expect, wanted } => {
+            CallOperation::Put(value) => drop(named.insert(value)),
+            CallOperation::TestAndSet { expect, wanted } => {
                 named.extend(expect.iter().chain(wanted));
             }
-            Operation::Get | Operation::Delete => {}
+            CallOperation::Get | CallOperation::Delete => {}
         }
-        if let Outcome::Found(Some(value)) = &call.outcome {
+        if let CallOutcome::Found(Some(value)) = &call.outcome {
             named.insert(value);
         }
     }
-    let mut values: Vec<Value> = vec![None];
+    let mut values: Vec<CallValue> = vec![None];
     values.extend(named.iter().map(|value| Some((*value).clone())));
-    let numbers: BTreeMap<&Value, u32> = values.iter().zip(0..).collect();
+    let numbers: BTreeMap<&CallValue, u32> = values.iter().zip(0..).collect();
     let steps = all
         .iter()
         .enumerate()
         .map(|(at, (call, _))| {
             match step(call, &numbers) {
                 // Bounded because its value was seen: so it wrote, and found what it expected.
-                Step::TestAndSet { expect, wanted, found: None } if at < first_open => {
-                    Step::TestAndSet { expect, wanted, found: Some(expect) }
+                CallStep::TestAndSet { expect, wanted, found: None } if at < first_open => {
+                    CallStep::TestAndSet { expect, wanted, found: Some(expect) }
                 }
                 step => step,
             }
@@ -259,25 +266,25 @@ fn numbered<'a>(bounded: Timed<'a>, open: Timed<'a>) -> (Vec<&'a Call>, Work, Ve
         .collect();
     let times = all.iter().map(|(call, ended)| (call.began, *ended)).collect();
     let calls = all.into_iter().map(|(call, _)| call).collect();
-    (calls, Work::new(steps, times, first_open), values)
+    (calls, KeyCalls::new(steps, times, first_open), values)
 }
 
-fn step(call: &Call, numbers: &BTreeMap<&Value, u32>) -> Step {
+fn step(call: &Call, numbers: &BTreeMap<&CallValue, u32>) -> CallStep {
     let found = match &call.outcome {
-        Outcome::Found(value) => Some(numbers[value]),
+        CallOutcome::Found(value) => Some(numbers[value]),
         _ => None,
     };
     match &call.operation {
-        Operation::Get => Step::Get { found },
-        Operation::Put(value) => Step::Put { value: numbers[&Some(value.clone())] },
-        Operation::Delete => Step::Delete {
+        CallOperation::Get => CallStep::Get { found },
+        CallOperation::Put(value) => CallStep::Put { value: numbers[&Some(value.clone())] },
+        CallOperation::Delete => CallStep::Delete {
             existed: match call.outcome {
-                Outcome::Existed(existed) => Some(existed),
+                CallOutcome::Existed(existed) => Some(existed),
                 _ => None,
             },
         },
-        Operation::TestAndSet { expect, wanted } => {
-            Step::TestAndSet { expect: numbers[expect], wanted: numbers[wanted], found }
+        CallOperation::TestAndSet { expect, wanted } => {
+            CallStep::TestAndSet { expect: numbers[expect], wanted: numbers[wanted], found }
         }
     }
 }

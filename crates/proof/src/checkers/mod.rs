@@ -13,5 +13,5 @@ pub mod replay;
 mod search;
 pub mod transactions;
 
-pub use calls::{Call, Operation, Outcome, Value};
-pub use linear::{Report, Verdict, Violation, check};
+pub use calls::{Call, CallOperation, CallOutcome, CallValue};
+pub use linear::{LinearReport, LinearVerdict, Violation, check};

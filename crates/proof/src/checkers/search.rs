@@ -12,35 +12,35 @@ use std::collections::HashSet;
 
 /// One call, its values as numbers; 0: absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CallStep {
     Get { found: Option<u32> },
     Put { value: u32 },
     Delete { existed: Option<bool> },
     TestAndSet { expect: u32, wanted: u32, found: Option<u32> },
 }
 
-impl Step {
+impl CallStep {
     /// What the key holds after it; none when it cannot have been answered so.
     fn after(self, holds: u32) -> Option<u32> {
         match self {
-            Step::Get { found } => found.is_none_or(|found| found == holds).then_some(holds),
-            Step::Put { value } => Some(value),
-            Step::Delete { existed } => {
+            CallStep::Get { found } => found.is_none_or(|found| found == holds).then_some(holds),
+            CallStep::Put { value } => Some(value),
+            CallStep::Delete { existed } => {
                 existed.is_none_or(|existed| existed == (holds != 0)).then_some(0)
             }
-            Step::TestAndSet { found: Some(found), .. } if found != holds => None,
-            Step::TestAndSet { expect, wanted, .. } if expect == holds => Some(wanted),
-            Step::TestAndSet { .. } => Some(holds),
+            CallStep::TestAndSet { found: Some(found), .. } if found != holds => None,
+            CallStep::TestAndSet { expect, wanted, .. } if expect == holds => Some(wanted),
+            CallStep::TestAndSet { .. } => Some(holds),
         }
     }
 
     /// Whether its answer says that it changed nothing, wherever it stands.
     fn never_writes(self) -> bool {
         match self {
-            Step::Get { .. } => true,
-            Step::Put { .. } => false,
-            Step::Delete { existed } => existed == Some(false),
-            Step::TestAndSet { expect, wanted, found } => {
+            CallStep::Get { .. } => true,
+            CallStep::Put { .. } => false,
+            CallStep::Delete { existed } => existed == Some(false),
+            CallStep::TestAndSet { expect, wanted, found } => {
                 found.is_some_and(|found| found != expect || wanted == expect)
             }
         }
@@ -50,8 +50,8 @@ impl Step {
 /// The calls of one key: first those that must be ordered, by their beginning, then those that may
 /// be left out.
 #[derive(Debug)]
-pub(super) struct Work {
-    steps: Vec<Step>,
+pub(super) struct KeyCalls {
+    steps: Vec<CallStep>,
     /// From when to when.
     times: Vec<(u64, u64)>,
     first_open: usize,
@@ -59,13 +59,13 @@ pub(super) struct Work {
     twins: Vec<Option<usize>>,
 }
 
-impl Work {
-    pub(super) fn new(steps: Vec<Step>, times: Vec<(u64, u64)>, first_open: usize) -> Work {
+impl KeyCalls {
+    pub(super) fn new(steps: Vec<CallStep>, times: Vec<(u64, u64)>, first_open: usize) -> KeyCalls {
         let twin = |at: usize| {
             (first_open..at).rev().find(|&older| at >= first_open && steps[older] == steps[at])
         };
         let twins = (0..steps.len()).map(twin).collect();
-        Work { steps, times, first_open, twins }
+        KeyCalls { steps, times, first_open, twins }
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) enum End {
 }
 
 /// A call that was taken: what the key held before, and whether there was a choice.
-struct Taken {
+struct TakenCall {
     call: usize,
     held: u32,
     chosen: bool,
@@ -93,21 +93,21 @@ type ListPosition = usize;
 
 /// The search.
 pub(super) struct Search<'a> {
-    work: &'a Work,
+    work: &'a KeyCalls,
     next: Vec<ListPosition>,
     before: Vec<ListPosition>,
     holds: u32,
     /// A bit for each call that is ordered.
     done: Vec<u64>,
     left: usize,
-    taken: Vec<Taken>,
+    taken: Vec<TakenCall>,
     seen: HashSet<Box<[u64]>>,
     steps: u64,
     longest: Option<(usize, u32, Vec<usize>)>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(work: &'a Work) -> Search<'a> {
+    pub(super) fn new(work: &'a KeyCalls) -> Search<'a> {
         let count = work.steps.len();
         let mut places: Vec<(u64, bool, ListPosition)> = Vec::new();
         for (call, (began, ended)) in work.times.iter().enumerate() {
@@ -219,7 +219,7 @@ impl<'a> Search<'a> {
     fn take(&mut self, call: usize, after: u32, chosen: bool) {
         let (word, bit) = self.bit(call);
         self.done[word] |= bit;
-        self.taken.push(Taken { call, held: self.holds, chosen });
+        self.taken.push(TakenCall { call, held: self.holds, chosen });
         self.holds = after;
         self.unlink(2 * call + 1);
         if call < self.work.first_open {
@@ -230,7 +230,7 @@ impl<'a> Search<'a> {
 
     /// Takes back until a call that was chosen; gives the place behind it. None: there is none.
     fn back(&mut self) -> Option<ListPosition> {
-        while let Some(Taken { call, held, chosen }) = self.taken.pop() {
+        while let Some(TakenCall { call, held, chosen }) = self.taken.pop() {
             let (word, bit) = self.bit(call);
             self.done[word] &= !bit;
             self.holds = held;

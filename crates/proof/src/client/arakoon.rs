@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The node list of a client's configuration, and the cluster.
 #[derive(Clone, Debug)]
-pub struct Cluster {
+pub struct ArakoonCluster {
     /// The cluster id.
     pub id: String,
     /// Names and addresses.
@@ -50,11 +50,11 @@ impl From<io::Error> for Trouble {
 }
 
 /// What a call gives.
-pub type Given<T> = Result<T, Trouble>;
+pub type CallResult<T> = Result<T, Trouble>;
 
 /// One update of a sequence.
 #[derive(Clone, Debug)]
-pub enum Step<'a> {
+pub enum SequenceStep<'a> {
     /// Writes.
     Set(&'a [u8], &'a [u8]),
     /// Deletes; the key must be there.
@@ -66,53 +66,53 @@ pub enum Step<'a> {
     /// The keys under a prefix must be exactly these.
     AssertRange(&'a [u8], &'a [&'a [u8]]),
     /// Steps of their own.
-    Sequence(Vec<Step<'a>>),
+    Sequence(Vec<SequenceStep<'a>>),
 }
 
 /// A request being written.
-struct Request(Vec<u8>);
+struct RequestBuffer(Vec<u8>);
 
-impl Request {
-    fn new(code: u32) -> Request {
-        Request((0xb1ff_0000 | code).to_le_bytes().to_vec())
+impl RequestBuffer {
+    fn new(code: u32) -> RequestBuffer {
+        RequestBuffer((0xb1ff_0000 | code).to_le_bytes().to_vec())
     }
 
-    fn int(mut self, number: i32) -> Request {
+    fn int(mut self, number: i32) -> RequestBuffer {
         self.0.extend(number.to_le_bytes());
         self
     }
 
-    fn byte(mut self, byte: u8) -> Request {
+    fn byte(mut self, byte: u8) -> RequestBuffer {
         self.0.push(byte);
         self
     }
 
-    fn text(mut self, text: &[u8]) -> Request {
+    fn text(mut self, text: &[u8]) -> RequestBuffer {
         self = self.int(text.len() as i32);
         self.0.extend(text);
         self
     }
 
-    fn maybe(self, text: Option<&[u8]>) -> Request {
+    fn maybe(self, text: Option<&[u8]>) -> RequestBuffer {
         match text {
             None => self.byte(0),
             Some(text) => self.byte(1).text(text),
         }
     }
 
-    fn steps(mut self, steps: &[Step]) -> Request {
+    fn steps(mut self, steps: &[SequenceStep]) -> RequestBuffer {
         self = self.int(5).int(steps.len() as i32);
         for step in steps {
             self = match step {
-                Step::Set(key, value) => self.int(1).text(key).text(value),
-                Step::Delete(key) => self.int(2).text(key),
-                Step::Assert(key, value) => self.int(8).text(key).maybe(*value),
-                Step::DeletePrefix(prefix) => self.int(14).text(prefix),
-                Step::AssertRange(prefix, keys) => {
+                SequenceStep::Set(key, value) => self.int(1).text(key).text(value),
+                SequenceStep::Delete(key) => self.int(2).text(key),
+                SequenceStep::Assert(key, value) => self.int(8).text(key).maybe(*value),
+                SequenceStep::DeletePrefix(prefix) => self.int(14).text(prefix),
+                SequenceStep::AssertRange(prefix, keys) => {
                     let begun = self.int(17).text(prefix).int(1).int(keys.len() as i32);
                     keys.iter().fold(begun, |request, key| request.text(key))
                 }
-                Step::Sequence(steps) => self.steps(steps),
+                SequenceStep::Sequence(steps) => self.steps(steps),
             };
         }
         self
@@ -149,7 +149,7 @@ impl Arakoon {
     }
 
     /// Looks for the master: who says it is someone else is followed once.
-    pub fn master(cluster: &Cluster) -> Given<Arakoon> {
+    pub fn master(cluster: &ArakoonCluster) -> CallResult<Arakoon> {
         for (name, address) in &cluster.nodes {
             let Ok(mut node) = Arakoon::connect(*address, &cluster.id) else { continue };
             let Ok(Some(master)) = node.who_master() else { continue };
@@ -166,7 +166,7 @@ impl Arakoon {
         Err(Trouble::NoMaster)
     }
 
-    fn ask(&mut self, request: Request) -> Given<()> {
+    fn ask(&mut self, request: RequestBuffer) -> CallResult<()> {
         self.stream.write_all(&request.0)?;
         match self.int()? {
             0 => Ok(()),
@@ -175,53 +175,56 @@ impl Arakoon {
         }
     }
 
-    fn read(&self, code: u32) -> Request {
-        Request::new(code).byte(self.freshness)
+    fn read(&self, code: u32) -> RequestBuffer {
+        RequestBuffer::new(code).byte(self.freshness)
     }
 
-    fn take<const N: usize>(&mut self) -> Given<[u8; N]> {
+    fn take<const N: usize>(&mut self) -> CallResult<[u8; N]> {
         let mut bytes = [0; N];
         self.stream.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn int(&mut self) -> Given<i32> {
+    fn int(&mut self) -> CallResult<i32> {
         Ok(i32::from_le_bytes(self.take()?))
     }
 
-    fn text(&mut self) -> Given<Vec<u8>> {
+    fn text(&mut self) -> CallResult<Vec<u8>> {
         let mut bytes = vec![0; self.int()? as usize];
         self.stream.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn maybe(&mut self) -> Given<Option<Vec<u8>>> {
+    fn maybe(&mut self) -> CallResult<Option<Vec<u8>>> {
         Ok(if self.take::<1>()? == [1] { Some(self.text()?) } else { None })
     }
 
     /// A list, which stands reversed on the wire.
-    fn list<T>(&mut self, mut element: impl FnMut(&mut Arakoon) -> Given<T>) -> Given<Vec<T>> {
+    fn list<T>(
+        &mut self,
+        mut element: impl FnMut(&mut Arakoon) -> CallResult<T>,
+    ) -> CallResult<Vec<T>> {
         let count = self.int()?;
-        let mut list: Vec<T> = (0..count).map(|_| element(self)).collect::<Given<_>>()?;
+        let mut list: Vec<T> = (0..count).map(|_| element(self)).collect::<CallResult<_>>()?;
         list.reverse();
         Ok(list)
     }
 
     /// The master's name.
-    pub fn who_master(&mut self) -> Given<Option<String>> {
-        self.ask(Request::new(0x02))?;
+    pub fn who_master(&mut self) -> CallResult<Option<String>> {
+        self.ask(RequestBuffer::new(0x02))?;
         Ok(self.maybe()?.map(|name| String::from_utf8_lossy(&name).into_owned()))
     }
 
     /// Has the master give its place to another.
-    pub fn drop_master(&mut self) -> Given<()> {
-        self.ask(Request::new(0x30))
+    pub fn drop_master(&mut self) -> CallResult<()> {
+        self.ask(RequestBuffer::new(0x30))
     }
 
     /// The nodes of the nursery's configuration, of which there is one cluster; each with its one
     /// address.
-    pub fn nursery(&mut self) -> Given<Vec<(String, SocketAddr)>> {
-        self.ask(Request::new(0x20))?;
+    pub fn nursery(&mut self) -> CallResult<Vec<(String, SocketAddr)>> {
+        self.ask(RequestBuffer::new(0x20))?;
         self.int()?; // The length of all that follows.
         let routing = (self.take::<1>()?, self.text()?);
         let clusters = (self.int()?, self.text()?);
@@ -242,31 +245,31 @@ impl Arakoon {
     }
 
     /// The server's greeting.
-    pub fn hello(&mut self, cluster: &str) -> Given<String> {
-        self.ask(Request::new(0x01).text(b"proof").text(cluster.as_bytes()))?;
+    pub fn hello(&mut self, cluster: &str) -> CallResult<String> {
+        self.ask(RequestBuffer::new(0x01).text(b"proof").text(cluster.as_bytes()))?;
         Ok(String::from_utf8_lossy(&self.text()?).into_owned())
     }
 
     /// A value.
-    pub fn get(&mut self, key: &[u8]) -> Given<Vec<u8>> {
+    pub fn get(&mut self, key: &[u8]) -> CallResult<Vec<u8>> {
         self.ask(self.read(0x08).text(key))?;
         self.text()
     }
 
     /// Whether a key is there.
-    pub fn exists(&mut self, key: &[u8]) -> Given<bool> {
+    pub fn exists(&mut self, key: &[u8]) -> CallResult<bool> {
         self.ask(self.read(0x07).text(key))?;
         Ok(self.take::<1>()? == [1])
     }
 
     /// Writes.
-    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Given<()> {
-        self.ask(Request::new(0x09).text(key).text(value))
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> CallResult<()> {
+        self.ask(RequestBuffer::new(0x09).text(key).text(value))
     }
 
     /// Deletes.
-    pub fn delete(&mut self, key: &[u8]) -> Given<()> {
-        self.ask(Request::new(0x0a).text(key))
+    pub fn delete(&mut self, key: &[u8]) -> CallResult<()> {
+        self.ask(RequestBuffer::new(0x0a).text(key))
     }
 
     /// Writes if the value is as expected; the value before.
@@ -275,51 +278,55 @@ impl Arakoon {
         key: &[u8],
         expected: Option<&[u8]>,
         wanted: Option<&[u8]>,
-    ) -> Given<Option<Vec<u8>>> {
-        self.ask(Request::new(0x0d).text(key).maybe(expected).maybe(wanted))?;
+    ) -> CallResult<Option<Vec<u8>>> {
+        self.ask(RequestBuffer::new(0x0d).text(key).maybe(expected).maybe(wanted))?;
         self.maybe()
     }
 
     /// Values in the order of the keys.
-    pub fn multi_get(&mut self, keys: &[&[u8]]) -> Given<Vec<Vec<u8>>> {
+    pub fn multi_get(&mut self, keys: &[&[u8]]) -> CallResult<Vec<Vec<u8>>> {
         let begun = self.read(0x11).int(keys.len() as i32);
         self.ask(keys.iter().fold(begun, |request, key| request.text(key)))?;
         self.list(Arakoon::text)
     }
 
     /// Keys under a prefix, in order.
-    pub fn prefix(&mut self, prefix: &[u8], max: i32) -> Given<Vec<Vec<u8>>> {
+    pub fn prefix(&mut self, prefix: &[u8], max: i32) -> CallResult<Vec<Vec<u8>>> {
         self.ask(self.read(0x0c).text(prefix).int(max))?;
         self.list(Arakoon::text)
     }
 
     /// Keys and values from `first` on, in order.
-    pub fn entries(&mut self, first: Option<&[u8]>, max: i32) -> Given<Vec<(Vec<u8>, Vec<u8>)>> {
+    pub fn entries(
+        &mut self,
+        first: Option<&[u8]>,
+        max: i32,
+    ) -> CallResult<Vec<(Vec<u8>, Vec<u8>)>> {
         self.ask(self.read(0x0f).maybe(first).byte(1).byte(0).byte(0).int(max))?;
         self.list(|client| Ok((client.text()?, client.text()?)))
     }
 
     /// Steps that hold together.
-    pub fn sequence(&mut self, steps: &[Step]) -> Given<()> {
-        let blob = Request(Vec::new()).steps(steps).0;
-        self.ask(Request::new(0x10).text(&blob))
+    pub fn sequence(&mut self, steps: &[SequenceStep]) -> CallResult<()> {
+        let blob = RequestBuffer(Vec::new()).steps(steps).0;
+        self.ask(RequestBuffer::new(0x10).text(&blob))
     }
 
     /// How many keys there are.
-    pub fn key_count(&mut self) -> Given<i64> {
-        self.ask(Request::new(0x1a))?;
+    pub fn key_count(&mut self) -> CallResult<i64> {
+        self.ask(RequestBuffer::new(0x1a))?;
         Ok(i64::from_le_bytes(self.take()?))
     }
 
     /// The last index, as a freshness of nine bytes.
-    pub fn txid(&mut self) -> Given<[u8; 9]> {
-        self.ask(Request::new(0x43))?;
+    pub fn txid(&mut self) -> CallResult<[u8; 9]> {
+        self.ask(RequestBuffer::new(0x43))?;
         self.take()
     }
 
     /// A value that is at least as fresh.
-    pub fn get_at(&mut self, freshness: [u8; 9], key: &[u8]) -> Given<Vec<u8>> {
-        let request = freshness.into_iter().fold(Request::new(0x08), Request::byte);
+    pub fn get_at(&mut self, freshness: [u8; 9], key: &[u8]) -> CallResult<Vec<u8>> {
+        let request = freshness.into_iter().fold(RequestBuffer::new(0x08), RequestBuffer::byte);
         self.ask(request.text(key))?;
         self.text()
     }

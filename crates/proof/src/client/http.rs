@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status.
     pub status: u16,
     /// Header names in lower case, and values.
@@ -15,7 +15,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -62,7 +62,7 @@ impl Http {
     }
 
     /// A request without further headers.
-    pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<Answer> {
+    pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<HttpResponse> {
         self.ask_with(method, path, &[], body)
     }
 
@@ -93,7 +93,7 @@ impl Http {
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> io::Result<Answer> {
+    ) -> io::Result<HttpResponse> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.host);
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -126,7 +126,7 @@ impl Http {
     }
 
     /// The next answer.
-    pub fn receive(&mut self, head_only: bool) -> io::Result<Answer> {
+    pub fn receive(&mut self, head_only: bool) -> io::Result<HttpResponse> {
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = status.ok_or_else(|| strange(&first))?;
@@ -136,7 +136,7 @@ impl Http {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
         }
-        let mut answer = Answer { status, headers, body: Vec::new() };
+        let mut answer = HttpResponse { status, headers, body: Vec::new() };
         if status == 100 {
             return self.receive(head_only);
         }
@@ -146,7 +146,7 @@ impl Http {
         Ok(answer)
     }
 
-    fn body(&mut self, answer: &Answer) -> io::Result<Vec<u8>> {
+    fn body(&mut self, answer: &HttpResponse) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         if answer.header("transfer-encoding").is_some_and(|how| how.contains("chunked")) {
             loop {

@@ -9,10 +9,10 @@ mod http;
 mod resp;
 mod riak;
 
-pub use arakoon::{Arakoon, Cluster, Step, Trouble};
-pub use http::{Answer, Http, encoded};
-pub use resp::{Resp, Word, command};
-pub use riak::{Riak, Said, Shown};
+pub use arakoon::{Arakoon, ArakoonCluster, SequenceStep, Trouble};
+pub use http::{Http, HttpResponse, encoded};
+pub use resp::{Resp, RespReply, command};
+pub use riak::{Riak, RiakOutcome, Shown};
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum RespReply {
     /// `+OK`.
     Simple(String),
     /// `-ERR ...`.
@@ -16,14 +16,14 @@ pub enum Word {
     /// `$n`, or none.
     Bulk(Option<Vec<u8>>),
     /// `*n`, or none.
-    List(Option<Vec<Word>>),
+    List(Option<Vec<RespReply>>),
 }
 
-impl Word {
+impl RespReply {
     /// The bytes of a bulk string.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Word::Bulk(Some(bytes)) => Some(bytes),
+            RespReply::Bulk(Some(bytes)) => Some(bytes),
             _ => None,
         }
     }
@@ -31,15 +31,15 @@ impl Word {
     /// The text of an error.
     pub fn error(&self) -> Option<&str> {
         match self {
-            Word::Error(text) => Some(text),
+            RespReply::Error(text) => Some(text),
             _ => None,
         }
     }
 
     /// The elements of a list; empty when it is none.
-    pub fn list(&self) -> &[Word] {
+    pub fn list(&self) -> &[RespReply] {
         match self {
-            Word::List(Some(words)) => words,
+            RespReply::List(Some(words)) => words,
             _ => &[],
         }
     }
@@ -90,13 +90,13 @@ impl Resp {
     }
 
     /// One command and its answer.
-    pub fn call(&mut self, words: &[&[u8]]) -> io::Result<Word> {
+    pub fn call(&mut self, words: &[&[u8]]) -> io::Result<RespReply> {
         self.send(&command(words))?;
         self.receive()
     }
 
     /// One command of plain words.
-    pub fn say(&mut self, line: &str) -> io::Result<Word> {
+    pub fn say(&mut self, line: &str) -> io::Result<RespReply> {
         let words: Vec<_> = line.split(' ').map(str::as_bytes).collect();
         self.call(&words)
     }
@@ -107,25 +107,25 @@ impl Resp {
     }
 
     /// The next answer.
-    pub fn receive(&mut self) -> io::Result<Word> {
+    pub fn receive(&mut self) -> io::Result<RespReply> {
         let line = self.line()?;
         let (mark, rest) = line.split_at_checked(1).ok_or_else(|| strange("an empty line"))?;
         let count = || rest.parse::<i64>().map_err(|_| strange(&line));
         match mark {
-            "+" => Ok(Word::Simple(rest.into())),
-            "-" => Ok(Word::Error(rest.into())),
-            ":" => Ok(Word::Number(count()?)),
-            "$" if count()? < 0 => Ok(Word::Bulk(None)),
+            "+" => Ok(RespReply::Simple(rest.into())),
+            "-" => Ok(RespReply::Error(rest.into())),
+            ":" => Ok(RespReply::Number(count()?)),
+            "$" if count()? < 0 => Ok(RespReply::Bulk(None)),
             "$" => {
                 let mut bytes = vec![0; count()? as usize + 2];
                 self.reader.read_exact(&mut bytes)?;
                 bytes.truncate(bytes.len() - 2);
-                Ok(Word::Bulk(Some(bytes)))
+                Ok(RespReply::Bulk(Some(bytes)))
             }
-            "*" if count()? < 0 => Ok(Word::List(None)),
+            "*" if count()? < 0 => Ok(RespReply::List(None)),
             "*" => {
                 let words: io::Result<Vec<_>> = (0..count()?).map(|_| self.receive()).collect();
-                Ok(Word::List(Some(words?)))
+                Ok(RespReply::List(Some(words?)))
             }
             _ => Err(strange(&line)),
         }

@@ -1,6 +1,6 @@
 //! Riak's HTTP door, as far as objects go: values with their context, siblings as parts.
 
-use super::{Answer, Http, encoded};
+use super::{Http, HttpResponse, encoded};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,13 +18,13 @@ pub struct Shown {
 
 /// What became of a call.
 #[derive(Clone, Debug)]
-pub enum Said {
+pub enum RiakOutcome {
     /// It was done; what is there is shown where it was asked for.
     Done(Shown),
     /// Nothing is there (any more), so a delete did nothing.
     Absent(Shown),
     /// Anything else, as it was answered.
-    Other(Answer),
+    Other(HttpResponse),
 }
 
 /// A connection.
@@ -39,7 +39,7 @@ impl Riak {
     }
 
     /// Reads a key. `place` is `TYPE/BUCKET`; `options` stands behind the `?`.
-    pub fn fetch(&mut self, place: &str, key: &str, options: &str) -> io::Result<Said> {
+    pub fn fetch(&mut self, place: &str, key: &str, options: &str) -> io::Result<RiakOutcome> {
         let accept = [("accept", "multipart/mixed, text/plain;q=0.5, */*;q=0.1")];
         let answer = self.web.ask_with("GET", &path(place, key, options), &accept, b"")?;
         Ok(said(answer))
@@ -52,7 +52,7 @@ impl Riak {
         key: &str,
         value: &[u8],
         (context, options): (Option<&str>, &str),
-    ) -> io::Result<Said> {
+    ) -> io::Result<RiakOutcome> {
         let mut headers =
             vec![("content-type", "text/plain"), ("accept", "multipart/mixed, text/plain;q=0.5")];
         headers.extend(context.map(|context| ("x-riak-vclock", context)));
@@ -66,7 +66,7 @@ impl Riak {
         place: &str,
         key: &str,
         (context, options): (Option<&str>, &str),
-    ) -> io::Result<Said> {
+    ) -> io::Result<RiakOutcome> {
         let headers: Vec<_> =
             context.map(|context| ("x-riak-vclock", context)).into_iter().collect();
         let answer = self.web.ask_with("DELETE", &path(place, key, options), &headers, b"")?;
@@ -81,26 +81,26 @@ fn path(place: &str, key: &str, options: &str) -> String {
     format!("/types/{kind}/buckets/{bucket}/keys/{key}{options}")
 }
 
-fn said(answer: Answer) -> Said {
+fn said(answer: HttpResponse) -> RiakOutcome {
     let context = answer.header("x-riak-vclock").map(String::from);
     match answer.status {
-        200 => Said::Done(Shown { values: vec![answer.body], deletes: 0, context }),
-        204 => Said::Done(Shown { context, ..Shown::default() }),
+        200 => RiakOutcome::Done(Shown { values: vec![answer.body], deletes: 0, context }),
+        204 => RiakOutcome::Done(Shown { context, ..Shown::default() }),
         300 => {
             let kind = answer.header("content-type").unwrap_or_default();
             match kind.split_once("boundary=") {
                 Some((_, boundary)) => {
                     let (values, deletes) = parts(&answer.body, boundary);
-                    Said::Done(Shown { values, deletes, context })
+                    RiakOutcome::Done(Shown { values, deletes, context })
                 }
-                None => Said::Other(answer),
+                None => RiakOutcome::Other(answer),
             }
         }
         404 => {
             let deletes = usize::from(answer.header("x-riak-deleted").is_some());
-            Said::Absent(Shown { values: Vec::new(), deletes, context })
+            RiakOutcome::Absent(Shown { values: Vec::new(), deletes, context })
         }
-        _ => Said::Other(answer),
+        _ => RiakOutcome::Other(answer),
     }
 }
 

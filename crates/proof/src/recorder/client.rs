@@ -1,8 +1,8 @@
 //! One client: what it calls, and what it makes of the answers.
 
-use super::{History, Plan, Shared, Turns};
-use crate::checkers::{Call, Operation, Outcome, Value};
-use crate::client::{Fate, Resp, Word};
+use super::{History, RecorderPlan, RecorderShared, Turns};
+use crate::checkers::{Call, CallOperation, CallOutcome, CallValue};
+use crate::client::{Fate, Resp, RespReply};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use std::time::Duration;
 /// How long a client rests before it connects again.
 const REST: Duration = Duration::from_millis(5);
 
-pub(super) struct Client {
-    shared: Arc<Shared>,
-    plan: Plan,
+pub(super) struct RecorderClient {
+    shared: Arc<RecorderShared>,
+    plan: RecorderPlan,
     dice: StdRng,
     /// The node it calls, counted round and round.
     at: usize,
@@ -25,16 +25,21 @@ pub(super) struct Client {
     second: u32,
     written: u32,
     /// What it last knew of each key: what a test-and-set expects.
-    known: BTreeMap<String, Value>,
+    known: BTreeMap<String, CallValue>,
     pub(super) history: History,
 }
 
-impl Client {
-    pub(super) fn new(shared: Arc<Shared>, plan: Plan, at: usize) -> Client {
+impl RecorderClient {
+    pub(super) fn new(
+        shared: Arc<RecorderShared>,
+        plan: RecorderPlan,
+        at: usize,
+    ) -> RecorderClient {
         let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
         let (known, history) = (BTreeMap::new(), History::default());
         let (number, second, written) = (0, 0, 0);
-        let mut client = Client { shared, plan, dice, at, number, second, written, known, history };
+        let mut client =
+            RecorderClient { shared, plan, dice, at, number, second, written, known, history };
         client.arrive(at);
         client
     }
@@ -72,8 +77,8 @@ impl Client {
         if self.plan.pairs > 0 && self.dice.random_bool(0.2) {
             let keys = self.plan.pair(self.dice.random_range(0..self.plan.pairs));
             let what = match self.dice.random_bool(0.5) {
-                true => Operation::Put(self.value()),
-                false => Operation::Get,
+                true => CallOperation::Put(self.value()),
+                false => CallOperation::Get,
             };
             self.call_pair(connection, keys, what)?;
         } else {
@@ -82,7 +87,7 @@ impl Client {
             self.call(connection, key, operation)?;
         }
         let refused =
-            self.history.calls[known..].iter().any(|call| call.outcome == Outcome::Refused);
+            self.history.calls[known..].iter().any(|call| call.outcome == CallOutcome::Refused);
         if refused && self.plan.turns == Turns::On {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -94,15 +99,15 @@ impl Client {
         format!("{}.{}", self.number, self.written).into_bytes()
     }
 
-    fn operation(&mut self, key: &str) -> Operation {
+    fn operation(&mut self, key: &str) -> CallOperation {
         match self.dice.random_range(0..20) {
-            0..8 => Operation::Get,
-            8..14 => Operation::Put(self.value()),
-            14..16 => Operation::Delete,
+            0..8 => CallOperation::Get,
+            8..14 => CallOperation::Put(self.value()),
+            14..16 => CallOperation::Delete,
             roll => {
                 let expect = self.known.get(key).cloned().flatten();
                 let wanted = if roll == 19 { None } else { Some(self.value()) };
-                Operation::TestAndSet { expect, wanted }
+                CallOperation::TestAndSet { expect, wanted }
             }
         }
     }
@@ -113,7 +118,7 @@ impl Client {
         &mut self,
         connection: &mut Resp,
         key: String,
-        what: Operation,
+        what: CallOperation,
     ) -> io::Result<()> {
         let words = words(&key, &what);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -125,13 +130,13 @@ impl Client {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
                     self.history.strange.push(format!("{key}: {what:?} was answered {word:?}"));
-                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                    (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
-            Err(error) => (Outcome::Unknown, Err(error)),
+            Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         self.learn(&key, &what, &outcome);
-        let (client, unknown) = (self.number, outcome == Outcome::Unknown);
+        let (client, unknown) = (self.number, outcome == CallOutcome::Unknown);
         self.history.calls.push(Call { client, key, operation: what, outcome, began, ended });
         if unknown {
             self.arrive(self.at);
@@ -145,12 +150,12 @@ impl Client {
         &mut self,
         connection: &mut Resp,
         keys: [String; 2],
-        what: Operation,
+        what: CallOperation,
     ) -> io::Result<()> {
         let [left, right] = [keys[0].as_bytes(), keys[1].as_bytes()];
         let began = self.shared.now();
         let answer = match &what {
-            Operation::Put(value) => connection.call(&[b"MSET", left, value, right, value]),
+            CallOperation::Put(value) => connection.call(&[b"MSET", left, value, right, value]),
             _ => connection.call(&[b"MGET", left, right]),
         };
         let ended = self.shared.now();
@@ -159,29 +164,29 @@ impl Client {
                 Some(outcome) => (outcome, Ok(())),
                 None => {
                     self.history.strange.push(format!("{keys:?}: {what:?} got {word:?}"));
-                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                    (CallOutcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
                 }
             },
-            Err(error) => (Outcome::Unknown, Err(error)),
+            Err(error) => (CallOutcome::Unknown, Err(error)),
         };
         for (client, key) in [self.number, self.second].into_iter().zip(keys) {
             let (operation, outcome) = (what.clone(), outcome.clone());
             self.history.calls.push(Call { client, key, operation, outcome, began, ended });
         }
-        if outcome == Outcome::Unknown {
+        if outcome == CallOutcome::Unknown {
             self.arrive(self.at);
         }
         broken
     }
 
-    fn learn(&mut self, key: &str, what: &Operation, outcome: &Outcome) {
+    fn learn(&mut self, key: &str, what: &CallOperation, outcome: &CallOutcome) {
         let value = match (what, outcome) {
-            (Operation::TestAndSet { expect, wanted }, Outcome::Found(found)) => {
+            (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(found)) => {
                 if found == expect { wanted.clone() } else { found.clone() }
             }
-            (_, Outcome::Found(value)) => value.clone(),
-            (Operation::Put(value), Outcome::Done) => Some(value.clone()),
-            (Operation::Delete, Outcome::Existed(_)) => None,
+            (_, CallOutcome::Found(value)) => value.clone(),
+            (CallOperation::Put(value), CallOutcome::Done) => Some(value.clone()),
+            (CallOperation::Delete, CallOutcome::Existed(_)) => None,
             _ => return,
         };
         self.known.insert(key.into(), value);
@@ -189,17 +194,17 @@ impl Client {
 }
 
 /// The command of a call.
-fn words(key: &str, what: &Operation) -> Vec<Vec<u8>> {
+fn words(key: &str, what: &CallOperation) -> Vec<Vec<u8>> {
     let said = |word: &str| word.as_bytes().to_vec();
-    let value = |value: &Value| match value {
+    let value = |value: &CallValue| match value {
         Some(value) => vec![said("VALUE"), value.clone()],
         None => vec![said("ABSENT")],
     };
     match what {
-        Operation::Get => vec![said("GET"), said(key)],
-        Operation::Put(value) => vec![said("SET"), said(key), value.clone()],
-        Operation::Delete => vec![said("DEL"), said(key)],
-        Operation::TestAndSet { expect, wanted } => {
+        CallOperation::Get => vec![said("GET"), said(key)],
+        CallOperation::Put(value) => vec![said("SET"), said(key), value.clone()],
+        CallOperation::Delete => vec![said("DEL"), said(key)],
+        CallOperation::TestAndSet { expect, wanted } => {
             [vec![said("CREDENZA.TAS"), said(key)], value(expect), value(wanted)].concat()
         }
     }
@@ -207,28 +212,36 @@ fn words(key: &str, what: &Operation) -> Vec<Vec<u8>> {
 
 /// What an answer of a call over a pair says of either key; none when they differ, or when no such
 /// call may be answered so.
-fn pair_outcome(what: &Operation, word: &Word) -> Option<Outcome> {
+fn pair_outcome(what: &CallOperation, word: &RespReply) -> Option<CallOutcome> {
     match (word.fate(), what, word.list()) {
-        (Fate::Info, ..) => Some(Outcome::Unknown),
-        (Fate::Fail, ..) => Some(Outcome::Refused),
-        (_, Operation::Get, [Word::Bulk(left), Word::Bulk(right)]) if left == right => {
-            Some(Outcome::Found(left.clone()))
+        (Fate::Info, ..) => Some(CallOutcome::Unknown),
+        (Fate::Fail, ..) => Some(CallOutcome::Refused),
+        (_, CallOperation::Get, [RespReply::Bulk(left), RespReply::Bulk(right)])
+            if left == right =>
+        {
+            Some(CallOutcome::Found(left.clone()))
         }
-        (_, Operation::Put(_), []) if *word == Word::Simple("OK".into()) => Some(Outcome::Done),
+        (_, CallOperation::Put(_), []) if *word == RespReply::Simple("OK".into()) => {
+            Some(CallOutcome::Done)
+        }
         _ => None,
     }
 }
 
 /// What an answer says; none when no such call may be answered so.
-fn outcome(what: &Operation, word: &Word) -> Option<Outcome> {
+fn outcome(what: &CallOperation, word: &RespReply) -> Option<CallOutcome> {
     match (word.fate(), what, word) {
-        (Fate::Info, ..) => Some(Outcome::Unknown),
-        (Fate::Fail, ..) => Some(Outcome::Refused),
-        (_, Operation::Get | Operation::TestAndSet { .. }, Word::Bulk(found)) => {
-            Some(Outcome::Found(found.clone()))
+        (Fate::Info, ..) => Some(CallOutcome::Unknown),
+        (Fate::Fail, ..) => Some(CallOutcome::Refused),
+        (_, CallOperation::Get | CallOperation::TestAndSet { .. }, RespReply::Bulk(found)) => {
+            Some(CallOutcome::Found(found.clone()))
         }
-        (_, Operation::Put(_), Word::Simple(said)) if said == "OK" => Some(Outcome::Done),
-        (_, Operation::Delete, Word::Number(count @ 0..=1)) => Some(Outcome::Existed(*count == 1)),
+        (_, CallOperation::Put(_), RespReply::Simple(said)) if said == "OK" => {
+            Some(CallOutcome::Done)
+        }
+        (_, CallOperation::Delete, RespReply::Number(count @ 0..=1)) => {
+            Some(CallOutcome::Existed(*count == 1))
+        }
         _ => None,
     }
 }

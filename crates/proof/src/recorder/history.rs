@@ -1,6 +1,6 @@
 //! What clients saw: their calls, and what can be measured of them.
 
-use crate::checkers::{Call, Operation, Outcome};
+use crate::checkers::{Call, CallOperation, CallOutcome};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,19 +18,21 @@ pub struct History {
 impl History {
     /// How many calls were acknowledged, were refused, stay unknown.
     pub fn counts(&self) -> (u64, u64, u64) {
-        let count = |wanted: fn(&Outcome) -> bool| {
+        let count = |wanted: fn(&CallOutcome) -> bool| {
             self.calls.iter().filter(|call| wanted(&call.outcome)).count() as u64
         };
-        let refused = count(|outcome| *outcome == Outcome::Refused);
-        let unknown = count(|outcome| *outcome == Outcome::Unknown);
+        let refused = count(|outcome| *outcome == CallOutcome::Refused);
+        let unknown = count(|outcome| *outcome == CallOutcome::Unknown);
         (self.calls.len() as u64 - refused - unknown, refused, unknown)
     }
 
     /// When updates were acknowledged, in the recorder's time, in order.
     pub fn updates(&self) -> Vec<Duration> {
         let done = |call: &&Call| match (&call.operation, &call.outcome) {
-            (_, Outcome::Refused | Outcome::Unknown) | (Operation::Get, _) => false,
-            (Operation::TestAndSet { expect, .. }, Outcome::Found(found)) => expect == found,
+            (_, CallOutcome::Refused | CallOutcome::Unknown) | (CallOperation::Get, _) => false,
+            (CallOperation::TestAndSet { expect, .. }, CallOutcome::Found(found)) => {
+                expect == found
+            }
             _ => true,
         };
         let ends = self.calls.iter().filter(done).map(|call| Duration::from_nanos(call.ended));

@@ -13,9 +13,9 @@ mod history;
 
 pub use history::History;
 
-use crate::checkers::{Call, Operation, Outcome};
+use crate::checkers::{Call, CallOperation, CallOutcome};
 use crate::client::Resp;
-use client::Client;
+use client::RecorderClient;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// What clients do.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct RecorderPlan {
     /// How many at once.
     pub clients: usize,
     /// On how many keys.
@@ -51,7 +51,7 @@ pub enum Turns {
     On,
 }
 
-impl Plan {
+impl RecorderPlan {
     fn key(&self, at: usize) -> String {
         format!("h{:x}-{at:02}", self.seed)
     }
@@ -62,7 +62,7 @@ impl Plan {
 }
 /// What all clients share.
 #[derive(Debug)]
-struct Shared {
+struct RecorderShared {
     clock: Instant,
     /// Where the nodes are; one may move when it starts again.
     nodes: Mutex<Vec<SocketAddr>>,
@@ -70,7 +70,7 @@ struct Shared {
     numbers: AtomicU32,
 }
 
-impl Shared {
+impl RecorderShared {
     fn now(&self) -> u64 {
         self.clock.elapsed().as_nanos() as u64
     }
@@ -88,22 +88,22 @@ impl Shared {
 
 /// Clients at work.
 pub struct Recorder {
-    shared: Arc<Shared>,
-    plan: Plan,
+    shared: Arc<RecorderShared>,
+    plan: RecorderPlan,
     clients: Vec<JoinHandle<History>>,
 }
 
 impl Recorder {
     /// Starts the clients, spread over the nodes. Their keys must be absent.
-    pub fn start(nodes: &[SocketAddr], plan: Plan) -> Recorder {
-        let shared = Arc::new(Shared {
+    pub fn start(nodes: &[SocketAddr], plan: RecorderPlan) -> Recorder {
+        let shared = Arc::new(RecorderShared {
             clock: Instant::now(),
             nodes: Mutex::new(nodes.to_vec()),
             stop: AtomicBool::new(false),
             numbers: AtomicU32::new(0),
         });
         let begin = |at: usize| {
-            let mut client = Client::new(shared.clone(), plan, at);
+            let mut client = RecorderClient::new(shared.clone(), plan, at);
             std::thread::spawn(move || {
                 client.work();
                 client.history
@@ -131,19 +131,20 @@ impl Recorder {
         for client in self.clients {
             all.join(client.join().expect("a client does not panic"));
         }
-        let mut last = Client::new(self.shared.clone(), self.plan, self.plan.clients);
+        let mut last = RecorderClient::new(self.shared.clone(), self.plan, self.plan.clients);
         let nodes = self.shared.nodes.lock().expect("no panic holds it").clone();
         for (at, address) in nodes.into_iter().enumerate() {
             last.arrive(at);
             let mut connection = Resp::connect(address)?;
             for key in 0..self.plan.keys {
-                last.call(&mut connection, self.plan.key(key), Operation::Get)?;
+                last.call(&mut connection, self.plan.key(key), CallOperation::Get)?;
             }
             for pair in 0..self.plan.pairs {
-                last.call_pair(&mut connection, self.plan.pair(pair), Operation::Get)?;
+                last.call_pair(&mut connection, self.plan.pair(pair), CallOperation::Get)?;
             }
         }
-        let refused = |call: &&Call| matches!(call.outcome, Outcome::Refused | Outcome::Unknown);
+        let refused =
+            |call: &&Call| matches!(call.outcome, CallOutcome::Refused | CallOutcome::Unknown);
         if let Some(call) = last.history.calls.iter().find(refused) {
             return Err(io::Error::other(format!("the last read of all: {call}")));
         }

@@ -11,20 +11,20 @@ const LIBRARY: &str = "faketime/libfaketime.so.1";
 
 /// The clock of one process.
 #[derive(Debug)]
-pub struct Clock {
+pub struct NodeClock {
     /// Where the library looks, at every question, how wrong the clock is.
     file: PathBuf,
 }
 
-impl Clock {
+impl NodeClock {
     /// Why there can be none, in words.
     pub fn missing() -> Option<String> {
         library().is_none().then(|| super::not_installed("libfaketime"))
     }
 
     /// A clock that is right, and whose wall time can be moved; monotonic time never is.
-    pub fn new(file: PathBuf) -> Clock {
-        let clock = Clock { file };
+    pub fn new(file: PathBuf) -> NodeClock {
+        let clock = NodeClock { file };
         clock.wrong_by(0);
         clock
     }

@@ -17,12 +17,12 @@ pub mod rot;
 mod switch;
 mod trace;
 
-pub use clock::Clock;
-pub use cluster::{Bench, Cluster, Copies, Mended, Options, Said, Wires, wait};
+pub use clock::NodeClock;
+pub use cluster::{Bench, Cluster, Copies, GroupAnswer, Mended, Options, Wires, wait};
 pub use group::{DiskGroup, MemoryGroup};
 pub use mount::{Frozen, Mount, System};
 pub use network::Network;
-pub use switch::{Counts, Link};
+pub use switch::{Cable, Counts};
 pub use trace::Trace;
 
 use std::path::{Path, PathBuf};

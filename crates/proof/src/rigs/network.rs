@@ -6,7 +6,7 @@
 //! is needed. Neighbours are known for good: a cut must not also break ARP, whose memory of
 //! failures would add seconds to every recovery.
 
-use super::switch::{Counts, Link, Switch};
+use super::switch::{Cable, Counts, Switch};
 use super::{Root, find, missing, must, run, text};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
@@ -87,13 +87,13 @@ impl Network {
     }
 
     /// From now on, frames from one host to another go so.
-    pub fn link(&self, from: usize, to: usize, link: Link) {
+    pub fn link(&self, from: usize, to: usize, link: Cable) {
         assert!(from != to && (1..=self.hosts).contains(&from) && (1..=self.hosts).contains(&to));
         self.switch().set(from - 1, to - 1, link);
     }
 
     /// The same in both directions.
-    pub fn both(&self, one: usize, other: usize, link: Link) {
+    pub fn both(&self, one: usize, other: usize, link: Cable) {
         self.link(one, other, link);
         self.link(other, one, link);
     }
@@ -104,7 +104,7 @@ impl Network {
             (1..=self.hosts).flat_map(|from| (1..=self.hosts).map(move |to| (from, to)))
         {
             if from != to {
-                self.link(from, to, Link::default());
+                self.link(from, to, Cable::default());
             }
         }
     }

@@ -30,7 +30,7 @@ const QUEUE: Duration = Duration::from_millis(400);
 
 /// How frames go from one host to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Link {
+pub struct Cable {
     /// How long each is under way, at least.
     pub delay: Duration,
     /// How much longer it may be, by chance; so frames overtake each other.
@@ -48,9 +48,9 @@ pub struct Link {
     pub kbit: u32,
 }
 
-impl Link {
+impl Cable {
     /// Nothing gets through.
-    pub const CUT: Link = Link {
+    pub const CUT: Cable = Cable {
         delay: Duration::ZERO,
         jitter: Duration::ZERO,
         loss: 0,
@@ -61,13 +61,13 @@ impl Link {
     };
 
     /// Good, but this slow.
-    pub fn slow(delay: Duration) -> Link {
-        Link { delay, ..Link::default() }
+    pub fn slow(delay: Duration) -> Cable {
+        Cable { delay, ..Cable::default() }
     }
 
     /// Good, but only so many thousands of bits pass in a second.
-    pub fn narrow(kbit: u32) -> Link {
-        Link { kbit, ..Link::default() }
+    pub fn narrow(kbit: u32) -> Cable {
+        Cable { kbit, ..Cable::default() }
     }
 
     /// How long a frame of so many bytes takes to be put on the cable.
@@ -95,7 +95,7 @@ pub struct Counts {
 /// One direction between two hosts.
 #[derive(Clone, Copy)]
 struct Way {
-    link: Link,
+    link: Cable,
     counts: Counts,
     /// When the last frame that it took is on the cable.
     free: Instant,
@@ -113,7 +113,7 @@ pub(super) struct Switch {
 impl Switch {
     pub(super) fn start(ports: Vec<File>, seed: u64) -> Switch {
         let count = ports.len();
-        let way = Way { link: Link::default(), counts: Counts::default(), free: Instant::now() };
+        let way = Way { link: Cable::default(), counts: Counts::default(), free: Instant::now() };
         let table = Arc::new(Mutex::new(vec![vec![way; count]; count]));
         let stop = Arc::new(AtomicBool::new(false));
         let mut at_work = AtWork {
@@ -133,7 +133,7 @@ impl Switch {
         Switch { table, stop, thread: Some(thread) }
     }
 
-    pub(super) fn set(&self, from: usize, to: usize, link: Link) {
+    pub(super) fn set(&self, from: usize, to: usize, link: Cable) {
         self.table.lock().expect("no panic holds it")[from][to].link = link;
     }
 
@@ -153,7 +153,7 @@ impl Drop for Switch {
 
 /// A frame under way; of two that are due at once the older goes first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Frame {
+struct SwitchFrame {
     due: Instant,
     number: u64,
     from: usize,
@@ -165,7 +165,7 @@ struct AtWork {
     ports: Vec<File>,
     table: Arc<Mutex<Table>>,
     dice: StdRng,
-    under_way: BinaryHeap<Reverse<Frame>>,
+    under_way: BinaryHeap<Reverse<SwitchFrame>>,
     /// Where the frame is read to that is taken in.
     room: Vec<u8>,
     count: u64,
@@ -229,7 +229,7 @@ impl AtWork {
             if self.dice.random_range(0..1000) < link.corrupt {
                 counts.corrupted += u64::from(corrupt(&mut bytes, &mut self.dice));
             }
-            self.under_way.push(Reverse(Frame { due, number, from, to, bytes }));
+            self.under_way.push(Reverse(SwitchFrame { due, number, from, to, bytes }));
         }
     }
 

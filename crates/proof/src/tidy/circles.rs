@@ -4,7 +4,7 @@
 //! name that the crate's root re-exports counts as its module's. What the root itself defines is
 //! nobody's module.
 
-use super::source::Source;
+use super::source::SourceFile;
 use super::{Complaint, House};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub fn circles(house: &House) -> Vec<Complaint> {
 }
 
 /// The module that a file belongs to, as a path; none for files that are not shipped.
-fn module_of(source: &Source, name: &str) -> Option<Vec<String>> {
+fn module_of(source: &SourceFile, name: &str) -> Option<Vec<String>> {
     let inside = source.path.strip_prefix("crates/")?.strip_prefix(name)?.strip_prefix("/src/")?;
     if inside.contains("tests/") || inside.ends_with("tests.rs") {
         return None;
@@ -64,7 +64,7 @@ fn graph(house: &House, name: &str) -> Graph {
 }
 
 /// The code that is shipped, test modules left out.
-fn shipped(source: &Source) -> String {
+fn shipped(source: &SourceFile) -> String {
     source.shipped().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 

@@ -4,19 +4,21 @@
 //! second.
 //! Never: runs the product; changes a file.
 //! Read next: `rooms.rs` (who may know whom), `circles.rs` (modules that import each other),
-//! `shape.rs` (lengths, signs), `papers.rs` (documents).
+//! `names.rs` (what types are called), `shape.rs` (lengths, signs), `papers.rs` (documents).
 
 mod circles;
+mod names;
 mod papers;
 mod rooms;
 mod shape;
 mod source;
 
 pub use circles::circles;
+pub use names::type_names;
 pub use papers::{architecture, decisions, formats, links, settings, stories};
 pub use rooms::{ROOMS, forbidden_words, imports, subjects};
 pub use shape::{Exception, lengths, signs, small_things};
-pub use source::Source;
+pub use source::SourceFile;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -47,7 +49,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-impl Source {
+impl SourceFile {
     fn complaint(&self, rule: &'static str, line: usize, mend: String) -> Complaint {
         Complaint::new(rule, &self.path, line, mend)
     }
@@ -59,7 +61,7 @@ pub struct House {
     /// Where it stands; empty for a made-up one.
     pub root: PathBuf,
     /// Every Rust file.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceFile>,
     /// Every other text file: path, text.
     pub texts: Vec<(String, String)>,
     /// Every file and folder, texts or not.
@@ -89,7 +91,7 @@ impl House {
     fn add(&mut self, path: &str, text: String) {
         self.paths.push(path.into());
         if path.ends_with(".rs") {
-            self.sources.push(Source::new(path, &text));
+            self.sources.push(SourceFile::new(path, &text));
         } else {
             self.texts.push((path.into(), text));
         }

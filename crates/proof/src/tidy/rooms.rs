@@ -1,6 +1,6 @@
 //! Who may know whom, and what each room may never say.
 
-use super::source::{Source, line_of, words};
+use super::source::{SourceFile, line_of, words};
 use super::{Complaint, House};
 
 /// One room: what it may import and what it may not say.
@@ -10,25 +10,29 @@ pub struct Room {
     /// The rooms it may import.
     pub imports: &'static [&'static str],
     /// Words it never says in shipped code.
-    pub never: &'static [&'static [Word]],
+    pub never: &'static [&'static [ForbiddenWord]],
 }
 
 /// A forbidden word: what it is, why, what to do instead, and the files where it lives by right.
-pub struct Word {
+pub struct ForbiddenWord {
     says: &'static str,
     why: &'static str,
     except: &'static [&'static str],
 }
 
-const fn word(says: &'static str, why: &'static str) -> Word {
-    Word { says, why, except: &[] }
+const fn word(says: &'static str, why: &'static str) -> ForbiddenWord {
+    ForbiddenWord { says, why, except: &[] }
 }
 
-const fn word_but(says: &'static str, why: &'static str, except: &'static [&'static str]) -> Word {
-    Word { says, why, except }
+const fn word_but(
+    says: &'static str,
+    why: &'static str,
+    except: &'static [&'static str],
+) -> ForbiddenWord {
+    ForbiddenWord { says, why, except }
 }
 
-const PURE: &[Word] = &[
+const PURE: &[ForbiddenWord] = &[
     word("std::fs", "this room touches no file: hand the bytes in, or move the code to `store`"),
     word("std::net", "this room touches no socket: let `transport` send"),
     word("std::thread", "this room starts no thread: return an effect"),
@@ -42,19 +46,19 @@ const PURE: &[Word] = &[
     word(".await", "this room never waits: return an effect, let a crate above wait"),
 ];
 
-const ORDERED: &[Word] = &[
+const ORDERED: &[ForbiddenWord] = &[
     word("HashMap", "its order differs from run to run: use a BTreeMap"),
     word("HashSet", "its order differs from run to run: use a BTreeSet"),
 ];
 
-const QUIET: &[Word] = &[
+const QUIET: &[ForbiddenWord] = &[
     word("println!", "only `app` prints: return the text, or log it with `tracing`"),
     word("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),
     word("print!", "only `app` prints: return the text, or log it with `tracing`"),
     word("eprint!", "only `app` prints: return the text, or log it with `tracing`"),
 ];
 
-const STORE: &[Word] = &[
+const STORE: &[ForbiddenWord] = &[
     word_but(
         "std::fs",
         "the log reaches files through the trait Disk, so that a test can crash it at any step",
@@ -69,7 +73,7 @@ const STORE: &[Word] = &[
     word("rand", "the store rolls no dice: let `node` pass the number in"),
 ];
 
-const NODE: &[Word] = &[
+const NODE: &[ForbiddenWord] = &[
     word_but("std::fs", "a file is the store's business", &["process.rs"]),
     word("std::env", "settings are passed in, never reached for"),
     word("SystemTime", "no decision may hang on a wall clock: use the group's time"),
@@ -87,7 +91,7 @@ const NODE: &[Word] = &[
     word("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
 ];
 
-const DOORS: &[Word] = &[
+const DOORS: &[ForbiddenWord] = &[
     word("std::fs", "a door touches no file: ask the node"),
     word("std::env", "settings are passed in, never reached for"),
     word("std::thread", "a door's connection is a task: spawn it on the runtime"),
@@ -173,7 +177,7 @@ fn forbidden(room: &Room, other: &str) -> String {
     )
 }
 
-fn uses(source: &Source) -> Vec<Complaint> {
+fn uses(source: &SourceFile) -> Vec<Complaint> {
     let Some(room) = ROOMS.iter().find(|room| room.name == source.room()) else {
         return Vec::new();
     };
@@ -206,7 +210,7 @@ fn re_exports(room: &Room, other: &Room) -> bool {
 }
 
 /// A module may bear a room's name (`mod bench;`): then the word means the module.
-fn local_module(source: &Source, name: &str) -> bool {
+fn local_module(source: &SourceFile, name: &str) -> bool {
     source.code.lines().any(|line| {
         let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
         line == format!("mod {name};") || line.starts_with(&format!("use super::{name}"))

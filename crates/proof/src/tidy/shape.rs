@@ -1,6 +1,6 @@
 //! How long things may be, how files begin, and small words that must not stand in shipped code.
 
-use super::source::{Source, line_of, words};
+use super::source::{SourceFile, line_of, words};
 use super::{Complaint, House};
 
 /// Longest file, in lines.
@@ -69,7 +69,7 @@ pub fn lengths(house: &House, exceptions: &[Exception]) -> Vec<Complaint> {
 
 type Measure = (usize, String, usize, usize, &'static str);
 
-fn measured(source: &Source) -> Vec<Measure> {
+fn measured(source: &SourceFile) -> Vec<Measure> {
     let lines = source.text.lines().count();
     let mut all = vec![(
         1,
@@ -164,7 +164,7 @@ pub fn small_things(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-fn selects(source: &Source) -> Vec<Complaint> {
+fn selects(source: &SourceFile) -> Vec<Complaint> {
     let covered = ["node", "doors", "dynamo", "replication", "runtime", "transport"];
     if !covered.contains(&source.room()) {
         return Vec::new();

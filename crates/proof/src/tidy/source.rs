@@ -6,7 +6,7 @@
 
 /// One file, prepared for the rules.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct SourceFile {
     /// Path from the root of the house, with `/`.
     pub path: String,
     /// The file as it is.
@@ -19,12 +19,12 @@ pub struct Source {
     pub tests: Vec<bool>,
 }
 
-impl Source {
+impl SourceFile {
     /// Prepares a file's text.
-    pub fn new(path: &str, text: &str) -> Source {
+    pub fn new(path: &str, text: &str) -> SourceFile {
         let (code, comments) = Scanner::new(text).split();
         let tests = test_lines(path, &code);
-        Source { path: path.into(), text: text.into(), code, comments, tests }
+        SourceFile { path: path.into(), text: text.into(), code, comments, tests }
     }
 
     /// Lines of code that are shipped: number from 1, text.

@@ -1,8 +1,10 @@
 //! One client: what it asks for, and what it writes down.
 
 use super::doors::{self, Door};
-use super::{Lived, PATIENCE, Shared};
-use crate::checkers::transactions::{Level, Outcome, Said, Step, Transaction, Value};
+use super::{Lived, PATIENCE, TransactorShared};
+use crate::checkers::transactions::{
+    KeyValue, Level, StepAnswer, Transaction, TransactionOutcome, TransactionStep,
+};
 use crate::client::Http;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -23,8 +25,8 @@ const MEMBERS: usize = 6;
 /// How long rows live that do not live for ever.
 const TTL_MS: u64 = 300;
 
-pub(super) struct Client {
-    shared: Arc<Shared>,
+pub(super) struct TransactorClient {
+    shared: Arc<TransactorShared>,
     dice: StdRng,
     /// The node and the door it uses, counted round and round.
     at: usize,
@@ -37,12 +39,12 @@ pub(super) struct Client {
     pub lived: Lived,
 }
 
-impl Client {
-    pub fn new(shared: Arc<Shared>, at: usize, seed: u64) -> Client {
+impl TransactorClient {
+    pub fn new(shared: Arc<TransactorShared>, at: usize, seed: u64) -> TransactorClient {
         let dice = StdRng::seed_from_u64(seed.wrapping_mul(1009) ^ at as u64);
         let (connection, lived) = (shared.connection(), Lived::default());
         let (written, index, session, name) = (0, 0, None, at);
-        Client { shared, dice, at, connection, name, written, index, session, lived }
+        TransactorClient { shared, dice, at, connection, name, written, index, session, lived }
     }
 
     fn stopped(&self) -> bool {
@@ -99,7 +101,7 @@ impl Client {
                 let steps: Vec<_> = (0..6).map(|_| self.plain(true)).collect();
                 let began = self.shared.now();
                 let (outcomes, end) = doors::pipelined(resp, &steps);
-                let broken = outcomes.contains(&Outcome::Unknown);
+                let broken = outcomes.contains(&TransactionOutcome::Unknown);
                 for (step, outcome) in steps.into_iter().zip(outcomes) {
                     self.note(
                         vec![step],
@@ -115,10 +117,10 @@ impl Client {
             door => {
                 let rich = matches!(door, Door::Resp(_) | Door::Http(_));
                 let step = match door {
-                    Door::Http(_) if roll == 9 => Step::Range(self.members()),
+                    Door::Http(_) if roll == 9 => TransactionStep::Range(self.members()),
                     _ => self.plain(rich),
                 };
-                let reads = matches!(step, Step::Get(_) | Step::Range(_));
+                let reads = matches!(step, TransactionStep::Get(_) | TransactionStep::Range(_));
                 let level = if reads && rich { self.level() } else { Level::Consistent };
                 let (name, began) = (door.name(), self.shared.now());
                 let answered = door.one(&step, level);
@@ -128,15 +130,15 @@ impl Client {
     }
 
     /// A read or write of one key; `rich`: also of numbers, and of rows that expire.
-    fn plain(&mut self, rich: bool) -> Step {
+    fn plain(&mut self, rich: bool) -> TransactionStep {
         let key = self.key("register", REGISTERS);
         match self.dice.random_range(0..if rich { 10 } else { 5 }) {
-            0..3 => Step::Get(key),
-            3 | 4 => Step::Set(key, self.value(), None),
-            5 => Step::Get(self.key("mortal", MORTALS)),
-            6 => Step::Set(self.key("mortal", MORTALS), self.value(), Some(TTL_MS)),
-            7 => Step::Get(self.key("number", 2)),
-            _ => Step::Add(self.key("number", 2), self.dice.random_range(1..5)),
+            0..3 => TransactionStep::Get(key),
+            3 | 4 => TransactionStep::Set(key, self.value(), None),
+            5 => TransactionStep::Get(self.key("mortal", MORTALS)),
+            6 => TransactionStep::Set(self.key("mortal", MORTALS), self.value(), Some(TTL_MS)),
+            7 => TransactionStep::Get(self.key("number", 2)),
+            _ => TransactionStep::Add(self.key("number", 2), self.dice.random_range(1..5)),
         }
     }
 
@@ -150,19 +152,27 @@ impl Client {
         let [left, right] = ["left", "right"].map(|side| format!("{pair}-{side}"));
         match self.dice.random_range(0..7) {
             0..3 => {
-                let seen =
-                    self.sent(web, vec![Step::Get(left.clone()), Step::Get(right.clone())])?;
+                let seen = self.sent(
+                    web,
+                    vec![TransactionStep::Get(left.clone()), TransactionStep::Get(right.clone())],
+                )?;
                 let value = self.value();
                 let steps = match (self.dice.random_range(0..3), seen) {
                     (0, Some([one, _])) => {
-                        vec![Step::Assert(left, one), Step::Set(right, value, None)]
+                        vec![
+                            TransactionStep::Assert(left, one),
+                            TransactionStep::Set(right, value, None),
+                        ]
                     }
                     (1, Some([_, other])) => {
-                        vec![Step::Assert(right, other), Step::Set(left, value, None)]
+                        vec![
+                            TransactionStep::Assert(right, other),
+                            TransactionStep::Set(left, value, None),
+                        ]
                     }
                     (_, Some([one, other])) => vec![
-                        Step::TestAndSet(left, one, value.clone()),
-                        Step::TestAndSet(right, other, value),
+                        TransactionStep::TestAndSet(left, one, value.clone()),
+                        TransactionStep::TestAndSet(right, other, value),
                     ],
                     (_, None) => return Ok(()),
                 };
@@ -170,16 +180,16 @@ impl Client {
             }
             3 => {
                 let (member, value) = (self.key("member", MEMBERS), self.value());
-                let tag = Step::Set(self.key("register", REGISTERS), value, None);
-                self.sent(web, vec![Step::Delete(member), tag]).map(drop)
+                let tag = TransactionStep::Set(self.key("register", REGISTERS), value, None);
+                self.sent(web, vec![TransactionStep::Delete(member), tag]).map(drop)
             }
             4 => {
-                let range = Step::Range(self.members());
+                let range = TransactionStep::Range(self.members());
                 let began = self.shared.now();
                 let answered =
                     Door::one(&mut Door::Http(self.again(web)?), &range, Level::Consistent);
                 let there = match &answered {
-                    Ok((Outcome::Done(said), _)) => keys(said),
+                    Ok((TransactionOutcome::Done(said), _)) => keys(said),
                     _ => Vec::new(),
                 };
                 let other = self.shared.connection();
@@ -188,14 +198,14 @@ impl Client {
                 self.connection = mine;
                 noted?;
                 let (member, value) = (self.key("member", MEMBERS), self.value());
-                let must = Step::AssertRange(self.members(), there);
-                self.sent(web, vec![must, Step::Set(member, value, None)]).map(drop)
+                let must = TransactionStep::AssertRange(self.members(), there);
+                self.sent(web, vec![must, TransactionStep::Set(member, value, None)]).map(drop)
             }
             5 => self.retried(),
             _ => {
-                let number = Step::Add(self.key("number", 2), 3);
-                let float = Step::AddFloat(self.key("float", 1), 0.25);
-                let tag = Step::Set(self.key("register", REGISTERS), self.value(), None);
+                let number = TransactionStep::Add(self.key("number", 2), 3);
+                let float = TransactionStep::AddFloat(self.key("float", 1), 0.25);
+                let tag = TransactionStep::Set(self.key("register", REGISTERS), self.value(), None);
                 self.sent(web, vec![tag, number, float]).map(drop)
             }
         }
@@ -209,12 +219,18 @@ impl Client {
     }
 
     /// Sends steps that hold together; the first two rows that were read, if so many were.
-    fn sent(&mut self, web: &mut Http, steps: Vec<Step>) -> io::Result<Option<[Value; 2]>> {
+    fn sent(
+        &mut self,
+        web: &mut Http,
+        steps: Vec<TransactionStep>,
+    ) -> io::Result<Option<[KeyValue; 2]>> {
         let began = self.shared.now();
         let answered = doors::sequence(web, &steps, None);
         let rows = match &answered {
-            Ok((Outcome::Done(said), _)) => match &said[..] {
-                [Said::Row(one), Said::Row(other)] => Some([one.clone(), other.clone()]),
+            Ok((TransactionOutcome::Done(said), _)) => match &said[..] {
+                [StepAnswer::Row(one), StepAnswer::Row(other)] => {
+                    Some([one.clone(), other.clone()])
+                }
                 _ => None,
             },
             _ => None,
@@ -237,26 +253,26 @@ impl Client {
         *number += 1;
         let retry = (*session, *number);
         let key = format!("{}-number{}", self.shared.prefix, self.dice.random_range(0..2));
-        let steps = vec![Step::Add(key, 1)];
-        let (began, mut last) = (self.shared.now(), (Outcome::Refused, None));
+        let steps = vec![TransactionStep::Add(key, 1)];
+        let (began, mut last) = (self.shared.now(), (TransactionOutcome::Refused, None));
         for at in self.at..self.at + TRIES_MAX {
             let answered =
                 connect(at).and_then(|mut web| doors::sequence(&mut web, &steps, Some(retry)));
             match answered {
-                Ok((Outcome::Refused, _)) => {}
-                Ok((Outcome::Unknown, _)) => last.0 = Outcome::Unknown,
+                Ok((TransactionOutcome::Refused, _)) => {}
+                Ok((TransactionOutcome::Unknown, _)) => last.0 = TransactionOutcome::Unknown,
                 Ok(done) => {
                     last = done;
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
-                Err(_) => last.0 = Outcome::Unknown,
+                Err(_) => last.0 = TransactionOutcome::Unknown,
             }
             std::thread::sleep(10 * PAUSE);
         }
-        if last.0 == Outcome::Unknown || last.0 == Outcome::Refused {
+        if last.0 == TransactionOutcome::Unknown || last.0 == TransactionOutcome::Refused {
             // What was sent and has no answer may still be on its way.
-            (self.session, last.0) = (None, Outcome::Unknown);
+            (self.session, last.0) = (None, TransactionOutcome::Unknown);
         }
         let other = self.shared.connection();
         let mine = std::mem::replace(&mut self.connection, other);
@@ -268,20 +284,21 @@ impl Client {
     /// Writes down a transaction; an error means that this node does not serve it any more.
     fn answered(
         &mut self,
-        steps: Vec<Step>,
+        steps: Vec<TransactionStep>,
         level: Level,
         door: &'static str,
         began: u64,
-        answered: doors::Answered,
+        answered: doors::DoorAnswer,
     ) -> io::Result<()> {
         let (answer, end) = match answered {
             Ok((outcome, index)) => {
-                let goes_on = matches!(outcome, Outcome::Done(_) | Outcome::Failed)
-                    || level != Level::Consistent;
+                let goes_on =
+                    matches!(outcome, TransactionOutcome::Done(_) | TransactionOutcome::Failed)
+                        || level != Level::Consistent;
                 let end = if goes_on { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) };
                 ((outcome, index), end)
             }
-            Err(error) => ((Outcome::Unknown, None), Err(error)),
+            Err(error) => ((TransactionOutcome::Unknown, None), Err(error)),
         };
         self.note(steps, level, door, began, answer);
         end
@@ -289,11 +306,11 @@ impl Client {
 
     fn note(
         &mut self,
-        steps: Vec<Step>,
+        steps: Vec<TransactionStep>,
         level: Level,
         door: &'static str,
         began: u64,
-        (outcome, index): (Outcome, Option<u64>),
+        (outcome, index): (TransactionOutcome, Option<u64>),
     ) {
         self.index = self.index.max(index.unwrap_or(0));
         let (connection, ended) = (self.connection, self.shared.now());
@@ -302,9 +319,9 @@ impl Client {
     }
 }
 
-fn keys(said: &[Said]) -> Vec<String> {
+fn keys(said: &[StepAnswer]) -> Vec<String> {
     match said {
-        [Said::Rows(rows)] => rows.iter().map(|(key, _)| key.clone()).collect(),
+        [StepAnswer::Rows(rows)] => rows.iter().map(|(key, _)| key.clone()).collect(),
         _ => Vec::new(),
     }
 }

@@ -1,15 +1,19 @@
 //! How each door says a transaction, and what its answers mean.
 
 use super::{BUCKET, CLUSTER, PATIENCE};
-use crate::checkers::transactions::{Level, Outcome, Said, Step, Value};
-use crate::client::{Answer, Arakoon, Fate, Http, Resp, Riak, Said as Shown, Trouble, Word};
+use crate::checkers::transactions::{
+    KeyValue, Level, StepAnswer, TransactionOutcome, TransactionStep,
+};
+use crate::client::{
+    Arakoon, Fate, Http, HttpResponse, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
+};
 use crate::client::{command, encoded};
 use serde_json::{Value as Json, json};
 use std::io;
 use std::net::SocketAddr;
 
 /// An answer: what became of it, and the index that it reflects.
-pub(super) type Answered = io::Result<(Outcome, Option<u64>)>;
+pub(super) type DoorAnswer = io::Result<(TransactionOutcome, Option<u64>)>;
 
 /// A session of the native door, and the number of a request in it.
 pub(super) type Retry = (u64, u64);
@@ -51,7 +55,7 @@ impl Door {
     }
 
     /// Reads or writes one key, as every door can.
-    pub fn one(&mut self, step: &Step, level: Level) -> Answered {
+    pub fn one(&mut self, step: &TransactionStep, level: Level) -> DoorAnswer {
         match self {
             Door::Resp(resp) => resp_one(resp, step, level),
             Door::Http(web) => http_one(web, step, level),
@@ -61,11 +65,11 @@ impl Door {
     }
 }
 
-fn resp_words(step: &Step) -> Vec<Vec<u8>> {
+fn resp_words(step: &TransactionStep) -> Vec<Vec<u8>> {
     let said = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
     match step {
-        Step::Get(key) => said(&["GET", key]),
-        Step::Set(key, value, ttl) => {
+        TransactionStep::Get(key) => said(&["GET", key]),
+        TransactionStep::Set(key, value, ttl) => {
             let mut words: Vec<Vec<u8>> = said(&["SET", key]);
             words.push(value.clone());
             if let Some(ttl) = ttl {
@@ -73,27 +77,31 @@ fn resp_words(step: &Step) -> Vec<Vec<u8>> {
             }
             words
         }
-        Step::Add(key, delta) => said(&["INCRBY", key, &delta.to_string()]),
-        Step::AddFloat(key, delta) => said(&["INCRBYFLOAT", key, &delta.to_string()]),
+        TransactionStep::Add(key, delta) => said(&["INCRBY", key, &delta.to_string()]),
+        TransactionStep::AddFloat(key, delta) => said(&["INCRBYFLOAT", key, &delta.to_string()]),
         other => unreachable!("no client says {other:?} over RESP"),
     }
 }
 
-fn resp_said(step: &Step, word: Word) -> io::Result<Outcome> {
+fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<TransactionOutcome> {
     let said = match (word.fate(), step, &word) {
-        (Fate::Info, ..) => return Ok(Outcome::Unknown),
-        (Fate::Fail, ..) => return Ok(Outcome::Refused),
-        (_, Step::Get(_), Word::Bulk(value)) => Said::Row(value.clone()),
-        (_, Step::Set(..), Word::Simple(_)) => Said::Done,
-        (_, Step::Add(..), Word::Number(sum)) => Said::Number(sum.to_string().into_bytes()),
-        (_, Step::AddFloat(..), Word::Bulk(Some(sum))) => Said::Number(sum.clone()),
+        (Fate::Info, ..) => return Ok(TransactionOutcome::Unknown),
+        (Fate::Fail, ..) => return Ok(TransactionOutcome::Refused),
+        (_, TransactionStep::Get(_), RespReply::Bulk(value)) => StepAnswer::Row(value.clone()),
+        (_, TransactionStep::Set(..), RespReply::Simple(_)) => StepAnswer::Done,
+        (_, TransactionStep::Add(..), RespReply::Number(sum)) => {
+            StepAnswer::Number(sum.to_string().into_bytes())
+        }
+        (_, TransactionStep::AddFloat(..), RespReply::Bulk(Some(sum))) => {
+            StepAnswer::Number(sum.clone())
+        }
         _ => return Err(strange(format!("{step:?} was answered {word:?}"))),
     };
-    Ok(Outcome::Done(vec![said]))
+    Ok(TransactionOutcome::Done(vec![said]))
 }
 
 /// The answer to one request, and the index that the connection says it reflects.
-fn resp_one(resp: &mut Resp, step: &Step, level: Level) -> Answered {
+fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> DoorAnswer {
     let level = match level {
         Level::Consistent => "CONSISTENT".to_string(),
         Level::Dirty => "DIRTY".to_string(),
@@ -101,23 +109,26 @@ fn resp_one(resp: &mut Resp, step: &Step, level: Level) -> Answered {
     };
     let level = resp.say(&format!("CREDENZA.CONSISTENCY {level}"))?;
     if level.error().is_some() {
-        return Ok((Outcome::Refused, None));
+        return Ok((TransactionOutcome::Refused, None));
     }
     resp.send(&resp_bytes(step))?;
     Ok((resp_said(step, resp.receive()?)?, None))
 }
 
-fn resp_bytes(step: &Step) -> Vec<u8> {
+fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
     let words = resp_words(step);
     command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 /// Sends requests at once; what became of each whose answer came, and what broke it off.
-pub(super) fn pipelined(resp: &mut Resp, steps: &[Step]) -> (Vec<Outcome>, io::Result<()>) {
+pub(super) fn pipelined(
+    resp: &mut Resp,
+    steps: &[TransactionStep],
+) -> (Vec<TransactionOutcome>, io::Result<()>) {
     let bytes: Vec<u8> = steps.iter().flat_map(resp_bytes).collect();
     let mut all = Vec::new();
     if let Err(error) = resp.say("CREDENZA.CONSISTENCY CONSISTENT") {
-        return (steps.iter().map(|_| Outcome::Refused).collect(), Err(error));
+        return (steps.iter().map(|_| TransactionOutcome::Refused).collect(), Err(error));
     }
     let mut sent = resp.send(&bytes);
     for step in steps {
@@ -128,7 +139,7 @@ pub(super) fn pipelined(resp: &mut Resp, steps: &[Step]) -> (Vec<Outcome>, io::R
                 Ok(())
             }
             Err(error) => {
-                all.push(Outcome::Unknown);
+                all.push(TransactionOutcome::Unknown);
                 Err(error)
             }
         };
@@ -136,40 +147,47 @@ pub(super) fn pipelined(resp: &mut Resp, steps: &[Step]) -> (Vec<Outcome>, io::R
     (all, sent)
 }
 
-fn http_one(web: &mut Http, step: &Step, level: Level) -> Answered {
+fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> DoorAnswer {
     let level = match level {
         Level::Consistent => "consistent".to_string(),
         Level::Dirty => "dirty".to_string(),
         Level::AtLeast(index) => format!("at_least:{index}"),
     };
     match step {
-        Step::Get(key) => {
+        TransactionStep::Get(key) => {
             let path = format!("{}?consistency={level}", key_path(key));
             let answer = web.ask("GET", &path, b"")?;
             let index = index(&answer);
             Ok(match (answer.status, answer.reason().as_str()) {
-                (200, _) => (Outcome::Done(vec![Said::Row(Some(answer.body))]), index),
-                (404, "not_found") => (Outcome::Done(vec![Said::Row(None)]), index),
+                (200, _) => {
+                    (TransactionOutcome::Done(vec![StepAnswer::Row(Some(answer.body))]), index)
+                }
+                (404, "not_found") => {
+                    (TransactionOutcome::Done(vec![StepAnswer::Row(None)]), index)
+                }
                 _ => (fate(&answer)?, None),
             })
         }
-        Step::Set(key, value, ttl) => {
+        TransactionStep::Set(key, value, ttl) => {
             let ttl = ttl.map_or(String::new(), |ttl| format!("?ttl_ms={ttl}"));
             let octets = [("content-type", "application/octet-stream")];
             let answer = web.ask_with("PUT", &(key_path(key) + &ttl), &octets, value)?;
             Ok(match answer.status {
-                204 => (Outcome::Done(vec![Said::Done]), index(&answer)),
+                204 => (TransactionOutcome::Done(vec![StepAnswer::Done]), index(&answer)),
                 _ => (fate(&answer)?, None),
             })
         }
-        Step::Range(prefix) => {
+        TransactionStep::Range(prefix) => {
             let path = format!(
                 "/v1/buckets/{BUCKET}/range?prefix={}&consistency={level}",
                 encoded(prefix.as_bytes())
             );
             let answer = web.ask("GET", &path, b"")?;
             Ok(match answer.status {
-                200 => (Outcome::Done(vec![Said::Rows(entries(&answer.json())?)]), index(&answer)),
+                200 => (
+                    TransactionOutcome::Done(vec![StepAnswer::Rows(entries(&answer.json())?)]),
+                    index(&answer),
+                ),
                 _ => (fate(&answer)?, None),
             })
         }
@@ -181,23 +199,27 @@ fn key_path(key: &str) -> String {
     format!("/v1/buckets/{BUCKET}/keys/{}", encoded(key.as_bytes()))
 }
 
-fn index(answer: &Answer) -> Option<u64> {
+fn index(answer: &HttpResponse) -> Option<u64> {
     answer.header("x-credenza-index").and_then(|text| text.parse().ok())
 }
 
 /// What became of a request that was answered an error.
-fn fate(answer: &Answer) -> io::Result<Outcome> {
+fn fate(answer: &HttpResponse) -> io::Result<TransactionOutcome> {
     let json = answer.json();
     match (json["error"]["kind"].as_str(), answer.reason().as_str()) {
-        (Some("conflict"), "assertion_failed") => Ok(Outcome::Failed),
-        (Some("unavailable"), _) => Ok(Outcome::Refused),
-        (Some("unknown" | "corrupt"), _) => Ok(Outcome::Unknown),
+        (Some("conflict"), "assertion_failed") => Ok(TransactionOutcome::Failed),
+        (Some("unavailable"), _) => Ok(TransactionOutcome::Refused),
+        (Some("unknown" | "corrupt"), _) => Ok(TransactionOutcome::Unknown),
         _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
     }
 }
 
 /// Several steps that hold together, at the native door; in a session, or not.
-pub(super) fn sequence(web: &mut Http, steps: &[Step], retry: Option<Retry>) -> Answered {
+pub(super) fn sequence(
+    web: &mut Http,
+    steps: &[TransactionStep],
+    retry: Option<Retry>,
+) -> DoorAnswer {
     let body = Json::Array(steps.iter().map(json_of).collect()).to_string();
     let mut headers = vec![("content-type", "application/json".to_string())];
     if let Some((session, request)) = retry {
@@ -214,7 +236,7 @@ pub(super) fn sequence(web: &mut Http, steps: &[Step], retry: Option<Retry>) -> 
     let told = json["steps"].as_array().ok_or_else(|| strange(answer.text()))?;
     let said: io::Result<Vec<_>> =
         steps.iter().zip(told).map(|(step, told)| said_of(step, told)).collect();
-    Ok((Outcome::Done(said?), index(&answer)))
+    Ok((TransactionOutcome::Done(said?), index(&answer)))
 }
 
 /// A session of the native door.
@@ -224,40 +246,46 @@ pub(super) fn session(web: &mut Http) -> io::Result<u64> {
     id.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
 }
 
-fn json_of(step: &Step) -> Json {
+fn json_of(step: &TransactionStep) -> Json {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let maybe = |value: &Value| value.as_deref().map(text);
+    let maybe = |value: &KeyValue| value.as_deref().map(text);
     match step {
-        Step::Get(key) => json!({"op": "get", "key": key}),
-        Step::Range(prefix) => json!({"op": "range", "prefix": prefix}),
-        Step::Set(key, value, None) => json!({"op": "set", "key": key, "value": text(value)}),
-        Step::Set(key, value, Some(ttl)) => {
+        TransactionStep::Get(key) => json!({"op": "get", "key": key}),
+        TransactionStep::Range(prefix) => json!({"op": "range", "prefix": prefix}),
+        TransactionStep::Set(key, value, None) => {
+            json!({"op": "set", "key": key, "value": text(value)})
+        }
+        TransactionStep::Set(key, value, Some(ttl)) => {
             json!({"op": "set", "key": key, "value": text(value), "ttl_ms": ttl})
         }
-        Step::Delete(key) => json!({"op": "delete", "key": key}),
-        Step::TestAndSet(key, expected, wanted) => json!({
+        TransactionStep::Delete(key) => json!({"op": "delete", "key": key}),
+        TransactionStep::TestAndSet(key, expected, wanted) => json!({
             "op": "test_and_set", "key": key, "expected": maybe(expected), "wanted": text(wanted)
         }),
-        Step::Assert(key, expected) => {
+        TransactionStep::Assert(key, expected) => {
             json!({"op": "assert", "key": key, "expected": maybe(expected)})
         }
-        Step::AssertRange(prefix, keys) => {
+        TransactionStep::AssertRange(prefix, keys) => {
             json!({"op": "assert_range", "prefix": prefix, "keys": keys})
         }
-        Step::Add(key, delta) => json!({"op": "add", "key": key, "delta": delta}),
-        Step::AddFloat(key, delta) => json!({"op": "add_float", "key": key, "delta": delta}),
+        TransactionStep::Add(key, delta) => json!({"op": "add", "key": key, "delta": delta}),
+        TransactionStep::AddFloat(key, delta) => {
+            json!({"op": "add_float", "key": key, "delta": delta})
+        }
     }
 }
 
-fn said_of(step: &Step, told: &Json) -> io::Result<Said> {
+fn said_of(step: &TransactionStep, told: &Json) -> io::Result<StepAnswer> {
     let value = |json: &Json| json.as_str().map(|text| text.as_bytes().to_vec());
     Ok(match step {
-        Step::Get(_) => Said::Row(value(&told["read"]["row"]["value"])),
-        Step::Range(_) => Said::Rows(entries(&told["read"])?),
-        Step::TestAndSet(..) => Said::Row(value(&told["old"])),
-        Step::Add(..) => Said::Number(told["number"].to_string().into_bytes()),
-        Step::AddFloat(..) => Said::Number(value(&told["text"]).unwrap_or_default()),
-        _ => Said::Done,
+        TransactionStep::Get(_) => StepAnswer::Row(value(&told["read"]["row"]["value"])),
+        TransactionStep::Range(_) => StepAnswer::Rows(entries(&told["read"])?),
+        TransactionStep::TestAndSet(..) => StepAnswer::Row(value(&told["old"])),
+        TransactionStep::Add(..) => StepAnswer::Number(told["number"].to_string().into_bytes()),
+        TransactionStep::AddFloat(..) => {
+            StepAnswer::Number(value(&told["text"]).unwrap_or_default())
+        }
+        _ => StepAnswer::Done,
     })
 }
 
@@ -270,48 +298,54 @@ fn entries(json: &Json) -> io::Result<Vec<(String, Vec<u8>)>> {
     all.ok_or_else(|| strange(format!("no whole range: {json}")))
 }
 
-fn riak_one(riak: &mut Riak, step: &Step) -> Answered {
+fn riak_one(riak: &mut Riak, step: &TransactionStep) -> DoorAnswer {
     let said = match step {
-        Step::Get(key) => match riak.fetch(BUCKET, key, "")? {
-            Shown::Done(shown) => Said::Row(shown.values.first().cloned()),
-            Shown::Absent(_) => Said::Row(None),
+        TransactionStep::Get(key) => match riak.fetch(BUCKET, key, "")? {
+            Shown::Done(shown) => StepAnswer::Row(shown.values.first().cloned()),
+            Shown::Absent(_) => StepAnswer::Row(None),
             Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
         },
-        Step::Set(key, value, None) => match riak.store(BUCKET, key, value, (None, ""))? {
-            Shown::Done(_) => Said::Done,
-            Shown::Absent(_) => return Err(strange("a write finds nothing".into())),
-            Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
-        },
+        TransactionStep::Set(key, value, None) => {
+            match riak.store(BUCKET, key, value, (None, ""))? {
+                Shown::Done(_) => StepAnswer::Done,
+                Shown::Absent(_) => return Err(strange("a write finds nothing".into())),
+                Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
+            }
+        }
         other => unreachable!("no client says {other:?} at Riak's door"),
     };
-    Ok((Outcome::Done(vec![said]), None))
+    Ok((TransactionOutcome::Done(vec![said]), None))
 }
 
 /// Riak's door tells no kind: of its refusals only one is certain to have done nothing.
-fn riak_fate(answer: &Answer) -> io::Result<Outcome> {
+fn riak_fate(answer: &HttpResponse) -> io::Result<TransactionOutcome> {
     match answer.status {
-        500.. => Ok(Outcome::Unknown),
+        500.. => Ok(TransactionOutcome::Unknown),
         _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
     }
 }
 
-fn arakoon_one(arakoon: &mut Arakoon, step: &Step, level: Level) -> Answered {
+fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> DoorAnswer {
     const NOT_MASTER: i32 = 4;
     const NOT_FOUND: i32 = 5;
     const GOING_DOWN: i32 = 16;
     arakoon.freshness = u8::from(level == Level::Dirty);
     let given = match step {
-        Step::Get(key) => arakoon.get(key.as_bytes()).map(|value| Said::Row(Some(value))),
-        Step::Set(key, value, None) => arakoon.set(key.as_bytes(), value).map(|()| Said::Done),
+        TransactionStep::Get(key) => {
+            arakoon.get(key.as_bytes()).map(|value| StepAnswer::Row(Some(value)))
+        }
+        TransactionStep::Set(key, value, None) => {
+            arakoon.set(key.as_bytes(), value).map(|()| StepAnswer::Done)
+        }
         other => unreachable!("no client says {other:?} at Arakoon's door"),
     };
     let outcome = match given {
-        Ok(said) => Outcome::Done(vec![said]),
+        Ok(said) => TransactionOutcome::Done(vec![said]),
         Err(Trouble::Broken(error)) => return Err(error),
         Err(trouble) => match trouble.code() {
-            Some(NOT_FOUND) => Outcome::Done(vec![Said::Row(None)]),
-            Some(NOT_MASTER | GOING_DOWN) => Outcome::Refused,
-            _ => Outcome::Unknown,
+            Some(NOT_FOUND) => TransactionOutcome::Done(vec![StepAnswer::Row(None)]),
+            Some(NOT_MASTER | GOING_DOWN) => TransactionOutcome::Refused,
+            _ => TransactionOutcome::Unknown,
         },
     };
     Ok((outcome, None))

@@ -15,7 +15,7 @@ mod client;
 mod doors;
 
 use crate::checkers::transactions::Transaction;
-use client::Client;
+use client::TransactorClient;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -30,7 +30,7 @@ pub const BUCKET: &str = "arakoon/ricky";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What clients share.
-struct Shared {
+struct TransactorShared {
     clock: Instant,
     nodes: Vec<SocketAddr>,
     /// Before every key.
@@ -39,7 +39,7 @@ struct Shared {
     connections: AtomicU32,
 }
 
-impl Shared {
+impl TransactorShared {
     fn now(&self) -> u64 {
         self.clock.elapsed().as_nanos() as u64
     }
@@ -60,14 +60,14 @@ pub struct Lived {
 
 /// Clients at work.
 pub struct Transactor {
-    shared: Arc<Shared>,
+    shared: Arc<TransactorShared>,
     clients: Vec<JoinHandle<Lived>>,
 }
 
 impl Transactor {
     /// Starts so many clients, spread over the nodes and doors. No key may begin with the prefix.
     pub fn start(nodes: &[SocketAddr], prefix: &str, clients: usize, seed: u64) -> Transactor {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TransactorShared {
             clock: Instant::now(),
             nodes: nodes.to_vec(),
             prefix: prefix.into(),
@@ -77,7 +77,7 @@ impl Transactor {
         let begin = |at: usize| {
             let shared = shared.clone();
             std::thread::spawn(move || {
-                let mut client = Client::new(shared, at, seed);
+                let mut client = TransactorClient::new(shared, at, seed);
                 client.work();
                 client.lived
             })

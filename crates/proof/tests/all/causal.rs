@@ -1,7 +1,7 @@
 //! The judge of causality is tried before it judges: histories whose verdict is known, one for each
 //! thing that it may find, and random ones of a true set of dots, whole and tampered with.
 
-use proof::checkers::causal::{Act, Copy, Deed, Findings, Told, judge};
+use proof::checkers::causal::{Act, CallAnswer, Copy, Deed, Findings, judge};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +14,9 @@ fn set(words: &str) -> BTreeSet<String> {
 /// for a refusal.
 fn deed(line: &str) -> Deed {
     let (told, line) = match line.split_once(' ') {
-        Some(("?", rest)) => (Told::Unknown, rest),
-        Some(("x", rest)) => (Told::Refused, rest),
-        _ => (Told::Done, line),
+        Some(("?", rest)) => (CallAnswer::Unknown, rest),
+        Some(("x", rest)) => (CallAnswer::Refused, rest),
+        _ => (CallAnswer::Done, line),
     };
     let (what, seen) = line.split_once('<').unwrap_or((line, ""));
     let (verb, rest) = what.trim().split_once(' ').unwrap_or((what.trim(), ""));
@@ -109,13 +109,20 @@ impl True {
     fn step(&mut self, dice: &mut StdRng, count: usize) {
         let client = dice.random_range(0..3);
         let seen = self.known.get(&client).cloned().unwrap_or_default();
-        let told = [Told::Done, Told::Done, Told::Done, Told::Unknown, Told::Refused];
+        let told = [
+            CallAnswer::Done,
+            CallAnswer::Done,
+            CallAnswer::Done,
+            CallAnswer::Unknown,
+            CallAnswer::Refused,
+        ];
         let told = told[dice.random_range(0..told.len())];
-        let happens = told == Told::Done || told == Told::Unknown && dice.random_bool(0.5);
+        let happens =
+            told == CallAnswer::Done || told == CallAnswer::Unknown && dice.random_bool(0.5);
         let (act, seen, told) = match dice.random_range(0..4) {
             0 => {
                 self.known.insert(client, self.alive.clone());
-                (Act::Read(self.alive.clone()), BTreeSet::new(), Told::Done)
+                (Act::Read(self.alive.clone()), BTreeSet::new(), CallAnswer::Done)
             }
             1 if !seen.is_empty() => {
                 self.alive.retain(|value| !happens || !seen.contains(value));
@@ -148,7 +155,7 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
         (0..dice.random_range(1..25)).for_each(|count| store.step(&mut dice, count));
         let mut copies = store.copies();
         judge(&store.deeds, &copies).must_be_clean();
-        let done = |deed: &&Deed| deed.told == Told::Done;
+        let done = |deed: &&Deed| deed.told == CallAnswer::Done;
         let value = |deed: &Deed| match &deed.act {
             Act::Write(value) => Some(value.clone()),
             _ => None,
@@ -157,7 +164,7 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
         // did.
         let written: BTreeSet<_> = store.deeds.iter().filter(done).filter_map(value).collect();
         let unseen = |value: &&String| {
-            let saw = |deed: &Deed| deed.told != Told::Refused && deed.seen.contains(*value);
+            let saw = |deed: &Deed| deed.told != CallAnswer::Refused && deed.seen.contains(*value);
             !store.deeds.iter().any(saw)
         };
         if let Some(value) = store.alive.iter().filter(|it| written.contains(*it)).find(unseen) {

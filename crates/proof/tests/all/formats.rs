@@ -4,7 +4,7 @@
 //! An example is written once, by the first version that has the format, and never again:
 //! `CREDENZA_KEEP=golden cargo test -p proof formats` writes it if it is missing.
 
-use proof::client::{Http, Resp, Word};
+use proof::client::{Http, Resp, RespReply};
 use proof::rigs::{Scratch, must, text};
 use proof::server::{Server, Setup, tool};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn value(key: u32) -> Vec<u8> {
 
 fn set(redis: &mut Resp, key: u32) {
     let answer = redis.call(&[b"SET", format!("key{key:04}").as_bytes(), &value(key)]);
-    assert_eq!(answer.expect("it answers"), Word::Simple("OK".into()));
+    assert_eq!(answer.expect("it answers"), RespReply::Simple("OK".into()));
 }
 
 /// Two lives: the first stopped in order, so that its rows are in tables; the second killed, so
@@ -39,9 +39,9 @@ fn live_twice(data: &Path) {
     let mut second = Server::must(&small(data));
     let mut redis = Resp::connect(second.address).expect("it listens");
     (200..300).for_each(|key| set(&mut redis, key));
-    assert_eq!(redis.say("DEL key0007").expect("it answers"), Word::Number(1));
+    assert_eq!(redis.say("DEL key0007").expect("it answers"), RespReply::Number(1));
     let far = redis.say("SET lasting yes EX 31536000000").expect("it answers");
-    assert_eq!(far, Word::Simple("OK".into()));
+    assert_eq!(far, RespReply::Simple("OK".into()));
     let mut web = Http::connect(second.address).expect("it listens");
     let made = web.ask("PUT", "/v1/buckets/default/kept", br#"{"sync":"interval"}"#);
     let made = made.expect("it answers");
@@ -77,10 +77,10 @@ fn a_data_directory_of_version_1_is_opened_and_holds_what_it_held() {
     for key in 0..300 {
         let found = redis.say(&format!("GET key{key:04}")).expect("it answers");
         let wanted = (key != 7).then(|| value(key));
-        assert_eq!(found, Word::Bulk(wanted), "key {key}");
+        assert_eq!(found, RespReply::Bulk(wanted), "key {key}");
     }
-    assert_eq!(redis.say("DBSIZE").expect("it answers"), Word::Number(300));
-    let Word::Number(left) = redis.say("TTL lasting").expect("it answers") else {
+    assert_eq!(redis.say("DBSIZE").expect("it answers"), RespReply::Number(300));
+    let RespReply::Number(left) = redis.say("TTL lasting").expect("it answers") else {
         panic!("a number is wanted")
     };
     assert!(left > 30_000_000_000, "{left} seconds are left");

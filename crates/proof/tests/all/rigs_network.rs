@@ -2,7 +2,7 @@
 //! lost is lost, and a cut of one direction leaves the other alone.
 
 use proof::report::{Figures, skipped};
-use proof::rigs::{Link, Network, Scratch, alone};
+use proof::rigs::{Cable, Network, Scratch, alone};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -58,17 +58,18 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     assert_eq!(cross(&network, &one, (&two, 2), 300), all);
     assert_eq!(cross(&network, &two, (&one, 1), 300), all);
 
-    network.link(1, 2, Link { loss: 500, ..Link::default() });
+    network.link(1, 2, Cable { loss: 500, ..Cable::default() });
     let come = cross(&network, &one, (&two, 2), 300).len();
     assert!((60..240).contains(&come), "half of 300 should be lost, {come} came");
     assert_eq!(cross(&network, &two, (&one, 1), 300), all, "the other direction is good");
     assert!(network.counts(1, 2).lost > 60 && network.counts(2, 1).lost == 0);
     figures.also("of_300_at_half_loss", come);
 
-    network.link(1, 2, Link { twice: 1000, ..Link::default() });
+    network.link(1, 2, Cable { twice: 1000, ..Cable::default() });
     assert_eq!(cross(&network, &one, (&two, 2), 100).len(), 200);
 
-    let slow = Link { jitter: Duration::from_millis(40), ..Link::slow(Duration::from_millis(60)) };
+    let slow =
+        Cable { jitter: Duration::from_millis(40), ..Cable::slow(Duration::from_millis(60)) };
     network.link(1, 2, slow);
     let begun = Instant::now();
     one.send_to(b"slow", (network.address(2), 4000)).expect("the cable takes it");
@@ -82,7 +83,7 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     assert_eq!(come, all, "and none is lost");
 
     // A datagram of 1,000 bytes takes 8 ms on a cable of a million bits a second.
-    network.link(1, 2, Link::narrow(1_000));
+    network.link(1, 2, Cable::narrow(1_000));
     let begun = Instant::now();
     for _ in 0..STRETCH {
         one.send_to(&[0; 1_000], (network.address(2), 4000)).expect("the cable takes it");
@@ -94,7 +95,7 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     assert!(taken >= Duration::from_millis(8) * STRETCH, "{taken:?}");
     figures.also("ms_for_20_kB_at_1_Mbit", taken.as_millis());
 
-    network.link(1, 2, Link::CUT);
+    network.link(1, 2, Cable::CUT);
     assert_eq!(cross(&network, &one, (&two, 2), 50), Vec::<u32>::new());
     assert_eq!(cross(&network, &two, (&one, 1), 300), all, "a cut of one direction");
     assert_eq!(cross(&network, &one, (&three, 3), 300), all, "and of one pair");
@@ -144,7 +145,7 @@ fn a_byte_that_changes_reaches_the_program() {
     let network = Network::new(scratch.path(), 2, 1);
     let mut figures = Figures::begin(name);
     assert_eq!(changed(&network, 4001), 0, "a good network changes nothing");
-    network.link(1, 2, Link { corrupt: 200, ..Link::default() });
+    network.link(1, 2, Cable { corrupt: 200, ..Cable::default() });
     let count = changed(&network, 4002);
     figures.also(&format!("of_{PIECES}_at_a_fifth"), count);
     figures.print();

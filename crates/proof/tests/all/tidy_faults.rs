@@ -1,6 +1,6 @@
 //! Tidy itself is tried: a planted fault is caught, its innocent twin is not.
 
-use proof::tidy::{self, Complaint, Exception, House, Source};
+use proof::tidy::{self, Complaint, Exception, House, SourceFile};
 
 fn caught(complaints: Vec<Complaint>, word: &str) {
     assert!(
@@ -92,6 +92,24 @@ fn a_circle_of_modules_is_caught() {
 }
 
 #[test]
+fn a_name_that_three_types_have_or_that_is_no_noun_is_caught_and_the_list_only_shrinks() {
+    let house = |third: &str| {
+        House::of(&[
+            ("crates/store/src/a.rs", "//! A.\npub struct Slot;\n"),
+            ("crates/base/src/b.rs", "//! B.\npub(super) enum Slot {}\n"),
+            ("crates/node/src/c.rs", &format!("//! C.\n{third}")),
+        ])
+    };
+    quiet(tidy::type_names(&house("type Span = u8;\nfn f() {\n    struct Slot;\n}\n"), &[]));
+    quiet(tidy::type_names(&house("#[cfg(test)]\nmod tests {\n    struct Slot;\n}\n"), &[]));
+    caught(tidy::type_names(&house("trait Slot {}\n"), &[]), "`Slot` is the name of 3 types");
+    quiet(tidy::type_names(&house("trait Slot {}\n"), &["Slot"]));
+    caught(tidy::type_names(&house("struct Told(u8);\n"), &[]), "`Told` is the name of 1 types");
+    caught(tidy::type_names(&house(""), &["Slot"]), "`Slot` is a good name by now");
+    caught(tidy::type_names(&house(""), &["Gone"]), "no type is called `Gone`");
+}
+
+#[test]
 fn what_is_too_long_is_caught_and_exceptions_only_shrink() {
     let long = |lines: usize| one("crates/base/src/a.rs", &"const A: u8 = 1;\n".repeat(lines));
     quiet(tidy::lengths(&long(399), &[]));
@@ -129,7 +147,7 @@ fn c() {
     r#"}}"#;
 }
 "##;
-    let found = Source::new("crates/base/src/a.rs", text).functions();
+    let found = SourceFile::new("crates/base/src/a.rs", text).functions();
     assert_eq!(
         found,
         [(2, "a".to_string(), 8), (13, "b".to_string(), 1), (14, "c".to_string(), 3)]

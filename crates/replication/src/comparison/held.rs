@@ -1,8 +1,8 @@
 //! What every replica does: it keeps the snapshot a marker asked for, and tells digests of its
 //! rows.
 
-use super::message::{Answer, Question, Sum};
-use super::report::Report;
+use super::message::{ComparisonAnswer, ComparisonQuestion, Sum};
+use super::report::ComparisonReport;
 use base::codec::checksum;
 use base::error::going_down;
 use base::{Error, GroupId, Kind, LogIndex, Result};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Row, Snapshot, StoreError, Trees};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use transport::{Asked, Peers};
+use transport::{IncomingCall, Peers};
 
 /// Most snapshots open at a time; a marker that finds no room is passed by.
 const OPEN_MAX: usize = 16;
@@ -29,8 +29,8 @@ const PIECE_BYTES_MAX: u64 = 64 << 20;
 /// A node's part in comparisons.
 pub struct Comparisons {
     trees: Arc<dyn Trees>,
-    open: Mutex<BTreeMap<GroupId, Held>>,
-    reports: Mutex<BTreeMap<GroupId, Report>>,
+    open: Mutex<BTreeMap<GroupId, MarkerSnapshot>>,
+    reports: Mutex<BTreeMap<GroupId, ComparisonReport>>,
     /// Groups that an operator wants compared now.
     asked: Mutex<BTreeSet<GroupId>>,
     /// Rung when an operator asks for a comparison.
@@ -42,7 +42,7 @@ pub struct Comparisons {
 
 /// The state behind one marker.
 #[derive(Clone)]
-struct Held {
+struct MarkerSnapshot {
     round: u64,
     snapshot: Arc<Mutex<Box<dyn Snapshot>>>,
     touched_ms: u64,
@@ -62,7 +62,7 @@ impl Comparisons {
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<GroupId, Held>> {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<GroupId, MarkerSnapshot>> {
         self.open.lock().expect("no one panics while holding it")
     }
 
@@ -74,7 +74,7 @@ impl Comparisons {
             return;
         }
         let snapshot = Arc::new(Mutex::new(self.trees.snapshot()));
-        held.insert(group, Held { round, snapshot, touched_ms: world::milliseconds() });
+        held.insert(group, MarkerSnapshot { round, snapshot, touched_ms: world::milliseconds() });
     }
 
     /// Gives up what nobody asks about.
@@ -134,8 +134,8 @@ impl Comparisons {
     }
 
     /// A question came. `applied`: how far this replica is.
-    pub fn asked(self: &Arc<Self>, peers: &Peers, asked: Asked, applied: Option<LogIndex>) {
-        let question = Question::read(&asked.payload);
+    pub fn asked(self: &Arc<Self>, peers: &Peers, asked: IncomingCall, applied: Option<LogIndex>) {
+        let question = ComparisonQuestion::read(&asked.payload);
         let mut answers = self.answers.lock().expect("no one panics while holding it");
         while answers.try_join_next().is_some() {}
         let (Ok(question), true) = (question, answers.len() < ANSWERS_MAX) else {
@@ -152,32 +152,36 @@ impl Comparisons {
     async fn answer(
         &self,
         group: GroupId,
-        question: Question,
+        question: ComparisonQuestion,
         applied: Option<LogIndex>,
-    ) -> Answer {
-        let Question { round, index, low, high } = question;
+    ) -> ComparisonAnswer {
+        let ComparisonQuestion { round, index, low, high } = question;
         let read = move |snapshot: &dyn Snapshot| piece(snapshot, &low, &high, PIECE_BYTES_MAX);
         match self.read(group, round, read).await {
-            Ok(Some((sum, _))) => Answer::Sum(sum),
-            Ok(None) if applied.is_some_and(|applied| applied < index) => Answer::NotYet,
-            Ok(None) => Answer::Gone,
+            Ok(Some((sum, _))) => ComparisonAnswer::Sum(sum),
+            Ok(None) if applied.is_some_and(|applied| applied < index) => ComparisonAnswer::NotYet,
+            Ok(None) => ComparisonAnswer::Gone,
             Err(error) => {
                 tracing::error!(
                     target: "store", group = group.0, %error,
                     "rows could not be read for a comparison"
                 );
-                Answer::Unreadable
+                ComparisonAnswer::Unreadable
             }
         }
     }
 
     /// What is known of a group's replicas.
-    pub fn report(&self, group: GroupId) -> Option<Report> {
+    pub fn report(&self, group: GroupId) -> Option<ComparisonReport> {
         self.reports.lock().expect("no one panics while holding it").get(&group).cloned()
     }
 
     /// Writes something into a group's report.
-    pub(crate) fn note<T>(&self, group: GroupId, note: impl FnOnce(&mut Report) -> T) -> T {
+    pub(crate) fn note<T>(
+        &self,
+        group: GroupId,
+        note: impl FnOnce(&mut ComparisonReport) -> T,
+    ) -> T {
         let mut reports = self.reports.lock().expect("no one panics while holding it");
         note(reports.entry(group).or_default())
     }

@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 
 /// What is the digest of these rows?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct ComparisonQuestion {
     /// Which marker.
     pub round: u64,
     /// The value it stands in.
@@ -41,14 +41,14 @@ pub(crate) struct Sum {
 
 /// What a replica answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ComparisonAnswer {
     Sum(Sum),
     NotYet,
     Gone,
     Unreadable,
 }
 
-impl Question {
+impl ComparisonQuestion {
     pub fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Comparison.byte(), VERSION];
         out.put_u64(self.round);
@@ -58,7 +58,7 @@ impl Question {
         out.into()
     }
 
-    pub fn read(bytes: &Bytes) -> Result<Question, Malformed> {
+    pub fn read(bytes: &Bytes) -> Result<ComparisonQuestion, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("about")? != CallKind::Comparison.byte() {
             return Err(Malformed("about"));
@@ -70,41 +70,41 @@ impl Question {
         let low = Bytes::copy_from_slice(reader.string(KEY_MAX, "low")?);
         let high = Bytes::copy_from_slice(reader.string(KEY_MAX, "high")?);
         reader.end("question")?;
-        Ok(Question { round, index, low, high })
+        Ok(ComparisonQuestion { round, index, low, high })
     }
 }
 
-impl Answer {
+impl ComparisonAnswer {
     pub fn write(&self) -> Bytes {
         let mut out = vec![VERSION];
         match self {
-            Answer::Sum(sum) => {
+            ComparisonAnswer::Sum(sum) => {
                 out.put_u8(1);
                 out.put_u64(sum.rows);
                 out.put_u64(sum.bytes);
                 out.put_u64(sum.digest);
             }
-            Answer::NotYet => out.put_u8(2),
-            Answer::Gone => out.put_u8(3),
-            Answer::Unreadable => out.put_u8(4),
+            ComparisonAnswer::NotYet => out.put_u8(2),
+            ComparisonAnswer::Gone => out.put_u8(3),
+            ComparisonAnswer::Unreadable => out.put_u8(4),
         }
         out.into()
     }
 
-    pub fn read(bytes: &[u8]) -> Result<Answer, Malformed> {
+    pub fn read(bytes: &[u8]) -> Result<ComparisonAnswer, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("version")? != VERSION {
             return Err(Malformed("version"));
         }
         let answer = match reader.u8("kind")? {
-            1 => Answer::Sum(Sum {
+            1 => ComparisonAnswer::Sum(Sum {
                 rows: reader.u64("rows")?,
                 bytes: reader.u64("bytes")?,
                 digest: reader.u64("digest")?,
             }),
-            2 => Answer::NotYet,
-            3 => Answer::Gone,
-            4 => Answer::Unreadable,
+            2 => ComparisonAnswer::NotYet,
+            3 => ComparisonAnswer::Gone,
+            4 => ComparisonAnswer::Unreadable,
             _ => return Err(Malformed("kind")),
         };
         reader.end("answer")?;
@@ -119,16 +119,20 @@ mod tests {
     #[test]
     fn what_is_said_is_read_as_it_was_said() {
         let (low, high) = (Bytes::from("a"), Bytes::from("b"));
-        let question = Question { round: 1, index: LogIndex(2), low, high };
+        let question = ComparisonQuestion { round: 1, index: LogIndex(2), low, high };
         let bytes = question.write();
-        assert_eq!(Question::read(&bytes), Ok(question));
-        let sum = Answer::Sum(Sum { rows: 1, bytes: 2, digest: 3 });
-        for answer in [sum, Answer::NotYet, Answer::Gone, Answer::Unreadable] {
-            assert_eq!(Answer::read(&answer.write()), Ok(answer));
+        assert_eq!(ComparisonQuestion::read(&bytes), Ok(question));
+        let sum = ComparisonAnswer::Sum(Sum { rows: 1, bytes: 2, digest: 3 });
+        for answer in
+            [sum, ComparisonAnswer::NotYet, ComparisonAnswer::Gone, ComparisonAnswer::Unreadable]
+        {
+            assert_eq!(ComparisonAnswer::read(&answer.write()), Ok(answer));
         }
         for length in 0..bytes.len() {
-            assert!(Question::read(&bytes.slice(..length)).is_err(), "{length} bytes");
+            assert!(ComparisonQuestion::read(&bytes.slice(..length)).is_err(), "{length} bytes");
         }
-        assert!(Answer::read(&[1, 9]).is_err() && Answer::read(&[2, 2]).is_err());
+        assert!(
+            ComparisonAnswer::read(&[1, 9]).is_err() && ComparisonAnswer::read(&[2, 2]).is_err()
+        );
     }
 }

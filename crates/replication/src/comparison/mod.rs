@@ -25,7 +25,7 @@ mod status;
 pub use held::Comparisons;
 pub(crate) use held::{keys, piece};
 pub(crate) use report::DIFFERENCES_MAX;
-pub use report::{Difference, Report};
+pub use report::{ComparisonReport, Difference};
 pub use status::{ComparisonStatus, DifferenceStatus};
 
 use super::layout::{self, Space};

@@ -11,7 +11,7 @@ pub(crate) const DIFFERENCES_MAX: usize = 16;
 
 /// What a group's master knows of its replicas.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ComparisonReport {
     /// A pass is under way.
     pub running: bool,
     /// Passes that ended, also those that broke off.
@@ -43,7 +43,7 @@ pub struct Difference {
     pub camps: Vec<BTreeSet<NodeId>>,
 }
 
-impl Report {
+impl ComparisonReport {
     pub(crate) fn begin(&mut self) {
         (self.running, self.rows, self.bytes) = (true, 0, 0);
         self.compared.clear();

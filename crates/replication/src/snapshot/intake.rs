@@ -1,6 +1,6 @@
 //! Where parts that arrive find whoever waits for them.
 
-use super::message::{HEAD_BYTES, Head};
+use super::message::{HEAD_BYTES, PartHead};
 use base::{GroupId, NodeId};
 use bytes::{Buf, Bytes};
 use runtime::world;
@@ -14,51 +14,51 @@ use transport::{Credit, Delivered};
 const PARTS_MAX: usize = 64;
 
 /// What a receiver hears.
-pub(super) enum Heard {
+pub(super) enum IntakeEvent {
     /// A part; its credit is kept until the rows are taken.
-    Part(Head, Bytes, Credit),
+    Part(PartHead, Bytes, Credit),
     /// The connection broke: nothing more of this stream comes.
     Broken,
 }
 
 /// All receivers, one for each group at most.
 #[derive(Default)]
-pub(super) struct Intakes(Mutex<BTreeMap<GroupId, Line>>);
+pub(super) struct Intakes(Mutex<BTreeMap<GroupId, IntakeLine>>);
 
-struct Line {
+struct IntakeLine {
     from: NodeId,
     stream: u32,
-    way: mpsc::Sender<Heard>,
+    way: mpsc::Sender<IntakeEvent>,
 }
 
 /// One receiver's end; the line is gone with it.
-pub(super) struct Intake<'a> {
+pub(super) struct SnapshotIntake<'a> {
     intakes: &'a Intakes,
     group: GroupId,
     pub stream: u32,
-    heard: mpsc::Receiver<Heard>,
+    heard: mpsc::Receiver<IntakeEvent>,
 }
 
 impl Intakes {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<GroupId, Line>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<GroupId, IntakeLine>> {
         self.0.lock().expect("no one panics while holding it")
     }
 
     /// A new line from a node; none: the group has one already.
-    pub fn begin(&self, group: GroupId, from: NodeId) -> Option<Intake<'_>> {
+    pub fn begin(&self, group: GroupId, from: NodeId) -> Option<SnapshotIntake<'_>> {
         let (way, heard) = mpsc::channel(PARTS_MAX);
         let mut all = self.all();
         if all.contains_key(&group) {
             return None;
         }
         let stream = draw();
-        all.insert(group, Line { from, stream, way });
-        Some(Intake { intakes: self, group, stream, heard })
+        all.insert(group, IntakeLine { from, stream, way });
+        Some(SnapshotIntake { intakes: self, group, stream, heard })
     }
 
     pub fn arrived(&self, delivered: Delivered) {
         let Delivered { from, group, mut payload, credit, .. } = delivered;
-        let Ok(head) = Head::read(&payload) else {
+        let Ok(head) = PartHead::read(&payload) else {
             tracing::warn!(target: "consensus", %from, %group, "a part of a snapshot is malformed");
             return;
         };
@@ -66,22 +66,22 @@ impl Intakes {
         let all = self.all();
         let line = all.get(&group).filter(|line| (line.from, line.stream) == (from, head.stream));
         if let Some(line) = line {
-            let _ = line.way.try_send(Heard::Part(head, payload, credit));
+            let _ = line.way.try_send(IntakeEvent::Part(head, payload, credit));
         }
     }
 
     pub fn broken(&self, node: NodeId) {
         for line in self.all().values().filter(|line| line.from == node) {
-            let _ = line.way.try_send(Heard::Broken);
+            let _ = line.way.try_send(IntakeEvent::Broken);
         }
     }
 }
 
-impl Intake<'_> {
+impl SnapshotIntake<'_> {
     /// What comes next; never ends.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> IntakeEvent {
         // The sending end stays in the list as long as this.
-        self.heard.recv().await.unwrap_or(Heard::Broken)
+        self.heard.recv().await.unwrap_or(IntakeEvent::Broken)
     }
 
     /// A new stream: what still comes of the one before is passed by.
@@ -95,7 +95,7 @@ impl Intake<'_> {
     }
 }
 
-impl Drop for Intake<'_> {
+impl Drop for SnapshotIntake<'_> {
     fn drop(&mut self) {
         self.intakes.all().remove(&self.group);
     }

@@ -35,7 +35,7 @@ pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
 
 /// What the receiver asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum SnapshotQuestion {
     /// Open a snapshot and send it.
     Begin { stream: u32 },
     /// Send the rest of it.
@@ -48,7 +48,7 @@ pub(super) enum Question {
 
 /// What the sender answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum SnapshotAnswer {
     Offer(Offer),
     GoesOn,
     Gone,
@@ -79,7 +79,7 @@ pub(super) enum Ends {
 
 /// What stands in front of a part's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct PartHead {
     pub id: u64,
     pub stream: u32,
     /// Counts the parts of the stream, from 0.
@@ -89,37 +89,37 @@ pub(super) struct Head {
     pub digest: u64,
 }
 
-impl Question {
+impl SnapshotQuestion {
     pub fn write(&self) -> Bytes {
         let mut out = vec![CallKind::Snapshots.byte(), VERSION];
         match self {
-            Question::Begin { stream } => {
+            SnapshotQuestion::Begin { stream } => {
                 out.put_u8(1);
                 out.put_u32(*stream);
             }
-            Question::Resume { stream, id, after } => {
+            SnapshotQuestion::Resume { stream, id, after } => {
                 out.put_u8(2);
                 out.put_u32(*stream);
                 out.put_u64(*id);
                 out.put_u8(after.is_some().into());
                 after.iter().for_each(|key| out.put_string(key));
             }
-            Question::End { id } => {
+            SnapshotQuestion::End { id } => {
                 out.put_u8(3);
                 out.put_u64(*id);
             }
-            Question::Mark => out.put_u8(4),
+            SnapshotQuestion::Mark => out.put_u8(4),
         }
         out.into()
     }
 
-    pub fn read(bytes: &[u8]) -> Result<Question, Malformed> {
+    pub fn read(bytes: &[u8]) -> Result<SnapshotQuestion, Malformed> {
         let mut reader = Reader::new(bytes);
         if (reader.u8("about")?, reader.u8("version")?) != (CallKind::Snapshots.byte(), VERSION) {
             return Err(Malformed("version"));
         }
         let question = match reader.u8("kind")? {
-            1 => Question::Begin { stream: reader.u32("stream")? },
+            1 => SnapshotQuestion::Begin { stream: reader.u32("stream")? },
             2 => {
                 let (stream, id) = (reader.u32("stream")?, reader.u64("snapshot")?);
                 let after = match reader.u8("after")? {
@@ -127,10 +127,10 @@ impl Question {
                     1 => Some(Bytes::copy_from_slice(reader.string(KEY_MAX, "after")?)),
                     _ => return Err(Malformed("after")),
                 };
-                Question::Resume { stream, id, after }
+                SnapshotQuestion::Resume { stream, id, after }
             }
-            3 => Question::End { id: reader.u64("snapshot")? },
-            4 => Question::Mark,
+            3 => SnapshotQuestion::End { id: reader.u64("snapshot")? },
+            4 => SnapshotQuestion::Mark,
             _ => return Err(Malformed("kind")),
         };
         reader.end("question")?;
@@ -138,11 +138,11 @@ impl Question {
     }
 }
 
-impl Answer {
+impl SnapshotAnswer {
     pub fn write(&self) -> Bytes {
         let mut out = vec![VERSION];
         match self {
-            Answer::Offer(offer) => {
+            SnapshotAnswer::Offer(offer) => {
                 out.put_u8(1);
                 out.put_u64(offer.id);
                 out.extend_from_slice(&offer.mark.write());
@@ -151,15 +151,15 @@ impl Answer {
                 }
                 offer.configuration.write(&mut out);
             }
-            Answer::GoesOn => out.put_u8(2),
-            Answer::Gone => out.put_u8(3),
-            Answer::Busy => out.put_u8(4),
-            Answer::Nothing => out.put_u8(5),
+            SnapshotAnswer::GoesOn => out.put_u8(2),
+            SnapshotAnswer::Gone => out.put_u8(3),
+            SnapshotAnswer::Busy => out.put_u8(4),
+            SnapshotAnswer::Nothing => out.put_u8(5),
         }
         out.into()
     }
 
-    pub fn read(bytes: &[u8]) -> Result<Answer, Malformed> {
+    pub fn read(bytes: &[u8]) -> Result<SnapshotAnswer, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("version")? != VERSION {
             return Err(Malformed("version"));
@@ -171,12 +171,19 @@ impl Answer {
                 let base = LogIndex(reader.u64("base")?);
                 let (rows_about, bytes_about) = (reader.u64("rows")?, reader.u64("bytes")?);
                 let configuration = Configuration::read(&mut reader)?;
-                Answer::Offer(Offer { id, mark, base, configuration, rows_about, bytes_about })
+                SnapshotAnswer::Offer(Offer {
+                    id,
+                    mark,
+                    base,
+                    configuration,
+                    rows_about,
+                    bytes_about,
+                })
             }
-            2 => Answer::GoesOn,
-            3 => Answer::Gone,
-            4 => Answer::Busy,
-            5 => Answer::Nothing,
+            2 => SnapshotAnswer::GoesOn,
+            3 => SnapshotAnswer::Gone,
+            4 => SnapshotAnswer::Busy,
+            5 => SnapshotAnswer::Nothing,
             _ => return Err(Malformed("kind")),
         };
         reader.end("answer")?;
@@ -184,7 +191,7 @@ impl Answer {
     }
 }
 
-impl Head {
+impl PartHead {
     pub fn write(&self) -> [u8; HEAD_BYTES] {
         let mut out = Vec::with_capacity(HEAD_BYTES);
         out.put_u8(VERSION);
@@ -196,7 +203,7 @@ impl Head {
         out.try_into().expect("the fields have a fixed size")
     }
 
-    pub fn read(bytes: &[u8]) -> Result<Head, Malformed> {
+    pub fn read(bytes: &[u8]) -> Result<PartHead, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.u8("version")? != VERSION {
             return Err(Malformed("version"));
@@ -209,7 +216,7 @@ impl Head {
             2 => Ends::All,
             _ => return Err(Malformed("ends")),
         };
-        Ok(Head { id, stream, number, ends, digest: reader.u64("digest")? })
+        Ok(PartHead { id, stream, number, ends, digest: reader.u64("digest")? })
     }
 }
 

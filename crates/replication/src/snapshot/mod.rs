@@ -38,7 +38,7 @@ mod tests;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use intake::Intakes;
 use logic::consensus::Configuration;
-use message::{Offer, Question};
+use message::{Offer, SnapshotQuestion};
 use runtime::file_tasks::{FileTask, FileTasks};
 use runtime::keeper::store_error;
 use runtime::metrics::Metrics;
@@ -48,11 +48,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Change, Install, Trees};
 use tokio::task::JoinSet;
-use transport::{Asked, Delivered, Peers};
+use transport::{Delivered, IncomingCall, Peers};
 
 use super::layout::{self, Mark};
 pub use message::KEY_MAX;
-pub use progress::{Progress, SnapshotStatus};
+pub use progress::{SnapshotProgress, SnapshotStatus};
 
 /// A snapshot that is here and waits for its turn.
 #[derive(Default)]
@@ -71,7 +71,7 @@ pub struct Snapshots {
     pace: Pace,
     sender: Arc<Sender>,
     intakes: Intakes,
-    progress: Mutex<BTreeMap<GroupId, Progress>>,
+    progress: Mutex<BTreeMap<GroupId, SnapshotProgress>>,
     /// What answers and sends.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -152,8 +152,8 @@ impl Snapshots {
 
     /// A question came. `first`: the configuration the group began with, where that is still in
     /// force; a later one stands in the store.
-    pub fn asked(&self, peers: &Peers, asked: Asked, first: Option<Configuration>) {
-        let question = match Question::read(&asked.payload) {
+    pub fn asked(&self, peers: &Peers, asked: IncomingCall, first: Option<Configuration>) {
+        let question = match SnapshotQuestion::read(&asked.payload) {
             Ok(question) => question,
             Err(malformed) => {
                 tracing::warn!(
@@ -181,7 +181,7 @@ impl Snapshots {
     }
 
     /// The snapshots that are being received, by group.
-    pub fn progress(&self) -> Vec<Progress> {
+    pub fn progress(&self) -> Vec<SnapshotProgress> {
         self.progress.lock().expect("no one panics while holding it").values().cloned().collect()
     }
 }

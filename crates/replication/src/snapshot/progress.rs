@@ -30,7 +30,7 @@ pub struct SnapshotStatus {
 
 /// A snapshot that is being received.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct SnapshotProgress {
     /// Group whose state it is.
     pub group: GroupId,
     /// Member that sends it.
@@ -50,10 +50,10 @@ pub struct Progress {
     begun_ms: u64,
 }
 
-impl Progress {
+impl SnapshotProgress {
     /// Begins with nothing received.
-    pub fn begin(group: GroupId, from: NodeId) -> Progress {
-        Progress {
+    pub fn begin(group: GroupId, from: NodeId) -> SnapshotProgress {
+        SnapshotProgress {
             group,
             from,
             upto: LogIndex(0),

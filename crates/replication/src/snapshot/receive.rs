@@ -1,9 +1,9 @@
 //! The receiving side: from the question to a snapshot that is here whole.
 
-use super::intake::{Heard, Intake};
-use super::message::{Answer, Offer, Question};
+use super::intake::{IntakeEvent, SnapshotIntake};
+use super::message::{Offer, SnapshotAnswer, SnapshotQuestion};
 use super::take::Take;
-use super::{Installing, Progress, Snapshots, Staged, applied_here, overtaken};
+use super::{Installing, SnapshotProgress, Snapshots, Staged, applied_here, overtaken};
 use base::error::going_down;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use runtime::keeper::store_error;
@@ -24,7 +24,7 @@ const FRUITLESS_MAX: u32 = 300;
 const ANEW_MAX: u32 = 3;
 
 /// What an attempt led to.
-enum Ended {
+enum FetchEnd {
     Whole(Staged),
     /// The sender has forgotten the snapshot.
     Forgotten,
@@ -45,7 +45,7 @@ struct Fetch<'a> {
     peers: &'a Peers,
     group: GroupId,
     from: NodeId,
-    intake: Intake<'a>,
+    intake: SnapshotIntake<'a>,
     /// What was lost since the last row came.
     fruitless: u32,
 }
@@ -57,11 +57,11 @@ impl Snapshots {
         let under_way = || Error::new(Reason::Overloaded, "a snapshot is under way already");
         let intake = self.intakes.begin(group, from).ok_or_else(under_way)?;
         let mut fetch = Fetch { snapshots: self, peers, group, from, intake, fruitless: 0 };
-        self.shown().insert(group, Progress::begin(group, from));
+        self.shown().insert(group, SnapshotProgress::begin(group, from));
         for _ in 0..ANEW_MAX {
             match fetch.attempt().await? {
-                Ended::Whole(staged) => return Ok(staged),
-                Ended::Forgotten => fetch.note(|progress| {
+                FetchEnd::Whole(staged) => return Ok(staged),
+                FetchEnd::Forgotten => fetch.note(|progress| {
                     (progress.rows, progress.bytes) = (0, 0);
                     progress.anew += 1;
                 }),
@@ -73,10 +73,10 @@ impl Snapshots {
 
     /// The same for a witness: it takes the mark, and no rows.
     pub async fn fetch_mark(&self, peers: &Peers, group: GroupId, from: NodeId) -> Result<Staged> {
-        let question = Question::Mark.write();
+        let question = SnapshotQuestion::Mark.write();
         let answer = peers.ask(from, group, question, ANSWER_MAX).await?;
-        match Answer::read(&answer) {
-            Ok(Answer::Offer(offer)) => {
+        match SnapshotAnswer::read(&answer) {
+            Ok(SnapshotAnswer::Offer(offer)) => {
                 let trees = Arc::clone(&self.trees);
                 Ok(Staged { group, offer, install: None, trees })
             }
@@ -84,7 +84,7 @@ impl Snapshots {
         }
     }
 
-    fn shown(&self) -> MutexGuard<'_, BTreeMap<GroupId, Progress>> {
+    fn shown(&self) -> MutexGuard<'_, BTreeMap<GroupId, SnapshotProgress>> {
         self.progress.lock().expect("no one panics while holding it")
     }
 }
@@ -96,16 +96,16 @@ impl Drop for Fetch<'_> {
 }
 
 impl Fetch<'_> {
-    fn note(&self, change: impl FnOnce(&mut Progress)) {
+    fn note(&self, change: impl FnOnce(&mut SnapshotProgress)) {
         if let Some(progress) = self.snapshots.shown().get_mut(&self.group) {
             change(progress);
         }
     }
 
     /// From the beginning to the end, or until the sender has forgotten it.
-    async fn attempt(&mut self) -> Result<Ended> {
-        let offer = match self.ask(&Question::Begin { stream: self.intake.stream }).await {
-            Ok(Answer::Offer(offer)) => offer,
+    async fn attempt(&mut self) -> Result<FetchEnd> {
+        let offer = match self.ask(&SnapshotQuestion::Begin { stream: self.intake.stream }).await {
+            Ok(SnapshotAnswer::Offer(offer)) => offer,
             Ok(other) => return Err(self.refused(&other)),
             Err(error) => return Err(error),
         };
@@ -133,12 +133,12 @@ impl Fetch<'_> {
                         Metrics::count(&self.snapshots.metrics.snapshots_received);
                         let group = self.group;
                         let install = Some(install);
-                        return Ok(Ended::Whole(Staged { group, offer, install, trees }));
+                        return Ok(FetchEnd::Whole(Staged { group, offer, install, trees }));
                     }
                 }
                 Came::Lost(why) => {
                     if !self.go_on(&offer, &mut take, why).await? {
-                        return Ok(Ended::Forgotten);
+                        return Ok(FetchEnd::Forgotten);
                     }
                 }
             }
@@ -149,8 +149,8 @@ impl Fetch<'_> {
     async fn wait(&mut self, take: &mut Take) -> Came {
         let (head, bytes, credit) =
             match timeout(self.snapshots.pace.quiet, self.intake.next()).await {
-                Ok(Heard::Part(head, bytes, credit)) => (head, bytes, credit),
-                Ok(Heard::Broken) => return Came::Lost("the connection"),
+                Ok(IntakeEvent::Part(head, bytes, credit)) => (head, bytes, credit),
+                Ok(IntakeEvent::Broken) => return Came::Lost("the connection"),
                 Err(_) => return Came::Lost("everything, for a while"),
             };
         let received = &self.snapshots.metrics.snapshot_bytes_received;
@@ -182,7 +182,7 @@ impl Fetch<'_> {
         );
         let (stream, after) = (self.intake.renew(), take.after());
         take.go_back();
-        let question = Question::Resume { stream, id: offer.id, after };
+        let question = SnapshotQuestion::Resume { stream, id: offer.id, after };
         loop {
             self.fruitless += 1;
             if self.fruitless > FRUITLESS_MAX {
@@ -190,30 +190,30 @@ impl Fetch<'_> {
                 return Err(Error::new(Reason::NoQuorum, text));
             }
             match self.ask(&question).await {
-                Ok(Answer::GoesOn) => return Ok(true),
-                Ok(Answer::Gone) => return Ok(false),
+                Ok(SnapshotAnswer::GoesOn) => return Ok(true),
+                Ok(SnapshotAnswer::Gone) => return Ok(false),
                 Ok(other) => return Err(self.refused(&other)),
                 Err(_) => sleep(self.snapshots.pace.pause).await,
             }
         }
     }
 
-    async fn ask(&self, question: &Question) -> Result<Answer> {
+    async fn ask(&self, question: &SnapshotQuestion) -> Result<SnapshotAnswer> {
         let answer = self.peers.ask(self.from, self.group, question.write(), ANSWER_MAX).await?;
-        Answer::read(&answer).map_err(|malformed| {
+        SnapshotAnswer::read(&answer).map_err(|malformed| {
             Error::new(Reason::NotSupported, format!("an answer's {} has no sense", malformed.0))
         })
     }
 
     /// Lets the sender forget it; one that does not hear of it forgets it by itself.
     async fn end(&self, offer: &Offer) {
-        let _ = self.ask(&Question::End { id: offer.id }).await;
+        let _ = self.ask(&SnapshotQuestion::End { id: offer.id }).await;
     }
 
-    fn refused(&self, answer: &Answer) -> Error {
+    fn refused(&self, answer: &SnapshotAnswer) -> Error {
         let (reason, words) = match answer {
-            Answer::Busy => (Reason::Overloaded, "sends too many snapshots now"),
-            Answer::Nothing => (Reason::NotFound, "has nothing of this group"),
+            SnapshotAnswer::Busy => (Reason::Overloaded, "sends too many snapshots now"),
+            SnapshotAnswer::Nothing => (Reason::NotFound, "has nothing of this group"),
             _ => (Reason::NotSupported, "gave an answer that has no sense"),
         };
         Error::new(reason, format!("node {} {words}", self.from))

@@ -1,7 +1,7 @@
 //! The sending side: open snapshots, and the parts made of them.
 
 use super::super::layout::{self, Mark};
-use super::message::{self, Answer, Ends, HEAD_BYTES, Head, Offer, Question};
+use super::message::{self, Ends, HEAD_BYTES, Offer, PartHead, SnapshotAnswer, SnapshotQuestion};
 use base::error::damaged;
 use base::limits::PEER_BULK_BYTES_MAX;
 use base::{GroupId, LogIndex, NodeId, Result};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Chunk, Snapshot, Trees};
 use tokio::time::{sleep, timeout};
-use transport::{Asked, Lane, Message, Peers, Sending};
+use transport::{IncomingCall, Lane, Message, Peers, Sending};
 
 /// Most snapshots open at a time: each keeps files from being removed.
 pub(super) const OPEN_MAX: usize = 2;
@@ -33,11 +33,11 @@ pub(super) struct Sender {
     metrics: Arc<Metrics>,
     /// A snapshot is closed when nobody asked for it, or took anything of it, for so long.
     idle: Duration,
-    open: Mutex<BTreeMap<u64, Arc<Mutex<Open>>>>,
+    open: Mutex<BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>>,
 }
 
 /// A snapshot that somebody fetches.
-struct Open {
+struct OpenSnapshot {
     id: u64,
     group: GroupId,
     to: NodeId,
@@ -54,7 +54,7 @@ struct Open {
 }
 
 /// An answer, and what is sent behind it: a snapshot, by a stream.
-type Answered = (Answer, Option<(Arc<Mutex<Open>>, u32)>);
+type SendAnswer = (SnapshotAnswer, Option<(Arc<Mutex<OpenSnapshot>>, u32)>);
 
 /// Between two rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Sender {
         Sender { trees, metrics, idle, open: Mutex::default() }
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mutex<Open>>>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>> {
         self.open.lock().expect("no one panics while holding it")
     }
 
@@ -90,13 +90,13 @@ impl Sender {
     pub async fn answer(
         self: Arc<Sender>,
         peers: Peers,
-        asked: Asked,
-        question: Question,
+        asked: IncomingCall,
+        question: SnapshotQuestion,
         first: Option<Configuration>,
     ) {
         let (from, group) = (asked.from, asked.group);
         let (answer, open) = match question {
-            Question::Begin { stream } => {
+            SnapshotQuestion::Begin { stream } => {
                 let sender = Arc::clone(&self);
                 let begun =
                     tokio::task::spawn_blocking(move || sender.begin(from, group, stream, first));
@@ -104,24 +104,24 @@ impl Sender {
                     Ok(Ok(begun)) => begun,
                     Ok(Err(error)) => {
                         tracing::warn!(target: "store", %error, "no snapshot for another node");
-                        (Answer::Busy, None)
+                        (SnapshotAnswer::Busy, None)
                     }
                     Err(_) => return,
                 }
             }
-            Question::Resume { stream, id, after } => self.resume(from, id, stream, after),
-            Question::Mark => match offer(&*self.trees.snapshot(), group, first) {
-                Ok(offered) => (offered.map_or_else(|answer| answer, Answer::Offer), None),
+            SnapshotQuestion::Resume { stream, id, after } => self.resume(from, id, stream, after),
+            SnapshotQuestion::Mark => match offer(&*self.trees.snapshot(), group, first) {
+                Ok(offered) => (offered.map_or_else(|answer| answer, SnapshotAnswer::Offer), None),
                 Err(error) => {
                     tracing::warn!(target: "store", %error, "no mark for another node");
-                    (Answer::Busy, None)
+                    (SnapshotAnswer::Busy, None)
                 }
             },
-            Question::End { id } => {
+            SnapshotQuestion::End { id } => {
                 let mut all = self.open();
                 let known = all.get(&id).is_some_and(|open| lock(open).to == from);
                 known.then(|| all.remove(&id));
-                (Answer::GoesOn, None)
+                (SnapshotAnswer::GoesOn, None)
             }
         };
         // An answer that finds no room is asked for again.
@@ -137,7 +137,7 @@ impl Sender {
         group: GroupId,
         stream: u32,
         first: Option<Configuration>,
-    ) -> Result<Answered> {
+    ) -> Result<SendAnswer> {
         {
             let mut all = self.open();
             // One for each receiver and group: whoever begins anew gives the earlier one up.
@@ -146,7 +146,7 @@ impl Sender {
                 (open.to, open.group) != (to, group)
             });
             if all.len() >= OPEN_MAX {
-                return Ok((Answer::Busy, None));
+                return Ok((SnapshotAnswer::Busy, None));
             }
         }
         let snapshot = self.trees.snapshot();
@@ -157,7 +157,7 @@ impl Sender {
         let about = self.trees.statistics();
         let (rows_about, bytes_about) = (about.rows_about, about.disk_bytes + about.memory_bytes);
         let offer = Offer { rows_about, bytes_about, ..offer };
-        let open = Open {
+        let open = OpenSnapshot {
             id: offer.id,
             group,
             to,
@@ -171,19 +171,19 @@ impl Sender {
         let open = Arc::new(Mutex::new(open));
         let mut all = self.open();
         if all.len() >= OPEN_MAX {
-            return Ok((Answer::Busy, None));
+            return Ok((SnapshotAnswer::Busy, None));
         }
         all.insert(offer.id, Arc::clone(&open));
         let (upto, id) = (offer.mark.applied, offer.id);
         tracing::info!(
             target: "consensus", %group, %to, upto, id, "a snapshot goes to another node"
         );
-        Ok((Answer::Offer(offer), Some((open, stream))))
+        Ok((SnapshotAnswer::Offer(offer), Some((open, stream))))
     }
 
-    fn resume(&self, to: NodeId, id: u64, stream: u32, after: Option<Bytes>) -> Answered {
+    fn resume(&self, to: NodeId, id: u64, stream: u32, after: Option<Bytes>) -> SendAnswer {
         let found = self.open().get(&id).cloned();
-        let Some(found) = found else { return (Answer::Gone, None) };
+        let Some(found) = found else { return (SnapshotAnswer::Gone, None) };
         let mut open = lock(&found);
         let place = open.passed.iter().find(|place| place.after == after).cloned();
         match place {
@@ -191,14 +191,14 @@ impl Sender {
                 (open.stream, open.number, open.at) = (stream, 0, place);
                 open.done = false;
                 drop(open);
-                (Answer::GoesOn, Some((found, stream)))
+                (SnapshotAnswer::GoesOn, Some((found, stream)))
             }
-            _ => (Answer::Gone, None),
+            _ => (SnapshotAnswer::Gone, None),
         }
     }
 
     /// Sends until the end, a break, or another stream; then keeps the snapshot for a while.
-    async fn stream(&self, peers: &Peers, open: Arc<Mutex<Open>>, stream: u32) {
+    async fn stream(&self, peers: &Peers, open: Arc<Mutex<OpenSnapshot>>, stream: u32) {
         while let Some(parts) = next(&open, stream).await {
             match parts {
                 Ok(parts) => {
@@ -218,7 +218,12 @@ impl Sender {
     }
 
     /// Returns true if all were taken by the network.
-    async fn send(&self, peers: &Peers, open: &Mutex<Open>, parts: Vec<(Head, Bytes)>) -> bool {
+    async fn send(
+        &self,
+        peers: &Peers,
+        open: &Mutex<OpenSnapshot>,
+        parts: Vec<(PartHead, Bytes)>,
+    ) -> bool {
         let (to, group) = {
             let open = lock(open);
             (open.to, open.group)
@@ -238,7 +243,7 @@ impl Sender {
     }
 
     /// Closes a snapshot, unless another stream of it was asked for.
-    fn close(&self, open: &Mutex<Open>, stream: u32) {
+    fn close(&self, open: &Mutex<OpenSnapshot>, stream: u32) {
         let mut all = self.open();
         let open = lock(open);
         if open.stream == stream {
@@ -252,11 +257,11 @@ pub(super) fn offer(
     snapshot: &dyn Snapshot,
     group: GroupId,
     first: Option<Configuration>,
-) -> Result<std::result::Result<Offer, Answer>> {
+) -> Result<std::result::Result<Offer, SnapshotAnswer>> {
     let mut key = Vec::new();
     layout::mark_key(group, &mut key);
     let Some(mark) = snapshot.get(&key).map_err(store_error)? else {
-        return Ok(Err(Answer::Nothing));
+        return Ok(Err(SnapshotAnswer::Nothing));
     };
     let mark = Mark::read(&mark).map_err(damaged)?;
     layout::configuration_key(group, &mut key);
@@ -264,18 +269,21 @@ pub(super) fn offer(
         (Some(bytes), _) => layout::read_configuration(&bytes).map_err(damaged)?,
         (None, Some(first)) => (LogIndex(0), first),
         // The first stop-sign is decided and not applied yet.
-        (None, None) => return Ok(Err(Answer::Busy)),
+        (None, None) => return Ok(Err(SnapshotAnswer::Busy)),
     };
     let id = world::chance();
     Ok(Ok(Offer { id, mark, base, configuration, rows_about: 0, bytes_about: 0 }))
 }
 
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+fn lock(open: &Mutex<OpenSnapshot>) -> MutexGuard<'_, OpenSnapshot> {
     open.lock().expect("no one panics while holding it")
 }
 
 /// The parts of the next chunk; none: there are no more, or another stream was asked for.
-async fn next(open: &Arc<Mutex<Open>>, stream: u32) -> Option<Result<Vec<(Head, Bytes)>>> {
+async fn next(
+    open: &Arc<Mutex<OpenSnapshot>>,
+    stream: u32,
+) -> Option<Result<Vec<(PartHead, Bytes)>>> {
     let open = Arc::clone(open);
     let next = tokio::task::spawn_blocking(move || {
         let mut open = lock(&open);
@@ -284,8 +292,8 @@ async fn next(open: &Arc<Mutex<Open>>, stream: u32) -> Option<Result<Vec<(Head, 
     next.await.ok().and_then(Result::transpose)
 }
 
-impl Open {
-    fn next(&mut self) -> Result<Option<Vec<(Head, Bytes)>>> {
+impl OpenSnapshot {
+    fn next(&mut self) -> Result<Option<Vec<(PartHead, Bytes)>>> {
         if self.done {
             return Ok(None);
         }
@@ -304,7 +312,7 @@ impl Open {
                 (true, true) => Ends::All,
             };
             let (id, stream, number) = (self.id, self.stream, self.number);
-            parts.push((Head { id, stream, number, ends, digest: self.at.digest }, bytes));
+            parts.push((PartHead { id, stream, number, ends, digest: self.at.digest }, bytes));
             self.number += 1;
             if rest.is_empty() {
                 break;

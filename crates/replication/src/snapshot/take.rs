@@ -1,7 +1,7 @@
 //! Parts into rows: whether each is the one that is due, and what it says is what was sent.
 
 use super::super::layout;
-use super::message::{self, Ends, Head, KEY_MAX, Offer, VALUE_MAX};
+use super::message::{self, Ends, KEY_MAX, Offer, PartHead, VALUE_MAX};
 use super::send::CHUNK_BYTES;
 use base::GroupId;
 use base::codec::Malformed;
@@ -62,7 +62,7 @@ impl Take {
     /// the stream is of no more use.
     pub fn part(
         &mut self,
-        head: Head,
+        head: PartHead,
         bytes: Bytes,
     ) -> Result<Option<(Vec<Row>, bool)>, Malformed> {
         if head.id != self.id {

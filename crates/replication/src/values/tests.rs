@@ -21,12 +21,19 @@ fn written(count: u64) -> Values {
     let mut values = Values::restored(LogIndex(0), [], Runs::default());
     for index in 1..=count {
         values.accept(LogIndex(index), payload(&format!("v{index}")), true);
-        record(&mut values, Kind::Accept, 1, index, 0, index << 20);
+        record(&mut values, RecordKind::Accept, 1, index, 0, index << 20);
     }
     values
 }
 
-fn record(values: &mut Values, kind: Kind, round: u64, index: u64, staged: u64, position: u64) {
+fn record(
+    values: &mut Values,
+    kind: RecordKind,
+    round: u64,
+    index: u64,
+    staged: u64,
+    position: u64,
+) {
     let (index, staged) = (LogIndex(index), LogIndex(staged));
     values.runs.record(kind, ballot(round), index, staged, Position(position));
 }
@@ -53,7 +60,7 @@ fn what_is_not_applied_stays_in_memory_and_what_is_goes_once_it_is_written() {
     assert_eq!(shown(&values, 3), Some("v3".into()));
     values.land(LogIndex(4), true);
     assert_eq!(shown(&values, 4), Some("v4".into()), "not written yet");
-    record(&mut values, Kind::Accept, 1, 4, 0, 4 << 20);
+    record(&mut values, RecordKind::Accept, 1, 4, 0, 4 << 20);
     values.land(LogIndex(4), true);
     assert_eq!(shown(&values, 4), None);
 }
@@ -63,14 +70,14 @@ fn with_members_that_may_lag_applied_values_stay_within_a_bound() {
     let mut values = Values::restored(LogIndex(0), [], Runs::default());
     for index in 1..=10_000_u64 {
         values.accept(LogIndex(index), payload("v"), true);
-        record(&mut values, Kind::Accept, 1, index, 0, index * 100);
+        record(&mut values, RecordKind::Accept, 1, index, 0, index * 100);
         values.land(LogIndex(index), false);
     }
     assert_eq!(shown(&values, 10_000 - LANDED_VALUES_MAX as u64), None);
     assert!(shown(&values, 10_001 - LANDED_VALUES_MAX as u64).is_some());
     let large = Bytes::from(vec![0; LANDED_BYTES_MAX]);
     values.accept(LogIndex(10_001), large, true);
-    record(&mut values, Kind::Accept, 1, 10_001, 0, 10_001 * 100);
+    record(&mut values, RecordKind::Accept, 1, 10_001, 0, 10_001 * 100);
     values.land(LogIndex(10_001), false);
     assert_eq!(shown(&values, 10_000), None);
 }
@@ -78,11 +85,11 @@ fn with_members_that_may_lag_applied_values_stay_within_a_bound() {
 #[test]
 fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
     let mut values = written(5);
-    record(&mut values, Kind::Stage, 2, 4, 0, 10 << 20);
-    record(&mut values, Kind::Stage, 3, 4, 0, 11 << 20);
-    record(&mut values, Kind::Stage, 3, 5, 0, (11 << 20) + 100);
-    record(&mut values, Kind::Truncate, 3, 5, 2, (11 << 20) + 200);
-    record(&mut values, Kind::Accept, 3, 6, 0, (11 << 20) + 300);
+    record(&mut values, RecordKind::Stage, 2, 4, 0, 10 << 20);
+    record(&mut values, RecordKind::Stage, 3, 4, 0, 11 << 20);
+    record(&mut values, RecordKind::Stage, 3, 5, 0, (11 << 20) + 100);
+    record(&mut values, RecordKind::Truncate, 3, 5, 2, (11 << 20) + 200);
+    record(&mut values, RecordKind::Accept, 3, 6, 0, (11 << 20) + 300);
     let at = |values: &Values, index| values.runs.find(LogIndex(index)).map(|at| at.0);
     assert_eq!(at(&values, 3), Some(3 << 20));
     assert_eq!(at(&values, 4), Some(11 << 20));
@@ -92,7 +99,7 @@ fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
     assert_eq!(values.runs.end(LogIndex(3)), LogIndex(3));
     assert_eq!(values.runs.end(LogIndex(4)), LogIndex(u64::MAX));
     // The copy of the mark at the head of the log changes nothing.
-    record(&mut values, Kind::Truncate, 3, 6, 0, 20 << 20);
+    record(&mut values, RecordKind::Truncate, 3, 6, 0, 20 << 20);
     assert_eq!(at(&values, 4), Some(11 << 20));
     assert_eq!(values.runs.last, LogIndex(6));
 }
@@ -106,7 +113,7 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
     };
     assert_eq!(needed(&values, 5, 1), None);
     assert_eq!(needed(&values, 3, 1), Some(4 << 20));
-    record(&mut values, Kind::Stage, 2, 6, 0, 9 << 20);
+    record(&mut values, RecordKind::Stage, 2, 6, 0, 9 << 20);
     assert_eq!(needed(&values, 5, 2), Some(9 << 20));
     assert_eq!(needed(&values, 3, 2), Some(4 << 20));
     assert_eq!(needed(&values, 5, 3), None, "a higher promise made it void");
@@ -121,7 +128,7 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
     let adopting = values.runs.needed(LogIndex(5), [Some(ballot(3)), None], true);
     assert_eq!(adopting, Some(Position(9 << 20)));
     // The copy of an older mark does not end the staging.
-    record(&mut values, Kind::Truncate, 1, 5, 0, 10 << 20);
+    record(&mut values, RecordKind::Truncate, 1, 5, 0, 10 << 20);
     assert_eq!(needed(&values, 5, 2), Some(9 << 20));
 }
 
@@ -145,7 +152,7 @@ fn a_run_that_goes_on_behind_the_logs_new_start_is_needed_until_it_is_applied() 
     let mut values = Values::restored(LogIndex(0), [], Runs::default());
     for (index, position) in [(1, 10), (2, 20), (3, 60), (4, 70)] {
         values.accept(LogIndex(index), payload(&format!("v{index}")), true);
-        record(&mut values, Kind::Accept, 1, index, 0, position);
+        record(&mut values, RecordKind::Accept, 1, index, 0, position);
     }
     let needed = |values: &Values, applied| values.runs.needed(LogIndex(applied), [None; 2], false);
     assert_eq!(needed(&values, 2), Some(Position(10)), "all of it is one run");
@@ -154,7 +161,7 @@ fn a_run_that_goes_on_behind_the_logs_new_start_is_needed_until_it_is_applied() 
     assert_eq!(values.runs.find(LogIndex(4)), Some(Position(50)));
     assert_eq!(values.runs.find(LogIndex(2)), None, "it went with the log");
     assert_eq!(needed(&values, 4), None);
-    record(&mut values, Kind::Accept, 1, 5, 0, 80);
+    record(&mut values, RecordKind::Accept, 1, 5, 0, 80);
     assert_eq!(needed(&values, 4), Some(Position(50)), "it is found behind there too");
 }
 
@@ -189,10 +196,10 @@ fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() 
     };
     // The log ends before the snapshot does.
     let mut runs = Runs::default();
-    (1..=3).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 10));
-    shows(&mut runs, Kind::Decided, 0, 6, 40);
-    shows(&mut runs, Kind::Truncate, 2, 6, 50);
-    shows(&mut runs, Kind::Accept, 2, 7, 60);
+    (1..=3).for_each(|index| shows(&mut runs, RecordKind::Accept, 1, index, index * 10));
+    shows(&mut runs, RecordKind::Decided, 0, 6, 40);
+    shows(&mut runs, RecordKind::Truncate, 2, 6, 50);
+    shows(&mut runs, RecordKind::Accept, 2, 7, 60);
     assert_eq!([2, 3, 5, 6, 7].map(|index| at(&runs, index)), [None, None, None, None, Some(60)]);
     let mut values = Values::restored(LogIndex(7), [], runs);
     assert_eq!(values.floor(), LogIndex(6));
@@ -200,15 +207,15 @@ fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() 
     assert_eq!(values.floor(), LogIndex(7));
     // The log ends behind it, with what others may yet replace.
     let mut runs = Runs::default();
-    (1..=6).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 10));
-    shows(&mut runs, Kind::Decided, 0, 4, 70);
+    (1..=6).for_each(|index| shows(&mut runs, RecordKind::Accept, 1, index, index * 10));
+    shows(&mut runs, RecordKind::Decided, 0, 4, 70);
     assert_eq!([3, 4, 5, 6].map(|index| at(&runs, index)), [None, None, Some(10), Some(10)]);
     assert_eq!(Values::restored(LogIndex(6), [], runs).floor(), LogIndex(4));
     // It was to come, and did not: what the log brings is needed until it is applied.
     let mut runs = Runs::default();
-    shows(&mut runs, Kind::Accept, 1, 1, 10);
-    shows(&mut runs, Kind::Decided, 0, 4, 20);
-    (2..=3).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 20));
+    shows(&mut runs, RecordKind::Accept, 1, 1, 10);
+    shows(&mut runs, RecordKind::Decided, 0, 4, 20);
+    (2..=3).for_each(|index| shows(&mut runs, RecordKind::Accept, 1, index, index * 20));
     let ballots = [Some(ballot(1)), None];
     assert_eq!(runs.needed(LogIndex(1), ballots, false), Some(Position(40)));
 }
@@ -219,15 +226,15 @@ fn behind_values_that_do_not_count_another_run_begins() {
     // Cut off by a mark that adopts nothing.
     let mut values = Values::restored(LogIndex(0), [], Runs::default());
     for index in 1..=3 {
-        record(&mut values, Kind::Accept, 1, index, 0, index * 10);
+        record(&mut values, RecordKind::Accept, 1, index, 0, index * 10);
     }
-    record(&mut values, Kind::Truncate, 2, 2, 0, 40);
-    record(&mut values, Kind::Accept, 2, 3, 0, 50);
+    record(&mut values, RecordKind::Truncate, 2, 2, 0, 40);
+    record(&mut values, RecordKind::Accept, 2, 3, 0, 50);
     assert_eq!((at(&values, 2), at(&values, 3)), (Some(10), Some(50)));
     assert_eq!(values.runs.end(LogIndex(2)), LogIndex(2));
     // Staged, and never adopted.
-    record(&mut values, Kind::Stage, 3, 4, 0, 60);
-    record(&mut values, Kind::Truncate, 4, 3, 0, 70);
-    record(&mut values, Kind::Accept, 4, 4, 0, 80);
+    record(&mut values, RecordKind::Stage, 3, 4, 0, 60);
+    record(&mut values, RecordKind::Truncate, 4, 3, 0, 70);
+    record(&mut values, RecordKind::Accept, 4, 4, 0, 80);
     assert_eq!((at(&values, 3), at(&values, 4)), (Some(50), Some(80)));
 }

@@ -29,7 +29,7 @@ const SETTLE_PAUSE_NS: u64 = 100_000_000;
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WriterStep {
     /// Something was done, and the next step may be taken at once.
     Went,
     /// There is nothing to do for so long, or until something is given.
@@ -42,7 +42,7 @@ pub enum Step {
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum WriterPhase {
     Take,
     Write,
     State,
@@ -53,12 +53,12 @@ enum Phase {
 }
 
 /// See the head of this file.
-pub struct Writer {
+pub struct LogWriter {
     log: Log,
     keeper: Arc<Keeper>,
     metrics: Arc<Metrics>,
     interval: Duration,
-    phase: Phase,
+    phase: WriterPhase,
     /// Records of this round that are not appended yet, in their order.
     jobs: VecDeque<Job>,
     /// Those that are appended, and nobody was told so.
@@ -74,16 +74,21 @@ pub struct Writer {
     unsettled_since: Option<u64>,
 }
 
-impl Writer {
+impl LogWriter {
     /// `interval`: a record that need not be synced is synced after so long.
-    pub fn new(log: Log, keeper: Arc<Keeper>, metrics: Arc<Metrics>, interval: Duration) -> Writer {
+    pub fn new(
+        log: Log,
+        keeper: Arc<Keeper>,
+        metrics: Arc<Metrics>,
+        interval: Duration,
+    ) -> LogWriter {
         keeper.publish(&log);
-        Writer {
+        LogWriter {
             log,
             keeper,
             metrics,
             interval,
-            phase: Phase::Take,
+            phase: WriterPhase::Take,
             jobs: VecDeque::new(),
             done: Vec::new(),
             sync: false,
@@ -96,36 +101,37 @@ impl Writer {
     }
 
     /// Does what comes next.
-    pub fn step(&mut self, mailbox: &dyn AppendSink) -> Result<Step, StoreError> {
+    pub fn step(&mut self, mailbox: &dyn AppendSink) -> Result<WriterStep, StoreError> {
         match self.phase {
-            Phase::Take => return self.take(),
-            Phase::Write => match self.write() {
+            WriterPhase::Take => return self.take(),
+            WriterPhase::Write => match self.write() {
                 Err(StoreError::Full) => return self.wait_for_room(),
                 written => {
                     written?;
-                    self.phase = if self.must_state { Phase::State } else { Phase::Publish };
+                    self.phase =
+                        if self.must_state { WriterPhase::State } else { WriterPhase::Publish };
                 }
             },
-            Phase::State => match self.log.settle() {
+            WriterPhase::State => match self.log.settle() {
                 Err(StoreError::Full) => return self.wait_for_room(),
                 stated => {
                     stated?;
                     (self.must_state, self.unsettled_since) = (false, None);
-                    self.phase = Phase::Publish;
+                    self.phase = WriterPhase::Publish;
                 }
             },
-            Phase::Publish => {
+            WriterPhase::Publish => {
                 self.keeper.publish(&self.log);
-                self.phase = Phase::Tell;
+                self.phase = WriterPhase::Tell;
             }
-            Phase::Tell => {
+            WriterPhase::Tell => {
                 if !self.done.is_empty() {
                     mailbox.done(&self.done);
                     self.done.clear();
                 }
                 self.go_on();
             }
-            Phase::Collapse => {
+            WriterPhase::Collapse => {
                 if let Some(keep_from) = self.collapse.take() {
                     let segments = self.log.collapse(keep_from)?;
                     tracing::debug!(target: "log", keep_from = keep_from.0, segments, "collapsed");
@@ -133,51 +139,51 @@ impl Writer {
                 }
                 self.go_on();
             }
-            Phase::End => return Ok(Step::Ended),
+            WriterPhase::End => return Ok(WriterStep::Ended),
         }
-        Ok(Step::Went)
+        Ok(WriterStep::Went)
     }
 
     /// What of this round is left comes next.
     fn go_on(&mut self) {
         self.phase = match () {
-            () if !self.jobs.is_empty() => Phase::Write,
-            () if self.collapse.is_some() => Phase::Collapse,
-            () if self.stopping => Phase::End,
-            () => Phase::Take,
+            () if !self.jobs.is_empty() => WriterPhase::Write,
+            () if self.collapse.is_some() => WriterPhase::Collapse,
+            () if self.stopping => WriterPhase::End,
+            () => WriterPhase::Take,
         };
-        let rests = matches!(self.phase, Phase::Take | Phase::End);
+        let rests = matches!(self.phase, WriterPhase::Take | WriterPhase::End);
         self.keeper.works_since(if rests { 0 } else { world::nanoseconds() });
     }
 
     /// Begins a round with all that waits.
-    fn take(&mut self) -> Result<Step, StoreError> {
+    fn take(&mut self) -> Result<WriterStep, StoreError> {
         (self.collapse, self.stopping) = self.keeper.take_into(&mut self.jobs);
         self.sync = self.stopping || self.due();
         if !self.jobs.is_empty() || self.sync {
-            self.phase = Phase::Write;
+            self.phase = WriterPhase::Write;
         } else if self.collapse.is_some() {
-            self.phase = Phase::Collapse;
+            self.phase = WriterPhase::Collapse;
         } else {
             return self.rest();
         }
         self.keeper.works_since(world::nanoseconds());
-        Ok(Step::Went)
+        Ok(WriterStep::Went)
     }
 
     /// Nothing was given. A log that is idle says that all of it is durable, so that damage at its
     /// end can be told from a tail that a crash tore.
-    fn rest(&mut self) -> Result<Step, StoreError> {
+    fn rest(&mut self) -> Result<WriterStep, StoreError> {
         let spent = |since: u64| world::nanoseconds().saturating_sub(since);
         if let Some(since) = self.unsynced_since {
-            return Ok(Step::Idle(Some(
+            return Ok(WriterStep::Idle(Some(
                 self.interval.saturating_sub(Duration::from_nanos(spent(since))),
             )));
         }
-        let Some(since) = self.unsettled_since else { return Ok(Step::Idle(None)) };
+        let Some(since) = self.unsettled_since else { return Ok(WriterStep::Idle(None)) };
         let left = SETTLE_PAUSE_NS.saturating_sub(spent(since));
         if left > 0 {
-            return Ok(Step::Idle(Some(Duration::from_nanos(left))));
+            return Ok(WriterStep::Idle(Some(Duration::from_nanos(left))));
         }
         self.unsettled_since = None;
         self.keeper.works_since(world::nanoseconds());
@@ -187,7 +193,7 @@ impl Writer {
             Err(error) => return Err(error),
         }
         self.keeper.works_since(0);
-        Ok(Step::Went)
+        Ok(WriterStep::Went)
     }
 
     fn due(&self) -> bool {
@@ -229,13 +235,13 @@ impl Writer {
 
     /// The disk is full: nothing was acknowledged, and nothing is forgotten. A node that stops does
     /// not wait for room: what it could not write was promised to nobody.
-    fn wait_for_room(&mut self) -> Result<Step, StoreError> {
+    fn wait_for_room(&mut self) -> Result<WriterStep, StoreError> {
         if !self.keeper.no_space.swap(true, Ordering::AcqRel) {
             tracing::warn!(target: "log", "no space for the log: writes wait for some");
         }
         match self.keeper.is_stopping() {
             true => Err(StoreError::Full),
-            false => Ok(Step::Full),
+            false => Ok(WriterStep::Full),
         }
     }
 
@@ -246,7 +252,7 @@ impl Writer {
 }
 
 /// What a simulation sees and does beside the steps.
-impl Writer {
+impl LogWriter {
     /// The log.
     pub fn log(&self) -> &Log {
         &self.log
@@ -259,12 +265,12 @@ impl Writer {
 
     /// Returns true if no round is under way.
     pub fn rests(&self) -> bool {
-        self.phase == Phase::Take
+        self.phase == WriterPhase::Take
     }
 
     /// Returns true if the next step asks something of the disk.
     pub fn asks_disk(&self) -> bool {
-        matches!(self.phase, Phase::Write | Phase::State | Phase::Collapse)
+        matches!(self.phase, WriterPhase::Write | WriterPhase::State | WriterPhase::Collapse)
     }
 
     /// Records of the round that are not appended.

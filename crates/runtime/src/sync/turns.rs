@@ -32,11 +32,11 @@ struct State {
 }
 
 /// What a thread of a test does.
-pub type Part<'a> = Box<dyn FnOnce() + Send + 'a>;
+pub type ThreadBody<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 impl Turns {
     /// Runs these threads to their end, in the interleaving of a seed.
-    pub fn play(seed: u64, parts: Vec<Part>) {
+    pub fn play(seed: u64, parts: Vec<ThreadBody>) {
         let mut state = State {
             dice: seed ^ 0x1A7E_41EA_F5EE_D000,
             one_in: 1,

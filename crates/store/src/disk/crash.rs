@@ -1,6 +1,6 @@
 //! What a power cut may leave of a [`MemoryDisk`].
 
-use super::memory::{Content, Honesty, MemoryDisk, NameChange, SECTOR_BYTES};
+use super::memory::{FileContent, Honesty, MemoryDisk, NameChange, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
 impl MemoryDisk {
@@ -58,8 +58,8 @@ impl NameChange {
     }
 }
 
-impl Content {
-    fn after_crash(&self, choose: &mut dyn FnMut(usize) -> usize) -> Content {
+impl FileContent {
+    fn after_crash(&self, choose: &mut dyn FnMut(usize) -> usize) -> FileContent {
         let mut bytes = self.bytes.clone();
         for (sector, older) in self.older.iter().chain(&self.abandoned) {
             let chosen = choose(older.len() + 1);
@@ -68,7 +68,7 @@ impl Content {
         if !self.length_durable && choose(2) == 0 {
             bytes.clear();
         }
-        Content { bytes, length_durable: true, ..Content::default() }
+        FileContent { bytes, length_durable: true, ..FileContent::default() }
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const SECTOR_BYTES: usize = 512;
 
 /// The calls of a disk, for faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum DiskCall {
     /// `create`.
     Create,
     /// `open`.
@@ -53,14 +53,14 @@ pub struct MemoryDisk {
 
 pub(super) struct State {
     honesty: Honesty,
-    pub files: BTreeMap<u64, Content>,
+    pub files: BTreeMap<u64, FileContent>,
     pub names: BTreeMap<String, u64>,
     pub durable_names: BTreeMap<String, u64>,
     pub changes: Vec<NameChange>,
     calls: u64,
-    faults: Vec<Fault>,
+    faults: Vec<DiskFault>,
     /// Those that happened and were not asked for yet.
-    happened: Vec<(Operation, io::ErrorKind)>,
+    happened: Vec<(DiskCall, io::ErrorKind)>,
     power_off_after: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ pub(super) enum NameChange {
 
 /// A file's bytes as a reader sees them, and what its sectors held since they were last durable.
 #[derive(Clone, Default)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     pub bytes: Vec<u8>,
     pub length_durable: bool,
     pub older: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -82,8 +82,8 @@ pub(super) struct Content {
     pub abandoned: BTreeMap<usize, Vec<Vec<u8>>>,
 }
 
-struct Fault {
-    operation: Operation,
+struct DiskFault {
+    operation: DiskCall,
     countdown: u64,
     /// None: it says that it is done, and nothing is.
     error: Option<io::ErrorKind>,
@@ -96,7 +96,7 @@ impl MemoryDisk {
     }
 
     pub(super) fn of(
-        files: BTreeMap<u64, Content>,
+        files: BTreeMap<u64, FileContent>,
         names: BTreeMap<String, u64>,
         honesty: Honesty,
     ) -> MemoryDisk {
@@ -116,15 +116,15 @@ impl MemoryDisk {
 
     /// The `nth` (from 1) such call from now on fails once with this error; of a write the first
     /// half of its sectors is there then.
-    pub fn fail_nth(&self, operation: Operation, nth: u64, error: io::ErrorKind) {
-        self.lock().faults.push(Fault { operation, countdown: nth, error: Some(error) });
+    pub fn fail_nth(&self, operation: DiskCall, nth: u64, error: io::ErrorKind) {
+        self.lock().faults.push(DiskFault { operation, countdown: nth, error: Some(error) });
     }
 
     /// The `nth` (from 1) such sync from now on says that it is done and does nothing: what a
     /// program that forgot it would do.
-    pub fn skip_nth(&self, sync: Operation, nth: u64) {
-        assert!(matches!(sync, Operation::Sync | Operation::SyncDirectory), "only syncs hide");
-        self.lock().faults.push(Fault { operation: sync, countdown: nth, error: None });
+    pub fn skip_nth(&self, sync: DiskCall, nth: u64) {
+        assert!(matches!(sync, DiskCall::Sync | DiskCall::SyncDirectory), "only syncs hide");
+        self.lock().faults.push(DiskFault { operation: sync, countdown: nth, error: None });
     }
 
     /// Whether every fault that was asked for has happened.
@@ -133,7 +133,7 @@ impl MemoryDisk {
     }
 
     /// Which calls failed since this was asked last, and why.
-    pub fn take_failures(&self) -> Vec<(Operation, io::ErrorKind)> {
+    pub fn take_failures(&self) -> Vec<(DiskCall, io::ErrorKind)> {
         std::mem::take(&mut self.lock().happened)
     }
 
@@ -172,10 +172,10 @@ impl MemoryDisk {
     /// A disk with the same content, all of it durable.
     pub fn copy(&self, honesty: Honesty) -> MemoryDisk {
         let state = self.lock();
-        let whole = |content: &Content| Content {
+        let whole = |content: &FileContent| FileContent {
             bytes: content.bytes.clone(),
             length_durable: true,
-            ..Content::default()
+            ..FileContent::default()
         };
         let files = state.files.iter().map(|(id, content)| (*id, whole(content))).collect();
         MemoryDisk::of(files, state.names.clone(), honesty)
@@ -185,7 +185,9 @@ impl MemoryDisk {
     pub fn plant(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.lock();
         let file = state.next_file();
-        state.files.insert(file, Content { bytes, length_durable: true, ..Content::default() });
+        state
+            .files
+            .insert(file, FileContent { bytes, length_durable: true, ..FileContent::default() });
         state.names.insert(name.into(), file);
         state.durable_names.insert(name.into(), file);
     }
@@ -197,7 +199,7 @@ impl MemoryDisk {
 
 impl State {
     /// Counts the call and decides whether it fails, and if not, how honest it is.
-    fn call(&mut self, operation: Operation) -> io::Result<Honesty> {
+    fn call(&mut self, operation: DiskCall) -> io::Result<Honesty> {
         self.calls += 1;
         if self.power_off_after.is_some_and(|last| self.calls > last) {
             return Err(io::Error::other("no power"));
@@ -235,13 +237,13 @@ impl State {
 impl Disk for MemoryDisk {
     fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.lock();
-        state.call(Operation::Create)?;
+        state.call(DiskCall::Create)?;
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let file = state.next_file();
         let length = usize::try_from(length).expect("files in memory are small");
-        state.files.insert(file, Content { bytes: vec![0; length], ..Content::default() });
+        state.files.insert(file, FileContent { bytes: vec![0; length], ..FileContent::default() });
         state.names.insert(name.into(), file);
         state.changes.push(NameChange::Create { name: name.into(), file });
         Ok(Arc::new(MemoryFile { disk: self.clone(), file }))
@@ -249,14 +251,14 @@ impl Disk for MemoryDisk {
 
     fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.lock();
-        state.call(Operation::Open)?;
+        state.call(DiskCall::Open)?;
         let file = state.named(name)?;
         Ok(Arc::new(MemoryFile { disk: self.clone(), file }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.lock();
-        state.call(Operation::Rename)?;
+        state.call(DiskCall::Rename)?;
         let file = state.named(from)?;
         state.names.remove(from);
         state.names.insert(to.into(), file);
@@ -266,7 +268,7 @@ impl Disk for MemoryDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.lock();
-        state.call(Operation::Remove)?;
+        state.call(DiskCall::Remove)?;
         let file = state.named(name)?;
         state.names.remove(name);
         state.changes.push(NameChange::Remove { name: name.into(), file });
@@ -275,7 +277,7 @@ impl Disk for MemoryDisk {
 
     fn sync_directory(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if state.call(Operation::SyncDirectory)? == Honesty::Honest {
+        if state.call(DiskCall::SyncDirectory)? == Honesty::Honest {
             state.durable_names = state.names.clone();
             state.changes.clear();
         }
@@ -284,7 +286,7 @@ impl Disk for MemoryDisk {
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut state = self.lock();
-        state.call(Operation::List)?;
+        state.call(DiskCall::List)?;
         Ok(state.names.keys().cloned().collect())
     }
 
@@ -301,8 +303,8 @@ struct MemoryFile {
 impl MemoryFile {
     fn with<T>(
         &self,
-        operation: Operation,
-        act: impl FnOnce(&mut Content, Honesty, io::Result<()>) -> io::Result<T>,
+        operation: DiskCall,
+        act: impl FnOnce(&mut FileContent, Honesty, io::Result<()>) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.disk.lock();
         let power = state.power_off_after.is_none_or(|last| state.calls < last);
@@ -318,7 +320,7 @@ impl MemoryFile {
 
 impl DiskFile for MemoryFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.with(Operation::Write, |content, _, allowed| {
+        self.with(DiskCall::Write, |content, _, allowed| {
             let begin = usize::try_from(offset).expect("files in memory are small");
             let mut end = begin + bytes.len();
             assert!(end <= content.bytes.len(), "the log writes within its files");
@@ -334,7 +336,7 @@ impl DiskFile for MemoryFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.with(Operation::Read, |content, _, allowed| {
+        self.with(DiskCall::Read, |content, _, allowed| {
             allowed?;
             let begin =
                 usize::try_from(offset).map_or(usize::MAX, |at| at.min(content.bytes.len()));
@@ -346,7 +348,7 @@ impl DiskFile for MemoryFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.with(Operation::Sync, |content, honesty, allowed| {
+        self.with(DiskCall::Sync, |content, honesty, allowed| {
             if honesty == Honesty::Honest {
                 let dirty = std::mem::take(&mut content.older);
                 match &allowed {
@@ -359,13 +361,13 @@ impl DiskFile for MemoryFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.with(Operation::Read, |content, _, allowed| {
+        self.with(DiskCall::Read, |content, _, allowed| {
             allowed.map(|()| content.bytes.len() as u64)
         })
     }
 }
 
-impl Content {
+impl FileContent {
     /// Keeps what a sector holds before it is overwritten.
     fn remember(&mut self, sector: usize) {
         let begin = sector * SECTOR_BYTES;

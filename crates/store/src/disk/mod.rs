@@ -17,7 +17,7 @@ mod tests;
 pub use crash::crash_states;
 pub use file::FileDisk;
 pub use measure::{SyncFigures, measure_sync};
-pub use memory::{Honesty, MemoryDisk, Operation};
+pub use memory::{DiskCall, Honesty, MemoryDisk};
 
 use std::io;
 use std::sync::Arc;

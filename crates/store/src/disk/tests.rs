@@ -142,7 +142,7 @@ fn a_failed_sync_is_not_made_good_by_the_next_one_unless_the_bytes_are_written_a
     disk.plant("a", vec![0; 512]);
     let file = disk.open("a", Access::Write).expect("opens");
     file.write_at(&[1; 512], 0).expect("writes");
-    disk.fail_nth(Operation::Sync, 1, io::ErrorKind::Other);
+    disk.fail_nth(DiskCall::Sync, 1, io::ErrorKind::Other);
     assert!(file.sync_data().is_err());
     file.sync_data().expect("says all is well");
     assert_eq!(outcomes(&disk, "a").len(), 2, "and yet it may be lost");
@@ -157,9 +157,9 @@ fn what_a_failed_sync_left_is_read_until_the_system_lets_go_of_it() {
     disk.plant("a", vec![0; 1024]);
     let file = disk.open("a", Access::Write).expect("opens");
     file.write_at(&[1; 512], 0).expect("writes");
-    disk.fail_nth(Operation::Sync, 1, io::ErrorKind::Other);
+    disk.fail_nth(DiskCall::Sync, 1, io::ErrorKind::Other);
     assert!(file.sync_data().is_err());
-    assert_eq!(disk.take_failures(), [(Operation::Sync, io::ErrorKind::Other)]);
+    assert_eq!(disk.take_failures(), [(DiskCall::Sync, io::ErrorKind::Other)]);
     file.write_at(&[2; 512], 512).expect("writes");
     assert_eq!(disk.bytes("a"), Some([[1; 512], [2; 512]].concat()));
     disk.evict(&mut |_| 0);
@@ -173,8 +173,8 @@ fn a_write_that_fails_is_there_in_part() {
     let disk = MemoryDisk::new(Honesty::Honest);
     disk.plant("a", vec![0; 2048]);
     let file = disk.open("a", Access::Write).expect("opens");
-    disk.fail_nth(Operation::Write, 1, io::ErrorKind::StorageFull);
-    disk.fail_nth(Operation::Write, 2, io::ErrorKind::Other);
+    disk.fail_nth(DiskCall::Write, 1, io::ErrorKind::StorageFull);
+    disk.fail_nth(DiskCall::Write, 2, io::ErrorKind::Other);
     assert!(file.write_at(&[1; 1024], 0).is_err());
     assert_eq!(disk.bytes("a"), Some([vec![1; 512], vec![0; 1536]].concat()));
     disk.fail_no_more();

@@ -3,7 +3,7 @@
 use super::frame::{FOOTER, OPENING};
 use super::record::{Owner, Owners};
 use super::segment::Segment;
-use super::walk::{Bad, Step, Unit, Walk};
+use super::walk::{Bad, FrameWalk, Unit, WalkStep};
 use crate::StoreError;
 
 /// What a segment holds.
@@ -23,7 +23,7 @@ pub(super) fn survey(
     segment: &Segment,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Survey, StoreError> {
-    let mut walk = Walk::new(segment.clone());
+    let mut walk = FrameWalk::new(segment.clone());
     let mut survey = Survey {
         records: 0,
         good: Owners::default(),
@@ -35,7 +35,7 @@ pub(super) fn survey(
     };
     while survey.footer.is_none() {
         match walk.next()? {
-            Step::Unit(end, unit) => {
+            WalkStep::Unit(end, unit) => {
                 survey.end = end;
                 survey.closed = matches!(unit, Unit::Commit { closed: true, .. });
                 match unit {
@@ -48,7 +48,7 @@ pub(super) fn survey(
                 }
                 progress(end);
             }
-            Step::Bad(bad) => {
+            WalkStep::Bad(bad) => {
                 survey.first_bad.get_or_insert(bad);
                 if !resume(&mut walk, bad)? {
                     break;
@@ -61,7 +61,7 @@ pub(super) fn survey(
 }
 
 /// Goes on at the next unit behind a bad one; false: there is none.
-pub(super) fn resume(walk: &mut Walk, bad: Bad) -> Result<bool, StoreError> {
+pub(super) fn resume(walk: &mut FrameWalk, bad: Bad) -> Result<bool, StoreError> {
     let mut from = bad.start + 1;
     while let Some(seen) = walk.find(from)? {
         if seen.shape.begins() {

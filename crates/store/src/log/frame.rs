@@ -19,23 +19,23 @@ pub(super) const FOOTER: u8 = 34;
 
 /// Which piece of a unit a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FrameShape {
     Whole = 1,
     First = 2,
     Middle = 3,
     Last = 4,
 }
 
-impl Shape {
-    pub fn of(byte: u8) -> Option<Shape> {
-        [Shape::Whole, Shape::First, Shape::Middle, Shape::Last]
+impl FrameShape {
+    pub fn of(byte: u8) -> Option<FrameShape> {
+        [FrameShape::Whole, FrameShape::First, FrameShape::Middle, FrameShape::Last]
             .into_iter()
             .find(|shape| *shape as u8 == byte)
     }
 
     /// Whether a unit can begin with it.
     pub fn begins(self) -> bool {
-        matches!(self, Shape::Whole | Shape::First)
+        matches!(self, FrameShape::Whole | FrameShape::First)
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn salt(log: u64, position: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     pub generation: u32,
-    pub shape: Shape,
+    pub shape: FrameShape,
     pub kind: u8,
     pub body: &'a [u8],
     /// Header, body and padding.
@@ -62,7 +62,7 @@ pub(super) struct Claim {
     checksum: u64,
     pub generation: u32,
     length: usize,
-    shape: Shape,
+    shape: FrameShape,
     kind: u8,
     pub bytes: u64,
 }
@@ -75,7 +75,7 @@ impl Claim {
         let word = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
         let length = usize::from(u16::from_le_bytes([header[12], header[13]]));
         let padded = length.next_multiple_of(ALIGN_BYTES as usize);
-        let shape = Shape::of(header[14])?;
+        let shape = FrameShape::of(header[14])?;
         let possible = length > 0 && padded <= behind.len() && record_or_own(header[15]);
         possible.then(|| Claim {
             checksum: u64::from_le_bytes(header[..8].try_into().expect("eight bytes")),
@@ -101,12 +101,18 @@ impl Claim {
 }
 
 fn record_or_own(kind: u8) -> bool {
-    super::Kind::of(kind).is_some() || matches!(kind, COMMIT | OPENING | FOOTER)
+    super::RecordKind::of(kind).is_some() || matches!(kind, COMMIT | OPENING | FOOTER)
 }
 
 /// Begins a frame at the end of `out`: leaves room for the checksum.
 #[inline]
-pub(super) fn begin(out: &mut Vec<u8>, generation: u32, length: usize, shape: Shape, kind: u8) {
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    generation: u32,
+    length: usize,
+    shape: FrameShape,
+    kind: u8,
+) {
     let length = u16::try_from(length).expect("a frame's body fits its block");
     let [g0, g1, g2, g3] = generation.to_le_bytes();
     let [l0, l1] = length.to_le_bytes();

@@ -33,10 +33,10 @@ mod walk;
 mod writer;
 
 pub use reader::{LogReader, LogRecords, ReadError};
-pub use record::{Kind, OwnedRecord, Owner, OwnerRange, Record};
+pub use record::{OwnedRecord, Owner, OwnerRange, Record, RecordKind};
 pub use replay::{Hole, Recovered, Replay};
 pub use spares::Ahead;
-pub use verify::{BadFrame, LogReport, Progress, SegmentReport, verify};
+pub use verify::{BadFrame, LogReport, SegmentReport, VerifyProgress, verify};
 pub use writer::Log;
 
 /// A byte offset in the endless stream; it goes up across segments and never goes back.

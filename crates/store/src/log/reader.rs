@@ -12,7 +12,7 @@
 use super::damage::corrupt;
 use super::record::OwnedRecord;
 use super::segment::{HEADER_BYTES, Header, Segment};
-use super::walk::{Step, Unit, Walk};
+use super::walk::{FrameWalk, Unit, WalkStep};
 use super::{Log, Position};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
@@ -39,7 +39,7 @@ pub enum ReadError {
 }
 
 /// What readers may know of a log that is open.
-pub(super) struct Known {
+pub(super) struct KnownLog {
     state: Mutex<State>,
 }
 
@@ -54,10 +54,10 @@ struct KnownSegment {
     sealed: Option<u64>,
 }
 
-impl Known {
-    pub fn new(headers: impl Iterator<Item = Header>, committed: u64) -> Known {
+impl KnownLog {
+    pub fn new(headers: impl Iterator<Item = Header>, committed: u64) -> KnownLog {
         let segments = headers.map(|header| KnownSegment { header, sealed: None }).collect();
-        Known { state: Mutex::new(State { segments, committed }) }
+        KnownLog { state: Mutex::new(State { segments, committed }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -115,11 +115,11 @@ impl State {
 pub struct LogReader {
     disk: Arc<dyn Disk>,
     /// Gone with the log: whoever opens it next knows nothing of this reader.
-    known: Weak<Known>,
+    known: Weak<KnownLog>,
 }
 
 impl LogReader {
-    pub(super) fn new(disk: Arc<dyn Disk>, known: &Arc<Known>) -> LogReader {
+    pub(super) fn new(disk: Arc<dyn Disk>, known: &Arc<KnownLog>) -> LogReader {
         LogReader { disk, known: Arc::downgrade(known) }
     }
 
@@ -162,7 +162,7 @@ pub struct LogRecords {
     at: u64,
     /// What is read before the list is asked again.
     limit: u64,
-    walk: Option<Walk>,
+    walk: Option<FrameWalk>,
     /// The last generation of the segment that was just left.
     before: Option<u32>,
     failed: bool,
@@ -184,8 +184,8 @@ impl LogRecords {
             let step = walk.next();
             self.reader.look(|state| state.holds(sequence))?;
             let (end, unit) = match step? {
-                Step::Unit(end, unit) => (walk.position(end), unit),
-                Step::Bad(bad) => return Err(corrupt(&walk.segment, bad).into()),
+                WalkStep::Unit(end, unit) => (walk.position(end), unit),
+                WalkStep::Bad(bad) => return Err(corrupt(&walk.segment, bad).into()),
             };
             self.at = self.at.max(end);
             match unit {
@@ -223,7 +223,7 @@ impl LogRecords {
         Ok(true)
     }
 
-    fn open(&self, header: Header) -> Result<Walk, StoreError> {
+    fn open(&self, header: Header) -> Result<FrameWalk, StoreError> {
         let segment = Segment::open(&*self.reader.disk, header.sequence, Access::Read)?;
         let differs = |offset, what: &str| StoreError::Corrupt {
             file: header.name(),
@@ -237,8 +237,8 @@ impl LogRecords {
             return Err(differs(12, "its generation does not follow that of the segment before"));
         }
         match self.at.saturating_sub(header.base) {
-            ..=HEADER_BYTES => Ok(Walk::new(segment)),
-            offset => Walk::at(segment, offset),
+            ..=HEADER_BYTES => Ok(FrameWalk::new(segment)),
+            offset => FrameWalk::at(segment, offset),
         }
     }
 }

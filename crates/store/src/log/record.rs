@@ -25,7 +25,7 @@ impl fmt::Display for Owner {
 /// What a record says. Replay goes in stream order; later supersedes earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RecordKind {
     /// A value was accepted.
     Accept = 1,
     /// Accepted values from an index on are void.
@@ -45,9 +45,9 @@ pub enum Kind {
     Stage = 8,
 }
 
-impl Kind {
-    pub(super) fn of(byte: u8) -> Option<Kind> {
-        use Kind::*;
+impl RecordKind {
+    pub(super) fn of(byte: u8) -> Option<RecordKind> {
+        use RecordKind::*;
         [Accept, Truncate, Promise, Decided, Vnode, Reset, Checkpoint, Stage]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
@@ -58,7 +58,7 @@ impl Kind {
     #[inline]
     pub(super) fn version(self) -> u32 {
         match self {
-            Kind::Stage => 2,
+            RecordKind::Stage => 2,
             _ => VERSION_FIRST,
         }
     }
@@ -68,7 +68,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// What it says.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Whose it is.
     pub owner: Owner,
     /// The configuration, where it is consensus.
@@ -87,7 +87,7 @@ pub struct Record<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRecord {
     /// What it says.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Whose it is.
     pub owner: Owner,
     /// The configuration, where it is consensus.
@@ -126,7 +126,7 @@ impl Record<'_> {
 }
 
 impl OwnedRecord {
-    pub(super) fn decode(kind: Kind, body: Bytes) -> Result<OwnedRecord, Malformed> {
+    pub(super) fn decode(kind: RecordKind, body: Bytes) -> Result<OwnedRecord, Malformed> {
         let mut reader = Reader::new(&body);
         let owner = Owner { group: reader.u32("group")?, generation: reader.u32("generation")? };
         let configuration = reader.u32("configuration")?;

@@ -7,10 +7,10 @@ use super::damage::{corrupt, resume};
 use super::frame::FOOTER;
 use super::record::Owners;
 use super::replay::{Recovered, Replay};
-use super::segment::{HEADER_BYTES, Header, Names, Segment, VERSION_FIRST, read_at};
+use super::segment::{HEADER_BYTES, Header, LogNames, Segment, VERSION_FIRST, read_at};
 use super::spares::Spares;
 use super::tail::Tail;
-use super::walk::{Bad, Step, Unit, Walk};
+use super::walk::{Bad, FrameWalk, Unit, WalkStep};
 use super::writer::{Log, name_segment, segment_bytes, write_header};
 use super::{LogSettings, Position, SEGMENT_BYTES_MIN};
 use crate::StoreError;
@@ -68,7 +68,7 @@ impl Log {
         past_damage: bool,
     ) -> Result<(Log, Replay), StoreError> {
         assert!(settings.segment_bytes >= SEGMENT_BYTES_MIN, "segments have a least size");
-        let names = Names::list(&*disk)?;
+        let names = LogNames::list(&*disk)?;
         let mut segments = open_all(&*disk, &names.segments, settings.id)?;
         let Some(last) = segments.back().cloned() else {
             return begin(disk, settings, &names);
@@ -95,7 +95,7 @@ impl Log {
 fn begin(
     disk: Arc<dyn Disk>,
     settings: LogSettings,
-    names: &Names,
+    names: &LogNames,
 ) -> Result<(Log, Replay), StoreError> {
     let spares = Spares::start(disk.clone(), names, settings.segment_bytes, settings.ahead)?;
     let length = segment_bytes(&settings, 0);
@@ -151,7 +151,7 @@ pub(super) fn misfit(before: Option<&Header>, header: &Header, log: u64) -> Opti
 
 /// Reads the last segment to its end and decides whether that is a torn tail.
 fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
-    let mut walk = Walk::new(segment.clone());
+    let mut walk = FrameWalk::new(segment.clone());
     let mut scan = Scan {
         end: walk.offset,
         generation: walk.generation,
@@ -163,8 +163,8 @@ fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
     };
     while !scan.sealed {
         let (end, unit) = match walk.next()? {
-            Step::Unit(end, unit) => (end, unit),
-            Step::Bad(bad) => match torn_bytes(&mut walk, bad) {
+            WalkStep::Unit(end, unit) => (end, unit),
+            WalkStep::Bad(bad) => match torn_bytes(&mut walk, bad) {
                 Err(StoreError::Corrupt { .. }) if past_damage && resume(&mut walk, bad)? => {
                     continue;
                 }
@@ -191,7 +191,7 @@ fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
 
 /// How much is torn behind a bad frame, or the error if it is damage: see the drawing in the file
 /// format's page.
-pub(super) fn torn_bytes(walk: &mut Walk, bad: Bad) -> Result<u64, StoreError> {
+pub(super) fn torn_bytes(walk: &mut FrameWalk, bad: Bad) -> Result<u64, StoreError> {
     let position = walk.position(bad.start);
     let mut end = bad.start + walk.claimed(bad.start)?;
     let mut from = bad.start;

@@ -4,7 +4,7 @@ use super::Position;
 use super::damage::{corrupt, resume};
 use super::record::OwnedRecord;
 use super::segment::Segment;
-use super::walk::{Step, Unit, Walk};
+use super::walk::{FrameWalk, Unit, WalkStep};
 use crate::StoreError;
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub struct Recovered {
 /// collapsed before it is through.
 pub struct Replay {
     segments: VecDeque<Segment>,
-    walk: Option<Walk>,
+    walk: Option<FrameWalk>,
     /// Where in the last segment the log ends.
     end: u64,
     found: Recovered,
@@ -80,7 +80,7 @@ impl Replay {
             let walk = match &mut self.walk {
                 Some(walk) => walk,
                 None => match self.segments.pop_front() {
-                    Some(segment) => self.walk.insert(Walk::new(segment)),
+                    Some(segment) => self.walk.insert(FrameWalk::new(segment)),
                     None => return Ok(None),
                 },
             };
@@ -90,11 +90,11 @@ impl Replay {
             }
             let (start, before) = (walk.offset, walk.generation);
             match walk.next()? {
-                Step::Unit(end, Unit::Record(record)) => {
+                WalkStep::Unit(end, Unit::Record(record)) => {
                     self.found.records += 1;
                     return Ok(Some((Position(walk.position(end)), record)));
                 }
-                Step::Unit(_, Unit::Footer(_)) => {
+                WalkStep::Unit(_, Unit::Footer(_)) => {
                     let generation = walk.generation;
                     // A life that found no room to say whether a tail was torn.
                     if generation > before {
@@ -103,11 +103,11 @@ impl Replay {
                     self.walk = None;
                     self.follows(generation)?;
                 }
-                Step::Unit(_, Unit::Opening { durable_upto, torn_bytes: 1.. }) => {
+                WalkStep::Unit(_, Unit::Opening { durable_upto, torn_bytes: 1.. }) => {
                     self.tears.push(Position(durable_upto));
                 }
-                Step::Unit(..) => {}
-                Step::Bad(bad) if self.past_damage => {
+                WalkStep::Unit(..) => {}
+                WalkStep::Bad(bad) if self.past_damage => {
                     let file = walk.segment.header.name();
                     let goes_on = resume(walk, bad)?;
                     let last = self.segments.is_empty();
@@ -121,7 +121,7 @@ impl Replay {
                         self.walk = None; // With its footer went what the next one's follows.
                     }
                 }
-                Step::Bad(bad) => return Err(corrupt(&walk.segment, bad)),
+                WalkStep::Bad(bad) => return Err(corrupt(&walk.segment, bad)),
             }
         }
     }

@@ -156,7 +156,7 @@ pub(super) fn spare_name(number: u64, ending: &str) -> String {
 
 /// What a directory of the log holds, by its names. Other names are none of ours.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct LogNames {
     /// Sequence numbers, going up.
     pub segments: Vec<u64>,
     /// Numbers of spares, going up.
@@ -165,11 +165,11 @@ pub(super) struct Names {
     pub unready: Vec<u64>,
 }
 
-impl Names {
-    pub fn list(disk: &dyn Disk) -> Result<Names, StoreError> {
+impl LogNames {
+    pub fn list(disk: &dyn Disk) -> Result<LogNames, StoreError> {
         let names =
             disk.list().map_err(|error| StoreError::io("can't list the log's files", error))?;
-        let mut known = Names::default();
+        let mut known = LogNames::default();
         for name in &names {
             let list = [
                 (SEGMENT, &mut known.segments),

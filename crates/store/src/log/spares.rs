@@ -4,7 +4,7 @@
 //! With [`Ahead::Thread`] both happen on a small thread of the log's own, so that appending rarely
 //! waits for either; with [`Ahead::Inline`] the caller does them, which a simulation needs.
 
-use super::segment::{Names, SPARE, Segment, UNREADY, spare_name};
+use super::segment::{LogNames, SPARE, Segment, UNREADY, spare_name};
 use super::writer::no_space;
 use crate::StoreError;
 use crate::disk::{Access, Disk, DiskFile};
@@ -37,11 +37,11 @@ pub(super) struct Spare {
 }
 
 pub(super) struct Spares {
-    shared: Arc<Shared>,
+    shared: Arc<SpareShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SpareShared {
     disk: Arc<dyn Disk>,
     /// Old segments of this length are used again.
     keep_bytes: u64,
@@ -70,12 +70,12 @@ impl Spares {
     /// removed.
     pub fn start(
         disk: Arc<dyn Disk>,
-        names: &Names,
+        names: &LogNames,
         keep_bytes: u64,
         ahead: Ahead,
     ) -> Result<Spares, StoreError> {
         let state = State::default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SpareShared {
             disk,
             keep_bytes,
             state: Mutex::new(state),
@@ -176,12 +176,12 @@ impl State {
     }
 }
 
-impl Shared {
+impl SpareShared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect(NO_PANIC)
     }
 
-    fn adopt(&self, names: &Names) -> Result<(), StoreError> {
+    fn adopt(&self, names: &LogNames) -> Result<(), StoreError> {
         let mut state = self.lock();
         state.next = names.spares.iter().chain(&names.unready).copied().max().unwrap_or(0);
         for number in &names.unready {

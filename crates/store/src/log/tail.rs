@@ -1,7 +1,7 @@
 //! The segment that is appended to, and the buffer in front of it.
 
 use super::frame::{
-    self, BLOCK_BYTES, COMMIT, FOOTER, FRAME_HEADER_BYTES, OPENING, ROOM_BYTES_MIN, Shape,
+    self, BLOCK_BYTES, COMMIT, FOOTER, FRAME_HEADER_BYTES, FrameShape, OPENING, ROOM_BYTES_MIN,
     unit_bytes_max,
 };
 use super::record::{Owners, Record};
@@ -117,10 +117,10 @@ impl Tail {
             let all = front.len() + back.len();
             let length = all.min(left as usize - FRAME_HEADER_BYTES);
             let shape = match (first, length == all) {
-                (true, true) => Shape::Whole,
-                (true, false) => Shape::First,
-                (false, false) => Shape::Middle,
-                (false, true) => Shape::Last,
+                (true, true) => FrameShape::Whole,
+                (true, false) => FrameShape::First,
+                (false, false) => FrameShape::Middle,
+                (false, true) => FrameShape::Last,
             };
             let salt = frame::salt(self.header.log, self.position());
             let begun = self.buffer.len();

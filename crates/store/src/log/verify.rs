@@ -3,8 +3,8 @@
 use super::damage::{Survey, missing, survey};
 use super::record::{Owner, OwnerRange};
 use super::recover::{misfit, torn_bytes};
-use super::segment::{Names, Segment};
-use super::walk::{Bad, Walk};
+use super::segment::{LogNames, Segment};
+use super::walk::{Bad, FrameWalk};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 
@@ -62,7 +62,7 @@ pub struct BadFrame {
 
 /// How far a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct VerifyProgress {
     /// Bytes read.
     pub done_bytes: u64,
     /// Bytes to read in all.
@@ -73,9 +73,9 @@ pub struct Progress {
 /// An error is a refusal of the system, or a segment of a foreign format: damage is in the report.
 pub fn verify(
     disk: &dyn Disk,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<LogReport, StoreError> {
-    let sequences = Names::list(disk)?.segments;
+    let sequences = LogNames::list(disk)?.segments;
     let mut opened = Vec::with_capacity(sequences.len());
     for sequence in sequences {
         opened.push(match Segment::open(disk, sequence, Access::Read) {
@@ -100,7 +100,7 @@ pub fn verify(
             }
         };
         let found = survey(&segment, &mut |offset| {
-            progress(Progress { done_bytes: done_bytes + offset, total_bytes });
+            progress(VerifyProgress { done_bytes: done_bytes + offset, total_bytes });
         })?;
         let place = if number == last { SegmentOrder::Last } else { SegmentOrder::Before };
         report.add(&segment, &found, before.as_ref(), place)?;
@@ -158,7 +158,7 @@ impl LogReport {
 
     /// A bad place in the last segment: damage, or a torn tail.
     fn judge_tail(&mut self, segment: &Segment, here: Bad) -> Result<Option<BadFrame>, StoreError> {
-        let mut walk = Walk::new(segment.clone());
+        let mut walk = FrameWalk::new(segment.clone());
         while walk.offset < here.start {
             walk.next()?;
         }

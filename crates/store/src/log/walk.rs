@@ -1,10 +1,10 @@
 //! Reads a segment unit by unit, and finds the next good frame behind a bad one.
 
 use super::frame::{
-    self, ALIGN_BYTES, BLOCK_BYTES, COMMIT, Claim, FOOTER, FRAME_HEADER_BYTES, Frame, OPENING,
-    ROOM_BYTES_MIN, Shape,
+    self, ALIGN_BYTES, BLOCK_BYTES, COMMIT, Claim, FOOTER, FRAME_HEADER_BYTES, Frame, FrameShape,
+    OPENING, ROOM_BYTES_MIN,
 };
-use super::record::{Kind, OwnedRecord, Owners, RECORD_BODY_BYTES_MAX};
+use super::record::{OwnedRecord, Owners, RECORD_BODY_BYTES_MAX, RecordKind};
 use super::segment::{HEADER_BYTES, Segment, read_at};
 use crate::StoreError;
 use base::codec::{Malformed, Reader};
@@ -30,7 +30,7 @@ pub(super) struct Bad {
 }
 
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum WalkStep {
     /// A unit and where it ends in the file.
     Unit(u64, Unit),
     Bad(Bad),
@@ -38,17 +38,17 @@ pub(super) enum Step {
 
 /// A valid frame that was found by searching.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct FoundFrame {
     pub offset: u64,
     pub end: u64,
     pub generation: u32,
-    pub shape: Shape,
+    pub shape: FrameShape,
     pub kind: u8,
     /// What it states to be durable, if it is of a kind that does.
     pub stated: u64,
 }
 
-pub(super) struct Walk {
+pub(super) struct FrameWalk {
     pub segment: Segment,
     /// The present generation.
     pub generation: u32,
@@ -60,16 +60,16 @@ pub(super) struct Walk {
 
 const CHUNK_BYTES: u64 = 8 * BLOCK_BYTES;
 
-impl Walk {
+impl FrameWalk {
     /// From the segment's first frame on.
-    pub fn new(segment: Segment) -> Walk {
+    pub fn new(segment: Segment) -> FrameWalk {
         let generation = segment.header.generation;
-        Walk { segment, generation, offset: HEADER_BYTES, chunk: Vec::new(), chunk_at: 0 }
+        FrameWalk { segment, generation, offset: HEADER_BYTES, chunk: Vec::new(), chunk_at: 0 }
     }
 
     /// From the unit that begins at `offset` on; from the segment's first frame on, if none does.
-    pub fn at(segment: Segment, offset: u64) -> Result<Walk, StoreError> {
-        let mut walk = Walk::new(segment);
+    pub fn at(segment: Segment, offset: u64) -> Result<FrameWalk, StoreError> {
+        let mut walk = FrameWalk::new(segment);
         if let Some(generation) = walk.generation_at(offset)? {
             (walk.offset, walk.generation) = (offset, generation);
         }
@@ -102,9 +102,9 @@ impl Walk {
     }
 
     /// The unit at `offset`, and goes behind it; stays where it is before a bad one.
-    pub fn next(&mut self) -> Result<Step, StoreError> {
+    pub fn next(&mut self) -> Result<WalkStep, StoreError> {
         let start = self.offset;
-        let bad = |offset, why| Ok(Step::Bad(Bad { start, offset, why }));
+        let bad = |offset, why| Ok(WalkStep::Bad(Bad { start, offset, why }));
         let found = match self.assemble(start)? {
             Ok(found) => found,
             Err((offset, why)) => return bad(offset, why),
@@ -113,14 +113,14 @@ impl Walk {
         match decode(kind, body) {
             Ok(unit) => {
                 (self.offset, self.generation) = (end, generation);
-                Ok(Step::Unit(end, unit))
+                Ok(WalkStep::Unit(end, unit))
             }
             Err(Malformed(why)) => bad(start, why),
         }
     }
 
     /// Puts the pieces of the unit at `start` together.
-    fn assemble(&mut self, start: u64) -> Result<Result<Assembled, Fault>, StoreError> {
+    fn assemble(&mut self, start: u64) -> Result<Result<Assembled, WalkFault>, StoreError> {
         let length = self.segment.header.length;
         let present = self.generation;
         let mut at = start;
@@ -155,7 +155,7 @@ impl Walk {
             body.extend_from_slice(frame.body);
             let (generation, kind, shape) = (frame.generation, frame.kind, frame.shape);
             at += frame.bytes;
-            if matches!(shape, Shape::Whole | Shape::Last) {
+            if matches!(shape, FrameShape::Whole | FrameShape::Last) {
                 return Ok(Ok(Assembled { end: at, generation, kind, body: body.into() }));
             }
             if !at.is_multiple_of(BLOCK_BYTES) {
@@ -166,7 +166,7 @@ impl Walk {
     }
 
     /// The next valid frame at or behind `from` whose generation is not older than the present one.
-    pub fn find(&mut self, from: u64) -> Result<Option<Seen>, StoreError> {
+    pub fn find(&mut self, from: u64) -> Result<Option<FoundFrame>, StoreError> {
         let header = self.segment.header;
         let generation = self.generation;
         let mut at = from.next_multiple_of(ALIGN_BYTES);
@@ -179,7 +179,7 @@ impl Walk {
                 let claim = Claim::read(here).filter(|claim| claim.generation >= generation);
                 let salt = frame::salt(header.log, base + skip as u64);
                 if let Some(frame) = claim.and_then(|claim| claim.verify(here, salt)) {
-                    return Ok(Some(Seen::new(at + skip as u64, &frame)));
+                    return Ok(Some(FoundFrame::new(at + skip as u64, &frame)));
                 }
                 skip += ALIGN_BYTES as usize;
             }
@@ -233,7 +233,7 @@ struct Assembled {
     body: Bytes,
 }
 
-type Fault = (u64, &'static str);
+type WalkFault = (u64, &'static str);
 
 /// Whether a valid frame may stand here: `begun` is the generation and kind of the pieces before
 /// it.
@@ -255,7 +255,7 @@ fn fits(frame: &Frame, begun: Option<(u32, u8)>, present: u32) -> Result<(), &'s
 }
 
 fn decode(kind: u8, body: Bytes) -> Result<Unit, Malformed> {
-    if let Some(kind) = Kind::of(kind) {
+    if let Some(kind) = RecordKind::of(kind) {
         return OwnedRecord::decode(kind, body).map(Unit::Record);
     }
     if kind == FOOTER {
@@ -272,11 +272,11 @@ fn decode(kind: u8, body: Bytes) -> Result<Unit, Malformed> {
     }
 }
 
-impl Seen {
-    fn new(offset: u64, frame: &Frame) -> Seen {
+impl FoundFrame {
+    fn new(offset: u64, frame: &Frame) -> FoundFrame {
         let states = matches!(frame.kind, COMMIT | OPENING);
         let word = frame.body.first_chunk::<8>().filter(|_| states);
-        Seen {
+        FoundFrame {
             offset,
             end: offset + frame.bytes,
             generation: frame.generation,

@@ -1,6 +1,6 @@
 //! Appending: one buffer, one write, one sync.
 
-use super::reader::Known;
+use super::reader::KnownLog;
 use super::record::Record;
 use super::segment::{HEADER_BYTES, Header, Segment, VERSION_FIRST};
 use super::spares::{Spare, Spares};
@@ -31,7 +31,7 @@ pub struct Log {
     pub(super) opening: Option<u64>,
     spares: Spares,
     /// What readers on other threads are told.
-    pub(super) known: Arc<Known>,
+    pub(super) known: Arc<KnownLog>,
     /// The next segment behind a tail that is sealed: the disk had no room for its name.
     unnamed: Option<(Spare, Header)>,
     durable: u64,
@@ -50,7 +50,7 @@ impl Log {
     ) -> Log {
         let durable = tail.position();
         let headers = sealed.iter().map(|it| it.header).chain([tail.header]);
-        let known = Arc::new(Known::new(headers, durable));
+        let known = Arc::new(KnownLog::new(headers, durable));
         let mut log = Log {
             disk,
             settings,

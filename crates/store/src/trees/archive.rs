@@ -25,7 +25,7 @@ const OF_BLOCKS: [&[u8]; 6] = [b"data", b"tli", b"index", b"filter", b"filter_tl
 
 /// One section of an archive.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub(crate) struct ArchiveSection {
     /// What it is called.
     pub name: Vec<u8>,
     /// Where it begins.
@@ -36,7 +36,7 @@ pub(crate) struct Section {
 
 /// What reading a whole file found.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
+pub(crate) struct ArchiveWalk {
     /// Blocks whose checksums match.
     pub blocks: u64,
     /// Bad places: offset and what is wrong there.
@@ -47,7 +47,7 @@ pub(crate) struct Walk {
 
 /// The sections of an archive, as its contents list them; they lie in the file one behind the
 /// other.
-pub(crate) fn sections(path: &Path) -> Result<Vec<Section>, StoreError> {
+pub(crate) fn sections(path: &Path) -> Result<Vec<ArchiveSection>, StoreError> {
     let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
     let file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
@@ -59,7 +59,7 @@ pub(crate) fn sections(path: &Path) -> Result<Vec<Section>, StoreError> {
     let at = length.checked_sub(TRAILER_BYTES).ok_or_else(|| bad(0, "the file is too short"))?;
     let mut trailer = [0; TRAILER_BYTES as usize];
     file.read_exact_at(&mut trailer, at).map_err(failed)?;
-    let mut fields = Fields(&trailer);
+    let mut fields = ArchiveFields(&trailer);
     if fields.take(6) != Some(b"SFA!\x01\x00") {
         return Err(bad(at, "the file does not end as a table"));
     }
@@ -78,8 +78,8 @@ pub(crate) fn sections(path: &Path) -> Result<Vec<Section>, StoreError> {
     parse(&contents, begin).ok_or_else(|| bad(begin, "the contents have no sense"))
 }
 
-fn parse(contents: &[u8], end: u64) -> Option<Vec<Section>> {
-    let mut fields = Fields(contents);
+fn parse(contents: &[u8], end: u64) -> Option<Vec<ArchiveSection>> {
+    let mut fields = ArchiveFields(contents);
     if fields.take(4)? != b"TOC!" {
         return None;
     }
@@ -92,18 +92,18 @@ fn parse(contents: &[u8], end: u64) -> Option<Vec<Section>> {
             return None;
         }
         expected = offset.checked_add(bytes)?;
-        sections.push(Section { name, offset, bytes });
+        sections.push(ArchiveSection { name, offset, bytes });
     }
     (expected == end).then_some(sections)
 }
 
 /// Reads every byte of a file and checks every block in it.
-pub(crate) fn walk(path: &Path, sections: &[Section]) -> Result<Walk, StoreError> {
+pub(crate) fn walk(path: &Path, sections: &[ArchiveSection]) -> Result<ArchiveWalk, StoreError> {
     let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
     let file = File::open(path).map_err(failed)?;
     let reader = BufReader::with_capacity(256 * 1024, file);
-    let mut source = Source { reader, hasher: Xxh3Default::new(), offset: 0 };
-    let mut walk = Walk::default();
+    let mut source = ArchiveSource { reader, hasher: Xxh3Default::new(), offset: 0 };
+    let mut walk = ArchiveWalk::default();
     for section in sections {
         let end = section.offset + section.bytes;
         while OF_BLOCKS.contains(&section.name.as_slice()) && source.offset < end {
@@ -122,7 +122,7 @@ pub(crate) fn walk(path: &Path, sections: &[Section]) -> Result<Walk, StoreError
 
 /// Reads one block; says what is wrong with it. Where its length can't be believed, the rest of the
 /// section is skipped, for nobody knows where the next one begins.
-fn block(source: &mut Source, end: u64) -> io::Result<Option<&'static str>> {
+fn block(source: &mut ArchiveSource, end: u64) -> io::Result<Option<&'static str>> {
     let mut header = [0; HEADER_BYTES];
     if end - source.offset < HEADER_BYTES as u64 {
         source.skip(end - source.offset)?;
@@ -131,7 +131,7 @@ fn block(source: &mut Source, end: u64) -> io::Result<Option<&'static str>> {
     source.read(&mut header)?;
     let (body, own) = header.split_at(HEADER_BYTES - 4);
     let own = u32::from_le_bytes(own.try_into().expect("four bytes"));
-    let mut fields = Fields(body);
+    let mut fields = ArchiveFields(body);
     let known = fields.take(4) == Some(b"LSM\x03") && xxh3_128(body) as u32 == own;
     let (_, sum, bytes) = (fields.take(1), fields.u128(), fields.u32());
     let (Some(sum), Some(bytes)) = (sum, bytes) else { return Ok(Some("a block's header")) };
@@ -145,13 +145,13 @@ fn block(source: &mut Source, end: u64) -> io::Result<Option<&'static str>> {
 }
 
 /// A file read from the beginning, its position and checksum.
-struct Source {
+struct ArchiveSource {
     reader: BufReader<File>,
     hasher: Xxh3Default,
     offset: u64,
 }
 
-impl Source {
+impl ArchiveSource {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.reader.read_exact(bytes)?;
         self.hasher.update(bytes);
@@ -178,9 +178,9 @@ impl Source {
 }
 
 /// Little-endian numbers, taken from the front.
-pub(crate) struct Fields<'a>(pub &'a [u8]);
+pub(crate) struct ArchiveFields<'a>(pub &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> ArchiveFields<'a> {
     pub fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;

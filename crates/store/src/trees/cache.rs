@@ -33,9 +33,9 @@ const ROWS_FEW: usize = 1_000;
 const ROWS_EXPECTED: usize = 100_000;
 
 #[derive(Clone)]
-struct Weight;
+struct RowWeight;
 
-impl Weighter<Vec<u8>, Option<Bytes>> for Weight {
+impl Weighter<Vec<u8>, Option<Bytes>> for RowWeight {
     fn weight(&self, key: &Vec<u8>, value: &Option<Bytes>) -> u64 {
         (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64 + ROW_OVERHEAD_BYTES
     }
@@ -43,7 +43,7 @@ impl Weighter<Vec<u8>, Option<Bytes>> for Weight {
 
 /// The row cache. Of a row that is known to be absent, the value is none.
 pub(super) struct RowCache {
-    rows: Cache<Vec<u8>, Option<Bytes>, Weight>,
+    rows: Cache<Vec<u8>, Option<Bytes>, RowWeight>,
     /// While a prefix is forgotten: nobody may reserve a place.
     closed: AtomicBool,
     /// One at a time closes and opens it.
@@ -81,7 +81,7 @@ pub(super) struct CacheFigures {
 impl RowCache {
     pub fn new(bytes_max: u64) -> RowCache {
         RowCache {
-            rows: Cache::with_weighter(ROWS_EXPECTED, bytes_max, Weight),
+            rows: Cache::with_weighter(ROWS_EXPECTED, bytes_max, RowWeight),
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
             loading: AtomicUsize::new(0),

@@ -19,9 +19,9 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, ValueType};
 
 use super::manifest::TABLES;
 use super::packed::pack;
-use super::run::Walk;
-use super::span::Found;
-use super::study::{Exchange, Gaps};
+use super::run::RunWalk;
+use super::span::DeadStretch;
+use super::study::{Gaps, PrefixExchange};
 use super::table::MemoryTable;
 use super::view::{Bounds, Version, may_be_on_disk};
 use super::{Change, LsmTrees, Trees, hash};
@@ -73,7 +73,7 @@ impl LsmTrees {
         // the same rows. What is exchanged under a prefix meanwhile is younger than every row here.
         let may_be_on_disk = may_be_on_disk(&self.tree);
         self.guarded(|| {
-            let newest = Walk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
+            let newest = RunWalk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
             let rows = newest.filter_map(|(key, Version { sequence, value })| {
                 if few.is_none() {
                     self.rows.flushed(&key, value.as_deref());
@@ -184,14 +184,14 @@ impl LsmTrees {
     pub(super) fn drop_rows_under(&self, prefix: &[u8]) -> Result<(), StoreError> {
         self.rotate()?;
         self.flush_sealed()?;
-        let exchange = Exchange::begin(self, prefix);
+        let exchange = PrefixExchange::begin(self, prefix);
         let found = self.drop_known(prefix)?;
         exchange.end(found);
         Ok(())
     }
 
     /// Gives the stretch in which no row is left.
-    fn drop_known(&self, prefix: &[u8]) -> Result<Vec<Found>, StoreError> {
+    fn drop_known(&self, prefix: &[u8]) -> Result<Vec<DeadStretch>, StoreError> {
         let (low, high) = bounds_of(prefix);
         let alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
         self.guarded(|| {

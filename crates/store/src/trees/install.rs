@@ -28,7 +28,7 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, Table, UserKey, ValueType};
 
 use super::compaction::bounds_of;
 use super::packed::pack;
-use super::study::{Exchange, Gaps};
+use super::study::{Gaps, PrefixExchange};
 use super::{Change, LsmTrees, Row, Rows, Snapshot, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -223,7 +223,7 @@ impl Install for LsmInstall {
             return Ok(false);
         }
         drop(writer);
-        let exchange = Exchange::begin(trees, &self.watch.prefix);
+        let exchange = PrefixExchange::begin(trees, &self.watch.prefix);
         reach(Point::InstallBefore);
         trees.kept.shrink_to(0);
         trees.rows.without(&self.watch.prefix, || {

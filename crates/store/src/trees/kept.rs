@@ -19,9 +19,9 @@ const TABLES_MAX: usize = 8;
 /// The tables, oldest first. Readers look at them under the lock and hold none of them, so that
 /// large tables are freed by the thread that lets them go.
 #[derive(Default)]
-pub(super) struct Kept(RwLock<Vec<Arc<MemoryTable>>>);
+pub(super) struct TableList(RwLock<Vec<Arc<MemoryTable>>>);
 
-impl Kept {
+impl TableList {
     /// The newest row of a key that is not in a table of the view.
     pub fn get(&self, key: &[u8], hash: u32) -> Option<Version> {
         let tables = self.0.read().unwrap_or_else(PoisonError::into_inner);

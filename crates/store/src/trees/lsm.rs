@@ -18,7 +18,7 @@ use lsm_tree::{
 
 use super::cache::{Loaded, RowCache};
 use super::install::{Install, LsmInstall, Watch};
-use super::kept::Kept;
+use super::kept::TableList;
 use super::manifest::{self, Manifest};
 use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{Sight, Spans};
@@ -35,8 +35,8 @@ pub struct LsmTrees {
     pub(super) settings: TreeSettings,
     blocks: Arc<Cache>,
     pub(super) rows: RowCache,
-    pub(super) kept: Kept,
-    pub(super) writer: Mutex<Writer>,
+    pub(super) kept: TableList,
+    pub(super) writer: Mutex<WriterState>,
     /// Seeds the hashes of tables in memory, so that nobody can choose keys that collide.
     pub(super) salt: u64,
     /// The newest batch that readers may see.
@@ -61,7 +61,7 @@ pub struct LsmTrees {
 }
 
 /// What the one writer knows.
-pub(super) struct Writer {
+pub(super) struct WriterState {
     /// The newest batch.
     sequence: u64,
     /// Where the next one goes.
@@ -90,14 +90,15 @@ impl LsmTrees {
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
         let active = Arc::new(MemoryTable::new());
         let view = Arc::new(View::capture(&tree, active, Vec::new(), Arc::default()));
-        let writer = Writer { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
+        let writer =
+            WriterState { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
         let spans = Spans::default();
         spans.load(spanfile::read(&path, tree.current_version().id()), sequence);
         Ok(LsmTrees {
             spans: Arc::new(spans),
             counts: Arc::default(),
             rows: RowCache::new(settings.row_cache_bytes_max()),
-            kept: Kept::default(),
+            kept: TableList::default(),
             tree,
             settings,
             blocks,
@@ -138,7 +139,7 @@ impl LsmTrees {
     }
 
     /// The writer's seat; `Closed` after a batch broke off in its midst.
-    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
+    pub(super) fn writer(&self) -> Result<MutexGuard<'_, WriterState>, StoreError> {
         self.usable()?;
         self.writer.lock().map_err(|_| StoreError::Closed)
     }
@@ -146,7 +147,7 @@ impl LsmTrees {
     /// Inserts a batch and publishes it.
     pub(super) fn apply_as(
         &self,
-        writer: &mut Writer,
+        writer: &mut WriterState,
         batch: &mut dyn Iterator<Item = Change>,
     ) -> u64 {
         reach(Point::ApplyBefore);
@@ -166,7 +167,7 @@ impl LsmTrees {
     }
 
     /// Seals the active table and turns writer and readers to a new one.
-    pub(super) fn rotate_as(&self, writer: &mut Writer) -> Result<bool, StoreError> {
+    pub(super) fn rotate_as(&self, writer: &mut WriterState) -> Result<bool, StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         if writer.active.rows() == 0 {
             return Ok(false);

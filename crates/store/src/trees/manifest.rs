@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::archive::{self, Fields};
+use super::archive::{self, ArchiveFields};
 use crate::StoreError;
 
 /// The directory of table files.
@@ -68,7 +68,7 @@ impl Manifest {
             };
         }
         let current = read(&current_path)?;
-        let mut fields = Fields(&current);
+        let mut fields = ArchiveFields(&current);
         let words = (fields.u64(), fields.u128(), fields.take(1), fields.0);
         let (Some(id), Some(sum), Some([0]), []) = words else {
             return Err(damage(&current_path, "the file has no sense"));
@@ -97,7 +97,7 @@ impl Manifest {
 }
 
 fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<Listed>> {
-    let mut fields = Fields(bytes);
+    let mut fields = ArchiveFields(bytes);
     let mut tables = Vec::new();
     let mut run = 0;
     for _ in 0..fields.u8()? {

@@ -20,7 +20,7 @@ const FETCHED_MAX: usize = 16;
 
 /// A row as it was written.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct RunEntry {
     pub key: Bytes,
     /// None: removed.
     pub value: Option<Bytes>,
@@ -31,7 +31,7 @@ pub(super) struct Entry {
 }
 
 /// Rows in the order they were written; all but the last chunk of a run are full.
-pub(super) type Chunk = Vec<Entry>;
+pub(super) type Chunk = Vec<RunEntry>;
 
 /// Where a row is.
 #[derive(Clone, Copy)]
@@ -109,11 +109,11 @@ impl Run {
         &self.chunks
     }
 
-    fn entry(&self, row: u32) -> &Entry {
+    fn entry(&self, row: u32) -> &RunEntry {
         &self.chunks[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
     }
 
-    fn at(&self, place: usize) -> &Entry {
+    fn at(&self, place: usize) -> &RunEntry {
         self.entry(self.order[place].row)
     }
 
@@ -179,7 +179,7 @@ fn heads_for(chunks: &[Arc<Chunk>], before: Option<&Arc<Heads>>) -> Arc<Heads> {
 }
 
 /// Walks through a run: of every key the newest row up to a batch.
-pub(super) struct Walk {
+pub(super) struct RunWalk {
     run: Arc<Run>,
     /// Places not walked yet.
     low: usize,
@@ -193,9 +193,9 @@ pub(super) struct Walk {
     pub passed: u64,
 }
 
-impl Walk {
+impl RunWalk {
     /// Rows between the bounds, upwards or (`reverse`) downwards.
-    pub fn new(run: Arc<Run>, (from, to): &Bounds, sequence: u64, reverse: bool) -> Walk {
+    pub fn new(run: Arc<Run>, (from, to): &Bounds, sequence: u64, reverse: bool) -> RunWalk {
         let low = match from {
             Bound::Unbounded => 0,
             Bound::Included(key) => run.below(key, false),
@@ -206,7 +206,7 @@ impl Walk {
             Bound::Included(key) => run.below(key, true),
             Bound::Excluded(key) => run.below(key, false),
         };
-        Walk { run, low, high, sequence, reverse, fetched: low, fetch: 1, passed: 0 }
+        RunWalk { run, low, high, sequence, reverse, fetched: low, fetch: 1, passed: 0 }
     }
 
     /// The places of the rows of the next key.
@@ -234,7 +234,7 @@ impl Walk {
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for RunWalk {
     type Item = (Bytes, Version);
 
     fn next(&mut self) -> Option<(Bytes, Version)> {

@@ -16,8 +16,8 @@ use bytes::Bytes;
 
 use super::manifest::{damage, error};
 use super::packed::unpack;
-use super::run::Walk;
-use super::span::{Found, after};
+use super::run::RunWalk;
+use super::span::{DeadStretch, after};
 use super::spans::{DEAD_MIN, Sight, Spans};
 use super::view::{Bounds, OnDisk, Version, View, crossed};
 use super::{Row, Rows, Snapshot};
@@ -64,13 +64,13 @@ impl Snapshot for LsmSnapshot {
 }
 
 /// Where rows come from, one key after the other.
-enum Source {
-    Memory(Walk),
+enum RowSource {
+    Memory(RunWalk),
     Disk(OnDisk),
 }
 
 /// The next row of a source.
-struct Head {
+struct SourceHead {
     key: Bytes,
     value: Option<Bytes>,
     /// The source's place, the newest first.
@@ -96,8 +96,8 @@ pub(super) struct Merge<'a> {
     reverse: bool,
     /// What is not read yet; its beginning is where a stretch begins.
     left: Bounds,
-    sources: Vec<Source>,
-    heads: BinaryHeap<Head>,
+    sources: Vec<RowSource>,
+    heads: BinaryHeap<SourceHead>,
     failure: Option<StoreError>,
     stretch: Stretch,
     walked: u64,
@@ -146,9 +146,10 @@ impl<'a> Merge<'a> {
         }
         let (view, sequence) = (&self.snapshot.view, self.snapshot.sight.sequence);
         let runs = view.in_order().flat_map(|table| table.runs(&bounds, sequence));
-        let walks = runs.map(|run| Source::Memory(Walk::new(run, &bounds, sequence, self.reverse)));
+        let walks =
+            runs.map(|run| RowSource::Memory(RunWalk::new(run, &bounds, sequence, self.reverse)));
         self.sources.extend(walks);
-        self.sources.extend(view.runs_on_disk(&bounds).into_iter().map(Source::Disk));
+        self.sources.extend(view.runs_on_disk(&bounds).into_iter().map(RowSource::Disk));
         (0..self.sources.len()).for_each(|source| self.advance(source));
     }
 
@@ -167,11 +168,11 @@ impl<'a> Merge<'a> {
         let reverse = self.reverse;
         let path = &self.snapshot.path;
         let next = match &mut self.sources[source] {
-            Source::Memory(walk) => {
+            RowSource::Memory(walk) => {
                 let next = walk.next();
                 next.map(|(key, Version { value, .. })| (key, value, walk.passed))
             }
-            Source::Disk(rows) => {
+            RowSource::Disk(rows) => {
                 let step = || if reverse { rows.next_back() } else { rows.next() };
                 match spared(step) {
                     Ok(None) => None,
@@ -188,20 +189,20 @@ impl<'a> Merge<'a> {
             }
         };
         if let Some((key, value, passed)) = next {
-            self.heads.push(Head { key, value, source, passed, reverse });
+            self.heads.push(SourceHead { key, value, source, passed, reverse });
         }
     }
 
     /// The next key, with what the newest source says of it.
-    fn pop(&mut self) -> Option<Head> {
+    fn pop(&mut self) -> Option<SourceHead> {
         let first = self.heads.pop()?;
-        let on_disk = matches!(self.sources[first.source], Source::Disk(_));
+        let on_disk = matches!(self.sources[first.source], RowSource::Disk(_));
         let mut passed = first.passed;
         self.advance(first.source);
         while self.heads.peek().is_some_and(|other| other.key == first.key) {
             let hidden = self.heads.pop()?;
             // No merge takes a row on disk away that is hidden by one in memory.
-            if on_disk || matches!(self.sources[hidden.source], Source::Memory(_)) {
+            if on_disk || matches!(self.sources[hidden.source], RowSource::Memory(_)) {
                 passed += hidden.passed;
             } else {
                 self.walked += hidden.passed;
@@ -253,7 +254,7 @@ impl<'a> Merge<'a> {
     /// Walks over at most `most` dead rows and notes the stretch. Returns the key it came to (the
     /// first living one, or the last dead one at that limit; `None` at the end), and their number.
     pub fn pass_dead(&mut self, most: u64) -> Result<(Option<Bytes>, u64), StoreError> {
-        while let Some(Head { key, value, .. }) = self.pop() {
+        while let Some(SourceHead { key, value, .. }) = self.pop() {
             if value.is_some() {
                 return Ok((Some(key.clone()), self.end_stretch(Some(&key))));
             }
@@ -294,8 +295,13 @@ impl<'a> Merge<'a> {
         };
         let (first, last) = outermost.unwrap_or_else(|| (start.clone(), start.clone()));
         let own = |key: Bytes| Bytes::copy_from_slice(&key);
-        let found =
-            Found { start: own(start), end: own(end), first: own(first), last: own(last), dead };
+        let found = DeadStretch {
+            start: own(start),
+            end: own(end),
+            first: own(first),
+            last: own(last),
+            dead,
+        };
         self.snapshot.spans.note(found, self.snapshot.sight, &self.snapshot.view.active);
     }
 
@@ -306,7 +312,7 @@ impl<'a> Merge<'a> {
                 self.end();
                 return Err(failure);
             }
-            let Some(Head { key, value, source, .. }) = self.pop() else {
+            let Some(SourceHead { key, value, source, .. }) = self.pop() else {
                 if self.failure.is_some() {
                     continue;
                 }
@@ -317,8 +323,8 @@ impl<'a> Merge<'a> {
                 continue;
             };
             let value = match self.sources[source] {
-                Source::Memory(_) => value,
-                Source::Disk(_) => unpack(value).map_err(|_| {
+                RowSource::Memory(_) => value,
+                RowSource::Disk(_) => unpack(value).map_err(|_| {
                     self.end();
                     damage(&self.snapshot.path, "a packed value has no sense")
                 })?,
@@ -359,25 +365,25 @@ impl Drop for Merge<'_> {
     }
 }
 
-impl Ord for Head {
+impl Ord for SourceHead {
     /// The heap gives the greatest first: that which comes next.
-    fn cmp(&self, other: &Head) -> Ordering {
+    fn cmp(&self, other: &SourceHead) -> Ordering {
         let keys = self.key.cmp(&other.key);
         let keys = if self.reverse { keys } else { keys.reverse() };
         keys.then(other.source.cmp(&self.source))
     }
 }
 
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
+impl PartialOrd for SourceHead {
+    fn partial_cmp(&self, other: &SourceHead) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Head {
-    fn eq(&self, other: &Head) -> bool {
+impl PartialEq for SourceHead {
+    fn eq(&self, other: &SourceHead) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Head {}
+impl Eq for SourceHead {}

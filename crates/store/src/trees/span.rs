@@ -19,7 +19,7 @@ pub(super) struct Extent {
 /// What was found between two bounds: dead rows, how many, and the outermost of them (where there
 /// is none, they say nothing).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct DeadStretch {
     pub start: Bytes,
     pub end: Bytes,
     pub first: Bytes,
@@ -45,7 +45,7 @@ impl Extent {
     }
 }
 
-impl Found {
+impl DeadStretch {
     pub fn meets(&self, prefix: &[u8]) -> bool {
         let ends_above = self.end > prefix;
         ends_above && (self.start < prefix || self.start.starts_with(prefix))
@@ -53,8 +53,8 @@ impl Found {
 }
 
 impl Span {
-    pub fn of(found: Found, since: u64) -> Span {
-        let Found { start, end, first, last, dead } = found;
+    pub fn of(found: DeadStretch, since: u64) -> Span {
+        let DeadStretch { start, end, first, last, dead } = found;
         Span { extents: vec![Extent { start, end, since }], first, last, dead }
     }
 
@@ -66,10 +66,10 @@ impl Span {
         self.newest().start.clone()
     }
 
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> DeadStretch {
         let Span { first, last, dead, .. } = self.clone();
         let Extent { start, end, .. } = self.newest().clone();
-        Found { start, end, first, last, dead }
+        DeadStretch { start, end, first, last, dead }
     }
 
     /// The newest extent that holds for who sees this batch, and that is asked for.

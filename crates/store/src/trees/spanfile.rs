@@ -16,19 +16,19 @@ use std::path::Path;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::archive::Fields;
-use super::span::Found;
+use super::archive::ArchiveFields;
+use super::span::DeadStretch;
 
 const FILE: &str = "spans";
 const WRITTEN: &str = "spans.unfinished";
 const MAGIC: &[u8] = b"CSPANS01";
 
 /// Writes the spans that belong to this list of tables. Without room there are none.
-pub(super) fn write(folder: &Path, list: u64, found: &[Found]) {
+pub(super) fn write(folder: &Path, list: u64, found: &[DeadStretch]) {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&list.to_le_bytes());
     bytes.extend_from_slice(&(found.len() as u32).to_le_bytes());
-    for Found { start, end, first, last, dead } in found {
+    for DeadStretch { start, end, first, last, dead } in found {
         for key in [start, end, first, last] {
             bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
             bytes.extend_from_slice(key);
@@ -49,17 +49,17 @@ pub(super) fn write(folder: &Path, list: u64, found: &[Found]) {
 }
 
 /// The spans that belong to this list of tables, if that is known.
-pub(super) fn read(folder: &Path, list: u64) -> Vec<Found> {
+pub(super) fn read(folder: &Path, list: u64) -> Vec<DeadStretch> {
     let bytes = fs::read(folder.join(FILE)).unwrap_or_default();
     parse(&bytes, list).unwrap_or_default()
 }
 
-fn parse(bytes: &[u8], list: u64) -> Option<Vec<Found>> {
+fn parse(bytes: &[u8], list: u64) -> Option<Vec<DeadStretch>> {
     let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(16)?)?;
     if xxh3_128(body).to_le_bytes() != sum {
         return None;
     }
-    let mut fields = Fields(body);
+    let mut fields = ArchiveFields(body);
     if fields.take(MAGIC.len())? != MAGIC || fields.u64()? != list {
         return None;
     }
@@ -74,7 +74,7 @@ fn parse(bytes: &[u8], list: u64) -> Option<Vec<Found>> {
         if start >= end || first > last {
             return None;
         }
-        found.push(Found { start, end, first, last, dead });
+        found.push(DeadStretch { start, end, first, last, dead });
     }
     Some(found)
 }

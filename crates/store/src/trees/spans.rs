@@ -26,7 +26,7 @@ use bytes::Bytes;
 
 use super::Change;
 use super::compaction::bounds_of;
-use super::span::{Found, Span, after, is_after};
+use super::span::{DeadStretch, Span, after, is_after};
 use super::table::MemoryTable;
 
 /// Fewer dead rows in succession are walked over each time: that costs less than to seek anew.
@@ -67,12 +67,12 @@ struct Index {
     /// A batch is being inserted.
     writing: bool,
     /// Dead stretches found meanwhile in this turn, with the last batch that the reader sees.
-    found: Vec<(Found, u64)>,
+    found: Vec<(DeadStretch, u64)>,
     /// Prefixes whose content is being exchanged: no span is noted there.
     closed: Vec<Bytes>,
     /// Spans as they were when the newest durable table was sealed, and those of tables that wait.
-    durable: Vec<Found>,
-    sealed: VecDeque<Vec<Found>>,
+    durable: Vec<DeadStretch>,
+    sealed: VecDeque<Vec<DeadStretch>>,
 }
 
 impl Spans {
@@ -153,7 +153,7 @@ impl Spans {
     /// A reader of this table found no row there. Refused if a batch that the reader does not see
     /// has put a row there: then the next reader may note it. While a batch is being inserted
     /// nobody can tell: it waits for the end of that.
-    pub fn note(&self, found: Found, sight: Sight, active: &MemoryTable) {
+    pub fn note(&self, found: DeadStretch, sight: Sight, active: &MemoryTable) {
         let short = |key: &Bytes| key.len() <= KEY_BYTES_MAX;
         if found.start >= found.end || !short(&found.start) || !short(&found.end) {
             return;
@@ -181,7 +181,7 @@ impl Spans {
     }
 
     /// It is exchanged, or was not; readers that see this batch see how it is now.
-    pub fn open(&self, prefix: &[u8], found: Vec<Found>, sequence: u64) {
+    pub fn open(&self, prefix: &[u8], found: Vec<DeadStretch>, sequence: u64) {
         let mut index = self.index();
         if let Some(at) = index.closed.iter().position(|closed| closed == prefix) {
             index.closed.swap_remove(at);
@@ -201,7 +201,7 @@ impl Spans {
     }
 
     /// The oldest sealed table is durable: the spans that hold for what is.
-    pub fn flushed(&self) -> Vec<Found> {
+    pub fn flushed(&self) -> Vec<DeadStretch> {
         let mut index = self.index();
         if let Some(sealed) = index.sealed.pop_front() {
             index.durable = sealed;
@@ -210,12 +210,12 @@ impl Spans {
     }
 
     /// The spans that hold for what is durable.
-    pub fn durable(&self) -> Vec<Found> {
+    pub fn durable(&self) -> Vec<DeadStretch> {
         self.index().durable.clone()
     }
 
     /// What an earlier life knew; readers see this batch.
-    pub fn load(&self, found: Vec<Found>, sequence: u64) {
+    pub fn load(&self, found: Vec<DeadStretch>, sequence: u64) {
         let mut index = self.index();
         index.durable.clone_from(&found);
         for found in found {
@@ -256,7 +256,7 @@ impl Index {
 
     /// Notes a dead stretch that a reader of batches up to `sequence` found, unless a later batch
     /// put a row there.
-    fn note(&mut self, found: Found, sequence: u64, active: &MemoryTable) {
+    fn note(&mut self, found: DeadStretch, sequence: u64, active: &MemoryTable) {
         let closed = self.closed.iter().any(|prefix| found.meets(prefix));
         if !closed && !active.wrote_since(sequence, &found.start, &found.end) {
             self.insert(found, sequence);
@@ -304,12 +304,12 @@ impl Index {
         if ends || above.is_some_and(|(start, _)| is_after(start, key)) {
             let key = Bytes::copy_from_slice(key);
             let (start, end, first, last) = (key.clone(), after(&key), key.clone(), key);
-            self.insert(Found { start, end, first, last, dead: 1 }, sequence);
+            self.insert(DeadStretch { start, end, first, last, dead: 1 }, sequence);
         }
     }
 
     /// Joins it with the spans that it touches.
-    fn insert(&mut self, found: Found, since: u64) {
+    fn insert(&mut self, found: DeadStretch, since: u64) {
         let below = self.upto(Bound::Included(&found.start));
         let from = match below.filter(|span| span.newest().end >= found.start) {
             Some(span) => span.start(),
@@ -358,7 +358,7 @@ impl Index {
         }
     }
 
-    fn all(&self) -> Vec<Found> {
+    fn all(&self) -> Vec<DeadStretch> {
         self.spans.values().map(Span::found).collect()
     }
 }

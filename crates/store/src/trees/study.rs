@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lsm_tree::AbstractTree;
 
 use super::snapshot::Merge;
-use super::span::{Found, after};
+use super::span::{DeadStretch, after};
 use super::spans::DEAD_MIN;
 use super::table::MemoryTable;
 use super::{LsmTrees, spanfile};
@@ -59,33 +59,33 @@ impl LsmTrees {
 
     /// Has the next life know these spans, which hold for what is durable now. Nobody flushes
     /// meanwhile.
-    pub(super) fn keep_spans(&self, found: &[Found]) {
+    pub(super) fn keep_spans(&self, found: &[DeadStretch]) {
         spanfile::write(&self.settings.path, self.tree.current_version().id(), found);
     }
 }
 
 /// The content under a prefix is being exchanged, by other means than batches.
-pub(super) struct Exchange<'a> {
+pub(super) struct PrefixExchange<'a> {
     trees: &'a LsmTrees,
     prefix: Bytes,
     /// Where nothing is left afterwards.
-    found: Vec<Found>,
+    found: Vec<DeadStretch>,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> PrefixExchange<'a> {
     /// From here on no span is known under the prefix.
-    pub fn begin(trees: &'a LsmTrees, prefix: &[u8]) -> Exchange<'a> {
+    pub fn begin(trees: &'a LsmTrees, prefix: &[u8]) -> PrefixExchange<'a> {
         trees.spans.close(prefix);
-        Exchange { trees, prefix: Bytes::copy_from_slice(prefix), found: Vec::new() }
+        PrefixExchange { trees, prefix: Bytes::copy_from_slice(prefix), found: Vec::new() }
     }
 
     /// Readers find the new content, which has no row in these stretches.
-    pub fn end(mut self, found: Vec<Found>) {
+    pub fn end(mut self, found: Vec<DeadStretch>) {
         self.found = found; // told when this is dropped
     }
 }
 
-impl Drop for Exchange<'_> {
+impl Drop for PrefixExchange<'_> {
     fn drop(&mut self) {
         let found = std::mem::take(&mut self.found);
         // A batch of its own: whoever sees it sees the new content.
@@ -105,7 +105,7 @@ pub(super) struct Gaps {
     start: Bytes,
     outermost: Option<(Bytes, Bytes)>,
     dead: u64,
-    found: Vec<Found>,
+    found: Vec<DeadStretch>,
 }
 
 impl Gaps {
@@ -131,7 +131,7 @@ impl Gaps {
         };
         let own = |key: &Bytes| Bytes::copy_from_slice(key);
         let (end, first, last) = (own(key), own(&first), own(&last));
-        self.found.push(Found { start, end, first, last, dead });
+        self.found.push(DeadStretch { start, end, first, last, dead });
         if self.found.len() >= 2 * FOUND_MAX {
             self.found.sort_unstable_by_key(|found| std::cmp::Reverse(found.dead));
             self.found.truncate(FOUND_MAX);
@@ -139,7 +139,7 @@ impl Gaps {
     }
 
     /// All of them; nothing is behind this.
-    pub fn end(&mut self, high: &Bound<Bytes>) -> Vec<Found> {
+    pub fn end(&mut self, high: &Bound<Bytes>) -> Vec<DeadStretch> {
         if let Bound::Excluded(high) = high {
             self.alive(high);
         }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 
 use super::Change;
-use super::run::{Chunk, Entry, Run};
+use super::run::{Chunk, Run, RunEntry};
 use super::view::{Bounds, Version};
 
 /// Rows of a chunk. A range looks through the rows of the last, unfinished one.
@@ -49,13 +49,13 @@ pub(super) struct MemoryTable {
 struct Growing {
     full: Vec<Arc<Chunk>>,
     tail: Chunk,
-    newest: HashTable<Slot>,
+    newest: HashTable<TableSlot>,
     /// Rows that removed a key and were not asked for yet.
     removed: Vec<u32>,
 }
 
 /// The newest row of a key.
-struct Slot {
+struct TableSlot {
     hash: u32,
     row: u32,
 }
@@ -89,7 +89,7 @@ impl MemoryTable {
                     Change::Remove(key) => (key, None),
                 };
                 bytes += (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
-                (hash(&key), Entry { key, value, sequence, older: NONE })
+                (hash(&key), RunEntry { key, value, sequence, older: NONE })
             }));
             let inserted = turn.len();
             bytes += inserted as u64 * ROW_OVERHEAD_BYTES;
@@ -125,7 +125,8 @@ impl MemoryTable {
         let covered: usize = runs.iter().map(|run| run.chunks().len()).sum();
         let (fresh, tail) = {
             let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
-            let asked = |entry: &&Entry| entry.sequence <= sequence && within(bounds, &entry.key);
+            let asked =
+                |entry: &&RunEntry| entry.sequence <= sequence && within(bounds, &entry.key);
             let tail: Chunk = growing.tail.iter().filter(asked).cloned().collect();
             (growing.full[covered..].to_vec(), tail)
         };
@@ -158,7 +159,7 @@ impl MemoryTable {
     pub fn wrote_since(&self, sequence: u64, start: &[u8], end: &[u8]) -> bool {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         for (looked_at, row) in (0..growing.rows() as u32).rev().enumerate() {
-            let Entry { key, value, sequence: written, .. } = growing.entry(row);
+            let RunEntry { key, value, sequence: written, .. } = growing.entry(row);
             if *written <= sequence {
                 return false;
             }
@@ -209,12 +210,12 @@ impl Growing {
         self.full.len() * CHUNK_ROWS + self.tail.len()
     }
 
-    fn entry(&self, row: u32) -> &Entry {
+    fn entry(&self, row: u32) -> &RunEntry {
         entry_of(&self.full, &self.tail, row)
     }
 
     fn find(&self, key: &[u8], hash: u32) -> Option<u32> {
-        let same = |slot: &Slot| slot.hash == hash && self.entry(slot.row).key == key;
+        let same = |slot: &TableSlot| slot.hash == hash && self.entry(slot.row).key == key;
         self.newest.find(spread(hash), same).map(|slot| slot.row)
     }
 
@@ -227,7 +228,7 @@ impl Growing {
         }
     }
 
-    fn put(&mut self, hash: u32, mut entry: Entry) {
+    fn put(&mut self, hash: u32, mut entry: RunEntry) {
         let row =
             u32::try_from(self.rows()).expect("a table is sealed long before it has so many rows");
         if entry.value.is_none() {
@@ -235,11 +236,11 @@ impl Growing {
         }
         let (full, tail) = (&self.full, &self.tail);
         let same =
-            |slot: &Slot| slot.hash == hash && entry_of(full, tail, slot.row).key == entry.key;
+            |slot: &TableSlot| slot.hash == hash && entry_of(full, tail, slot.row).key == entry.key;
         match self.newest.find_mut(spread(hash), same) {
             Some(slot) => entry.older = std::mem::replace(&mut slot.row, row),
             None => {
-                let slot = Slot { hash, row };
+                let slot = TableSlot { hash, row };
                 self.newest.insert_unique(spread(hash), slot, |slot| spread(slot.hash));
             }
         }
@@ -251,7 +252,7 @@ impl Growing {
     }
 }
 
-fn entry_of<'a>(full: &'a [Arc<Chunk>], tail: &'a [Entry], row: u32) -> &'a Entry {
+fn entry_of<'a>(full: &'a [Arc<Chunk>], tail: &'a [RunEntry], row: u32) -> &'a RunEntry {
     let (chunk, at) = (row as usize / CHUNK_ROWS, row as usize % CHUNK_ROWS);
     full.get(chunk).map_or_else(|| &tail[at], |chunk| &chunk[at])
 }

@@ -1,8 +1,8 @@
 //! Laws of the frames: whatever is written in whatever pieces reads back whole and in order, and no
 //! other bytes do.
 
-use crate::batch::Batch;
-use crate::frame::{Decoder, Encoder, FrameError, HEAD_BYTES, Heard, Word};
+use crate::batch::FrameBatch;
+use crate::frame::{ConnectionWord, Decoder, Encoder, FrameError, FrameEvent, HEAD_BYTES};
 use crate::message::{Lane, Message};
 use crate::outbox::{Next, Outbox};
 use crate::rate::Rate;
@@ -30,7 +30,7 @@ fn whole(message: &Message) -> Vec<u8> {
 
 /// Everything that an outbox has to say, as bytes.
 pub(super) fn spoken(outbox: &mut Outbox, encoder: &mut Encoder) -> Vec<u8> {
-    let (mut out, mut batch) = (Vec::new(), Batch::default());
+    let (mut out, mut batch) = (Vec::new(), FrameBatch::default());
     loop {
         match outbox.next(0) {
             Next::Word(word) => batch.word(encoder, &word),
@@ -53,7 +53,7 @@ fn futures_now<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Reads bytes that come in chunks of these sizes, over and over.
-fn read(bytes: &[u8], sizes: &[usize]) -> (Vec<Heard>, Result<(), FrameError>) {
+fn read(bytes: &[u8], sizes: &[usize]) -> (Vec<FrameEvent>, Result<(), FrameError>) {
     let (mut decoder, mut buffer, mut heard) = (Decoder::new(SALT), BytesMut::new(), Vec::new());
     let mut rest = bytes;
     for size in sizes.iter().cycle() {
@@ -110,7 +110,9 @@ proptest! {
         prop_assert_eq!(end, Ok(()));
         let mut got: BTreeMap<Lane, Vec<(u32, Vec<u8>)>> = BTreeMap::new();
         for one in heard {
-            let Heard::Message { lane, group, payload } = one else { panic!("no word was said") };
+            let FrameEvent::Message { lane, group, payload } = one else {
+                panic!("no word was said")
+            };
             got.entry(lane).or_default().push((group.0, payload.to_vec()));
         }
         prop_assert_eq!(got, sent);
@@ -119,7 +121,10 @@ proptest! {
     #[test]
     fn words_read_back(number: u64, text in "[ -~]{0,600}", cut in 1usize..40) {
         let words = [
-            Word::Ping(number), Word::Pong(number), Word::Consumed(number), Word::Close(text),
+            ConnectionWord::Ping(number),
+            ConnectionWord::Pong(number),
+            ConnectionWord::Consumed(number),
+            ConnectionWord::Close(text),
         ];
         let (mut out, mut encoder) = (Vec::new(), Encoder::new(SALT));
         words.iter().for_each(|word| encoder.word(&mut out, word));
@@ -129,11 +134,11 @@ proptest! {
         for (word, heard) in words.into_iter().zip(heard) {
             match (word, heard) {
                 // Long words are cut, and a backslash is shown as two.
-                (Word::Close(said), Heard::Word(Word::Close(heard))) => {
+                (ConnectionWord::Close(said), FrameEvent::Word(ConnectionWord::Close(heard))) => {
                     let kept = &said[..said.len().min(512)];
                     prop_assert_eq!(heard.replace("\\\\", "\\"), kept.to_string());
                 }
-                (word, heard) => prop_assert_eq!(Heard::Word(word), heard),
+                (word, heard) => prop_assert_eq!(FrameEvent::Word(word), heard),
             }
         }
     }
@@ -262,7 +267,7 @@ fn a_small_message_that_is_kept_does_not_keep_the_buffer() {
     buffer.extend_from_slice(&sealed(1, 0, 100, 0, &[7; 100]));
     buffer.extend_from_slice(&[0; HEAD_BYTES - 1]);
     let place = buffer.as_ptr() as usize;
-    let Ok(Some(Heard::Message { payload, .. })) = decoder.next(&mut buffer) else {
+    let Ok(Some(FrameEvent::Message { payload, .. })) = decoder.next(&mut buffer) else {
         panic!("a message is there")
     };
     let inside = (place..place + 64 * 1024).contains(&(payload.as_ptr() as usize));

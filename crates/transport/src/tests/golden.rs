@@ -3,7 +3,7 @@
 
 use super::greetings::{read, speaker};
 use crate::Credential;
-use crate::frame::{Decoder, Encoder, Heard, Word};
+use crate::frame::{ConnectionWord, Decoder, Encoder, FrameEvent};
 use crate::handshake::{Bond, Greeting, Hello, Speaker};
 use crate::message::Lane;
 use crate::transcript::Transcript;
@@ -53,7 +53,7 @@ fn signed() -> [(&'static str, Vec<u8>); 4] {
 }
 
 /// Each with the frames it takes, one stream under one salt.
-fn frames() -> Vec<(&'static str, Heard, Vec<u8>)> {
+fn frames() -> Vec<(&'static str, FrameEvent, Vec<u8>)> {
     let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222), None);
     let mut encoder = Encoder::new(bond.dialler);
     let mut all = Vec::new();
@@ -65,7 +65,7 @@ fn frames() -> Vec<(&'static str, Heard, Vec<u8>)> {
         let (whole, mut out) = (parts.concat(), Vec::new());
         encoder.copied(&mut out, lane, GroupId(group), whole.len(), parts);
         let payload = Bytes::from(whole);
-        all.push((name, Heard::Message { lane, group: GroupId(group), payload }, out));
+        all.push((name, FrameEvent::Message { lane, group: GroupId(group), payload }, out));
     }
     let mut out = Vec::new();
     for piece in [b"in 3", b" pie", b"ces."] {
@@ -73,16 +73,16 @@ fn frames() -> Vec<(&'static str, Heard, Vec<u8>)> {
         out.extend_from_slice(piece);
     }
     let payload = Bytes::from_static(b"in 3 pieces.");
-    all.push(("bulk", Heard::Message { lane: Lane::Bulk, group: GroupId(2), payload }, out));
+    all.push(("bulk", FrameEvent::Message { lane: Lane::Bulk, group: GroupId(2), payload }, out));
     for (name, word) in [
-        ("ping", Word::Ping(0x0102_0304_0506_0708)),
-        ("pong", Word::Pong(9)),
-        ("consumed", Word::Consumed(4 << 20)),
-        ("close", Word::Close("this node is stopping".into())),
+        ("ping", ConnectionWord::Ping(0x0102_0304_0506_0708)),
+        ("pong", ConnectionWord::Pong(9)),
+        ("consumed", ConnectionWord::Consumed(4 << 20)),
+        ("close", ConnectionWord::Close("this node is stopping".into())),
     ] {
         let mut out = Vec::new();
         encoder.word(&mut out, &word);
-        all.push((name, Heard::Word(word), out));
+        all.push((name, FrameEvent::Word(word), out));
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use super::greetings::speaker;
 use super::house::{CLUSTER, Home, PATIENCE, Told, introduce, member, nowhere, settings, until};
-use crate::frame::{Decoder, Encoder, Heard, Word};
+use crate::frame::{ConnectionWord, Decoder, Encoder, FrameEvent};
 use crate::handshake::{Bond, Greeting, Hello, Received};
 use crate::transcript::Transcript;
 use crate::versions::VERSIONS;
@@ -58,7 +58,7 @@ impl ByHand {
         let (mut buffer, mut said) = (BytesMut::new(), None);
         loop {
             while let Ok(Some(heard)) = self.decoder.next(&mut buffer) {
-                if let Heard::Word(Word::Close(words)) = heard {
+                if let FrameEvent::Word(ConnectionWord::Close(words)) = heard {
                     said = Some(words);
                 }
             }
@@ -92,7 +92,7 @@ async fn a_peer_that_reads_nothing_is_full_then_broken_and_memory_stays_bounded(
         while home.post.breaks().is_empty() {
             // It goes on speaking, so silence is not what ends it.
             let mut ping = Vec::new();
-            deaf.encoder.word(&mut ping, &Word::Ping(1));
+            deaf.encoder.word(&mut ping, &ConnectionWord::Ping(1));
             let _ = deaf.stream.write_all(&ping).await;
             for _ in 0..100 {
                 full += u64::from(send() == Sending::Full);
@@ -225,7 +225,7 @@ async fn more_used_up_than_was_sent_is_a_lie() {
     let home = alone(settings(1, 1)).await;
     let mut peer = ByHand::connect(home.address, 1, 0).await;
     let mut out = Vec::new();
-    peer.encoder.word(&mut out, &Word::Consumed(u64::MAX));
+    peer.encoder.word(&mut out, &ConnectionWord::Consumed(u64::MAX));
     peer.stream.write_all(&out).await.expect("it hears");
     until("it is found out", || !home.post.breaks().is_empty()).await;
     assert_eq!(home.post.breaks(), [Broken::Frame(FrameError::Credit)]);

@@ -2,8 +2,8 @@
 
 use crate::counters::PeerStatus;
 use crate::{
-    Asked, Broken, Credit, Delivered, Incarnation, Lane, Member, PeerSettings, Peers, Receiver,
-    Sink,
+    Broken, Credit, Delivered, Incarnation, IncomingCall, Lane, Member, PeerSettings, Peers,
+    Receiver, Sink,
 };
 use base::{ClusterId, NodeId};
 use bytes::Bytes;
@@ -35,7 +35,7 @@ pub(super) struct Post {
     told: Mutex<Vec<Told>>,
     pub(super) keep: std::sync::atomic::AtomicBool,
     pub(super) credits: Mutex<Vec<Credit>>,
-    pub(super) questions: Mutex<Vec<Asked>>,
+    pub(super) questions: Mutex<Vec<IncomingCall>>,
 }
 
 impl Post {
@@ -79,7 +79,7 @@ impl Sink for Post {
 }
 
 impl Receiver for Post {
-    fn asked(&self, asked: Asked) {
+    fn asked(&self, asked: IncomingCall) {
         self.questions.lock().expect("plain data").push(asked);
     }
 }

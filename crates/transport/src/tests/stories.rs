@@ -1,7 +1,7 @@
 //! Plays `stories/*.txt`: greetings and their refusals, two dials at once, the lanes.
 
 use super::greetings::{read, speaker};
-use crate::admission::{Known, accept, admit};
+use crate::admission::{KnownLives, accept, admit};
 use crate::arbitrate::{Own, arbitrate};
 use crate::handshake::{Greeting, Hello};
 use crate::incarnation::Incarnation;
@@ -33,7 +33,7 @@ stories!(who_is_let_in, whom_a_dialler_accepts, two_dials, lanes, bulk_waits, ta
 
 #[derive(Default)]
 struct Stage {
-    known: BTreeMap<NodeId, Known>,
+    known: BTreeMap<NodeId, KnownLives>,
     outbox: Option<Outbox>,
     receipts: BTreeMap<u32, Receipt>,
     now: u64,
@@ -152,7 +152,8 @@ impl Stage {
         let incarnation = Incarnation(numbers.get("incarnation", 0));
         let token = numbers.0.get("token").copied();
         let lived = token.map(|token| Lived { number: incarnation.0, token });
-        self.known.insert(NodeId(numbers.get("node", 2)), Known { incarnation, lived, process });
+        self.known
+            .insert(NodeId(numbers.get("node", 2)), KnownLives { incarnation, lived, process });
         Ok(String::new())
     }
 

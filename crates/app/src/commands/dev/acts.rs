@@ -1,9 +1,9 @@
 //! Actions of other commands on the nodes of a cluster that runs: one is killed, or started again.
 
-use super::control::Request;
-use super::node::Node;
-use super::{Cluster, PAUSE};
-use crate::client::{Address, Call, Client};
+use super::control::DevRequest;
+use super::node::DevNode;
+use super::{DevCluster, PAUSE};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use base::Kind;
 use hyper::Method;
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-impl Cluster {
+impl DevCluster {
     /// Does it; returns what is to be said there.
     pub(super) async fn act(
         &self,
-        nodes: &mut [Node],
-        request: Option<&Request>,
+        nodes: &mut [DevNode],
+        request: Option<&DevRequest>,
     ) -> Outcome<String> {
         let request = request.ok_or_else(|| Failure::invalid("that is no request"))?;
-        let (Request::Kill(name) | Request::Restart(name)) = request;
+        let (DevRequest::Kill(name) | DevRequest::Restart(name)) = request;
         let names: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
         let place = nodes.iter().position(|node| node.name == *name).ok_or_else(|| {
             Failure::invalid(format!("no node is called `{name}`: there are {}", names.join(", ")))
@@ -29,12 +29,12 @@ impl Cluster {
         let node = &mut nodes[place];
         let was_running = node.is_running();
         match request {
-            Request::Kill(_) if !was_running => Ok(format!("{name} is down already")),
-            Request::Kill(_) => {
+            DevRequest::Kill(_) if !was_running => Ok(format!("{name} is down already")),
+            DevRequest::Kill(_) => {
                 node.kill();
                 Ok(format!("{name} is killed"))
             }
-            Request::Restart(_) => {
+            DevRequest::Restart(_) => {
                 node.stop();
                 let began = Instant::now();
                 while node.is_running() {
@@ -51,11 +51,11 @@ impl Cluster {
     }
 
     /// Waits until a node that was started serves its clients.
-    async fn wait_until_ready(&self, node: &mut Node, port: u16) -> Outcome {
+    async fn wait_until_ready(&self, node: &mut DevNode, port: u16) -> Outcome {
         let address = Address { url: format!("http://127.0.0.1:{port}"), timeout: READY_WITHIN };
         let began = Instant::now();
         loop {
-            let asked = Client::new(&address)?.call(Call::new(Method::GET, "/ready")).await;
+            let asked = Client::new(&address)?.call(HttpCall::new(Method::GET, "/ready")).await;
             match asked {
                 Ok(_) => return Ok(()),
                 Err(_) if !node.is_running() => {

@@ -20,26 +20,26 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Request to a running `credenza dev`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum DevRequest {
     /// End a node as a crash would.
     Kill(String),
     /// Start a node that ended, or stop and start one that runs.
     Restart(String),
 }
 
-impl Request {
+impl DevRequest {
     fn line(&self) -> String {
         match self {
-            Request::Kill(name) => format!("kill {name}\n"),
-            Request::Restart(name) => format!("restart {name}\n"),
+            DevRequest::Kill(name) => format!("kill {name}\n"),
+            DevRequest::Restart(name) => format!("restart {name}\n"),
         }
     }
 
-    fn parse(line: &str) -> Option<Request> {
+    fn parse(line: &str) -> Option<DevRequest> {
         let (verb, name) = line.trim_end().split_once(' ')?;
         match verb {
-            "kill" => Some(Request::Kill(name.into())),
-            "restart" => Some(Request::Restart(name.into())),
+            "kill" => Some(DevRequest::Kill(name.into())),
+            "restart" => Some(DevRequest::Restart(name.into())),
             _ => None,
         }
     }
@@ -67,17 +67,17 @@ pub async fn listen(folder: &Path) -> Outcome<UnixListener> {
 }
 
 /// A request that was accepted, to be answered.
-pub struct Asked {
+pub struct AcceptedRequest {
     stream: UnixStream,
     /// None: the line is none.
-    pub request: Option<Request>,
+    pub request: Option<DevRequest>,
 }
 
-impl Asked {
+impl AcceptedRequest {
     /// Reads a request; none: whoever connected said nothing in time.
-    pub async fn read(mut stream: UnixStream) -> Option<Asked> {
+    pub async fn read(mut stream: UnixStream) -> Option<AcceptedRequest> {
         let line = timeout(Duration::from_secs(1), read(&mut stream)).await.ok()?.ok()?;
-        Some(Asked { request: Request::parse(&line), stream })
+        Some(AcceptedRequest { request: DevRequest::parse(&line), stream })
     }
 
     /// Answers; whoever has gone does not hear it.
@@ -103,7 +103,7 @@ async fn read(stream: &mut UnixStream) -> std::io::Result<String> {
 }
 
 /// Asks the `credenza dev` that runs in this folder; returns what it says.
-pub async fn ask(folder: &Path, request: &Request) -> Outcome<String> {
+pub async fn ask(folder: &Path, request: &DevRequest) -> Outcome<String> {
     let nobody = |_| {
         let text = format!(
             "no `credenza dev` runs in {}: start it with `credenza dev --data {}`, or name its \
@@ -133,11 +133,11 @@ mod tests {
 
     #[test]
     fn requests_read_back_and_nothing_else_is_one() {
-        for request in [Request::Kill("n1".into()), Request::Restart("n2".into())] {
-            assert_eq!(Request::parse(&request.line()), Some(request));
+        for request in [DevRequest::Kill("n1".into()), DevRequest::Restart("n2".into())] {
+            assert_eq!(DevRequest::parse(&request.line()), Some(request));
         }
         for bad in ["", "kill", "remove n1", "\u{fffd} n1"] {
-            assert_eq!(Request::parse(bad), None, "{bad}");
+            assert_eq!(DevRequest::parse(bad), None, "{bad}");
         }
     }
 }

@@ -10,13 +10,13 @@ mod control;
 mod node;
 
 use super::{ring, settle};
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
-use control::{Asked, Request};
+use control::{AcceptedRequest, DevRequest};
 use hyper::Method;
-use node::{Node, describe};
+use node::{DevNode, describe};
 use std::fs::DirBuilder;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Dev {
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: DevCluster,
     #[command(subcommand)]
     act: Option<Act>,
 }
@@ -57,14 +57,14 @@ pub struct Dev {
 #[derive(clap::Subcommand)]
 enum Act {
     /// Kill a node of the running cluster, as a crash would
-    Kill(Target),
+    Kill(DevTarget),
     /// Start a node that ended, or stop and start one that runs
-    Restart(Target),
+    Restart(DevTarget),
 }
 
 /// A node of a cluster that runs.
 #[derive(clap::Args)]
-struct Target {
+struct DevTarget {
     /// The node: `n1`, `n2`, ...
     node: String,
     /// The folder of the cluster's data
@@ -74,7 +74,7 @@ struct Target {
 
 /// The cluster that is run.
 #[derive(clap::Args)]
-struct Cluster {
+struct DevCluster {
     /// Number of nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=7))]
     nodes: u16,
@@ -92,11 +92,11 @@ impl Dev {
         let (target, request) = match self.act {
             None => return self.cluster.run().await,
             Some(Act::Kill(target)) => {
-                let request = Request::Kill(target.node.clone());
+                let request = DevRequest::Kill(target.node.clone());
                 (target, request)
             }
             Some(Act::Restart(target)) => {
-                let request = Request::Restart(target.node.clone());
+                let request = DevRequest::Restart(target.node.clone());
                 (target, request)
             }
         };
@@ -105,7 +105,7 @@ impl Dev {
     }
 }
 
-impl Cluster {
+impl DevCluster {
     async fn run(self) -> Outcome {
         self.check_ports()?;
         make(&self.data)?;
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Watches the nodes, and does what other commands ask, for ever; or why it can't go on.
-    async fn tend(&self, nodes: &mut [Node], listener: &UnixListener) -> Failure {
+    async fn tend(&self, nodes: &mut [DevNode], listener: &UnixListener) -> Failure {
         let began = Instant::now();
         loop {
             tokio::select! {
@@ -144,7 +144,7 @@ impl Cluster {
                 accepted = listener.accept() => {
                     // Read apart from the choice, which would drop a request that is half read.
                     let asked = match accepted {
-                        Ok((stream, _)) => Asked::read(stream).await,
+                        Ok((stream, _)) => AcceptedRequest::read(stream).await,
                         Err(_) => None,
                     };
                     if let Some(asked) = asked {
@@ -163,7 +163,7 @@ impl Cluster {
 
     /// Says which nodes have ended, and how they come back. A node that ends by itself while the
     /// cluster forms is why it does not.
-    fn tell_ends(&self, nodes: &mut [Node], is_forming: bool) -> Outcome {
+    fn tell_ends(&self, nodes: &mut [DevNode], is_forming: bool) -> Outcome {
         let ended: Vec<_> = nodes
             .iter_mut()
             .filter_map(|node| Some((node.name.clone(), node.ended()?, node.last_words())))
@@ -234,7 +234,7 @@ impl Cluster {
         }
     }
 
-    fn start(&self, number: u16) -> Outcome<Node> {
+    fn start(&self, number: u16) -> Outcome<DevNode> {
         let (name, port) = (format!("n{number}"), self.client_port(number));
         let data = self.data.join(&name).display().to_string();
         let mut arguments: Vec<String> = ["--data", &data, "--node", &name].map(Into::into).into();
@@ -243,7 +243,7 @@ impl Cluster {
         if number > 1 {
             arguments.extend(["--join".into(), format!("127.0.0.1:{}", self.port)]);
         }
-        Node::start(&self.data, name, &arguments)
+        DevNode::start(&self.data, name, &arguments)
     }
 
     fn address(&self) -> Address {
@@ -288,7 +288,7 @@ impl Cluster {
 
     /// Returns the number of nodes that are to vote in the group that holds the buckets.
     async fn voters(&self) -> Outcome<usize> {
-        let call = Call::new(Method::GET, "/v1/cluster");
+        let call = HttpCall::new(Method::GET, "/v1/cluster");
         let cluster = Client::new(&self.address())?.call(call).await?.json()?;
         let groups = cluster["groups"].as_array().into_iter().flatten();
         let buckets = groups.into_iter().find(|group| group["group"] == 1);
@@ -338,9 +338,9 @@ fn make(path: &Path) -> Outcome {
 }
 
 /// Asks all of them to stop, and waits until they have.
-async fn stop(nodes: &mut [Node]) {
-    nodes.iter().for_each(Node::stop);
-    while nodes.iter_mut().any(Node::is_running) {
+async fn stop(nodes: &mut [DevNode]) {
+    nodes.iter().for_each(DevNode::stop);
+    while nodes.iter_mut().any(DevNode::is_running) {
         tokio::time::sleep(PAUSE).await;
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A node that was started here.
-pub struct Node {
+pub struct DevNode {
     /// `n1`, `n2`, ...
     pub name: String,
     command: Command,
@@ -19,15 +19,15 @@ pub struct Node {
     is_noticed: bool,
 }
 
-impl Node {
+impl DevNode {
     /// Starts `credenza serve` with these arguments; what it says goes to a log in the folder.
-    pub fn start(folder: &Path, name: String, arguments: &[String]) -> Outcome<Node> {
+    pub fn start(folder: &Path, name: String, arguments: &[String]) -> Outcome<DevNode> {
         let log = folder.join(format!("{name}.log"));
         let itself = std::env::current_exe().map_err(|error| Failure::file("run", &log, &error))?;
         let mut command = Command::new(itself);
         command.arg("serve").args(arguments);
         let process = spawn(&mut command, &log)?;
-        Ok(Node { name, command, log, process, is_noticed: false })
+        Ok(DevNode { name, command, log, process, is_noticed: false })
     }
 
     /// Starts it again, as it was started first. It must have ended.

@@ -10,16 +10,16 @@ mod rows;
 use super::described::Described;
 use super::import::{delimiter, format_of};
 use super::keys::KeyPages;
-use super::range::{Pages, Span};
+use super::range::{Pages, RangeArguments};
 use super::{BucketAddress, Freshness};
 use crate::client::{Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
-use crate::records::{Fields, Format, Tail, Writer};
+use crate::records::{FieldNames, Format, Tail, Writer};
 use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
-use rows::{Rows, Values};
+use rows::{KeyValues, Rows};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -43,7 +43,7 @@ written.";
 
 /// Treatment of a key that has siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Siblings {
+pub enum SiblingsTreatment {
     /// Name it and stop
     Stop,
     /// Write a record for each value, the newest last: an import keeps that one
@@ -76,9 +76,9 @@ pub struct Export {
     delimiter: u8,
     /// In an available bucket: what is done with a key that has siblings
     #[arg(long, value_enum, default_value = "stop")]
-    siblings: Siblings,
+    siblings: SiblingsTreatment,
     #[command(flatten)]
-    span: Span,
+    span: RangeArguments,
     #[command(flatten)]
     encoding: Encoding,
     #[command(flatten)]
@@ -96,7 +96,7 @@ impl Export {
         };
         let to_file = self.file.as_os_str() != "-";
         let (key, value) = (self.key_field.clone(), self.value_field.clone());
-        let fields = Fields { key, value, delimiter: self.delimiter };
+        let fields = FieldNames { key, value, delimiter: self.delimiter };
         let mut client = self.place.client()?;
         let described = Described::of(&self.place, &mut client).await?;
         let tail = if self.resume && to_file { self.tail(format, &fields)? } else { None };
@@ -154,7 +154,7 @@ impl Export {
                 pages = pages.behind(key);
             }
             let place = (self.place.path(""), freshness);
-            return Ok(Rows::Keys(Box::new(Values::new(client, place, pages, self.siblings))));
+            return Ok(Rows::Keys(Box::new(KeyValues::new(client, place, pages, self.siblings))));
         }
         let query = format!("{query}&{freshness}");
         let mut pages = Pages::new(client, self.place.path("/range"), query);
@@ -165,7 +165,7 @@ impl Export {
     }
 
     /// Where the file ends that is there; none if there is no file.
-    fn tail(&self, format: Format, fields: &Fields) -> Outcome<Option<Tail>> {
+    fn tail(&self, format: Format, fields: &FieldNames) -> Outcome<Option<Tail>> {
         let file = match File::open(&self.file) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Failure::file("read", &self.file, &error)),
@@ -176,7 +176,11 @@ impl Export {
             Failure::invalid(format!("{path} is no export that can go on: {what}"))
         })?;
         // Of a key with siblings some values may be missing: it is written once more.
-        Ok(Some(if self.siblings == Siblings::Each { tail.without_last_key() } else { tail }))
+        Ok(Some(if self.siblings == SiblingsTreatment::Each {
+            tail.without_last_key()
+        } else {
+            tail
+        }))
     }
 
     /// The file, cut behind its last whole record.

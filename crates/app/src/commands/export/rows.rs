@@ -1,8 +1,8 @@
 //! Sources of an export: the rows of a consistent bucket, or the keys of an available one with what
 //! each holds.
 
-use super::Siblings;
-use crate::client::{Call, Client, encode};
+use super::SiblingsTreatment;
+use crate::client::{Client, HttpCall, encode};
 use crate::commands::keys::KeyPages;
 use crate::commands::range::{Pages, bytes_of};
 use crate::failure::{Failure, Outcome};
@@ -19,7 +19,7 @@ const PAGE_ROWS: usize = 5_000;
 const KEYS_PER_READ: u64 = 500;
 
 /// A row that is written to the file.
-pub struct Record {
+pub struct ExportRecord {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
 }
@@ -29,18 +29,21 @@ pub enum Rows {
     /// A consistent bucket.
     Range(Pages),
     /// An available bucket.
-    Keys(Box<Values>),
+    Keys(Box<KeyValues>),
 }
 
 impl Rows {
     /// The next rows, maybe none; `None` at the end.
-    pub async fn next(&mut self) -> Outcome<Option<Vec<Record>>> {
+    pub async fn next(&mut self) -> Outcome<Option<Vec<ExportRecord>>> {
         match self {
             Rows::Keys(values) => values.next().await,
             Rows::Range(pages) => {
                 let Some(entries) = pages.next(PAGE_ROWS).await? else { return Ok(None) };
                 let record = |entry| {
-                    Ok(Record { key: bytes_of(entry, "key")?, value: bytes_of(entry, "value")? })
+                    Ok(ExportRecord {
+                        key: bytes_of(entry, "key")?,
+                        value: bytes_of(entry, "value")?,
+                    })
                 };
                 entries.iter().map(record).collect::<Outcome<Vec<_>>>().map(Some)
             }
@@ -57,29 +60,29 @@ impl Rows {
 }
 
 /// Keys of an available bucket, read with their values.
-pub struct Values {
+pub struct KeyValues {
     client: Client,
     /// Path of the bucket.
     path: String,
     /// Query that says how fresh the values must be.
     freshness: String,
     pages: KeyPages,
-    siblings: Siblings,
+    siblings: SiblingsTreatment,
     left_out: u64,
 }
 
-impl Values {
+impl KeyValues {
     /// Reads the values of these keys.
     pub fn new(
         client: Client,
         (path, freshness): (String, String),
         pages: KeyPages,
-        siblings: Siblings,
-    ) -> Values {
-        Values { client, path, freshness, pages, siblings, left_out: 0 }
+        siblings: SiblingsTreatment,
+    ) -> KeyValues {
+        KeyValues { client, path, freshness, pages, siblings, left_out: 0 }
     }
 
-    async fn next(&mut self) -> Outcome<Option<Vec<Record>>> {
+    async fn next(&mut self) -> Outcome<Option<Vec<ExportRecord>>> {
         let Some(keys) = self.pages.next(KEYS_PER_READ).await? else { return Ok(None) };
         let mut records = Vec::with_capacity(keys.len());
         // The keys that stand first in the order are on top.
@@ -105,9 +108,9 @@ impl Values {
     }
 
     /// Reads keys that have one value each. A key that is gone meanwhile is passed over.
-    async fn read(&mut self, keys: &[Value], records: &mut Vec<Record>) -> Outcome {
+    async fn read(&mut self, keys: &[Value], records: &mut Vec<ExportRecord>) -> Outcome {
         let path = format!("{}/multi_get?{}", self.path, self.freshness);
-        let call = Call::json(Method::POST, path, json!({ "keys": keys }).to_string());
+        let call = HttpCall::json(Method::POST, path, json!({ "keys": keys }).to_string());
         let answer = self.client.call(call).await?.json()?;
         let rows = answer["rows"].as_array().ok_or_else(foreign)?;
         if rows.len() != keys.len() {
@@ -115,37 +118,37 @@ impl Values {
         }
         for (key, row) in keys.iter().zip(rows).filter(|(_, row)| !row.is_null()) {
             let key = from_json(key).ok_or_else(foreign)?;
-            records.push(Record { key, value: bytes_of(row, "value")? });
+            records.push(ExportRecord { key, value: bytes_of(row, "value")? });
         }
         Ok(())
     }
 
     /// Does with a key that has siblings what the command line says.
-    async fn take_siblings(&mut self, key: &Value, records: &mut Vec<Record>) -> Outcome {
+    async fn take_siblings(&mut self, key: &Value, records: &mut Vec<ExportRecord>) -> Outcome {
         let key = from_json(key).ok_or_else(foreign)?;
         let shown = printable(&key);
         match self.siblings {
-            Siblings::Stop => {
+            SiblingsTreatment::Stop => {
                 let text = format!(
                     "the key {shown} has siblings: resolve them (`credenza siblings --help`), or \
                      export them with --siblings each, or leave such keys out with --siblings skip"
                 );
                 return Err(Failure::new(Kind::Conflict, text));
             }
-            Siblings::Skip => {
+            SiblingsTreatment::Skip => {
                 eprintln!("credenza: the key {shown} has siblings: left out");
                 self.left_out += 1;
                 return Ok(());
             }
-            Siblings::Each => {}
+            SiblingsTreatment::Each => {}
         }
-        let call = Call::new(Method::GET, format!("{}/siblings/{}", self.path, encode(&key)));
+        let call = HttpCall::new(Method::GET, format!("{}/siblings/{}", self.path, encode(&key)));
         let Some(answer) = self.client.call_key(call).await? else { return Ok(()) };
         let mut answer = answer.json()?;
         let Value::Array(values) = answer["siblings"].take() else { return Err(foreign()) };
         // The oldest first: an import, which keeps the last value of a key, ends with the newest.
         for value in values.iter().rev().filter(|value| !value["value"].is_null()) {
-            records.push(Record { key: key.clone(), value: bytes_of(value, "value")? });
+            records.push(ExportRecord { key: key.clone(), value: bytes_of(value, "value")? });
         }
         Ok(())
     }

@@ -23,12 +23,12 @@ use super::BucketAddress;
 use super::described::Described;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::records::{Fields, Format};
+use crate::records::{FieldNames, Format};
 use crate::settings::units::time_with_unit_ms;
 use parcels::{Cut, Parcel};
-use progress::Progress;
-use resume::{Reached, Resume};
-use send::{Route, Sender, Sent};
+use progress::ImportProgress;
+use resume::{InputPosition, Resume};
+use send::{ImportRoute, Sender, SentParcel};
 use skips::Skips;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,8 +133,8 @@ impl Import {
         };
         let start = resume.as_ref().map(|resume| resume.reached()).unwrap_or_default();
         let connections = usize::from(self.connections);
-        let mut progress = Progress::new(input.length(), start, connections);
-        let goes_on = start != Reached::default();
+        let mut progress = ImportProgress::new(input.length(), start, connections);
+        let goes_on = start != InputPosition::default();
         let skips = Arc::new(Skips::new(progress.bar(), self.rejects.as_deref(), goes_on)?);
         let cut = self.cut(format, skips.clone())?;
         let lanes = (0..connections).map(|_| mpsc::channel(PARCELS_WAITING_MAX));
@@ -176,7 +176,7 @@ impl Import {
             None => Errors::Stop,
         };
         let value = if self.value_json { ".".into() } else { self.value_field.clone() };
-        let fields = Fields { key: self.key_field.clone(), value, delimiter: self.delimiter };
+        let fields = FieldNames { key: self.key_field.clone(), value, delimiter: self.delimiter };
         let records_max = self.batch as usize;
         let allows_empty_key = self.allow_empty_key;
         Ok(Cut { format, fields, errors, skips, allows_empty_key, records_max })
@@ -188,11 +188,12 @@ impl Import {
         &self,
         lanes: Vec<mpsc::Receiver<Parcel>>,
         (is_available, errors, skips): (bool, Errors, Arc<Skips>),
-    ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<Sent>)> {
+    ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<SentParcel>)> {
         let (report, sent) = mpsc::channel(64);
         let mut senders = JoinSet::new();
         for waiting in lanes {
-            let to = Route { path: self.place.path("/sequence"), is_available, ttl: self.ttl };
+            let to =
+                ImportRoute { path: self.place.path("/sequence"), is_available, ttl: self.ttl };
             let sender = Sender::new(self.place.client()?, to, errors, skips.clone());
             senders.spawn(sender.run(waiting, report.clone()));
         }
@@ -200,7 +201,7 @@ impl Import {
     }
 
     /// Says what was done; `before` counts the records that earlier runs left out.
-    fn report(&self, progress: &mut Progress, before: u64, stopped: Outcome) -> Outcome {
+    fn report(&self, progress: &mut ImportProgress, before: u64, stopped: Outcome) -> Outcome {
         let skipped = before + progress.skipped();
         let summary = progress.finish();
         if self.place.json {

@@ -1,10 +1,10 @@
 //! The input, cut into parcels by a thread of its own.
 
 use super::Errors;
-use super::resume::Reached;
+use super::resume::InputPosition;
 use super::skips::Skips;
 use crate::failure::{Failure, Outcome};
-use crate::records::{Batch, Fault, Fields, Format, Reader, raw_record};
+use crate::records::{Fault, FieldNames, Format, Reader, RecordBatch, raw_record};
 use base::Kind;
 use base::codec::checksum;
 use std::borrow::Cow;
@@ -24,11 +24,11 @@ pub struct Parcel {
     /// The round it was cut in: counts up from 0 without gaps, one parcel for each lane.
     pub number: u64,
     /// The records.
-    pub batch: Batch,
+    pub batch: RecordBatch,
     /// Wrong records that stood among or before them.
     pub skipped: u64,
     /// Where the input stands behind the round.
-    pub end: Reached,
+    pub end: InputPosition,
 }
 
 /// Where the parcels of each connection go.
@@ -90,7 +90,7 @@ pub struct Cut {
     /// Its format.
     pub format: Format,
     /// Fields of `jsonl`, columns of `csv`.
-    pub fields: Fields,
+    pub fields: FieldNames,
     /// At a wrong record.
     pub errors: Errors,
     /// Treatment of wrong records that are left out.
@@ -108,7 +108,7 @@ pub struct Cut {
 /// twice the later value stays.
 pub fn read(
     mut input: Input,
-    start: Reached,
+    start: InputPosition,
     cut: Cut,
     lanes: Lanes,
 ) -> Outcome<JoinHandle<Outcome>> {
@@ -135,18 +135,18 @@ pub fn read(
 }
 
 /// One parcel for each lane.
-struct Round {
-    batches: Vec<Batch>,
+struct ParcelRound {
+    batches: Vec<RecordBatch>,
     skipped: u64,
-    end: Reached,
+    end: InputPosition,
 }
 
 fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &Cut, lanes: &Lanes) -> Outcome {
     for number in 0.. {
-        let batches = vec![Batch::default(); lanes.len()];
-        let mut round = Round { batches, skipped: 0, end: reached(&reader) };
+        let batches = vec![RecordBatch::default(); lanes.len()];
+        let mut round = ParcelRound { batches, skipped: 0, end: reached(&reader) };
         let ended = fill(&mut reader, cut, &mut round);
-        let Round { batches, mut skipped, end } = round;
+        let ParcelRound { batches, mut skipped, end } = round;
         if skipped > 0 || batches.iter().any(|batch| !batch.is_empty()) {
             for (lane, batch) in lanes.iter().zip(batches) {
                 let skipped = std::mem::take(&mut skipped);
@@ -166,8 +166,8 @@ fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &Cut, lanes: &Lanes) -> Outco
 }
 
 /// Fills a round until one lane's batch is full; `false` at the end of the input.
-fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut Round) -> Outcome<bool> {
-    let mut one = Batch::default();
+fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut ParcelRound) -> Outcome<bool> {
+    let mut one = RecordBatch::default();
     loop {
         one.clear();
         match reader.read(&mut one) {
@@ -195,7 +195,12 @@ fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut Round) -> Out
 
 impl Cut {
     /// Adds the record that was read, if there is one, to its lane; `true`: the lane is full.
-    fn add<R: BufRead>(&self, one: &Batch, reader: &Reader<R>, round: &mut Round) -> Outcome<bool> {
+    fn add<R: BufRead>(
+        &self,
+        one: &RecordBatch,
+        reader: &Reader<R>,
+        round: &mut ParcelRound,
+    ) -> Outcome<bool> {
         for (key, value, number) in one.iter() {
             let text = || match self.format {
                 Format::Raw => raw_record(key, value).into(),
@@ -238,6 +243,6 @@ fn ended(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-fn reached<R: BufRead>(reader: &Reader<R>) -> Reached {
-    Reached { offset: reader.offset(), number: reader.lines() }
+fn reached<R: BufRead>(reader: &Reader<R>) -> InputPosition {
+    InputPosition { offset: reader.offset(), number: reader.lines() }
 }

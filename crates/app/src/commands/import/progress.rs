@@ -1,7 +1,7 @@
 //! What was acknowledged so far: as a bar, as a place to resume from, as a summary.
 
-use super::resume::Reached;
-use super::send::Sent;
+use super::resume::InputPosition;
+use super::send::SentParcel;
 use crate::settings::units::show_size;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Progress so far.
-pub struct Progress {
+pub struct ImportProgress {
     bar: ProgressBar,
     began: Instant,
-    reached: Reached,
+    reached: InputPosition,
     next: u64,
     lanes: usize,
     early: BTreeMap<u64, usize>,
@@ -30,9 +30,9 @@ pub struct Summary {
     seconds: f64,
 }
 
-impl Progress {
+impl ImportProgress {
     /// A bar (on a terminal) over an input of this length, sent in so many lanes.
-    pub fn new(length: Option<u64>, start: Reached, lanes: usize) -> Progress {
+    pub fn new(length: Option<u64>, start: InputPosition, lanes: usize) -> ImportProgress {
         let bar = match length {
             Some(length) => ProgressBar::new(length).with_style(style(
                 "{wide_bar} {bytes}/{total_bytes}  {msg}  {elapsed} (about {eta} to go)",
@@ -42,7 +42,7 @@ impl Progress {
             }
         };
         bar.set_position(start.offset);
-        Progress {
+        ImportProgress {
             bar,
             began: Instant::now(),
             reached: start,
@@ -56,7 +56,7 @@ impl Progress {
     }
 
     /// A parcel was acknowledged.
-    pub fn take(&mut self, sent: Sent) {
+    pub fn take(&mut self, sent: SentParcel) {
         self.records += sent.records;
         self.bytes += sent.bytes;
         self.skipped += sent.skipped;
@@ -84,7 +84,7 @@ impl Progress {
     }
 
     /// Everything in the input before this place is acknowledged.
-    pub fn reached(&self) -> Reached {
+    pub fn reached(&self) -> InputPosition {
         self.reached
     }
 

@@ -15,7 +15,7 @@ const SAVE_MS: u64 = 500;
 
 /// A place in the input: everything before it is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Reached {
+pub struct InputPosition {
     /// Bytes.
     pub offset: u64,
     /// Records, or lines.
@@ -25,11 +25,11 @@ pub struct Reached {
 /// What the file holds: whose progress it is, and the progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct ResumeFile {
     input: String,
     format: String,
     bucket: String,
-    reached: Reached,
+    reached: InputPosition,
     /// Records left out before that; files of earlier versions do not say.
     #[serde(default)]
     skipped: u64,
@@ -38,7 +38,7 @@ struct Kept {
 /// The file.
 pub struct Resume {
     path: PathBuf,
-    kept: Kept,
+    kept: ResumeFile,
     skipped_before: u64,
     saved: Instant,
 }
@@ -51,11 +51,11 @@ impl Resume {
         format: Format,
         bucket: &BucketName,
     ) -> Outcome<Resume> {
-        let mut kept = Kept {
+        let mut kept = ResumeFile {
             input: input.name(),
             format: format!("{format:?}").to_lowercase(),
             bucket: bucket.to_string(),
-            reached: Reached::default(),
+            reached: InputPosition::default(),
             skipped: 0,
         };
         match fs::read(path) {
@@ -75,12 +75,12 @@ impl Resume {
     }
 
     /// Where to go on.
-    pub fn reached(&self) -> Reached {
+    pub fn reached(&self) -> InputPosition {
         self.kept.reached
     }
 
     /// Writes it unless that was done a moment ago.
-    pub fn save_sometimes(&mut self, reached: Reached, skipped: u64) -> Outcome {
+    pub fn save_sometimes(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
         if self.saved.elapsed() < Duration::from_millis(SAVE_MS) {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Resume {
 
     /// Writes it: a new file beside it, synced, put in its place. `skipped` counts the records that
     /// this run left out.
-    pub fn save(&mut self, reached: Reached, skipped: u64) -> Outcome {
+    pub fn save(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
         self.kept.reached = reached;
         self.kept.skipped = self.skipped_before + skipped;
         self.saved = Instant::now();
@@ -110,16 +110,16 @@ impl Resume {
 
 fn reached_of(
     bytes: &[u8],
-    ours: &Kept,
+    ours: &ResumeFile,
     length: Option<u64>,
     path: &Path,
-) -> Outcome<(Reached, u64)> {
+) -> Outcome<(InputPosition, u64)> {
     let path = path.display();
-    let found: Kept = serde_json::from_slice(bytes).map_err(|_| {
+    let found: ResumeFile = serde_json::from_slice(bytes).map_err(|_| {
         Failure::invalid(format!("{path} is no resume file: remove it, or name another"))
     })?;
     let (reached, skipped) = (found.reached, found.skipped);
-    let same = found == Kept { reached, skipped, ..ours.clone() };
+    let same = found == ResumeFile { reached, skipped, ..ours.clone() };
     if !same || length.is_some_and(|length| reached.offset > length) {
         let (input, bucket) = (found.input, found.bucket);
         let text = format!("{path} remembers another import ({input} to {bucket}): name another");

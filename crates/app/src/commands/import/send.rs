@@ -3,9 +3,9 @@
 
 use super::Errors;
 use super::parcels::Parcel;
-use super::resume::Reached;
+use super::resume::InputPosition;
 use super::skips::Skips;
-use crate::client::{Call, Client};
+use crate::client::{Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use base::{Kind, Reason};
 use base64::Engine;
@@ -24,7 +24,7 @@ const PAUSE_MS_MAX: u64 = 10_000;
 
 /// A parcel that was acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct SentParcel {
     /// The parcel's number.
     pub number: u64,
     /// Records written.
@@ -34,11 +34,11 @@ pub struct Sent {
     /// Records left out.
     pub skipped: u64,
     /// Where the input stood behind it.
-    pub end: Reached,
+    pub end: InputPosition,
 }
 
 /// Destination of records, and the way there.
-pub struct Route {
+pub struct ImportRoute {
     /// Path of the bucket's sequences.
     pub path: String,
     /// True if the bucket is available: it takes no sequence that holds together.
@@ -50,14 +50,14 @@ pub struct Route {
 /// One connection.
 pub struct Sender {
     client: Client,
-    to: Route,
+    to: ImportRoute,
     errors: Errors,
     skips: Arc<Skips>,
 }
 
 impl Sender {
     /// Sends along this route.
-    pub fn new(client: Client, to: Route, errors: Errors, skips: Arc<Skips>) -> Sender {
+    pub fn new(client: Client, to: ImportRoute, errors: Errors, skips: Arc<Skips>) -> Sender {
         Sender { client, to, errors, skips }
     }
 
@@ -65,7 +65,7 @@ impl Sender {
     pub async fn run(
         mut self,
         mut waiting: mpsc::Receiver<Parcel>,
-        report: mpsc::Sender<Sent>,
+        report: mpsc::Sender<SentParcel>,
     ) -> Outcome {
         while let Some(parcel) = waiting.recv().await {
             let sent = self.parcel(parcel).await?;
@@ -75,8 +75,8 @@ impl Sender {
         Ok(())
     }
 
-    async fn parcel(&mut self, parcel: Parcel) -> Outcome<Sent> {
-        let mut sent = Sent {
+    async fn parcel(&mut self, parcel: Parcel) -> Outcome<SentParcel> {
+        let mut sent = SentParcel {
             number: parcel.number,
             records: parcel.batch.len() as u64,
             bytes: parcel.batch.bytes() as u64,
@@ -119,7 +119,7 @@ impl Sender {
         let body = bytes::Bytes::from(sequence(records, &self.to));
         let mut pause = PAUSE_MS;
         for left in (0..TRIES_MAX).rev() {
-            let call = Call::json(Method::POST, self.to.path.clone(), body.clone());
+            let call = HttpCall::json(Method::POST, self.to.path.clone(), body.clone());
             let failure = match self.client.call(call).await {
                 Ok(_) => return Ok(()),
                 Err(failure) => failure,
@@ -142,7 +142,10 @@ fn is_of_record(failure: &Failure) -> bool {
 }
 
 /// A sequence as JSON: its steps, or those of a batch, each by itself.
-fn sequence<'b>(records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>, to: &Route) -> Vec<u8> {
+fn sequence<'b>(
+    records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
+    to: &ImportRoute,
+) -> Vec<u8> {
     let mut json = Vec::with_capacity(64 * 1024);
     let tail = to.ttl.map_or("}".into(), |ms| format!(",\"ttl_ms\":{ms}}}"));
     if to.is_available {

@@ -1,29 +1,29 @@
 //! What is remembered of an import is never more than what was acknowledged.
 
 use super::parcels::Input;
-use super::progress::Progress;
-use super::resume::{Reached, Resume};
-use super::send::Sent;
+use super::progress::ImportProgress;
+use super::resume::{InputPosition, Resume};
+use super::send::SentParcel;
 use super::*;
 use base::BucketName;
 
-fn reached(offset: u64) -> Reached {
-    Reached { offset, number: offset / 10 }
+fn reached(offset: u64) -> InputPosition {
+    InputPosition { offset, number: offset / 10 }
 }
 
 fn cut_of(format: Format, errors: Errors, records_max: usize) -> Cut {
     let skips = Skips::new(indicatif::ProgressBar::hidden(), None, false).expect("no file");
-    let (fields, skips) = (Fields::default(), Arc::new(skips));
+    let (fields, skips) = (FieldNames::default(), Arc::new(skips));
     Cut { format, fields, errors, skips, allows_empty_key: false, records_max }
 }
 
-fn sent(number: u64, offset: u64) -> Sent {
-    Sent { number, records: 2, bytes: 20, skipped: 0, end: reached(offset) }
+fn sent(number: u64, offset: u64) -> SentParcel {
+    SentParcel { number, records: 2, bytes: 20, skipped: 0, end: reached(offset) }
 }
 
 #[test]
 fn a_parcel_acknowledged_early_does_not_move_the_place_to_resume_from() {
-    let mut progress = Progress::new(Some(100), reached(10), 2);
+    let mut progress = ImportProgress::new(Some(100), reached(10), 2);
     // One lane is ahead of the other.
     progress.take(sent(0, 30));
     progress.take(sent(1, 50));
@@ -48,7 +48,7 @@ fn a_resume_file_tells_its_own_import_and_refuses_another() {
         Resume::open(&state, &Input::open(file).expect("there"), format, &bucket)
     };
     let mut resume = open(&file, Format::Tsv, "users").expect("new");
-    assert_eq!(resume.reached(), Reached::default());
+    assert_eq!(resume.reached(), InputPosition::default());
     resume.save(reached(40), 3).expect("written");
     let again = open(&file, Format::Tsv, "users").expect("ours");
     assert_eq!((again.reached(), again.skipped_before()), (reached(40), 3));
@@ -84,7 +84,7 @@ fn the_input_is_cut_into_parcels_that_end_before_a_wrong_line() {
     std::fs::create_dir_all(&folder).expect("a temporary directory");
     let file = folder.join("a.tsv");
     std::fs::write(&file, "a\t1\nb\t2\nc\t3\nwrong\nd\t4\n").expect("a file");
-    let cut = |errors, start: Reached| {
+    let cut = |errors, start: InputPosition| {
         let (parcels, mut waiting) = mpsc::channel(10);
         let cut = cut_of(Format::Tsv, errors, 2);
         let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
@@ -95,10 +95,10 @@ fn the_input_is_cut_into_parcels_that_end_before_a_wrong_line() {
         }
         (all, ended.map_err(|failure| failure.to_string()))
     };
-    let (all, ended) = cut(Errors::Stop, Reached::default());
+    let (all, ended) = cut(Errors::Stop, InputPosition::default());
     assert_eq!(all, [(0, 2, 0, 8), (1, 1, 0, 12)]);
     assert!(ended.expect_err("wrong").starts_with("line 4: there is no tab"));
-    let (all, ended) = cut(Errors::Skip, Reached { offset: 8, number: 2 });
+    let (all, ended) = cut(Errors::Skip, InputPosition { offset: 8, number: 2 });
     assert_eq!((all, ended), (vec![(0, 2, 1, 22)], Ok(())));
     std::fs::remove_dir_all(folder).expect("ours");
 }
@@ -113,7 +113,7 @@ fn a_key_keeps_its_lane_and_the_order_of_its_records() {
     let (lanes, mut waiting): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel(2_000)).unzip();
     let cut = cut_of(Format::Tsv, Errors::Stop, 20);
     let input = Input::open(&file).expect("there");
-    let reader = parcels::read(input, Reached::default(), cut, lanes).expect("started");
+    let reader = parcels::read(input, InputPosition::default(), cut, lanes).expect("started");
     reader.join().expect("no panic").expect("every line is good");
     let mut last_of_key = std::collections::BTreeMap::new();
     let mut rounds = std::collections::BTreeSet::new();
@@ -143,7 +143,7 @@ fn a_table_goes_on_behind_its_first_row_wherever_it_was_left() {
     let file = folder.join("a.csv");
     let text = "value,key\n1,a\r\n\"2\n2\",b\n\n3,c\n4,\n";
     std::fs::write(&file, text).expect("a file");
-    let from = |start: Reached| {
+    let from = |start: InputPosition| {
         let (parcels, mut waiting) = mpsc::channel(10);
         let cut = cut_of(Format::Csv, Errors::Skip, 1);
         let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
@@ -159,7 +159,7 @@ fn a_table_goes_on_behind_its_first_row_wherever_it_was_left() {
         }
         (all, ends, skipped)
     };
-    let (all, ends, skipped) = from(Reached::default());
+    let (all, ends, skipped) = from(InputPosition::default());
     let record = |key: &str, value: &str, line| (key.to_string(), value.to_string(), line);
     let expected = [record("a", "1", 2), record("b", "2\n2", 3), record("c", "3", 6)];
     // The empty key of the last row is left out.

@@ -12,7 +12,7 @@ mod tables;
 mod verdict;
 
 use super::bucket::plain;
-use crate::client::{Address, Call, Client};
+use crate::client::{Address, Client, HttpCall};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, wrapped};
 use crate::paint::Paint;
@@ -100,7 +100,7 @@ impl Status {
 }
 
 async fn ask(client: &mut Client) -> Outcome<Value> {
-    client.call(Call::new(Method::GET, "/status")).await?.json()
+    client.call(HttpCall::new(Method::GET, "/status")).await?.json()
 }
 
 /// A page of `--watch`: on a terminal over the last one, else behind it.

@@ -44,10 +44,11 @@ const MEMBERS: [&str; 7] =
     ["member", "id", "connection", "last heard", "round trip", "membership", "hints"];
 
 /// A name of a field and its value.
-type Field = (&'static str, String);
+type StatusField = (&'static str, String);
 
-fn fields(all: &[Field], paint: Paint) -> String {
-    let line = |(name, value): &Field| format!("{} {value}\n", paint.head(&format!("{name:<10}")));
+fn fields(all: &[StatusField], paint: Paint) -> String {
+    let line =
+        |(name, value): &StatusField| format!("{} {value}\n", paint.head(&format!("{name:<10}")));
     all.iter().map(line).collect()
 }
 
@@ -88,7 +89,7 @@ fn us(value: &Value) -> String {
     format!("{:.2} ms", value.as_u64().unwrap_or_default() as f64 / 1e3)
 }
 
-fn node_fields(status: &Value) -> Vec<Field> {
+fn node_fields(status: &Value) -> Vec<StatusField> {
     let text = |name: &str| plain(&status[name]);
     let lease = ms(&status["lease_ms"]);
     let (name, node) = (text("name"), text("node"));
@@ -200,7 +201,7 @@ fn member_rows(status: &Value) -> Vec<Vec<String>> {
     all.iter().map(row).collect()
 }
 
-fn load_fields(status: &Value, rates: Option<&Rates>) -> Vec<Field> {
+fn load_fields(status: &Value, rates: Option<&Rates>) -> Vec<StatusField> {
     let (log, disk) = (&status["log"], &status["disk"]);
     let files = match disk["free_files"].as_u64() {
         Some(files) => format!(", and for {} more files", show_count(files)),

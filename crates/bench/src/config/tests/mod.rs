@@ -3,7 +3,7 @@
 mod published;
 
 use super::*;
-use crate::generators::{KeyGenerator, Numbers, Shape, ValueGenerator};
+use crate::generators::{KeyGenerator, KeyShape, Numbers, ValueGenerator};
 use std::time::Duration;
 
 fn read(text: &str) -> Result<Config, String> {
@@ -54,7 +54,7 @@ fn a_ported_config_reads_as_in_basho_bench() {
     assert_eq!(config.duration, Some(Duration::from_secs(1800)));
     assert_eq!(config.report_interval, Duration::from_secs(10));
     let numbers = Numbers::Pareto { count: 5000 };
-    let keys = KeyGenerator::Number { numbers, shape: Shape::Decimal };
+    let keys = KeyGenerator::Number { numbers, shape: KeyShape::Decimal };
     assert_eq!(config.key_generator, keys);
     assert_eq!(config.value_generator, ValueGenerator::Fixed { bytes: 800 });
     assert_eq!(config.operations[1].operation, Operation::Update);
@@ -126,11 +126,11 @@ fn keys_have_the_asked_shape() {
         KeyGenerator::Number { shape, .. } => shape,
         other => panic!("no number: {other:?}"),
     };
-    let shape = Shape::FixedWidth { width: 20, prefix: "k".into() };
+    let shape = KeyShape::FixedWidth { width: 20, prefix: "k".into() };
     assert_eq!(shape_of(config), shape);
     let config =
         read("driver='null'\nkey_generator=['int_to_bin_bigendian', ['sequential_int', 9]]");
-    assert_eq!(shape_of(config), Shape::BigEndian { bytes: 4 });
+    assert_eq!(shape_of(config), KeyShape::BigEndian { bytes: 4 });
 }
 
 #[test]

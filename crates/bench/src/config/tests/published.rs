@@ -1,7 +1,7 @@
 //! Configs of Basho Bench are read as they were published, and mean what they meant there.
 
 use super::super::*;
-use crate::generators::{Digest, KeyGenerator, Numbers, Shape, ValueGenerator};
+use crate::generators::{Digest, KeyGenerator, KeyShape, Numbers, ValueGenerator};
 use std::time::Duration;
 
 fn items(text: &str) -> Result<Items, String> {
@@ -27,7 +27,7 @@ fn a_published_config_is_read_unchanged() {
     assert_eq!(config.operations.len(), 1);
     assert_eq!(config.operations[0].operation, Operation::Update);
     let numbers = Numbers::Uniform { start: 1, count: 100_000 };
-    assert_eq!(config.key_generator, KeyGenerator::Number { numbers, shape: Shape::Decimal });
+    assert_eq!(config.key_generator, KeyGenerator::Number { numbers, shape: KeyShape::Decimal });
     assert_eq!(
         config.driver,
         DriverConfig::Riak(RiakConfig {
@@ -51,7 +51,7 @@ fn a_published_config_of_unknown_operations_names_them_and_their_line() {
     let config = Config::read(known).expect("whole");
     let inner = KeyGenerator::Number {
         numbers: Numbers::Partitioned { start: 0, count: 40_000_000 },
-        shape: Shape::BigEndian { bytes: 4 },
+        shape: KeyShape::BigEndian { bytes: 4 },
     };
     let joined = Box::new([KeyGenerator::Same(b"seed1"[..].into()), inner]);
     let digest = KeyGenerator::Digest(Digest::Md5, Box::new(KeyGenerator::Joined(joined)));

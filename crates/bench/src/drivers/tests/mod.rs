@@ -1,7 +1,7 @@
 //! Replies are read whatever pieces they come in; what was lost is said once.
 
 use super::resp_reply::{NoReply, Reply, reply};
-use super::sockets::{Parsed, Tongue};
+use super::sockets::{Parsed, WireProtocol};
 mod riak;
 
 use super::*;
@@ -45,10 +45,10 @@ fn resp_replies_are_read_and_every_part_of_one_is_partial() {
 
 #[test]
 fn http_replies_are_read_and_every_part_of_one_is_partial() {
-    use super::http_reply::{Found, head};
+    use super::http_reply::{HttpReply, head};
     let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx: y\r\n\r\nabc";
     let lines = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx: y";
-    let found = Found { status: 200, head: lines, body: b"abc", bytes: plain.len() };
+    let found = HttpReply { status: 200, head: lines, body: b"abc", bytes: plain.len() };
     assert_eq!((found.header("x"), found.header("content-length")), (Some("y"), Some("3")));
     assert_eq!(head(plain, false), Some(Ok(found)));
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";

@@ -1,10 +1,10 @@
 //! Riak's interface: what is asked, what its replies say, and a published config that runs.
 
-use super::super::riak::{Expected, RiakTarget};
-use super::super::sockets::{Parsed, Tongue};
+use super::super::riak::{RiakExpectation, RiakTarget};
+use super::super::sockets::{Parsed, WireProtocol};
 use super::super::*;
 use crate::config::{Config, Items, RiakConfig, ported, read_erlang};
-use crate::load::{self, Row as Window, View};
+use crate::load::{self, ReportRow as Window, RunObserver};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -79,7 +79,7 @@ fn serve(stream: &TcpStream, port: u16, heard: &Mutex<Heard>) -> Option<()> {
 
 struct Nobody;
 
-impl View for Nobody {
+impl RunObserver for Nobody {
     fn row(&mut self, _row: &Window) -> Result<(), String> {
         Ok(())
     }
@@ -162,7 +162,7 @@ fn requests_name_quorums_and_escape_keys() {
 fn replies_tell_values_and_contexts() {
     let (addresses, _heard) = server(1);
     let target = riak(&addresses, "/buckets/b/keys");
-    let row = |text: &str| match target.tongue().parse(text.as_bytes(), &Expected::Row) {
+    let row = |text: &str| match target.tongue().parse(text.as_bytes(), &RiakExpectation::Row) {
         Parsed::Reply(bytes, Ok(Answer::Row(found))) => {
             assert_eq!(bytes, text.len());
             let context = found.context.map(|text| String::from_utf8_lossy(text).into_owned());

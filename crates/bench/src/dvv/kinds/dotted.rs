@@ -1,6 +1,6 @@
 //! Dotted version vectors: every value has a version vector of servers and a dot of its own.
 
-use super::{Kind, SERVER_ID_BYTES, TERM_BYTES, Write, Writer, actor};
+use super::{ClockKind, DvvWriter, SERVER_ID_BYTES, TERM_BYTES, Write, actor};
 use base::dots::DotContext;
 
 /// Servers and their counts, by server.
@@ -8,7 +8,7 @@ type Vector = Vec<(u8, u32)>;
 
 /// A value's clock: what its writer had seen, and which write it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Clock {
+pub struct DottedClock {
     dot: (u8, u32),
     past: Vector,
     write: Write,
@@ -18,11 +18,11 @@ pub struct Clock {
 #[derive(Clone, Copy, Debug)]
 pub struct Dotted;
 
-impl Kind for Dotted {
+impl ClockKind for Dotted {
     const NAME: &'static str = "DVV";
     const MINTED: bool = true;
     /// Values with their clocks, by dot.
-    type Row = Vec<Clock>;
+    type Row = Vec<DottedClock>;
     type Context = Vector;
     /// The server.
     type Vnode = u8;
@@ -34,21 +34,21 @@ impl Kind for Dotted {
     fn write(
         &self,
         vnode: &mut u8,
-        local: &Vec<Clock>,
+        local: &Vec<DottedClock>,
         context: &Vector,
         write: Write,
-        _by: Writer,
-    ) -> Vec<Clock> {
+        _by: DvvWriter,
+    ) -> Vec<DottedClock> {
         let server = *vnode;
         let highest = joined(local).iter().chain(context).fold(0, |highest, (id, count)| {
             if *id == server { highest.max(*count) } else { highest }
         });
-        let clock = Clock { dot: (server, highest + 1), past: context.clone(), write };
+        let clock = DottedClock { dot: (server, highest + 1), past: context.clone(), write };
         self.merge(local, &vec![clock])
     }
 
-    fn merge(&self, one: &Vec<Clock>, other: &Vec<Clock>) -> Vec<Clock> {
-        let stays = |clock: &&Clock, beside: &[Clock]| {
+    fn merge(&self, one: &Vec<DottedClock>, other: &Vec<DottedClock>) -> Vec<DottedClock> {
+        let stays = |clock: &&DottedClock, beside: &[DottedClock]| {
             !beside.iter().any(|newer| covers(&newer.past, clock.dot))
         };
         let ours = one.iter().filter(|clock| stays(clock, other));
@@ -59,24 +59,24 @@ impl Kind for Dotted {
         row
     }
 
-    fn context(row: &Vec<Clock>) -> Vector {
+    fn context(row: &Vec<DottedClock>) -> Vector {
         joined(row)
     }
 
-    fn values(row: &Vec<Clock>) -> Vec<Write> {
+    fn values(row: &Vec<DottedClock>) -> Vec<Write> {
         let mut values: Vec<_> = row.iter().map(|clock| clock.write).collect();
         values.sort_unstable();
         values
     }
 
-    fn term_bytes(row: &Vec<Clock>) -> usize {
+    fn term_bytes(row: &Vec<DottedClock>) -> usize {
         let entries: usize = row.iter().map(|clock| clock.past.len() + 1).sum();
         entries * (TERM_BYTES + SERVER_ID_BYTES)
     }
 
-    fn coded_bytes(row: &Vec<Clock>) -> usize {
+    fn coded_bytes(row: &Vec<DottedClock>) -> usize {
         let id = |server: u8| actor(server.into(), PARTITION);
-        let clock = |clock: &Clock| {
+        let clock = |clock: &DottedClock| {
             let past = clock.past.iter().map(|(server, count)| (id(*server), u64::from(*count)));
             let (server, count) = clock.dot;
             // Past and dot together, and a byte that says which of the dots is the value's own.
@@ -94,7 +94,7 @@ fn covers(past: &[(u8, u32)], (server, count): (u8, u32)) -> bool {
 }
 
 /// What somebody has seen who was shown all of these.
-fn joined(row: &[Clock]) -> Vector {
+fn joined(row: &[DottedClock]) -> Vector {
     let mut all: Vector = Vec::new();
     let entries = row.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
     for (server, count) in entries {
@@ -112,14 +112,14 @@ mod tests {
     use crate::generators::Dice;
 
     /// Rows of three replicas, two at a time, with every kind of context.
-    fn pairs(mut judge: impl FnMut(&Vec<Clock>, &Vec<Clock>)) {
+    fn pairs(mut judge: impl FnMut(&Vec<DottedClock>, &Vec<DottedClock>)) {
         for seed in 0..500 {
             let mut dice = Dice::new(seed, 44);
             let mut rows = [(); 3].map(|()| Vec::new());
             let mut held = vec![Vector::new()];
             for write in 1..40 {
                 let (at, other) = (dice.below(3) as usize, dice.below(3) as usize);
-                let by = Writer { client: 0, now_ms: 0 };
+                let by = DvvWriter { client: 0, now_ms: 0 };
                 match dice.below(3) {
                     0 => {
                         let context = &held[dice.below(held.len() as u64) as usize];
@@ -141,7 +141,7 @@ mod tests {
             let both = Dotted.merge(one, other);
             for clock in &both {
                 assert!(one.contains(clock) || other.contains(clock));
-                let newer = |beside: &Clock| covers(&beside.past, clock.dot);
+                let newer = |beside: &DottedClock| covers(&beside.past, clock.dot);
                 assert!(!both.iter().any(newer), "{both:?}");
             }
             several += usize::from(both.len() > 1);

@@ -28,7 +28,7 @@ pub const SERVER_ID_BYTES: usize = 16;
 
 /// Who writes, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Writer {
+pub struct DvvWriter {
     /// The client.
     pub client: u32,
     /// The hour at the node that took the write, milliseconds.
@@ -36,7 +36,7 @@ pub struct Writer {
 }
 
 /// A kind of clock.
-pub trait Kind {
+pub trait ClockKind {
     /// What tables call it.
     const NAME: &'static str;
     /// Whether a write is a dot that a replica mints, so that one of them must take it first.
@@ -58,7 +58,7 @@ pub trait Kind {
         local: &Self::Row,
         context: &Self::Context,
         write: Write,
-        by: Writer,
+        by: DvvWriter,
     ) -> Self::Row;
 
     /// What two replicas hold, together.

@@ -1,6 +1,6 @@
 //! DVV sets: the database's own clocks and minters, as its vnodes use them.
 
-use super::{Kind, SERVER_ID_BYTES, TERM_BYTES, Write, Writer, actor};
+use super::{ClockKind, DvvWriter, SERVER_ID_BYTES, TERM_BYTES, Write, actor};
 use base::Actor;
 use base::dots::DotContext;
 use logic::causal::{Clock, Minter, Start};
@@ -9,7 +9,7 @@ use logic::causal::{Clock, Minter, Start};
 #[derive(Clone, Copy, Debug)]
 pub struct Sets;
 
-impl Kind for Sets {
+impl ClockKind for Sets {
     const NAME: &'static str = "DVV sets";
     const MINTED: bool = true;
     type Row = Clock<Actor, Write>;
@@ -26,7 +26,7 @@ impl Kind for Sets {
         local: &Clock<Actor, Write>,
         context: &DotContext<Actor>,
         write: Write,
-        _by: Writer,
+        _by: DvvWriter,
     ) -> Clock<Actor, Write> {
         vnode.write(local.clone(), context, write, 0).clock
     }

@@ -6,18 +6,18 @@
 //! old one; a vector is pruned where a client's write is stored, and not where replicas repair each
 //! other.
 
-use super::{CLIENT_ID_BYTES, Kind, TERM_BYTES, Write, Writer};
+use super::{CLIENT_ID_BYTES, ClockKind, DvvWriter, TERM_BYTES, Write};
 
 /// An entry: a client, its count, and when it last counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct VectorEntry {
     client: u32,
     count: u32,
     at_ms: u64,
 }
 
 /// A vector, by client.
-type Vector = Vec<Entry>;
+type Vector = Vec<VectorEntry>;
 
 /// When entries are dropped: Riak's properties of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,21 +49,28 @@ pub struct Vectors {
 
 /// A key's vector and its values, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct VectorRow {
     vector: Vector,
     values: Vec<Write>,
 }
 
-impl Kind for Vectors {
+impl ClockKind for Vectors {
     const NAME: &'static str = "version vectors";
     const MINTED: bool = false;
-    type Row = Row;
+    type Row = VectorRow;
     type Context = Vector;
     type Vnode = ();
 
     fn vnode(_node: usize, _partition: u32) {}
 
-    fn write(&self, (): &mut (), local: &Row, context: &Vector, write: Write, by: Writer) -> Row {
+    fn write(
+        &self,
+        (): &mut (),
+        local: &VectorRow,
+        context: &Vector,
+        write: Write,
+        by: DvvWriter,
+    ) -> VectorRow {
         let mut vector = context.clone();
         match vector.binary_search_by_key(&by.client, |entry| entry.client) {
             Ok(at) => {
@@ -71,20 +78,20 @@ impl Kind for Vectors {
                 vector[at].at_ms = by.now_ms;
             }
             Err(at) => {
-                vector.insert(at, Entry { client: by.client, count: 1, at_ms: by.now_ms });
+                vector.insert(at, VectorEntry { client: by.client, count: 1, at_ms: by.now_ms });
             }
         }
         // Where nothing in it is new, it is an old write to these clocks.
         let mut row = if descends(&local.vector, &vector) {
             local.clone()
         } else {
-            self.merge(local, &Row { vector, values: vec![write] })
+            self.merge(local, &VectorRow { vector, values: vec![write] })
         };
         self.prune(&mut row.vector, by.now_ms);
         row
     }
 
-    fn merge(&self, one: &Row, other: &Row) -> Row {
+    fn merge(&self, one: &VectorRow, other: &VectorRow) -> VectorRow {
         match (descends(&one.vector, &other.vector), descends(&other.vector, &one.vector)) {
             (true, false) => one.clone(),
             (false, true) => other.clone(),
@@ -92,26 +99,26 @@ impl Kind for Vectors {
                 let mut values = [&one.values[..], &other.values].concat();
                 values.sort_unstable();
                 values.dedup();
-                Row { vector: joined(&one.vector, &other.vector), values }
+                VectorRow { vector: joined(&one.vector, &other.vector), values }
             }
         }
     }
 
-    fn context(row: &Row) -> Vector {
+    fn context(row: &VectorRow) -> Vector {
         row.vector.clone()
     }
 
-    fn values(row: &Row) -> Vec<Write> {
+    fn values(row: &VectorRow) -> Vec<Write> {
         row.values.clone()
     }
 
-    fn term_bytes(row: &Row) -> usize {
+    fn term_bytes(row: &VectorRow) -> usize {
         row.vector.len() * (TERM_BYTES + CLIENT_ID_BYTES)
     }
 
-    fn coded_bytes(row: &Row) -> usize {
+    fn coded_bytes(row: &VectorRow) -> usize {
         // The client (4), the second of its last write (4), its count.
-        let entry = |entry: &Entry| 8 + base::varint::bytes(entry.count.into());
+        let entry = |entry: &VectorEntry| 8 + base::varint::bytes(entry.count.into());
         row.vector.iter().map(entry).sum()
     }
 }
@@ -138,7 +145,7 @@ impl Vectors {
 }
 
 /// Whether every entry of the other is at most this one's.
-fn descends(vector: &[Entry], other: &[Entry]) -> bool {
+fn descends(vector: &[VectorEntry], other: &[VectorEntry]) -> bool {
     if other.len() > vector.len() {
         return false;
     }
@@ -150,7 +157,7 @@ fn descends(vector: &[Entry], other: &[Entry]) -> bool {
 }
 
 /// The larger of each entry; of equal counts the later.
-fn joined(one: &[Entry], other: &[Entry]) -> Vector {
+fn joined(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
     let mut all = Vec::with_capacity(one.len().max(other.len()));
     let mut theirs = other.iter().peekable();
     for entry in one {
@@ -158,7 +165,7 @@ fn joined(one: &[Entry], other: &[Entry]) -> Vector {
             all.push(*earlier);
         }
         let same = theirs.next_if(|their| their.client == entry.client).unwrap_or(entry);
-        let key = |entry: &Entry| (entry.count, entry.at_ms);
+        let key = |entry: &VectorEntry| (entry.count, entry.at_ms);
         all.push(if key(same) > key(entry) { *same } else { *entry });
     }
     all.extend(theirs);
@@ -173,7 +180,7 @@ mod tests {
     /// Of four clients, each with a count from 0 to 3.
     fn vector(dice: &mut Dice) -> Vector {
         let counts = (0..4).map(|client| (client, dice.below(4) as u32));
-        let entry = |(client, count)| Entry { client, count, at_ms: 0 };
+        let entry = |(client, count)| VectorEntry { client, count, at_ms: 0 };
         counts.filter(|(_, count)| *count > 0).map(entry).collect()
     }
 
@@ -212,8 +219,8 @@ mod tests {
     fn a_write_descends_from_what_its_writer_had_seen() {
         let (kind, mut dice) = (Vectors { pruning: Pruning::NONE }, Dice::new(43, 0));
         for _ in 0..10_000 {
-            let before = Row { vector: vector(&mut dice), values: vec![1] };
-            let by = Writer { client: dice.below(4) as u32, now_ms: 0 };
+            let before = VectorRow { vector: vector(&mut dice), values: vec![1] };
+            let by = DvvWriter { client: dice.below(4) as u32, now_ms: 0 };
             let after = kind.write(&mut (), &before, &before.vector, 2, by);
             assert!(descends(&after.vector, &before.vector));
             assert!(!descends(&before.vector, &after.vector));

@@ -1,13 +1,13 @@
 //! Each kind of clock by itself, and what is true beside it.
 
 use super::super::growth;
-use super::super::kinds::{Dotted, Kind, Pruning, Sets, Vectors, Writer};
+use super::super::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
 use super::super::truth::{Truth, Writes};
 use crate::generators::Dice;
 use std::collections::BTreeSet;
 
-fn by(client: u32, now_ms: u64) -> Writer {
-    Writer { client, now_ms }
+fn by(client: u32, now_ms: u64) -> DvvWriter {
+    DvvWriter { client, now_ms }
 }
 
 const RIAK: Vectors = Vectors { pruning: Pruning::RIAK };
@@ -136,7 +136,7 @@ fn the_truth_is_that_of_plain_sets() {
 }
 
 /// Writes, merges and reads among three replicas: the kind's values beside the true ones.
-fn differences<K: Kind>(kind: &K, seed: u64, steps: usize) -> usize {
+fn differences<K: ClockKind>(kind: &K, seed: u64, steps: usize) -> usize {
     let mut dice = Dice::new(seed, 0);
     let mut vnodes = [0, 1, 2].map(|node| K::vnode(node, 40));
     let mut replicas = [0, 1, 2].map(|_| (K::Row::default(), Truth::default()));

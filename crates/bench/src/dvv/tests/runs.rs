@@ -1,14 +1,14 @@
 //! Whole runs, short ones: causality, never a time of this machine.
 
-use super::super::kinds::{Dotted, Kind, Pruning, Sets, Vectors};
+use super::super::kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
 use super::super::measured::Measured;
-use super::super::study::{Cost, Load, Mix, mixes};
+use super::super::study::{Cost, Mix, StudyLoad, mixes};
 use super::super::{DvvOptions, Study, run, world};
 use std::path::Path;
 use std::time::Duration;
 
-fn load(mix: Mix, keys: u64, time: Duration) -> Load {
-    Load {
+fn load(mix: Mix, keys: u64, time: Duration) -> StudyLoad {
+    StudyLoad {
         mix,
         clients: 60,
         keys,
@@ -19,7 +19,7 @@ fn load(mix: Mix, keys: u64, time: Duration) -> Load {
     }
 }
 
-fn ran<K: Kind>(kind: K, load: &Load) -> Measured {
+fn ran<K: ClockKind>(kind: K, load: &StudyLoad) -> Measured {
     // Long clocks take no longer than short ones, so that all kinds live through the same times.
     let cost = Cost { byte: Duration::ZERO, ..Cost::STATED };
     world::run(kind, load, cost, &mut |_| {})

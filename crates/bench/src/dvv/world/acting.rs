@@ -2,8 +2,8 @@
 
 use super::asking::Serving;
 use super::mail::{Mail, Put, What};
-use super::{Node, State, World, nanoseconds};
-use crate::dvv::kinds::Kind;
+use super::{DvvNode, ReplicaState, World, nanoseconds};
+use crate::dvv::kinds::ClockKind;
 use crate::dvv::study::{READ, REPLICAS, WRITTEN, partition, replicas};
 use crate::dvv::truth::Truth;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::time::Instant;
 const READING: usize = 0;
 const WRITING: usize = 1;
 
-impl<K: Kind> World<'_, K> {
+impl<K: ClockKind> World<'_, K> {
     /// How long a node is busy with it.
     pub(super) fn effort(&self, mail: &Mail<K>) -> u64 {
         let (handle, read) = (nanoseconds(self.cost.handle), nanoseconds(self.cost.read));
@@ -82,7 +82,13 @@ impl<K: Kind> World<'_, K> {
         self.free.push(place);
     }
 
-    fn fetched(&mut self, node: usize, place: usize, from: usize, state: Option<Rc<State<K>>>) {
+    fn fetched(
+        &mut self,
+        node: usize,
+        place: usize,
+        from: usize,
+        state: Option<Rc<ReplicaState<K>>>,
+    ) {
         let Some(mut serving) = self.serving[place].take() else { return };
         let begun = Instant::now();
         if let Some(state) = &state {
@@ -139,16 +145,16 @@ impl<K: Kind> World<'_, K> {
     }
 
     /// A client's write, on what this node holds.
-    fn written(&mut self, node: usize, put: &Put<K>) -> Rc<State<K>> {
+    fn written(&mut self, node: usize, put: &Put<K>) -> Rc<ReplicaState<K>> {
         let begun = Instant::now();
         let Put { key, context, write, by, .. } = put;
-        let Node { rows, vnodes, .. } = &mut self.nodes[node];
+        let DvvNode { rows, vnodes, .. } = &mut self.nodes[node];
         let vnode = &mut vnodes[partition(*key) as usize];
-        let empty = State { row: K::Row::default(), truth: Truth::default() };
+        let empty = ReplicaState { row: K::Row::default(), truth: Truth::default() };
         let local = rows[*key as usize].as_deref().unwrap_or(&empty);
         let row = self.kind.write(vnode, &local.row, &context.clock, *write, *by);
         self.measured.work[WRITING] += begun.elapsed();
-        Rc::new(State { row, truth: local.truth.write(&context.seen, *write) })
+        Rc::new(ReplicaState { row, truth: local.truth.write(&context.seen, *write) })
     }
 
     fn stored(&mut self, node: usize, place: usize) {
@@ -167,7 +173,7 @@ impl<K: Kind> World<'_, K> {
     }
 
     /// Answers a client.
-    fn tell(&mut self, client: usize, answer: Option<Option<Rc<State<K>>>>) {
+    fn tell(&mut self, client: usize, answer: Option<Option<Rc<ReplicaState<K>>>>) {
         let found = answer.iter().flatten();
         let bytes = found.map(|state| state.bytes(self.load.value_bytes)).sum();
         let flight = self.flight(bytes);

@@ -1,16 +1,16 @@
 //! The clients, and what is being served for them.
 
 use super::mail::{Mail, Put, What};
-use super::{Context, State, World, nanoseconds};
-use crate::dvv::kinds::{Kind, Write, Writer};
+use super::{Context, ReplicaState, World, nanoseconds};
+use crate::dvv::kinds::{ClockKind, DvvWriter, Write};
 use crate::dvv::measured::Returned;
-use crate::dvv::study::{Load, NODES};
+use crate::dvv::study::{NODES, StudyLoad};
 use crate::generators::{Dice, KeyStream, Numbers};
 use std::rc::Rc;
 use std::time::Instant;
 
 /// A get or put that a node serves.
-pub(super) struct Serving<K: Kind> {
+pub(super) struct Serving<K: ClockKind> {
     pub(super) client: usize,
     pub(super) key: u32,
     /// Who passed a put on.
@@ -18,12 +18,12 @@ pub(super) struct Serving<K: Kind> {
     /// Replicas that have stored it.
     pub(super) stored: usize,
     /// Replicas that have answered.
-    pub(super) replies: Vec<(usize, Option<Rc<State<K>>>)>,
+    pub(super) replies: Vec<(usize, Option<Rc<ReplicaState<K>>>)>,
     /// All their answers together.
-    pub(super) whole: Option<Rc<State<K>>>,
+    pub(super) whole: Option<Rc<ReplicaState<K>>>,
 }
 
-impl<K: Kind> Serving<K> {
+impl<K: ClockKind> Serving<K> {
     pub(super) fn read(client: usize, key: u32) -> Serving<K> {
         Serving::write(client, key, None, 0)
     }
@@ -47,7 +47,7 @@ enum Doing {
 }
 
 /// A client: one operation at a time.
-pub(super) struct Client<K: Kind> {
+pub(super) struct DvvClient<K: ClockKind> {
     number: usize,
     dice: Dice,
     keys: KeyStream,
@@ -58,10 +58,10 @@ pub(super) struct Client<K: Kind> {
     context: Rc<Context<K>>,
 }
 
-impl<K: Kind> Client<K> {
-    pub(super) fn new(number: usize, load: &Load) -> Client<K> {
+impl<K: ClockKind> DvvClient<K> {
+    pub(super) fn new(number: usize, load: &StudyLoad) -> DvvClient<K> {
         let numbers = Numbers::TruncatedPareto { count: load.keys };
-        Client {
+        DvvClient {
             number,
             dice: Dice::new(load.seed, number as u64),
             keys: KeyStream::new(&numbers, number, load.clients),
@@ -74,7 +74,7 @@ impl<K: Kind> Client<K> {
     }
 }
 
-impl<K: Kind> World<'_, K> {
+impl<K: ClockKind> World<'_, K> {
     pub(super) fn begin_operation(&mut self, number: usize) {
         if self.now >= nanoseconds(self.load.time) {
             return;
@@ -103,7 +103,7 @@ impl<K: Kind> World<'_, K> {
         let writes = &mut self.blind[key as usize];
         writes.push(client.doing == Doing::Put);
         let write = writes.len() as Write;
-        let by = Writer { client: client.number as u32, now_ms: self.now / 1_000_000 };
+        let by = DvvWriter { client: client.number as u32, now_ms: self.now / 1_000_000 };
         let put = Put { client: number, key, context, write, by };
         self.ask(number, Mail::Put { put, by_way_of: None });
     }
@@ -118,7 +118,7 @@ impl<K: Kind> World<'_, K> {
     }
 
     /// A client has its answer.
-    pub(super) fn answered(&mut self, number: usize, answer: Option<Option<Rc<State<K>>>>) {
+    pub(super) fn answered(&mut self, number: usize, answer: Option<Option<Rc<ReplicaState<K>>>>) {
         let client = &self.clients[number];
         let (doing, key, took) = (client.doing, client.key, self.now - client.sent);
         match answer {
@@ -142,7 +142,7 @@ impl<K: Kind> World<'_, K> {
     }
 
     /// Counts an object that a client was shown, and gives what it has seen with it.
-    fn shown(&mut self, key: u32, state: &State<K>) -> Context<K> {
+    fn shown(&mut self, key: u32, state: &ReplicaState<K>) -> Context<K> {
         let begun = Instant::now();
         let clock = K::context(&state.row);
         self.measured.work[0] += begun.elapsed();

@@ -1,12 +1,12 @@
 //! What happens, and what nodes tell each other.
 
-use super::{Context, State};
-use crate::dvv::kinds::{Kind, Write, Writer};
+use super::{Context, ReplicaState};
+use crate::dvv::kinds::{ClockKind, DvvWriter, Write};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 /// Something that happens at some time.
-pub struct Event<K: Kind> {
+pub struct DvvEvent<K: ClockKind> {
     /// When, nanoseconds.
     pub at: u64,
     /// Which of those at one time comes first.
@@ -15,28 +15,28 @@ pub struct Event<K: Kind> {
     pub what: What<K>,
 }
 
-impl<K: Kind> PartialEq for Event<K> {
-    fn eq(&self, other: &Event<K>) -> bool {
+impl<K: ClockKind> PartialEq for DvvEvent<K> {
+    fn eq(&self, other: &DvvEvent<K>) -> bool {
         (self.at, self.number) == (other.at, other.number)
     }
 }
 
-impl<K: Kind> Eq for Event<K> {}
+impl<K: ClockKind> Eq for DvvEvent<K> {}
 
-impl<K: Kind> PartialOrd for Event<K> {
-    fn partial_cmp(&self, other: &Event<K>) -> Option<Ordering> {
+impl<K: ClockKind> PartialOrd for DvvEvent<K> {
+    fn partial_cmp(&self, other: &DvvEvent<K>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<K: Kind> Ord for Event<K> {
-    fn cmp(&self, other: &Event<K>) -> Ordering {
+impl<K: ClockKind> Ord for DvvEvent<K> {
+    fn cmp(&self, other: &DvvEvent<K>) -> Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
 /// What happens.
-pub enum What<K: Kind> {
+pub enum What<K: ClockKind> {
     /// A client begins an operation.
     Begin {
         /// Which.
@@ -52,7 +52,7 @@ pub enum What<K: Kind> {
         /// Which.
         client: usize,
         /// What a get gave; none: a put was done.
-        answer: Option<Option<Rc<State<K>>>>,
+        answer: Option<Option<Rc<ReplicaState<K>>>>,
     },
     /// Mail is there, and waits until the node has time.
     Arrived {
@@ -71,7 +71,7 @@ pub enum What<K: Kind> {
 }
 
 /// A client's write on its way.
-pub struct Put<K: Kind> {
+pub struct Put<K: ClockKind> {
     /// Whose.
     pub client: usize,
     /// Of what.
@@ -81,17 +81,17 @@ pub struct Put<K: Kind> {
     /// The value.
     pub write: Write,
     /// Who writes, and when.
-    pub by: Writer,
+    pub by: DvvWriter,
 }
 
-impl<K: Kind> Clone for Put<K> {
+impl<K: ClockKind> Clone for Put<K> {
     fn clone(&self) -> Put<K> {
         Put { context: self.context.clone(), ..*self }
     }
 }
 
 /// What nodes are told.
-pub enum Mail<K: Kind> {
+pub enum Mail<K: ClockKind> {
     /// A client's get.
     Get {
         /// Whose.
@@ -122,7 +122,7 @@ pub enum Mail<K: Kind> {
         /// Whose.
         from: usize,
         /// What it holds.
-        state: Option<Rc<State<K>>>,
+        state: Option<Rc<ReplicaState<K>>>,
     },
     /// Store a client's write: what clocks of clients need.
     Write {
@@ -140,7 +140,7 @@ pub enum Mail<K: Kind> {
         /// Of what.
         key: u32,
         /// What to store.
-        state: Rc<State<K>>,
+        state: Rc<ReplicaState<K>>,
     },
     /// It is stored.
     Stored {
@@ -154,7 +154,7 @@ pub enum Mail<K: Kind> {
     },
 }
 
-impl<K: Kind> Mail<K> {
+impl<K: ClockKind> Mail<K> {
     /// How many bytes it carries, if a value has so many.
     pub fn bytes(&self, value_bytes: usize) -> usize {
         match self {
@@ -167,7 +167,7 @@ impl<K: Kind> Mail<K> {
     }
 }
 
-impl<K: Kind> State<K> {
+impl<K: ClockKind> ReplicaState<K> {
     /// Bytes of its values and clocks.
     pub fn bytes(&self, value_bytes: usize) -> usize {
         self.truth.alive.len() * value_bytes + K::term_bytes(&self.row)

@@ -13,54 +13,54 @@ mod acting;
 mod asking;
 mod mail;
 
-use super::kinds::{Kind, Write};
+use super::kinds::{ClockKind, Write};
 use super::measured::Measured;
-use super::study::{Cost, Load, NODES, PARTITIONS, replicas};
+use super::study::{Cost, NODES, PARTITIONS, StudyLoad, replicas};
 use super::truth::{Truth, Writes};
 use crate::generators::Dice;
-use asking::{Client, Serving};
-use mail::{Event, Mail};
+use asking::{DvvClient, Serving};
+use mail::{DvvEvent, Mail};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// What a replica holds of a key, and what is true of it.
-pub struct State<K: Kind> {
+pub struct ReplicaState<K: ClockKind> {
     row: K::Row,
     truth: Truth,
 }
 
 /// What a client has seen of a key, and what it truly has.
-pub struct Context<K: Kind> {
+pub struct Context<K: ClockKind> {
     clock: K::Context,
     seen: Writes,
 }
 
-impl<K: Kind> Default for Context<K> {
+impl<K: ClockKind> Default for Context<K> {
     fn default() -> Context<K> {
         Context { clock: K::Context::default(), seen: Writes::default() }
     }
 }
 
 /// A node: it does one thing at a time.
-struct Node<K: Kind> {
+struct DvvNode<K: ClockKind> {
     free_at: u64,
-    rows: Vec<Option<Rc<State<K>>>>,
+    rows: Vec<Option<Rc<ReplicaState<K>>>>,
     vnodes: Vec<K::Vnode>,
 }
 
 /// The world of one run; its time is in nanoseconds.
-pub struct World<'a, K: Kind> {
+pub struct World<'a, K: ClockKind> {
     kind: K,
-    load: &'a Load,
+    load: &'a StudyLoad,
     cost: Cost,
     now: u64,
     /// Events begun so far: the second key of their order.
     counted: u64,
-    events: BinaryHeap<Reverse<Event<K>>>,
-    nodes: Vec<Node<K>>,
-    clients: Vec<Client<K>>,
+    events: BinaryHeap<Reverse<DvvEvent<K>>>,
+    nodes: Vec<DvvNode<K>>,
+    clients: Vec<DvvClient<K>>,
     serving: Vec<Option<Serving<K>>>,
     free: Vec<usize>,
     /// Of every key, whether each of its writes had no context.
@@ -70,7 +70,12 @@ pub struct World<'a, K: Kind> {
 }
 
 /// Runs a load to its end. `progress` is told how much of it is done.
-pub fn run<K: Kind>(kind: K, load: &Load, cost: Cost, progress: &mut dyn FnMut(f64)) -> Measured {
+pub fn run<K: ClockKind>(
+    kind: K,
+    load: &StudyLoad,
+    cost: Cost,
+    progress: &mut dyn FnMut(f64),
+) -> Measured {
     let mut world = World::new(kind, load, cost);
     world.begin();
     let end = load.time.as_nanos() as u64;
@@ -88,10 +93,10 @@ pub fn run<K: Kind>(kind: K, load: &Load, cost: Cost, progress: &mut dyn FnMut(f
     world.measured
 }
 
-impl<'a, K: Kind> World<'a, K> {
-    fn new(kind: K, load: &'a Load, cost: Cost) -> World<'a, K> {
+impl<'a, K: ClockKind> World<'a, K> {
+    fn new(kind: K, load: &'a StudyLoad, cost: Cost) -> World<'a, K> {
         let keys = load.keys as usize + 1;
-        let node = |node| Node {
+        let node = |node| DvvNode {
             free_at: 0,
             rows: (0..keys).map(|_| None).collect(),
             vnodes: (0..PARTITIONS).map(|partition| K::vnode(node, partition)).collect(),
@@ -104,7 +109,7 @@ impl<'a, K: Kind> World<'a, K> {
             counted: 0,
             events: BinaryHeap::new(),
             nodes: (0..NODES).map(node).collect(),
-            clients: (0..load.clients).map(|number| Client::new(number, load)).collect(),
+            clients: (0..load.clients).map(|number| DvvClient::new(number, load)).collect(),
             serving: Vec::new(),
             free: Vec::new(),
             blind: vec![Vec::new(); keys],
@@ -123,10 +128,10 @@ impl<'a, K: Kind> World<'a, K> {
 
     fn at(&mut self, at: u64, what: mail::What<K>) {
         self.counted += 1;
-        self.events.push(Reverse(Event { at, number: self.counted, what }));
+        self.events.push(Reverse(DvvEvent { at, number: self.counted, what }));
     }
 
-    fn happens(&mut self, event: Event<K>) {
+    fn happens(&mut self, event: DvvEvent<K>) {
         match event.what {
             mail::What::Begin { client } => self.begin_operation(client),
             mail::What::Put { client } => self.put_of(client),
@@ -156,7 +161,7 @@ impl<'a, K: Kind> World<'a, K> {
     /// What all replicas know together at the end, beside what is true.
     fn settle(&mut self) {
         for key in 0..self.blind.len() as u32 {
-            let mut whole: Option<Rc<State<K>>> = None;
+            let mut whole: Option<Rc<ReplicaState<K>>> = None;
             for node in replicas(key) {
                 let Some(state) = self.nodes[node].rows[key as usize].clone() else { continue };
                 whole = Some(self.joined(whole, state));
@@ -169,11 +174,15 @@ impl<'a, K: Kind> World<'a, K> {
         }
     }
 
-    fn joined(&self, one: Option<Rc<State<K>>>, other: Rc<State<K>>) -> Rc<State<K>> {
+    fn joined(
+        &self,
+        one: Option<Rc<ReplicaState<K>>>,
+        other: Rc<ReplicaState<K>>,
+    ) -> Rc<ReplicaState<K>> {
         match one {
             None => other,
             Some(one) if Rc::ptr_eq(&one, &other) => one,
-            Some(one) => Rc::new(State {
+            Some(one) => Rc::new(ReplicaState {
                 row: self.kind.merge(&one.row, &other.row),
                 truth: one.truth.merge(&other.truth),
             }),

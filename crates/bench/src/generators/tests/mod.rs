@@ -86,18 +86,18 @@ fn a_sequence_is_the_same_for_every_client_and_ends() {
 
 #[test]
 fn keys_are_written_as_asked() {
-    let write = |shape: Shape, number| {
+    let write = |shape: KeyShape, number| {
         let mut key = Vec::new();
         shape.write(number, &mut key);
         key
     };
-    assert_eq!(write(Shape::Decimal, 0), b"0");
-    assert_eq!(write(Shape::Decimal, u64::MAX), b"18446744073709551615");
-    let fixed = Shape::FixedWidth { width: 20, prefix: "user:".into() };
+    assert_eq!(write(KeyShape::Decimal, 0), b"0");
+    assert_eq!(write(KeyShape::Decimal, u64::MAX), b"18446744073709551615");
+    let fixed = KeyShape::FixedWidth { width: 20, prefix: "user:".into() };
     assert_eq!(write(fixed, 1234), b"user:000000000001234");
-    assert_eq!(write(Shape::BigEndian { bytes: 4 }, 0x0102_0304), [1, 2, 3, 4]);
-    assert_eq!(write(Shape::BigEndian { bytes: 8 }, 1), [0, 0, 0, 0, 0, 0, 0, 1]);
-    assert_eq!(write(Shape::LittleEndian { bytes: 4 }, 1), [1, 0, 0, 0]);
+    assert_eq!(write(KeyShape::BigEndian { bytes: 4 }, 0x0102_0304), [1, 2, 3, 4]);
+    assert_eq!(write(KeyShape::BigEndian { bytes: 8 }, 1), [0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(write(KeyShape::LittleEndian { bytes: 4 }, 1), [1, 0, 0, 0]);
 }
 
 #[test]

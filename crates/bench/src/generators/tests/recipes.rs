@@ -4,13 +4,13 @@ use super::super::*;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-fn number(numbers: Numbers, shape: Shape) -> KeyGenerator {
+fn number(numbers: Numbers, shape: KeyShape) -> KeyGenerator {
     KeyGenerator::Number { numbers, shape }
 }
 
 fn drawn(generator: &KeyGenerator, many: usize) -> Vec<Vec<u8>> {
     let (mut dice, blob) = (Dice::new(42, 1), Blob::new(1, 1024));
-    let mut keys = Keys::new(generator, 0, 1);
+    let mut keys = ClientKeys::new(generator, 0, 1);
     let next = || keys.next(&mut dice, &blob);
     let bytes = |key| {
         let mut bytes = Vec::new();
@@ -44,11 +44,11 @@ fn digests_are_those_everybody_knows() {
 
 #[test]
 fn joined_keys_end_with_their_shorter_part() {
-    let first = number(Numbers::Sequential { count: 3 }, Shape::BigEndian { bytes: 1 });
-    let second = number(Numbers::Sequential { count: 9 }, Shape::Decimal);
+    let first = number(Numbers::Sequential { count: 3 }, KeyShape::BigEndian { bytes: 1 });
+    let second = number(Numbers::Sequential { count: 9 }, KeyShape::Decimal);
     let joined = KeyGenerator::Joined(Box::new([first, second]));
     assert_eq!(drawn(&joined, 10), [b"\x000".to_vec(), b"\x011".to_vec(), b"\x022".to_vec()]);
-    assert_eq!(Keys::new(&joined, 0, 1).left(), Some(3));
+    assert_eq!(ClientKeys::new(&joined, 0, 1).left(), Some(3));
 }
 
 #[test]
@@ -57,11 +57,13 @@ fn clients_share_the_lines_of_a_file() {
     let mut dice = Dice::new(1, 1);
     let blob = Blob::new(1, 16);
     let generator = KeyGenerator::Lines(lines(false));
-    let mut clients = [0, 1].map(|client| Keys::new(&generator, client, 2));
+    let mut clients = [0, 1].map(|client| ClientKeys::new(&generator, client, 2));
     let mut all = Vec::new();
     for turn in 0..4 {
         assert_eq!(clients[turn % 2].left(), Some(4 - turn as u64));
-        let Some(Key::Bytes(line)) = clients[turn % 2].next(&mut dice, &blob) else { panic!() };
+        let Some(DrawnKey::Bytes(line)) = clients[turn % 2].next(&mut dice, &blob) else {
+            panic!()
+        };
         all.push(String::from_utf8_lossy(&line).into_owned());
     }
     assert_eq!(all, ["one", "two", "", "four"]);
@@ -85,7 +87,7 @@ fn formats_are_erlangs() {
     ] {
         let format = Format::read(format).expect(format);
         let mut text = Vec::new();
-        Shape::Formatted(format).write(number, &mut text);
+        KeyShape::Formatted(format).write(number, &mut text);
         assert_eq!(String::from_utf8_lossy(&text), wanted);
     }
     for bad in ["none", "~w~w", "~s", "~e", "~.1B", "~.40B", "~", "~.16w", "~99999999B"] {
@@ -123,7 +125,7 @@ fn longest_keys_are_known_before_any_is_drawn() {
         KeyGenerator::Digest(Digest::Sha1, Box::new(KeyGenerator::Uuid)),
         KeyGenerator::Joined(Box::new([KeyGenerator::Uuid, KeyGenerator::Same(b"ab"[..].into())])),
         KeyGenerator::Value(ValueGenerator::Fixed { bytes: 5 }),
-        number(Numbers::Uniform { start: 0, count: 9 }, Shape::LittleEndian { bytes: 8 }),
+        number(Numbers::Uniform { start: 0, count: 9 }, KeyShape::LittleEndian { bytes: 8 }),
     ];
     for generator in sized {
         assert!(drawn(&generator, 50).iter().all(|key| key.len() == generator.bytes_max()));

@@ -9,7 +9,7 @@ const PARTS: usize = 10;
 
 /// A bound on one figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct FigureBound {
     /// The figure's name, such as `lone p99.9`.
     figure: String,
     against: Against,
@@ -30,7 +30,7 @@ enum Against {
 
 /// A bound and what came of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct BoundVerdict {
     /// What was measured, in words.
     pub what: String,
     /// The number; not a number if there was nothing to measure, which keeps no bound.
@@ -41,10 +41,10 @@ pub struct Verdict {
     pub is_kept: bool,
 }
 
-impl Bound {
+impl FigureBound {
     /// `{ figure = "lone p99.9", beside = "redis", at_most = 3.0 }`; `since_start = true` in place
     /// of `beside` compares with the beginning, and without both the figure itself is held.
-    pub(super) fn read(item: &Item) -> Result<Bound, String> {
+    pub(super) fn read(item: &Item) -> Result<FigureBound, String> {
         let mut items: Items = item.table()?;
         let number = |item: &Item| item.positive().map(Some);
         let figure = items.need("a bound", "figure", |item| item.text().map(String::from))?;
@@ -61,7 +61,7 @@ impl Bound {
             (None, true) => Against::Start,
             (None, false) => Against::Nothing,
         };
-        Ok(Bound { figure, against, at_most, at_least })
+        Ok(FigureBound { figure, against, at_most, at_least })
     }
 
     /// The server it is compared with.
@@ -72,7 +72,7 @@ impl Bound {
         }
     }
 
-    fn verdict(&self, own: &SoakRun, runs: &[&SoakRun]) -> Option<Verdict> {
+    fn verdict(&self, own: &SoakRun, runs: &[&SoakRun]) -> Option<BoundVerdict> {
         let (what, found) = match &self.against {
             Against::Nothing => (self.figure.clone(), whole(own, &self.figure)),
             Against::Start => {
@@ -91,11 +91,11 @@ impl Bound {
         let is_kept = self.at_most.is_none_or(|most| found <= most)
             && self.at_least.is_none_or(|least| found >= least);
         let wanted = most.into_iter().chain(least).collect::<Vec<_>>().join(", ");
-        Some(Verdict { what, found, wanted, is_kept })
+        Some(BoundVerdict { what, found, wanted, is_kept })
     }
 }
 
-impl Verdict {
+impl BoundVerdict {
     /// In one line.
     pub fn line(&self) -> String {
         let word = if self.is_kept { "kept" } else { "MISSED" };
@@ -104,7 +104,7 @@ impl Verdict {
 }
 
 /// What came of a soak's bounds; empty if its first server was not run.
-pub fn verdicts(soak: &Soak, all: &[SoakRun]) -> Vec<Verdict> {
+pub fn verdicts(soak: &Soak, all: &[SoakRun]) -> Vec<BoundVerdict> {
     let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
     let own = soak.servers.first().and_then(|first| runs.iter().find(|run| run.server == *first));
     let Some(own) = own else { return Vec::new() };

@@ -17,7 +17,7 @@ mod run;
 mod tests;
 mod watch;
 
-pub use bounds::{Bound, verdicts};
+pub use bounds::{FigureBound, verdicts};
 pub use page::{charts, section};
 pub use run::run;
 
@@ -41,7 +41,7 @@ pub struct Soak {
     /// Loads that run at once.
     pub loads: Vec<SoakLoad>,
     /// What is wanted of the first server.
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<FigureBound>,
     /// True if a quick run takes it.
     pub quick: bool,
 }
@@ -125,7 +125,7 @@ impl Soak {
         let loads = |item: &Item| {
             item.list()?.iter().map(|item| SoakLoad::read(item, around)).collect::<Result<_, _>>()
         };
-        let bounds = |item: &Item| item.list()?.iter().map(Bound::read).collect();
+        let bounds = |item: &Item| item.list()?.iter().map(FigureBound::read).collect();
         let soak = Soak {
             name: items.need("a soak", "name", text)?,
             note: items.read("note", String::new(), text)?,
@@ -137,7 +137,7 @@ impl Soak {
         };
         items.end()?;
         let own = soak.loads.iter().flat_map(|load| &load.servers);
-        let beside = soak.bounds.iter().filter_map(Bound::peer);
+        let beside = soak.bounds.iter().filter_map(FigureBound::peer);
         let mut named = soak.servers.iter().chain(own).chain(beside);
         match named.find(|name| !around.servers.contains_key(*name)) {
             Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),

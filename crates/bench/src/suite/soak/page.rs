@@ -2,7 +2,7 @@
 
 use super::bounds::ends;
 use super::{BUSY, MEMORY, SERVER_US, Soak, SoakRun, WALKED, verdicts};
-use crate::charts::{Axis, Chart, Scale, Series as Line, Weight, short};
+use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
 use crate::report::file_label;
 use std::fmt::Write;
 
@@ -111,7 +111,7 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
     };
     let lines = |figures: &[String], scale: &Scale| {
         let each = runs.iter().enumerate().flat_map(|(colour, run)| {
-            figures.iter().zip(Weight::ALL).filter_map(move |(figure, weight)| {
+            figures.iter().zip(LineWeight::ALL).filter_map(move |(figure, weight)| {
                 let mut points = run.series.get(figure)?.clone();
                 // Nothing has no place on a logarithmic axis.
                 points.retain(|(_, height)| *scale != Scale::Logarithmic || *height > 0.0);

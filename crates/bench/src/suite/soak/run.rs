@@ -2,7 +2,7 @@
 
 use super::watch::{Watched, watch};
 use super::{MEMORY, SERVER_US, Series, Soak, SoakRun, WALKED};
-use crate::load::{self, Collected, Row, View};
+use crate::load::{self, Collected, ReportRow, RunObserver};
 use crate::median::median;
 use crate::report::{Percentiles, merged};
 use crate::suite::file::{Suite, config};
@@ -18,14 +18,14 @@ const KEPT: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), (
 
 /// Keeps what a load came to, second by second.
 #[derive(Default)]
-struct Kept {
+struct LoadRecord {
     ok: Series,
     failed: u64,
     latency: [Series; KEPT.len()],
 }
 
-impl View for Kept {
-    fn row(&mut self, row: &Row) -> Result<(), String> {
+impl RunObserver for LoadRecord {
+    fn row(&mut self, row: &ReportRow) -> Result<(), String> {
         let at = row.elapsed_s;
         if row.window_s > 0.0 {
             self.ok.push((at, row.ok() as f64 / row.window_s));
@@ -58,7 +58,7 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result
     if let Some(items) = &soak.prepare {
         let prepare = config(items, server, None, &started.words, core).map_err(of)?;
         let never = AtomicBool::new(false);
-        let done = load::run(&prepare, &*started.target, &never, &mut Kept::default());
+        let done = load::run(&prepare, &*started.target, &never, &mut LoadRecord::default());
         let failed = done.map_err(|wrong| of(wrong.text))?.failed();
         if failed > 0 {
             return Err(of(format!("{failed} operations of the preparation failed")));
@@ -82,7 +82,7 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result
                         // If it is refused, the probe shares its core on equal terms.
                         let _ = rustix::process::nice(NICE);
                     }
-                    let mut kept = Kept::default();
+                    let mut kept = LoadRecord::default();
                     let done = load::run(config, target, stop, &mut kept);
                     if load.ends {
                         stop.store(true, Ordering::Relaxed);
@@ -117,7 +117,7 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result
 }
 
 impl SoakRun {
-    fn take(&mut self, load: &str, kept: Kept, collected: &Collected) {
+    fn take(&mut self, load: &str, kept: LoadRecord, collected: &Collected) {
         let named = |figure: &str| format!("{load} {figure}");
         let whole = Percentiles::of(&merged(collected));
         let ms = [whole.p50, whole.p99, whole.p99_9, whole.max].map(|us| us / 1000.0);

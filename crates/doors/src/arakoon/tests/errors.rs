@@ -1,20 +1,20 @@
 //! Every reason in Arakoon's words, and what becomes of the connection.
 
-use crate::arakoon::errors::{Refusal, Then, too_many};
-use crate::arakoon::frame::Fault;
+use crate::arakoon::errors::{AfterAnswer, ArakoonRefusal, too_many};
+use crate::arakoon::frame::FrameFault;
 use base::codec::printable;
 use base::{Error, Reason};
 use std::collections::BTreeMap;
 
 /// The code, the message, and the fate of the connection, as one line.
-fn told(refusal: &Refusal) -> String {
+fn told(refusal: &ArakoonRefusal) -> String {
     let mut bytes = Vec::new();
     refusal.write(&mut bytes);
     let code = u32::from_le_bytes(*bytes.first_chunk().expect("a code"));
     let text = bytes.get(8..).map(printable).unwrap_or_default();
     let length = bytes.get(4..8).map(|length| length[0] as usize);
     assert!(length.is_none_or(|length| length == bytes.len() - 8), "a short message is whole");
-    let then = if refusal.then == Then::Ends { "ends" } else { "stays" };
+    let then = if refusal.then == AfterAnswer::Ends { "ends" } else { "stays" };
     format!("{code:02x} {text} | {then}")
 }
 
@@ -55,14 +55,14 @@ fn every_reason_has_its_code_its_message_and_its_fate() {
     ]
     .into();
     for reason in Reason::ALL {
-        let refusal = Refusal::from(&Error::new(reason, "k"));
+        let refusal = ArakoonRefusal::from(&Error::new(reason, "k"));
         assert_eq!(told(&refusal), wanted[&reason], "{reason:?}");
     }
 }
 
 #[test]
 fn a_function_s_name_is_quoted_as_arakoon_quotes() {
-    let refusal = Refusal::no_such_function(b"a\"b\\c\n\xff");
+    let refusal = ArakoonRefusal::no_such_function(b"a\"b\\c\n\xff");
     let mut bytes = Vec::new();
     refusal.write(&mut bytes);
     let text = String::from_utf8_lossy(&bytes[8..]).into_owned();
@@ -72,17 +72,17 @@ fn a_function_s_name_is_quoted_as_arakoon_quotes() {
 #[test]
 fn what_is_no_request_has_its_code_and_ends_the_connection() {
     let cases = [
-        (Fault::NoMagic, "01  | ends"),
-        (Fault::Unknown(0x47), "05 47: command not found | ends"),
-        (Fault::Malformed, "ff unknown failure | ends"),
+        (FrameFault::NoMagic, "01  | ends"),
+        (FrameFault::Unknown(0x47), "05 47: command not found | ends"),
+        (FrameFault::Malformed, "ff unknown failure | ends"),
     ];
     for (fault, wanted) in cases {
         assert_eq!(told(&fault.into()), wanted);
     }
-    let large = told(&Fault::TooLarge("frame_bytes_max", 7).into());
+    let large = told(&FrameFault::TooLarge("frame_bytes_max", 7).into());
     assert!(large.starts_with("26 ") && large.contains("7 (frame_bytes_max) | ends"), "{large}");
     let mut bytes = Vec::new();
-    Refusal::from(Fault::NoMagic).write(&mut bytes);
+    ArakoonRefusal::from(FrameFault::NoMagic).write(&mut bytes);
     assert_eq!(bytes, [1, 0, 0, 0], "no message at all");
     assert_eq!(printable(&too_many()), "\\xfe\\x00\\x00\\x00\\x10\\x00\\x00\\x00too many clients");
 }

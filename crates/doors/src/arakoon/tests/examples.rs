@@ -1,12 +1,12 @@
 //! The worked examples of the protocol's description, byte for byte.
 
 use super::guest::{Guest, house};
-use crate::arakoon::errors::Refusal;
+use crate::arakoon::errors::ArakoonRefusal;
 use crate::arakoon::statistics::{Series, Statistics, Surroundings};
 use crate::arakoon::words::Wire;
 use crate::arakoon::{nursery, translate};
 use base::{Error, LogIndex, Reason};
-use node::{BucketPlacement, Member};
+use node::{BucketPlacement, PlacedMember};
 
 /// Bytes written as pairs of hexadecimal digits.
 fn hex(text: &str) -> Vec<u8> {
@@ -178,7 +178,7 @@ fn the_transaction_id_is_a_freshness_that_reads_can_ask_for() {
 #[test]
 fn answers_of_a_cluster_with_other_nodes_are_those_of_the_examples() {
     let mut out = Vec::new();
-    Refusal::from(&Error::new(Reason::NotMaster, "n1")).write(&mut out);
+    ArakoonRefusal::from(&Error::new(Reason::NotMaster, "n1")).write(&mut out);
     assert_eq!(out, hex("04 00 00 00 02 00 00 00 6e 31"));
     let mut nobody = hex(OK);
     nobody.maybe(None);
@@ -187,7 +187,7 @@ fn answers_of_a_cluster_with_other_nodes_are_those_of_the_examples() {
 
 #[test]
 fn named_fields_and_routing_are_those_of_the_examples() {
-    let member = Member { name: "n0".into(), index: LogIndex(12) };
+    let member = PlacedMember { name: "n0".into(), index: LogIndex(12) };
     let place = BucketPlacement {
         me: "n0".into(),
         master: None,

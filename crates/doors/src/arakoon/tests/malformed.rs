@@ -2,7 +2,7 @@
 
 use super::encoding::{COMMANDS, request};
 use super::guest::{Guest, house, prologue};
-use crate::arakoon::frame::{Fault, Hello, Parser, Progress, hello};
+use crate::arakoon::frame::{FrameFault, Hello, ParseProgress, Parser, hello};
 use crate::arakoon::translate::translate;
 use base::codec::printable;
 use base::limits::{FRAME_BYTES_MAX, KEYS_PER_READ_MAX};
@@ -12,18 +12,18 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 /// Feeds bytes as they could arrive; gives the requests found, or the fault.
-fn feed(bytes: &[u8], cut: usize) -> Result<usize, Fault> {
+fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
     let mut parser = Parser::default();
     let (mut begin, mut requests) = (0, 0);
     for end in [cut.min(bytes.len()), bytes.len()] {
         loop {
             match parser.parse(&bytes[begin..end])? {
-                Progress::More(needed) => {
+                ParseProgress::More(needed) => {
                     assert!(needed > end - begin, "it asks for more than there is");
                     assert!(needed <= FRAME_BYTES_MAX, "it asks for more than may be");
                     break;
                 }
-                Progress::Frame(command, length) => {
+                ParseProgress::Frame(command, length) => {
                     assert!(length >= 4 && length <= end - begin, "a frame is what arrived");
                     let body = Bytes::copy_from_slice(&bytes[begin + 4..begin + length]);
                     // Whatever it means, it is told without a panic.
@@ -137,7 +137,7 @@ fn a_list_is_counted_before_it_is_made_room_for() {
     };
     assert!(matches!(feed(&claim(KEYS_PER_READ_MAX as i32), 9), Ok(0)));
     let more = claim(KEYS_PER_READ_MAX as i32 + 1);
-    assert!(matches!(feed(&more, 9), Err(Fault::TooLarge("keys_per_read_max", _))));
+    assert!(matches!(feed(&more, 9), Err(FrameFault::TooLarge("keys_per_read_max", _))));
 }
 
 #[test]

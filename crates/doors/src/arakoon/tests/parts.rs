@@ -2,9 +2,9 @@
 
 use crate::arakoon::bucket_of;
 use crate::arakoon::commands::{COMMANDS, find};
-use crate::arakoon::errors::Refusal;
-use crate::arakoon::frame::{CLUSTER_ID_BYTES_MAX, Hello, Parser, Progress, hello};
-use crate::arakoon::nursery::{self, ROUTING_DEPTH_MAX, Reached};
+use crate::arakoon::errors::ArakoonRefusal;
+use crate::arakoon::frame::{CLUSTER_ID_BYTES_MAX, Hello, ParseProgress, Parser, hello};
+use crate::arakoon::nursery::{self, ClientAddress, ROUTING_DEPTH_MAX};
 use crate::arakoon::output::Output;
 use crate::arakoon::statistics::{Class, Series, Statistics, Surroundings};
 use crate::arakoon::tests::encoding;
@@ -70,7 +70,8 @@ fn routing_trees_are_looked_at_to_their_depth() {
 
 #[test]
 fn a_node_is_reached_at_its_host_and_port() {
-    let reached = |address: &str| Reached::at("n", address).map(|node| (node.host, node.port));
+    let reached =
+        |address: &str| ClientAddress::at("n", address).map(|node| (node.host, node.port));
     for (address, host) in
         [("127.0.0.1:1", "127.0.0.1"), ("db.example:1", "db.example"), ("[::1]:1", "::1")]
     {
@@ -100,12 +101,12 @@ fn requests_are_found_whole_however_they_arrive() {
         let mut parser = Parser::default();
         for end in 0..bytes.len() {
             match parser.parse(&bytes[..end]) {
-                Ok(Progress::More(needed)) => assert!(needed > end && needed <= bytes.len()),
+                Ok(ParseProgress::More(needed)) => assert!(needed > end && needed <= bytes.len()),
                 other => panic!("{name} at {end}: {other:?}"),
             }
         }
         match parser.parse(&[&bytes[..], b"more"].concat()) {
-            Ok(Progress::Frame(command, length)) => {
+            Ok(ParseProgress::Frame(command, length)) => {
                 assert_eq!((command.word, length), (name, bytes.len()));
             }
             other => panic!("{name}: {other:?}"),
@@ -135,7 +136,7 @@ fn an_answer_whose_update_is_not_decided_becomes_its_error() {
         out.wait_for(from, ticket);
     }
     out.say(b"after");
-    let lost = Refusal::from(&Error::new(Reason::NoLongerMaster, "n2"));
+    let lost = ArakoonRefusal::from(&Error::new(Reason::NoLongerMaster, "n2"));
     let mut unknown = Vec::new();
     lost.write(&mut unknown);
     let mut judged = Output::default();
@@ -151,7 +152,7 @@ fn an_answer_whose_update_is_not_decided_becomes_its_error() {
         out.say(body);
         out.wait_for(from, ticket);
     }
-    let gone = Refusal::from(&Error::new(Reason::NotMaster, "n2"));
+    let gone = ArakoonRefusal::from(&Error::new(Reason::NotMaster, "n2"));
     let mut moved = Vec::new();
     gone.write(&mut moved);
     out.judge(&[Some(gone), None]);

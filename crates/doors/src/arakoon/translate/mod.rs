@@ -7,12 +7,12 @@
 mod shape;
 mod updates;
 
-pub use shape::Shape;
+pub use shape::ArakoonShape;
 
-use super::commands::{Command, Name};
-use super::errors::Refusal;
+use super::commands::{ArakoonCommand, CommandName};
+use super::errors::ArakoonRefusal;
 use super::nursery;
-use super::words::{Malformed, Reader, Wire};
+use super::words::{Malformed, ValueReader, Wire};
 use base::range::{Direction, Extent};
 use base::request::{Expiry, Missing, Steps};
 use base::{Bound, Call, Consistency, LogIndex, Range, Read, Update, Want, limits};
@@ -32,7 +32,7 @@ const ON_MASTER: &str = "Operation cannot be performed on master node";
 
 /// What only the node's view of its cluster can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum ClusterQuery {
     /// The master's name.
     WhoMaster,
     /// This node's part.
@@ -48,115 +48,125 @@ pub enum View {
     /// Whether the master may go; on a node that is none there is nothing to do.
     DropMaster,
     /// What a slave alone does: done there, or refused.
-    OnSlave(Option<Refusal>),
+    OnSlave(Option<ArakoonRefusal>),
 }
 
 /// What becomes of a command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum CommandPlan {
     /// The body of its answer is known.
     Say(Vec<u8>),
     /// It is a question to the node.
-    Ask(Call, Shape),
+    Ask(Call, ArakoonShape),
     /// It is a range of any length: a page, and if that is not all, the whole.
-    Range(Range, Consistency, Shape),
+    Range(Range, Consistency, ArakoonShape),
     /// The node's view answers.
-    Look(View),
+    Look(ClusterQuery),
 }
 
 /// Turns a request's arguments into what is to be done.
-pub fn translate(command: &Command, body: Bytes, cluster: &[u8]) -> Result<Plan, Refusal> {
-    let mut reader = Reader::new(body);
+pub fn translate(
+    command: &ArakoonCommand,
+    body: Bytes,
+    cluster: &[u8],
+) -> Result<CommandPlan, ArakoonRefusal> {
+    let mut reader = ValueReader::new(body);
     let plan = match command.name {
-        Name::Exists | Name::Get | Name::Assert | Name::AssertExists => key(command, &mut reader)?,
-        Name::MultiGet | Name::MultiGetOption => many(command.name, &mut reader)?,
-        Name::Range | Name::RangeEntries | Name::RevRangeEntries => {
+        CommandName::Exists
+        | CommandName::Get
+        | CommandName::Assert
+        | CommandName::AssertExists => key(command, &mut reader)?,
+        CommandName::MultiGet | CommandName::MultiGetOption => many(command.name, &mut reader)?,
+        CommandName::Range | CommandName::RangeEntries | CommandName::RevRangeEntries => {
             range(command.name, &mut reader)?
         }
-        Name::PrefixKeys => {
+        CommandName::PrefixKeys => {
             let consistency = consistency(&mut reader)?;
             let range = Range { want: Want::Keys, ..Range::prefix(reader.text()?) };
             let rows_max = rows_max(reader.int()?);
-            Plan::Range(Range { rows_max, ..range }, consistency, Shape::Keys)
+            CommandPlan::Range(Range { rows_max, ..range }, consistency, ArakoonShape::Keys)
         }
-        Name::GetFringe => fringe(&mut reader)?,
-        Name::GetKeyCount => {
-            Plan::Ask(Call::Read(Read::KeyCount, Consistency::Consistent), Shape::LongCount)
-        }
-        Name::Set
-        | Name::Confirm
-        | Name::Delete
-        | Name::TestAndSet
-        | Name::Replace
-        | Name::DeletePrefix
-        | Name::Nop
-        | Name::Sequence
-        | Name::SyncedSequence => update(command.name, &mut reader)?,
-        Name::UserFunction => {
+        CommandName::GetFringe => fringe(&mut reader)?,
+        CommandName::GetKeyCount => CommandPlan::Ask(
+            Call::Read(Read::KeyCount, Consistency::Consistent),
+            ArakoonShape::LongCount,
+        ),
+        CommandName::Set
+        | CommandName::Confirm
+        | CommandName::Delete
+        | CommandName::TestAndSet
+        | CommandName::Replace
+        | CommandName::DeletePrefix
+        | CommandName::Nop
+        | CommandName::Sequence
+        | CommandName::SyncedSequence => update(command.name, &mut reader)?,
+        CommandName::UserFunction => {
             let (name, _) = (reader.text()?, reader.maybe()?);
-            on_master(Shape::Refused(Refusal::no_such_function(&name)))
+            on_master(ArakoonShape::Refused(ArakoonRefusal::no_such_function(&name)))
         }
-        Name::UserHook => {
+        CommandName::UserHook => {
             let consistency = consistency(&mut reader)?;
-            let refusal = Refusal::no_such_hook(reader.text()?);
-            asked_at(consistency, Shape::Refused(refusal))
+            let refusal = ArakoonRefusal::no_such_hook(reader.text()?);
+            asked_at(consistency, ArakoonShape::Refused(refusal))
         }
-        Name::SetInterval
-        | Name::GetInterval
-        | Name::GetRouting
-        | Name::SetRouting
-        | Name::SetRoutingDelta
-        | Name::SetNurseryCfg
-        | Name::GetNurseryCfg
-        | Name::MigrateRange => nursery_plan(command.name, &mut reader, cluster)?,
+        CommandName::SetInterval
+        | CommandName::GetInterval
+        | CommandName::GetRouting
+        | CommandName::SetRouting
+        | CommandName::SetRoutingDelta
+        | CommandName::SetNurseryCfg
+        | CommandName::GetNurseryCfg
+        | CommandName::MigrateRange => nursery_plan(command.name, &mut reader, cluster)?,
         _ => administration(command.name, &mut reader, cluster)?,
     };
     Ok(plan)
 }
 
-fn key(command: &Command, reader: &mut Reader) -> Result<Plan, Refusal> {
+fn key(command: &ArakoonCommand, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let consistency = consistency(reader)?;
     let key = reader.text()?;
     let (read, shape) = match command.name {
-        Name::Exists => (Read::Exists(vec![key]), Shape::Exists),
-        Name::Get => (Read::Get(key), Shape::Value),
-        Name::Assert => (Read::Assert { key, expected: reader.maybe()? }, Shape::Nothing),
-        _ => (Read::AssertExists(key), Shape::Nothing),
+        CommandName::Exists => (Read::Exists(vec![key]), ArakoonShape::Exists),
+        CommandName::Get => (Read::Get(key), ArakoonShape::Value),
+        CommandName::Assert => {
+            (Read::Assert { key, expected: reader.maybe()? }, ArakoonShape::Nothing)
+        }
+        _ => (Read::AssertExists(key), ArakoonShape::Nothing),
     };
-    Ok(Plan::Ask(Call::Read(read, consistency), shape))
+    Ok(CommandPlan::Ask(Call::Read(read, consistency), shape))
 }
 
 /// The values of `MULTI_GET` come in the reverse of the wire's order, and the first missing key is
 /// looked for in that order, too; the answers of `MULTI_GET_OPTION` come in the wire's.
-fn many(name: Name, reader: &mut Reader) -> Result<Plan, Refusal> {
+fn many(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let consistency = consistency(reader)?;
     let mut keys = reader.texts()?;
     let (read, shape) = match name {
-        Name::MultiGet => {
+        CommandName::MultiGet => {
             keys.reverse();
-            (Read::MultiGetAll(keys), Shape::Values)
+            (Read::MultiGetAll(keys), ArakoonShape::Values)
         }
-        _ => (Read::MultiGet(keys), Shape::MaybeValues),
+        _ => (Read::MultiGet(keys), ArakoonShape::MaybeValues),
     };
-    Ok(Plan::Ask(Call::Read(read, consistency), shape))
+    Ok(CommandPlan::Ask(Call::Read(read, consistency), shape))
 }
 
-fn range(name: Name, reader: &mut Reader) -> Result<Plan, Refusal> {
+fn range(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let consistency = consistency(reader)?;
     let (first, first_in) = (reader.maybe()?, reader.flag()?);
     let (last, last_in) = (reader.maybe()?, reader.flag()?);
     let rows_max = rows_max(reader.int()?);
     let (first, last) = (bound(first, first_in), bound(last, last_in));
     let (low, high, direction) = match name {
-        Name::RevRangeEntries => (last, first, Direction::Descending),
+        CommandName::RevRangeEntries => (last, first, Direction::Descending),
         _ => (first, last, Direction::Ascending),
     };
     let (want, shape) = match name {
-        Name::Range => (Want::Keys, Shape::Keys),
-        _ => (Want::Entries, Shape::Entries),
+        CommandName::Range => (Want::Keys, ArakoonShape::Keys),
+        _ => (Want::Entries, ArakoonShape::Entries),
     };
     let range = Range { low, high, direction, rows_max, want, ..Range::default() };
-    Ok(Plan::Range(range, consistency, shape))
+    Ok(CommandPlan::Range(range, consistency, shape))
 }
 
 fn bound(key: Option<Bytes>, included: bool) -> Bound {
@@ -173,7 +183,7 @@ fn rows_max(max: i32) -> Option<usize> {
 }
 
 /// The rows at one end of the key space, up to a boundary: what a nursery carries elsewhere.
-fn fringe(reader: &mut Reader) -> Result<Plan, Refusal> {
+fn fringe(reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     const UPPER: i32 = 0;
     let boundary = reader.maybe()?;
     let mut range = Range {
@@ -187,10 +197,10 @@ fn fringe(reader: &mut Reader) -> Result<Plan, Refusal> {
         range.low = bound(boundary, true);
         range.direction = Direction::Descending;
     }
-    Ok(Plan::Ask(Call::Read(Read::Range(range), Consistency::Dirty), Shape::Entries))
+    Ok(CommandPlan::Ask(Call::Read(Read::Range(range), Consistency::Dirty), ArakoonShape::Entries))
 }
 
-fn consistency(reader: &mut Reader) -> Result<Consistency, Malformed> {
+fn consistency(reader: &mut ValueReader) -> Result<Consistency, Malformed> {
     Ok(match reader.byte()? {
         0 => Consistency::Consistent,
         1 => Consistency::Dirty,
@@ -199,103 +209,127 @@ fn consistency(reader: &mut Reader) -> Result<Consistency, Malformed> {
     })
 }
 
-fn update(name: Name, reader: &mut Reader) -> Result<Plan, Refusal> {
+fn update(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let (update, shape) = match name {
-        Name::Nop => (Update::Nop, Shape::Nothing),
-        Name::Sequence => (updates::sequence(reader.text()?, Steps::AllOrNothing)?, Shape::Nothing),
-        Name::SyncedSequence => (updates::sequence(reader.text()?, Steps::Synced)?, Shape::Nothing),
+        CommandName::Nop => (Update::Nop, ArakoonShape::Nothing),
+        CommandName::Sequence => {
+            (updates::sequence(reader.text()?, Steps::AllOrNothing)?, ArakoonShape::Nothing)
+        }
+        CommandName::SyncedSequence => {
+            (updates::sequence(reader.text()?, Steps::Synced)?, ArakoonShape::Nothing)
+        }
         _ => {
             let key = reader.text()?;
             match name {
-                Name::Set => {
+                CommandName::Set => {
                     let value = reader.text()?;
-                    (Update::Set { key, value, expiry: Expiry::Default }, Shape::Nothing)
+                    (Update::Set { key, value, expiry: Expiry::Default }, ArakoonShape::Nothing)
                 }
-                Name::Confirm => (Update::Confirm { key, value: reader.text()? }, Shape::Nothing),
-                Name::Delete => (Update::Delete { key, missing: Missing::Fails }, Shape::Nothing),
-                Name::TestAndSet => {
+                CommandName::Confirm => {
+                    (Update::Confirm { key, value: reader.text()? }, ArakoonShape::Nothing)
+                }
+                CommandName::Delete => {
+                    (Update::Delete { key, missing: Missing::Fails }, ArakoonShape::Nothing)
+                }
+                CommandName::TestAndSet => {
                     let (expected, wanted) = (reader.maybe()?, reader.maybe()?);
-                    (Update::TestAndSet { key, expected, wanted }, Shape::Old)
+                    (Update::TestAndSet { key, expected, wanted }, ArakoonShape::Old)
                 }
-                Name::Replace => (Update::Replace { key, wanted: reader.maybe()? }, Shape::Old),
-                _ => (Update::DeletePrefix { prefix: key }, Shape::Count),
+                CommandName::Replace => {
+                    (Update::Replace { key, wanted: reader.maybe()? }, ArakoonShape::Old)
+                }
+                _ => (Update::DeletePrefix { prefix: key }, ArakoonShape::Count),
             }
         }
     };
-    Ok(Plan::Ask(Call::Update(update), shape))
+    Ok(CommandPlan::Ask(Call::Update(update), shape))
 }
 
 /// A question that any node answers that may answer reads of this freshness.
-fn asked_at(consistency: Consistency, shape: Shape) -> Plan {
-    Plan::Ask(Call::Read(Read::Exists(Vec::new()), consistency), shape)
+fn asked_at(consistency: Consistency, shape: ArakoonShape) -> CommandPlan {
+    CommandPlan::Ask(Call::Read(Read::Exists(Vec::new()), consistency), shape)
 }
 
 /// A question for the master alone.
-fn on_master(shape: Shape) -> Plan {
+fn on_master(shape: ArakoonShape) -> CommandPlan {
     asked_at(Consistency::Consistent, shape)
 }
 
-fn nursery_plan(name: Name, reader: &mut Reader, cluster: &[u8]) -> Result<Plan, Refusal> {
+fn nursery_plan(
+    name: CommandName,
+    reader: &mut ValueReader,
+    cluster: &[u8],
+) -> Result<CommandPlan, ArakoonRefusal> {
     let mut routing = Vec::new();
     routing.text(&nursery::leaf(cluster));
     let as_it_is = match name {
-        Name::GetInterval => return Ok(on_master(Shape::Said(nursery::open_interval()))),
-        Name::GetRouting => return Ok(on_master(Shape::Said(routing))),
-        Name::GetNurseryCfg => return Ok(on_master(Shape::View(View::NurseryConfiguration))),
-        Name::SetInterval => nursery::read_interval(reader)?,
-        Name::SetRouting => nursery::routes_to(reader.text()?, cluster)?,
-        Name::SetRoutingDelta => {
+        CommandName::GetInterval => {
+            return Ok(on_master(ArakoonShape::Said(nursery::open_interval())));
+        }
+        CommandName::GetRouting => return Ok(on_master(ArakoonShape::Said(routing))),
+        CommandName::GetNurseryCfg => {
+            return Ok(on_master(ArakoonShape::View(ClusterQuery::NurseryConfiguration)));
+        }
+        CommandName::SetInterval => nursery::read_interval(reader)?,
+        CommandName::SetRouting => nursery::routes_to(reader.text()?, cluster)?,
+        CommandName::SetRoutingDelta => {
             let (left, _, right) = (reader.text()?, reader.text()?, reader.text()?);
             left == cluster && right == cluster
         }
-        Name::MigrateRange if nursery::read_interval(reader)? => {
+        CommandName::MigrateRange if nursery::read_interval(reader)? => {
             let update = updates::sequence(reader.text()?, Steps::AllOrNothing)?;
-            return Ok(Plan::Ask(Call::Update(update), Shape::Nothing));
+            return Ok(CommandPlan::Ask(Call::Update(update), ArakoonShape::Nothing));
         }
         _ => false,
     };
     Ok(on_master(match as_it_is {
-        true => Shape::Nothing,
-        false => Shape::Refused(Refusal::not_supported(PLACED)),
+        true => ArakoonShape::Nothing,
+        false => ArakoonShape::Refused(ArakoonRefusal::not_supported(PLACED)),
     }))
 }
 
-fn administration(name: Name, reader: &mut Reader, cluster: &[u8]) -> Result<Plan, Refusal> {
-    let slave = |refusal| Ok(Plan::Look(View::OnSlave(refusal)));
+fn administration(
+    name: CommandName,
+    reader: &mut ValueReader,
+    cluster: &[u8],
+) -> Result<CommandPlan, ArakoonRefusal> {
+    let slave = |refusal| Ok(CommandPlan::Look(ClusterQuery::OnSlave(refusal)));
     match name {
-        Name::Ping => {
+        CommandName::Ping => {
             let (_, named) = (reader.text()?, reader.text()?);
             if named != cluster {
-                return Err(Refusal::failure("unknown failure"));
+                return Err(ArakoonRefusal::failure("unknown failure"));
             }
             let (major, minor, patch) = VERSION;
             let mut body = Vec::new();
             body.text(format!("Arakoon {major}.{minor}.{patch}").as_bytes());
-            Ok(Plan::Say(body))
+            Ok(CommandPlan::Say(body))
         }
-        Name::Version => Ok(Plan::Say(version())),
-        Name::WhoMaster => Ok(Plan::Look(View::WhoMaster)),
-        Name::CurrentState => Ok(Plan::Look(View::State)),
-        Name::GetTxid => Ok(Plan::Look(View::Txid)),
-        Name::ExpectProgressPossible => Ok(Plan::Look(View::Progress)),
-        Name::Statistics => Ok(Plan::Look(View::Statistics)),
-        Name::DropMaster => Ok(Plan::Look(View::DropMaster)),
+        CommandName::Version => Ok(CommandPlan::Say(version())),
+        CommandName::WhoMaster => Ok(CommandPlan::Look(ClusterQuery::WhoMaster)),
+        CommandName::CurrentState => Ok(CommandPlan::Look(ClusterQuery::State)),
+        CommandName::GetTxid => Ok(CommandPlan::Look(ClusterQuery::Txid)),
+        CommandName::ExpectProgressPossible => Ok(CommandPlan::Look(ClusterQuery::Progress)),
+        CommandName::Statistics => Ok(CommandPlan::Look(ClusterQuery::Statistics)),
+        CommandName::DropMaster => Ok(CommandPlan::Look(ClusterQuery::DropMaster)),
         // What is acknowledged is in the store already.
-        Name::FlushStore => Ok(Plan::Say(Vec::new())),
+        CommandName::FlushStore => Ok(CommandPlan::Say(Vec::new())),
         // The log collapses by itself: nothing is left to do, and nothing will be told of.
-        Name::CollapseTlogs => match reader.int()? {
-            files if files < 1 => Err(Refusal::complaint(format!("{files} is not acceptable"))),
-            _ => Ok(Plan::Say(vec![0; 4])),
-        },
-        Name::CopyDbToHead => match reader.int()? {
+        CommandName::CollapseTlogs => match reader.int()? {
             files if files < 1 => {
-                Err(Refusal::complaint(format!("tlogs_to_keep={files} is not acceptable")))
+                Err(ArakoonRefusal::complaint(format!("{files} is not acceptable")))
+            }
+            _ => Ok(CommandPlan::Say(vec![0; 4])),
+        },
+        CommandName::CopyDbToHead => match reader.int()? {
+            files if files < 1 => {
+                Err(ArakoonRefusal::complaint(format!("tlogs_to_keep={files} is not acceptable")))
             }
             _ => slave(None),
         },
-        Name::OptDb | Name::DefragDb => slave(None),
-        Name::GetDb => slave(Some(Refusal::not_supported(NO_DB))),
-        _ => Err(Refusal::not_supported(NO_LOG_STREAM)),
+        CommandName::OptDb | CommandName::DefragDb => slave(None),
+        CommandName::GetDb => slave(Some(ArakoonRefusal::not_supported(NO_DB))),
+        _ => Err(ArakoonRefusal::not_supported(NO_LOG_STREAM)),
     }
 }
 
@@ -311,8 +345,8 @@ fn version() -> Vec<u8> {
 }
 
 /// The refusal of what a slave alone does, on a master.
-pub fn on_master_refusal() -> Refusal {
-    Refusal::not_supported(ON_MASTER)
+pub fn on_master_refusal() -> ArakoonRefusal {
+    ArakoonRefusal::not_supported(ON_MASTER)
 }
 
 /// The whole of a range whose first page was not all.

@@ -1,7 +1,7 @@
 //! The blob of a sequence: updates in Arakoon's tags, as ours. Pure.
 
-use crate::arakoon::errors::Refusal;
-use crate::arakoon::words::{Malformed, Reader};
+use crate::arakoon::errors::ArakoonRefusal;
+use crate::arakoon::words::{Malformed, ValueReader};
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
 use base::request::{Expiry, Missing, Steps};
 use base::{Update, Value};
@@ -29,10 +29,10 @@ const ASSERT_RANGE: i32 = 17;
 const CONTAINS_EXACTLY: i32 = 1;
 
 /// The whole blob, which must be a sequence.
-pub fn sequence(blob: Bytes, mode: Steps) -> Result<Update, Refusal> {
-    let mut reader = Reader::new(blob);
+pub fn sequence(blob: Bytes, mode: Steps) -> Result<Update, ArakoonRefusal> {
+    let mut reader = ValueReader::new(blob);
     if reader.int()? != SEQUENCE {
-        return Err(Refusal::failure("should have been a sequence"));
+        return Err(ArakoonRefusal::failure("should have been a sequence"));
     }
     let mut left = SEQUENCE_STEPS_MAX;
     let steps = steps(&mut reader, 1, &mut left)?;
@@ -41,15 +41,21 @@ pub fn sequence(blob: Bytes, mode: Steps) -> Result<Update, Refusal> {
 }
 
 /// The steps of a sequence that so many levels enclose, itself counted; so many more may come.
-fn steps(reader: &mut Reader, depth: usize, left: &mut usize) -> Result<Vec<Update>, Refusal> {
+fn steps(
+    reader: &mut ValueReader,
+    depth: usize,
+    left: &mut usize,
+) -> Result<Vec<Update>, ArakoonRefusal> {
     let count = reader.count()?;
     if depth > SEQUENCE_DEPTH_MAX {
         let text = format!("sequences nest at most {SEQUENCE_DEPTH_MAX} deep (sequence_depth_max)");
-        return Err(Refusal::bad_input(text));
+        return Err(ArakoonRefusal::bad_input(text));
     }
     *left = left.checked_sub(count).ok_or_else(|| {
         let max = SEQUENCE_STEPS_MAX;
-        Refusal::bad_input(format!("a sequence has at most {max} steps (sequence_steps_max)"))
+        ArakoonRefusal::bad_input(format!(
+            "a sequence has at most {max} steps (sequence_steps_max)"
+        ))
     })?;
     // The vector grows with what is there, whatever the count claims.
     let mut steps = Vec::new();
@@ -59,7 +65,11 @@ fn steps(reader: &mut Reader, depth: usize, left: &mut usize) -> Result<Vec<Upda
     Ok(steps)
 }
 
-fn step(reader: &mut Reader, depth: usize, left: &mut usize) -> Result<Update, Refusal> {
+fn step(
+    reader: &mut ValueReader,
+    depth: usize,
+    left: &mut usize,
+) -> Result<Update, ArakoonRefusal> {
     Ok(match reader.int()? {
         SET => Update::Set { key: reader.text()?, value: reader.text()?, expiry: Expiry::Default },
         DELETE => Update::Delete { key: reader.text()?, missing: Missing::Fails },
@@ -74,7 +84,7 @@ fn step(reader: &mut Reader, depth: usize, left: &mut usize) -> Result<Update, R
         NOP => Update::Nop,
         USER_FUNCTION => {
             let (name, _): (Bytes, Option<Value>) = (reader.text()?, reader.maybe()?);
-            return Err(Refusal::no_such_function(&name));
+            return Err(ArakoonRefusal::no_such_function(&name));
         }
         ASSERT => Update::Assert { key: reader.text()?, expected: reader.maybe()? },
         DELETE_PREFIX => Update::DeletePrefix { prefix: reader.text()? },
@@ -91,7 +101,7 @@ fn step(reader: &mut Reader, depth: usize, left: &mut usize) -> Result<Update, R
         tag @ (MASTER_SET | ADMIN_SET | SET_INTERVAL | SET_ROUTING | SET_ROUTING_DELTA
         | SYNCED_SEQUENCE) => {
             let text = format!("update {tag} is internal: clients can't send it");
-            return Err(Refusal::bad_input(text));
+            return Err(ArakoonRefusal::bad_input(text));
         }
         _ => return Err(Malformed.into()),
     })

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
 use wire::Wire;
-pub use wire::{Answer, Sent};
+pub use wire::{SentRequest, WireResponse};
 
 /// A client over one kept connection: one request after the other.
 pub struct Client {
@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Sends what is not a request of the node: status, metrics, administration.
-    pub async fn send(&mut self, sent: &Sent) -> Result<Answer> {
+    pub async fn send(&mut self, sent: &SentRequest) -> Result<WireResponse> {
         let answer = self.wire.exchange(sent).await?;
         if answer.status < 400 { Ok(answer) } else { Err(replies::error(&answer)) }
     }
@@ -139,7 +139,8 @@ impl Client {
 
     /// A value of a group's log, of a member that knows it to be decided.
     pub async fn decided_value(&mut self, group: GroupId, index: LogIndex) -> Result<Bytes> {
-        let mut sent = Sent::new("GET", format!("/v1/cluster/groups/{group}/values/{index}"));
+        let mut sent =
+            SentRequest::new("GET", format!("/v1/cluster/groups/{group}/values/{index}"));
         if let Some(token) = &self.token {
             sent.headers.push(("authorization", format!("Bearer {}", token.text())));
         }
@@ -154,13 +155,13 @@ impl Client {
 
     /// `/status`.
     pub async fn status(&mut self) -> Result<Value> {
-        self.send(&Sent::new("GET", "/status")).await?.json()
+        self.send(&SentRequest::new("GET", "/status")).await?.json()
     }
 
     /// Makes a checkpoint under this name; where it is.
     pub async fn checkpoint(&mut self, name: &str) -> Result<String> {
         let body = serde_json::json!({ "target": name }).to_string();
-        let sent = Sent::json("POST", "/v1/admin/checkpoint", body.into_bytes());
+        let sent = SentRequest::json("POST", "/v1/admin/checkpoint", body.into_bytes());
         let answer = self.send(&sent).await?.json()?;
         answer["target"].as_str().map(String::from).ok_or_else(replies::strange)
     }
@@ -169,12 +170,12 @@ impl Client {
     pub async fn log_levels(&mut self, changes: &Changes) -> Result<Value> {
         const PATH: &str = "/v1/admin/log-levels";
         if changes.is_empty() {
-            return self.send(&Sent::new("GET", PATH)).await?.json();
+            return self.send(&SentRequest::new("GET", PATH)).await?.json();
         }
         let body: serde_json::Map<String, Value> =
             changes.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
         let body = Value::Object(body).to_string();
-        self.send(&Sent::json("PUT", PATH, body.into_bytes())).await?.json()
+        self.send(&SentRequest::json("PUT", PATH, body.into_bytes())).await?.json()
     }
 }
 

@@ -1,6 +1,6 @@
 //! From an answer to the reply or error that the node gave.
 
-use super::wire::Answer;
+use super::wire::WireResponse;
 use crate::native::json::cluster;
 use crate::native::json::ring;
 use base::properties::{Changes, Properties};
@@ -21,7 +21,7 @@ pub fn strange() -> Error {
 }
 
 /// The reply to a call.
-pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
+pub fn reply(call: &Call, answer: &WireResponse) -> Result<Reply> {
     let index = LogIndex(answer.index.unwrap_or(0));
     let done = |body| Ok(Reply::new(index, body));
     let is_not_found = || answer.status == 404 && error(answer).reason == Reason::NotFound;
@@ -65,7 +65,7 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
 }
 
 /// The error that an answer tells.
-pub fn error(answer: &Answer) -> Error {
+pub fn error(answer: &WireResponse) -> Error {
     let told = answer.json().ok().and_then(|json| told(&json["error"]).ok());
     told.unwrap_or_else(strange)
 }

@@ -1,7 +1,7 @@
 //! From a request of the house to the one that goes over the wire.
 
 use super::steps::{read_onto, update_onto};
-use super::wire::Sent;
+use super::wire::SentRequest;
 use super::{key_path, path};
 use crate::http::percent::encode_onto;
 use crate::native::json::cluster::id_text;
@@ -17,45 +17,45 @@ use serde_json::json;
 use std::fmt::Write;
 
 /// The request as it is sent, its retry's headers apart.
-pub fn sent(request: &Request) -> Sent {
+pub fn sent(request: &Request) -> SentRequest {
     let bucket = &request.bucket;
     match &request.call {
         Call::Read(Read::Get(key), freshness) => {
-            Sent::new("GET", key_path(bucket, key) + "?" + &consistency(*freshness))
+            SentRequest::new("GET", key_path(bucket, key) + "?" + &consistency(*freshness))
         }
         Call::Read(Read::KeyCount, freshness) => {
-            Sent::new("GET", path(bucket, "/count?") + &consistency(*freshness))
+            SentRequest::new("GET", path(bucket, "/count?") + &consistency(*freshness))
         }
         Call::Read(Read::Range(range), freshness) => {
             let path = path(bucket, "/range?") + &consistency(*freshness);
-            Sent::new("GET", path + &range_query(range))
+            SentRequest::new("GET", path + &range_query(range))
         }
         Call::Read(read, freshness) => {
             let path = path(bucket, "/read?") + &consistency(*freshness);
             let mut body = Vec::new();
             read_onto(&mut body, read);
-            Sent::json("POST", path, body)
+            SentRequest::json("POST", path, body)
         }
         Call::Update(Update::Set { key, value, expiry }) => {
-            let mut sent = Sent::new("PUT", key_path(bucket, key) + &ttl(*expiry));
+            let mut sent = SentRequest::new("PUT", key_path(bucket, key) + &ttl(*expiry));
             sent.body = Some(value.clone());
             sent
         }
         Call::Update(update) => {
             let mut body = Vec::new();
             update_onto(&mut body, update);
-            Sent::json("POST", path(bucket, "/update"), body)
+            SentRequest::json("POST", path(bucket, "/update"), body)
         }
         Call::Directory(call) => directory(bucket, call),
         Call::Session(call) => {
             let path = format!("/v1/sessions/{}/{}", bucket.kind(), bucket.name());
             match call {
-                SessionCall::Open => Sent::new("POST", path),
-                SessionCall::Close(id) => Sent::new("DELETE", format!("{path}/{id}")),
+                SessionCall::Open => SentRequest::new("POST", path),
+                SessionCall::Close(id) => SentRequest::new("DELETE", format!("{path}/{id}")),
             }
         }
         // Programs that embed a node speak so; there is no such path yet.
-        Call::Available(_) => Sent::new("POST", path(bucket, "/available")),
+        Call::Available(_) => SentRequest::new("POST", path(bucket, "/available")),
     }
 }
 
@@ -108,26 +108,34 @@ fn range_query(range: &Range) -> String {
     query
 }
 
-fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
+fn directory(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
     let of_bucket = path(bucket, "");
     let of_type = format!("/v1/types/{}", bucket.kind());
     match call {
-        DirectoryCall::CreateBucket(changes) => Sent::json("PUT", of_bucket, properties(changes)),
-        DirectoryCall::AlterBucket(changes) => Sent::json("PATCH", of_bucket, properties(changes)),
-        DirectoryCall::DropBucket => Sent::new("DELETE", of_bucket),
-        DirectoryCall::ClearBucket => Sent::new("POST", of_bucket + "/clear"),
-        DirectoryCall::DescribeBucket => Sent::new("GET", of_bucket),
+        DirectoryCall::CreateBucket(changes) => {
+            SentRequest::json("PUT", of_bucket, properties(changes))
+        }
+        DirectoryCall::AlterBucket(changes) => {
+            SentRequest::json("PATCH", of_bucket, properties(changes))
+        }
+        DirectoryCall::DropBucket => SentRequest::new("DELETE", of_bucket),
+        DirectoryCall::ClearBucket => SentRequest::new("POST", of_bucket + "/clear"),
+        DirectoryCall::DescribeBucket => SentRequest::new("GET", of_bucket),
         DirectoryCall::ListBuckets { after, rows_max } => {
             let mut path = format!("/v1/buckets?limit={rows_max}");
             if let Some(after) = after {
                 let _ = write!(path, "&after={after}");
             }
-            Sent::new("GET", path)
+            SentRequest::new("GET", path)
         }
-        DirectoryCall::CreateType(changes) => Sent::json("PUT", of_type, properties(changes)),
-        DirectoryCall::AlterType(changes) => Sent::json("PATCH", of_type, properties(changes)),
-        DirectoryCall::DropType => Sent::new("DELETE", of_type),
-        DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
+        DirectoryCall::CreateType(changes) => {
+            SentRequest::json("PUT", of_type, properties(changes))
+        }
+        DirectoryCall::AlterType(changes) => {
+            SentRequest::json("PATCH", of_type, properties(changes))
+        }
+        DirectoryCall::DropType => SentRequest::new("DELETE", of_type),
+        DirectoryCall::ListTypes => SentRequest::new("GET", "/v1/types"),
         DirectoryCall::Cluster(call) => members(call),
         DirectoryCall::Ring(call) => of_ring(call),
         DirectoryCall::PlaceBucket { changes, place } => {
@@ -136,29 +144,29 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
                 BucketPlace::Group(group) => ("group".into(), group.to_string()),
                 BucketPlace::Replicas(voters) => ("replicas".into(), voters.to_string()),
             });
-            Sent::json("PUT", of_bucket, properties(&changes))
+            SentRequest::json("PUT", of_bucket, properties(&changes))
         }
         DirectoryCall::MoveBucket { group } => {
             let body = json!({ "group": group.0 }).to_string();
-            Sent::json("POST", of_bucket + "/move", body.into_bytes())
+            SentRequest::json("POST", of_bucket + "/move", body.into_bytes())
         }
-        DirectoryCall::CancelMove => Sent::new("DELETE", of_bucket + "/move"),
-        DirectoryCall::ResetBucket => Sent::new("DELETE", of_bucket + "/properties"),
+        DirectoryCall::CancelMove => SentRequest::new("DELETE", of_bucket + "/move"),
+        DirectoryCall::ResetBucket => SentRequest::new("DELETE", of_bucket + "/properties"),
         // Nodes tell each other; for clients there is no such path.
-        DirectoryCall::StepMove { .. } => Sent::new("POST", of_bucket + "/move/step"),
+        DirectoryCall::StepMove { .. } => SentRequest::new("POST", of_bucket + "/move/step"),
     }
 }
 
-fn members(call: &ClusterCall) -> Sent {
+fn members(call: &ClusterCall) -> SentRequest {
     const MEMBERS: &str = "/v1/cluster/members";
     const TOKENS: &str = "/v1/cluster/tokens";
     const SECRET: &str = "/v1/cluster/secret";
     let json = |method: &'static str, path: String, body: serde_json::Value| {
-        Sent::json(method, path, body.to_string().into_bytes())
+        SentRequest::json(method, path, body.to_string().into_bytes())
     };
     let of = |name: &String, rest: &str| format!("{MEMBERS}/{name}{rest}");
     match call {
-        ClusterCall::Describe => Sent::new("GET", MEMBERS),
+        ClusterCall::Describe => SentRequest::new("GET", MEMBERS),
         ClusterCall::AddMember { member, part, lease_ms } => {
             let MemberDescription { node, name, peer, client, .. } = member;
             let body = json!({ "node": id_text(node.0), "name": name, "peer": peer,
@@ -170,7 +178,7 @@ fn members(call: &ClusterCall) -> Sent {
             let body = json!({ "node": node, "name": name, "peer": peer, "client": client });
             json("PATCH", MEMBERS.into(), body)
         }
-        ClusterCall::RemoveMember { name } => Sent::new("DELETE", of(name, "")),
+        ClusterCall::RemoveMember { name } => SentRequest::new("DELETE", of(name, "")),
         ClusterCall::ReplaceMember { name, by } => {
             json("POST", of(name, "/replace"), json!({ "by": by }))
         }
@@ -195,7 +203,7 @@ fn members(call: &ClusterCall) -> Sent {
             json("POST", "/v1/cluster/groups".into(), body)
         }
         ClusterCall::DropGroup { group } => {
-            Sent::new("DELETE", format!("/v1/cluster/groups/{group}"))
+            SentRequest::new("DELETE", format!("/v1/cluster/groups/{group}"))
         }
         // The token itself stands in a header; the digest is for nodes among themselves.
         ClusterCall::Shown { call, .. } => members(call),
@@ -203,8 +211,8 @@ fn members(call: &ClusterCall) -> Sent {
             let standing = lifetime_ms.is_none();
             json("POST", TOKENS.into(), json!({ "lifetime_ms": lifetime_ms, "standing": standing }))
         }
-        ClusterCall::RevokeTokens => Sent::new("DELETE", TOKENS),
-        ClusterCall::MakeSecret => Sent::new("POST", SECRET),
+        ClusterCall::RevokeTokens => SentRequest::new("DELETE", TOKENS),
+        ClusterCall::MakeSecret => SentRequest::new("POST", SECRET),
     }
 }
 
@@ -214,27 +222,27 @@ fn properties(changes: &Changes) -> Vec<u8> {
     serde_json::Value::Object(object).to_string().into_bytes()
 }
 
-fn of_ring(call: &RingCall) -> Sent {
+fn of_ring(call: &RingCall) -> SentRequest {
     const PLAN: &str = "/v1/cluster/ring/plan";
     match call {
-        RingCall::Describe => Sent::new("GET", "/v1/cluster/ring"),
-        RingCall::Claim => Sent::new("PUT", "/v1/cluster/ring"),
-        RingCall::Plan => Sent::new("GET", PLAN),
+        RingCall::Describe => SentRequest::new("GET", "/v1/cluster/ring"),
+        RingCall::Claim => SentRequest::new("PUT", "/v1/cluster/ring"),
+        RingCall::Plan => SentRequest::new("GET", PLAN),
         RingCall::Stage(change) => {
             let mut body = Vec::new();
             ring::change_onto(&mut body, change);
-            Sent::json("POST", PLAN, body)
+            SentRequest::json("POST", PLAN, body)
         }
-        RingCall::Clear => Sent::new("DELETE", PLAN),
+        RingCall::Clear => SentRequest::new("DELETE", PLAN),
         RingCall::Commit { epoch } => {
             let body = json!({ "epoch": epoch }).to_string();
-            Sent::json("POST", "/v1/cluster/ring/commit", body.into_bytes())
+            SentRequest::json("POST", "/v1/cluster/ring/commit", body.into_bytes())
         }
-        RingCall::Cancel => Sent::new("POST", "/v1/cluster/ring/cancel"),
-        RingCall::Transfers => Sent::new("GET", "/v1/cluster/ring/transfers"),
+        RingCall::Cancel => SentRequest::new("POST", "/v1/cluster/ring/cancel"),
+        RingCall::Transfers => SentRequest::new("GET", "/v1/cluster/ring/transfers"),
         // Nodes tell the directory; for clients there is no such path.
         RingCall::Received { .. } | RingCall::Cleared { .. } => {
-            Sent::new("POST", "/v1/cluster/ring/told")
+            SentRequest::new("POST", "/v1/cluster/ring/told")
         }
     }
 }

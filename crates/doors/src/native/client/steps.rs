@@ -9,45 +9,54 @@ use base::{Bound, Key, Range, Read, Update, Value, Want};
 pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
     match update {
         Update::Set { key, value, expiry } => {
-            Fields::begin(out, "set").bytes("key", key).bytes("value", value).expiry(*expiry).end();
+            ObjectFields::begin(out, "set")
+                .bytes("key", key)
+                .bytes("value", value)
+                .expiry(*expiry)
+                .end();
         }
         Update::SetIf { key, value, expiry, when } => set_if_onto(out, key, value, *expiry, *when),
         Update::Delete { key, missing } => {
-            let fields = Fields::begin(out, "delete").bytes("key", key);
+            let fields = ObjectFields::begin(out, "delete").bytes("key", key);
             match missing {
                 Missing::Fails => fields.plain("missing", "\"fails\"").end(),
                 Missing::Skipped => fields.end(),
             }
         }
         Update::TestAndSet { key, expected, wanted } => {
-            let fields = Fields::begin(out, "test_and_set").bytes("key", key);
+            let fields = ObjectFields::begin(out, "test_and_set").bytes("key", key);
             fields.maybe("expected", expected).maybe("wanted", wanted).end();
         }
         Update::Replace { key, wanted } => {
-            Fields::begin(out, "replace").bytes("key", key).maybe("wanted", wanted).end();
+            ObjectFields::begin(out, "replace").bytes("key", key).maybe("wanted", wanted).end();
         }
         Update::Confirm { key, value } => {
-            Fields::begin(out, "confirm").bytes("key", key).bytes("value", value).end();
+            ObjectFields::begin(out, "confirm").bytes("key", key).bytes("value", value).end();
         }
         Update::Assert { key, expected } => {
-            Fields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
+            ObjectFields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
         }
-        Update::AssertExists { key } => Fields::begin(out, "assert_exists").bytes("key", key).end(),
+        Update::AssertExists { key } => {
+            ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
+        }
         Update::AssertRange { prefix, keys } => {
-            Fields::begin(out, "assert_range").bytes("prefix", prefix).keys("keys", keys).end();
+            ObjectFields::begin(out, "assert_range")
+                .bytes("prefix", prefix)
+                .keys("keys", keys)
+                .end();
         }
         Update::AssertVersion { key, version } => {
-            let fields = Fields::begin(out, "assert_version").bytes("key", key);
+            let fields = ObjectFields::begin(out, "assert_version").bytes("key", key);
             match version {
                 Some(version) => fields.plain("version", version).end(),
                 None => fields.plain("version", "null").end(),
             }
         }
         Update::DeletePrefix { prefix } => {
-            Fields::begin(out, "delete_prefix").bytes("prefix", prefix).end();
+            ObjectFields::begin(out, "delete_prefix").bytes("prefix", prefix).end();
         }
         Update::Read(read) => read_onto(out, read),
-        Update::Nop => Fields::begin(out, "nop").end(),
+        Update::Nop => ObjectFields::begin(out, "nop").end(),
         Update::Sequence { steps, mode } => sequence_onto(out, steps, *mode),
         other => change_onto(out, other),
     }
@@ -57,25 +66,25 @@ pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
 fn change_onto(out: &mut Vec<u8>, update: &Update) {
     match update {
         Update::Add { key, delta } => {
-            Fields::begin(out, "add").bytes("key", key).plain("delta", delta).end();
+            ObjectFields::begin(out, "add").bytes("key", key).plain("delta", delta).end();
         }
         Update::AddFloat { key, delta } => {
             let delta = format!("{delta:?}");
-            Fields::begin(out, "add_float").bytes("key", key).plain("delta", delta).end();
+            ObjectFields::begin(out, "add_float").bytes("key", key).plain("delta", delta).end();
         }
         Update::Append { key, value } => {
-            Fields::begin(out, "append").bytes("key", key).bytes("value", value).end();
+            ObjectFields::begin(out, "append").bytes("key", key).bytes("value", value).end();
         }
         Update::SetRange { key, offset, value } => {
-            let fields = Fields::begin(out, "set_range").bytes("key", key);
+            let fields = ObjectFields::begin(out, "set_range").bytes("key", key);
             fields.plain("offset", offset).bytes("value", value).end();
         }
         Update::Rename { from, to, when } => {
-            let fields = Fields::begin(out, "rename").bytes("from", from).bytes("to", to);
+            let fields = ObjectFields::begin(out, "rename").bytes("from", from).bytes("to", to);
             fields.when_absent(*when).end();
         }
         Update::Copy { from, to, when } => {
-            let fields = Fields::begin(out, "copy").bytes("from", from).bytes("to", to);
+            let fields = ObjectFields::begin(out, "copy").bytes("from", from).bytes("to", to);
             fields.when_absent(*when).end();
         }
         Update::Expire { key, expiry, when } => {
@@ -89,10 +98,10 @@ fn change_onto(out: &mut Vec<u8>, update: &Update) {
             };
             // The door wants the time to live here, the default one too.
             let fields = match expiry {
-                Expiry::Default => {
-                    Fields::begin(out, "expire").bytes("key", key).plain("ttl_ms", "\"default\"")
-                }
-                expiry => Fields::begin(out, "expire").bytes("key", key).expiry(*expiry),
+                Expiry::Default => ObjectFields::begin(out, "expire")
+                    .bytes("key", key)
+                    .plain("ttl_ms", "\"default\""),
+                expiry => ObjectFields::begin(out, "expire").bytes("key", key).expiry(*expiry),
             };
             fields.plain("only_when", when).end();
         }
@@ -103,7 +112,7 @@ fn change_onto(out: &mut Vec<u8>, update: &Update) {
 fn set_if_onto(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when: When) {
     let word = match when {
         When::Unchanged(version) => {
-            let fields = Fields::begin(out, "set_if_version").bytes("key", key);
+            let fields = ObjectFields::begin(out, "set_if_version").bytes("key", key);
             fields.bytes("value", value).plain("version", version).expiry(expiry).end();
             return;
         }
@@ -111,7 +120,7 @@ fn set_if_onto(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when
         When::Absent => "\"absent\"",
         When::Present => "\"present\"",
     };
-    let fields = Fields::begin(out, "set_if").bytes("key", key).bytes("value", value);
+    let fields = ObjectFields::begin(out, "set_if").bytes("key", key).bytes("value", value);
     fields.plain("when", word).expiry(expiry).end();
 }
 
@@ -122,7 +131,7 @@ fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
         Steps::EachAlone => "\"each_alone\"",
         Steps::Batch => "\"batch\"",
     };
-    let mut fields = Fields::begin(out, "sequence").plain("mode", word);
+    let mut fields = ObjectFields::begin(out, "sequence").plain("mode", word);
     fields.name("steps");
     fields.0.push(b'[');
     for (place, step) in steps.iter().enumerate() {
@@ -138,24 +147,26 @@ fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
 /// A read as a step.
 pub fn read_onto(out: &mut Vec<u8>, read: &Read) {
     match read {
-        Read::Get(key) => Fields::begin(out, "get").bytes("key", key).end(),
-        Read::Exists(keys) => Fields::begin(out, "exists").keys("keys", keys).end(),
-        Read::MultiGet(keys) => Fields::begin(out, "multi_get").keys("keys", keys).end(),
+        Read::Get(key) => ObjectFields::begin(out, "get").bytes("key", key).end(),
+        Read::Exists(keys) => ObjectFields::begin(out, "exists").keys("keys", keys).end(),
+        Read::MultiGet(keys) => ObjectFields::begin(out, "multi_get").keys("keys", keys).end(),
         Read::MultiGetAll(keys) => {
-            let fields = Fields::begin(out, "multi_get").keys("keys", keys);
+            let fields = ObjectFields::begin(out, "multi_get").keys("keys", keys);
             fields.plain("require_all", true).end();
         }
         Read::Range(range) => range_onto(out, range),
-        Read::KeyCount => Fields::begin(out, "key_count").end(),
+        Read::KeyCount => ObjectFields::begin(out, "key_count").end(),
         Read::Assert { key, expected } => {
-            Fields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
+            ObjectFields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
         }
-        Read::AssertExists(key) => Fields::begin(out, "assert_exists").bytes("key", key).end(),
+        Read::AssertExists(key) => {
+            ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
+        }
     }
 }
 
 fn range_onto(out: &mut Vec<u8>, range: &Range) {
-    let mut fields = Fields::begin(out, "range");
+    let mut fields = ObjectFields::begin(out, "range");
     match &range.low {
         Bound::Open => {}
         Bound::Included(low) => fields = fields.bytes("from", low),
@@ -179,14 +190,14 @@ fn range_onto(out: &mut Vec<u8>, range: &Range) {
 }
 
 /// Fields of one JSON object, one after the other.
-struct Fields<'a>(&'a mut Vec<u8>);
+struct ObjectFields<'a>(&'a mut Vec<u8>);
 
-impl<'a> Fields<'a> {
-    fn begin(out: &'a mut Vec<u8>, operation: &str) -> Fields<'a> {
+impl<'a> ObjectFields<'a> {
+    fn begin(out: &'a mut Vec<u8>, operation: &str) -> ObjectFields<'a> {
         out.extend_from_slice(b"{\"op\":\"");
         out.extend_from_slice(operation.as_bytes());
         out.push(b'"');
-        Fields(out)
+        ObjectFields(out)
     }
 
     fn name(&mut self, name: &str) {

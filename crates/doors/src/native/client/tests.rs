@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::http::{Parsed, head};
 use crate::native::json::{bodies, cluster, write};
 use crate::native::target;
-use crate::native::translate::{self, Plan};
+use crate::native::translate::{self, NativePlan};
 use base::range::Direction;
 use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
 use base::{
@@ -282,7 +282,7 @@ proptest! {
         let target = target::read(&head, &guard, Face::Both, &mut BucketName::default());
         let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
         match translate::plan(target, sent.body.unwrap_or_default()) {
-            Ok(Plan::Ask(asked, _)) => {
+            Ok(NativePlan::Ask(asked, _)) => {
                 prop_assert_eq!(&asked.call, &request.call);
                 // A list is of no bucket, nor is the cluster.
                 let of_all = ["/v1/buckets?", "/v1/cluster"];

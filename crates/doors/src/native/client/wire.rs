@@ -18,7 +18,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// A request as it is sent.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct SentRequest {
     /// `GET`, ...
     pub method: &'static str,
     /// Path and query, encoded.
@@ -29,15 +29,15 @@ pub struct Sent {
     pub body: Option<Bytes>,
 }
 
-impl Sent {
+impl SentRequest {
     /// Without a body.
-    pub fn new(method: &'static str, path: impl Into<String>) -> Sent {
-        Sent { method, path: path.into(), headers: Vec::new(), body: None }
+    pub fn new(method: &'static str, path: impl Into<String>) -> SentRequest {
+        SentRequest { method, path: path.into(), headers: Vec::new(), body: None }
     }
 
     /// With a JSON body.
-    pub fn json(method: &'static str, path: impl Into<String>, body: Vec<u8>) -> Sent {
-        let mut sent = Sent::new(method, path);
+    pub fn json(method: &'static str, path: impl Into<String>, body: Vec<u8>) -> SentRequest {
+        let mut sent = SentRequest::new(method, path);
         sent.headers.push(("content-type", "application/json".into()));
         sent.body = Some(body.into());
         sent
@@ -50,7 +50,7 @@ impl Sent {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct WireResponse {
     /// 200, 404, ...
     pub status: u16,
     /// `x-credenza-index`.
@@ -63,7 +63,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl WireResponse {
     /// The body as JSON.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_slice(&self.body).map_err(|_| replies::strange())
@@ -71,7 +71,7 @@ impl Answer {
 }
 
 /// How an answer's body ends.
-enum Frame {
+enum BodyEnd {
     Length(usize),
     Chunked,
     End,
@@ -91,7 +91,7 @@ impl Wire {
     }
 
     /// Sends a request and reads its answer.
-    pub async fn exchange(&mut self, sent: &Sent) -> Result<Answer> {
+    pub async fn exchange(&mut self, sent: &SentRequest) -> Result<WireResponse> {
         let deadline = Instant::now() + self.wait_max;
         let (stream, input) = match self.open.take().filter(|(stream, _)| is_alive(stream)) {
             Some(open) => open,
@@ -130,8 +130,8 @@ impl Wire {
         &mut self,
         mut stream: TcpStream,
         mut input: BytesMut,
-        sent: &Sent,
-    ) -> io::Result<Answer> {
+        sent: &SentRequest,
+    ) -> io::Result<WireResponse> {
         let mut out = Vec::with_capacity(256 + sent.path.len());
         write!(out, "{} {} HTTP/1.1\r\nhost: {}\r\n", sent.method, sent.path, self.authority)?;
         for (name, value) in &sent.headers {
@@ -176,7 +176,10 @@ async fn more(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<()> {
     }
 }
 
-async fn head(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<(Answer, Frame, bool)> {
+async fn head(
+    stream: &mut TcpStream,
+    input: &mut BytesMut,
+) -> io::Result<(WireResponse, BodyEnd, bool)> {
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut response = httparse::Response::new(&mut headers);
@@ -196,7 +199,7 @@ async fn head(stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<(Answe
     }
 }
 
-fn words(response: &httparse::Response<'_, '_>) -> (Answer, Frame, bool) {
+fn words(response: &httparse::Response<'_, '_>) -> (WireResponse, BodyEnd, bool) {
     let status = response.code.unwrap_or(0);
     let header = |name: &str| {
         let found =
@@ -205,14 +208,14 @@ fn words(response: &httparse::Response<'_, '_>) -> (Answer, Frame, bool) {
     };
     let number = |name: &str| header(name)?.trim_matches('"').parse::<u64>().ok();
     let frame = match (header("transfer-encoding"), number("content-length")) {
-        _ if matches!(status, 100 | 204 | 304) => Frame::Length(0),
-        (Some("chunked"), _) => Frame::Chunked,
-        (None, Some(length)) => Frame::Length(usize::try_from(length).unwrap_or(usize::MAX)),
-        _ => Frame::End,
+        _ if matches!(status, 100 | 204 | 304) => BodyEnd::Length(0),
+        (Some("chunked"), _) => BodyEnd::Chunked,
+        (None, Some(length)) => BodyEnd::Length(usize::try_from(length).unwrap_or(usize::MAX)),
+        _ => BodyEnd::End,
     };
     let keep = !header("connection").is_some_and(|word| word.eq_ignore_ascii_case("close"))
-        && !matches!(frame, Frame::End);
-    let answer = Answer {
+        && !matches!(frame, BodyEnd::End);
+    let answer = WireResponse {
         status,
         index: number("x-credenza-index"),
         version: number("etag"),
@@ -222,19 +225,19 @@ fn words(response: &httparse::Response<'_, '_>) -> (Answer, Frame, bool) {
     (answer, frame, keep)
 }
 
-async fn body(stream: &mut TcpStream, input: &mut BytesMut, frame: Frame) -> io::Result<Bytes> {
+async fn body(stream: &mut TcpStream, input: &mut BytesMut, frame: BodyEnd) -> io::Result<Bytes> {
     match frame {
-        Frame::Length(length) if length > ANSWER_BYTES_MAX => {
+        BodyEnd::Length(length) if length > ANSWER_BYTES_MAX => {
             Err(broken("the answer is too large"))
         }
-        Frame::Length(length) => {
+        BodyEnd::Length(length) => {
             while input.len() < length {
                 more(stream, input).await?;
             }
             Ok(input.split_to(length).freeze())
         }
-        Frame::Chunked => chunked(stream, input).await,
-        Frame::End => {
+        BodyEnd::Chunked => chunked(stream, input).await,
+        BodyEnd::End => {
             while more(stream, input).await.is_ok() {
                 if input.len() > ANSWER_BYTES_MAX {
                     return Err(broken("the answer is too large"));

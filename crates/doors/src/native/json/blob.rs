@@ -32,11 +32,11 @@ impl<'de> Visitor<'de> for BlobVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Blob, A::Error> {
         let wrong = || A::Error::custom("bytes are a string, or an object with `base64` alone");
-        if map.next_key::<Name>()? != Some(Name) {
+        if map.next_key::<BlobName>()? != Some(BlobName) {
             return Err(wrong());
         }
         let bytes = map.next_value::<Encoded>()?.0;
-        if map.next_key::<Name>()?.is_some() {
+        if map.next_key::<BlobName>()?.is_some() {
             return Err(wrong());
         }
         Ok(Blob(bytes))
@@ -51,18 +51,22 @@ impl<'de> Deserialize<'de> for Blob {
 
 /// The one name that the object may hold.
 #[derive(PartialEq, Eq)]
-struct Name;
+struct BlobName;
 
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+impl<'de> Deserialize<'de> for BlobName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<BlobName, D::Error> {
         struct NameVisitor;
         impl Visitor<'_> for NameVisitor {
-            type Value = Name;
+            type Value = BlobName;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`base64`")
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Name, E> {
-                if text == "base64" { Ok(Name) } else { Err(E::custom("the one name is `base64`")) }
+            fn visit_str<E: Error>(self, text: &str) -> Result<BlobName, E> {
+                if text == "base64" {
+                    Ok(BlobName)
+                } else {
+                    Err(E::custom("the one name is `base64`"))
+                }
             }
         }
         deserializer.deserialize_identifier(NameVisitor)

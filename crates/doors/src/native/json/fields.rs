@@ -6,7 +6,7 @@ use std::fmt;
 /// The fields that a step may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Field {
+pub enum StepField {
     Op,
     Key,
     Value,
@@ -34,39 +34,39 @@ pub enum Field {
     Want,
 }
 
-impl Field {
+impl StepField {
     /// All fields with their names in JSON.
-    pub const ALL: [(Field, &'static str); 25] = [
-        (Field::Op, "op"),
-        (Field::Key, "key"),
-        (Field::Value, "value"),
-        (Field::Ttl, "ttl_ms"),
-        (Field::When, "when"),
-        (Field::Version, "version"),
-        (Field::Missing, "missing"),
-        (Field::Expected, "expected"),
-        (Field::Wanted, "wanted"),
-        (Field::Prefix, "prefix"),
-        (Field::Keys, "keys"),
-        (Field::Delta, "delta"),
-        (Field::Offset, "offset"),
-        (Field::From, "from"),
-        (Field::To, "to"),
-        (Field::OnlyWhen, "only_when"),
-        (Field::Steps, "steps"),
-        (Field::Mode, "mode"),
-        (Field::RequireAll, "require_all"),
-        (Field::FromExclusive, "from_exclusive"),
-        (Field::ToInclusive, "to_inclusive"),
-        (Field::Reverse, "reverse"),
-        (Field::Limit, "limit"),
-        (Field::After, "after"),
-        (Field::Want, "want"),
+    pub const ALL: [(StepField, &'static str); 25] = [
+        (StepField::Op, "op"),
+        (StepField::Key, "key"),
+        (StepField::Value, "value"),
+        (StepField::Ttl, "ttl_ms"),
+        (StepField::When, "when"),
+        (StepField::Version, "version"),
+        (StepField::Missing, "missing"),
+        (StepField::Expected, "expected"),
+        (StepField::Wanted, "wanted"),
+        (StepField::Prefix, "prefix"),
+        (StepField::Keys, "keys"),
+        (StepField::Delta, "delta"),
+        (StepField::Offset, "offset"),
+        (StepField::From, "from"),
+        (StepField::To, "to"),
+        (StepField::OnlyWhen, "only_when"),
+        (StepField::Steps, "steps"),
+        (StepField::Mode, "mode"),
+        (StepField::RequireAll, "require_all"),
+        (StepField::FromExclusive, "from_exclusive"),
+        (StepField::ToInclusive, "to_inclusive"),
+        (StepField::Reverse, "reverse"),
+        (StepField::Limit, "limit"),
+        (StepField::After, "after"),
+        (StepField::Want, "want"),
     ];
 
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
-        Field::ALL[self as usize].1
+        StepField::ALL[self as usize].1
     }
 
     /// Its place in a set of fields.
@@ -75,16 +75,16 @@ impl Field {
     }
 }
 
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Field, D::Error> {
+impl<'de> Deserialize<'de> for StepField {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StepField, D::Error> {
         struct NameVisitor;
         impl Visitor<'_> for NameVisitor {
-            type Value = Field;
+            type Value = StepField;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a field of a step")
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Field, E> {
-                let known = Field::ALL.iter().find(|(_, name)| *name == text);
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StepField, E> {
+                let known = StepField::ALL.iter().find(|(_, name)| *name == text);
                 known.map(|(field, _)| *field).ok_or_else(|| {
                     E::custom("a field is not known; docs/use/http.md lists them by operation")
                 })

@@ -3,12 +3,12 @@
 //!
 //! The reader, the OpenAPI document and the tests are all made from it.
 
-use super::fields::Field::{self, *};
+use super::fields::StepField::{self, *};
 
 /// Which of [`base::Update`] or [`base::Read`] an operation becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Name {
+pub enum OperationName {
     Set,
     SetIf,
     SetIfVersion,
@@ -49,90 +49,90 @@ pub enum AllowedIn {
 }
 
 /// One operation.
-pub struct Operation {
+pub struct JsonOperation {
     /// Its word in `op`.
     pub word: &'static str,
     /// What it becomes.
-    pub name: Name,
+    pub name: OperationName,
     /// Where it may stand.
     pub place: AllowedIn,
     /// Fields that must be there.
-    pub needs: &'static [Field],
+    pub needs: &'static [StepField],
     /// Fields that may be there.
-    pub may: &'static [Field],
+    pub may: &'static [StepField],
     /// One line for the docs.
     pub doc: &'static str,
 }
 
 const fn update(
     word: &'static str,
-    name: Name,
-    needs: &'static [Field],
-    may: &'static [Field],
+    name: OperationName,
+    needs: &'static [StepField],
+    may: &'static [StepField],
     doc: &'static str,
-) -> Operation {
-    Operation { word, name, place: AllowedIn::Updates, needs, may, doc }
+) -> JsonOperation {
+    JsonOperation { word, name, place: AllowedIn::Updates, needs, may, doc }
 }
 
 const fn read(
     word: &'static str,
-    name: Name,
-    needs: &'static [Field],
-    may: &'static [Field],
+    name: OperationName,
+    needs: &'static [StepField],
+    may: &'static [StepField],
     doc: &'static str,
-) -> Operation {
-    Operation { word, name, place: AllowedIn::Anywhere, needs, may, doc }
+) -> JsonOperation {
+    JsonOperation { word, name, place: AllowedIn::Anywhere, needs, may, doc }
 }
 
 /// All operations.
 #[rustfmt::skip]
-pub const OPERATIONS: [Operation; 26] = [
-    update("set", Name::Set, &[Key, Value], &[Ttl], "Writes; gives `done`."),
-    update("set_if", Name::SetIf, &[Key, Value, When], &[Ttl],
+pub const OPERATIONS: [JsonOperation; 26] = [
+    update("set", OperationName::Set, &[Key, Value], &[Ttl], "Writes; gives `done`."),
+    update("set_if", OperationName::SetIf, &[Key, Value, When], &[Ttl],
         "Writes if `when` holds: always, or the key is absent or present; gives `swapped`."),
-    update("set_if_version", Name::SetIfVersion, &[Key, Value, Version], &[Ttl],
+    update("set_if_version", OperationName::SetIfVersion, &[Key, Value, Version], &[Ttl],
         "Writes if the row has this version; gives `swapped`."),
-    update("delete", Name::Delete, &[Key], &[Missing], "Deletes; gives `existed`."),
-    update("test_and_set", Name::TestAndSet, &[Key, Expected, Wanted], &[],
+    update("delete", OperationName::Delete, &[Key], &[Missing], "Deletes; gives `existed`."),
+    update("test_and_set", OperationName::TestAndSet, &[Key, Expected, Wanted], &[],
         "Writes `wanted` (null: deletes) if the value is `expected` (null: absent); gives `old`."),
-    update("replace", Name::Replace, &[Key, Wanted], &[],
+    update("replace", OperationName::Replace, &[Key, Wanted], &[],
         "Writes `wanted` (null: deletes) whatever is there; gives `old`."),
-    update("confirm", Name::Confirm, &[Key, Value], &[],
+    update("confirm", OperationName::Confirm, &[Key, Value], &[],
         "Writes only when absent or different; gives `done`."),
-    read("assert", Name::Assert, &[Key, Expected], &[],
+    read("assert", OperationName::Assert, &[Key, Expected], &[],
         "Fails with `assertion_failed` unless it holds `expected` (null: absent); gives `done`."),
-    read("assert_exists", Name::AssertExists, &[Key], &[],
+    read("assert_exists", OperationName::AssertExists, &[Key], &[],
         "Fails with `assertion_failed` unless the key exists; gives `done`."),
-    update("assert_range", Name::AssertRange, &[Prefix, Keys], &[],
+    update("assert_range", OperationName::AssertRange, &[Prefix, Keys], &[],
         "Fails with `assertion_failed` unless exactly `keys` begin with `prefix`; gives `done`."),
-    update("assert_version", Name::AssertVersion, &[Key, Version], &[],
+    update("assert_version", OperationName::AssertVersion, &[Key, Version], &[],
         "Fails with `changed` unless the row has this version (null: absent); gives `done`."),
-    update("delete_prefix", Name::DeletePrefix, &[Prefix], &[],
+    update("delete_prefix", OperationName::DeletePrefix, &[Prefix], &[],
         "Deletes all keys under `prefix`; gives `count`."),
-    update("add", Name::Add, &[Key, Delta], &[],
+    update("add", OperationName::Add, &[Key, Delta], &[],
         "Adds to a decimal 64-bit number (absent counts as 0); gives `number`."),
-    update("add_float", Name::AddFloat, &[Key, Delta], &[],
+    update("add_float", OperationName::AddFloat, &[Key, Delta], &[],
         "Adds to a decimal floating point number (absent counts as 0); gives `text`."),
-    update("append", Name::Append, &[Key, Value], &[], "Appends; gives `length`."),
-    update("set_range", Name::SetRange, &[Key, Offset, Value], &[],
+    update("append", OperationName::Append, &[Key, Value], &[], "Appends; gives `length`."),
+    update("set_range", OperationName::SetRange, &[Key, Offset, Value], &[],
         "Overwrites from `offset` on, padding with zero bytes; gives `length`."),
-    update("rename", Name::Rename, &[From, To], &[When],
+    update("rename", OperationName::Rename, &[From, To], &[When],
         "Moves a row; `not_found` if there is none; gives `applied`."),
-    update("copy", Name::Copy, &[From, To], &[When], "Copies a row; gives `applied`."),
-    update("expire", Name::Expire, &[Key, Ttl], &[OnlyWhen],
+    update("copy", OperationName::Copy, &[From, To], &[When], "Copies a row; gives `applied`."),
+    update("expire", OperationName::Expire, &[Key, Ttl], &[OnlyWhen],
         "Changes when a row expires; gives `applied`."),
-    update("nop", Name::Nop, &[], &[], "Nothing, but through the log; gives `done`."),
-    update("sequence", Name::Sequence, &[Steps], &[Mode],
+    update("nop", OperationName::Nop, &[], &[], "Nothing, but through the log; gives `done`."),
+    update("sequence", OperationName::Sequence, &[Steps], &[Mode],
         "Steps that hold together, the later ones seeing the earlier ones; gives `steps`."),
-    read("get", Name::Get, &[Key], &[], "One row or null: `row`."),
-    read("exists", Name::Exists, &[Keys], &[], "How many of the keys exist: `count`."),
-    read("multi_get", Name::MultiGet, &[Keys], &[RequireAll],
+    read("get", OperationName::Get, &[Key], &[], "One row or null: `row`."),
+    read("exists", OperationName::Exists, &[Keys], &[], "How many of the keys exist: `count`."),
+    read("multi_get", OperationName::MultiGet, &[Keys], &[RequireAll],
         "The rows of the keys in order, null where absent: `rows`."),
-    read("range", Name::Range, &[],
+    read("range", OperationName::Range, &[],
         &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, Limit, After, Want],
         "A page of rows in key order: `entries`, `more`, `continue`."),
-    Operation { word: "key_count", name: Name::KeyCount, place: AllowedIn::Reads, needs: &[],
-        may: &[], doc: "How many keys the bucket holds, by counting them: `count`." },
+    JsonOperation { word: "key_count", name: OperationName::KeyCount, place: AllowedIn::Reads,
+        needs: &[], may: &[], doc: "How many keys the bucket holds, by counting them: `count`." },
 ];
 
 /// The words of all operations.
@@ -141,6 +141,6 @@ pub fn words() -> Vec<&'static str> {
 }
 
 /// The operation of this word.
-pub fn find(word: &str) -> Option<&'static Operation> {
+pub fn find(word: &str) -> Option<&'static JsonOperation> {
     OPERATIONS.iter().find(|operation| operation.word == word)
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// A change as it is said.
 #[derive(Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case", deny_unknown_fields)]
-enum Wish {
+enum RingWishBody {
     Join { node: String, rack: Option<String> },
     Leave { node: String },
     Replace { node: String, by: String, rack: Option<String> },
@@ -22,15 +22,17 @@ enum Wish {
 
 /// A change of the ring.
 pub fn change(body: &[u8]) -> Result<RingChange, Error> {
-    Ok(match read_plain::<Wish>(body)? {
-        Wish::Join { node, rack } => RingChange::Join { node, rack: rack.unwrap_or_default() },
-        Wish::Leave { node } => RingChange::Leave { node },
-        Wish::Replace { node, by, rack } => {
+    Ok(match read_plain::<RingWishBody>(body)? {
+        RingWishBody::Join { node, rack } => {
+            RingChange::Join { node, rack: rack.unwrap_or_default() }
+        }
+        RingWishBody::Leave { node } => RingChange::Leave { node },
+        RingWishBody::Replace { node, by, rack } => {
             RingChange::Replace { node, by, rack: rack.unwrap_or_default() }
         }
-        Wish::Rack { node, rack } => RingChange::Rack { node, rack },
-        Wish::Double {} => RingChange::Double,
-        Wish::Halve {} => RingChange::Halve,
+        RingWishBody::Rack { node, rack } => RingChange::Rack { node, rack },
+        RingWishBody::Double {} => RingChange::Double,
+        RingWishBody::Halve {} => RingChange::Halve,
     })
 }
 

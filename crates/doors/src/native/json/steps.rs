@@ -4,8 +4,8 @@
 //! have.
 
 use super::blob::{Blob, KeysSeed, Whole};
-use super::fields::Field;
-use super::operations::{self, AllowedIn, Name, Operation};
+use super::fields::StepField;
+use super::operations::{self, AllowedIn, JsonOperation, OperationName};
 use crate::native::ranges::{self, Bounds};
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
 use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
@@ -16,29 +16,29 @@ use std::fmt;
 
 /// What was read of one step so far.
 #[derive(Default)]
-pub struct Fields {
+pub struct StepFields {
     seen: u32,
-    operation: Option<&'static Operation>,
+    operation: Option<&'static JsonOperation>,
     key: Option<Key>,
     value: Option<Value>,
     ttl: Expiry,
-    when: Option<Word>,
+    when: Option<ShortWord>,
     version: Option<u64>,
-    missing: Option<Word>,
+    missing: Option<ShortWord>,
     expected: Option<Value>,
     wanted: Option<Value>,
     keys: Vec<Key>,
     delta: Option<serde_json::Number>,
     offset: usize,
-    only_when: Option<Word>,
+    only_when: Option<ShortWord>,
     steps: Vec<Update>,
-    mode: Option<Word>,
+    mode: Option<ShortWord>,
     require_all: bool,
     bounds: Bounds,
 }
 
 /// A word out of a short list; which list, the operation knows.
-type Word = Box<str>;
+type ShortWord = Box<str>;
 
 /// Reads one step; counts the steps and levels of the whole body.
 #[derive(Clone, Copy)]
@@ -52,23 +52,23 @@ pub struct StepSeed<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for StepSeed<'_> {
-    type Value = Fields;
+    type Value = StepFields;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<StepFields, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for StepSeed<'_> {
-    type Value = Fields;
+    type Value = StepFields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a step: an object with `op` and the operation's fields")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(field) = map.next_key::<Field>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StepFields, A::Error> {
+        let mut fields = StepFields::default();
+        while let Some(field) = map.next_key::<StepField>()? {
             if fields.seen & field.bit() != 0 {
                 return Err(de::Error::custom(format_args!("`{}` stands twice", field.name())));
             }
@@ -80,20 +80,20 @@ impl<'de> Visitor<'de> for StepSeed<'_> {
     }
 }
 
-impl Fields {
+impl StepFields {
     fn take<'de, A: MapAccess<'de>>(
         &mut self,
-        field: Field,
+        field: StepField,
         seed: StepSeed<'_>,
         map: &mut A,
     ) -> Result<(), A::Error> {
         let blob = |map: &mut A| map.next_value::<Blob>().map(|blob| Some(blob.0));
         let maybe =
             |map: &mut A| map.next_value::<Option<Blob>>().map(|blob| blob.map(|blob| blob.0));
-        let word = |map: &mut A| map.next_value::<Word>().map(Some);
+        let word = |map: &mut A| map.next_value::<ShortWord>().map(Some);
         match field {
-            Field::Op => {
-                let word = map.next_value::<Word>()?;
+            StepField::Op => {
+                let word = map.next_value::<ShortWord>()?;
                 let known = operations::find(&word);
                 let unknown = || {
                     let names = operations::words().join(", ");
@@ -101,33 +101,33 @@ impl Fields {
                 };
                 self.operation = Some(known.ok_or_else(unknown)?);
             }
-            Field::Key => self.key = blob(map)?,
-            Field::Value => self.value = blob(map)?,
-            Field::Ttl => self.ttl = map.next_value::<Ttl>()?.0,
-            Field::When => self.when = word(map)?,
-            Field::Version => {
+            StepField::Key => self.key = blob(map)?,
+            StepField::Value => self.value = blob(map)?,
+            StepField::Ttl => self.ttl = map.next_value::<Ttl>()?.0,
+            StepField::When => self.when = word(map)?,
+            StepField::Version => {
                 self.version = map.next_value::<Option<Whole>>()?.map(|version| version.0);
             }
-            Field::Missing => self.missing = word(map)?,
-            Field::Expected => self.expected = maybe(map)?,
-            Field::Wanted => self.wanted = maybe(map)?,
-            Field::Prefix => self.bounds.prefix = blob(map)?,
-            Field::Keys => self.keys = map.next_value_seed(KeysSeed(seed.keys))?,
-            Field::Delta => self.delta = Some(map.next_value()?),
-            Field::Offset => self.offset = map.next_value::<Whole>()?.size(),
-            Field::From => self.bounds.from = blob(map)?,
-            Field::To => self.bounds.to = blob(map)?,
-            Field::OnlyWhen => self.only_when = word(map)?,
-            Field::Steps => self.steps = map.next_value_seed(StepsSeed(seed))?,
-            Field::Mode => self.mode = word(map)?,
-            Field::RequireAll => self.require_all = map.next_value()?,
-            Field::FromExclusive => self.bounds.from_exclusive = map.next_value()?,
-            Field::ToInclusive => self.bounds.to_inclusive = map.next_value()?,
-            Field::Reverse => self.bounds.reverse = map.next_value()?,
-            Field::Limit => self.bounds.limit = Some(map.next_value::<Whole>()?.size()),
-            Field::After => self.bounds.after = blob(map)?,
-            Field::Want => {
-                let word = map.next_value::<Word>()?;
+            StepField::Missing => self.missing = word(map)?,
+            StepField::Expected => self.expected = maybe(map)?,
+            StepField::Wanted => self.wanted = maybe(map)?,
+            StepField::Prefix => self.bounds.prefix = blob(map)?,
+            StepField::Keys => self.keys = map.next_value_seed(KeysSeed(seed.keys))?,
+            StepField::Delta => self.delta = Some(map.next_value()?),
+            StepField::Offset => self.offset = map.next_value::<Whole>()?.size(),
+            StepField::From => self.bounds.from = blob(map)?,
+            StepField::To => self.bounds.to = blob(map)?,
+            StepField::OnlyWhen => self.only_when = word(map)?,
+            StepField::Steps => self.steps = map.next_value_seed(StepsSeed(seed))?,
+            StepField::Mode => self.mode = word(map)?,
+            StepField::RequireAll => self.require_all = map.next_value()?,
+            StepField::FromExclusive => self.bounds.from_exclusive = map.next_value()?,
+            StepField::ToInclusive => self.bounds.to_inclusive = map.next_value()?,
+            StepField::Reverse => self.bounds.reverse = map.next_value()?,
+            StepField::Limit => self.bounds.limit = Some(map.next_value::<Whole>()?.size()),
+            StepField::After => self.bounds.after = blob(map)?,
+            StepField::Want => {
+                let word = map.next_value::<ShortWord>()?;
                 self.bounds.want = ranges::want(&word).map_err(|e| de::Error::custom(e.text()))?;
             }
         }
@@ -136,7 +136,7 @@ impl Fields {
 
     fn check(&self) -> Result<(), String> {
         let Some(operation) = self.operation else { return Err("a step needs `op`".into()) };
-        let mut allowed = Field::Op.bit();
+        let mut allowed = StepField::Op.bit();
         for field in operation.needs {
             if self.seen & field.bit() == 0 {
                 return Err(format!("`{}` needs `{}`", operation.word, field.name()));
@@ -146,7 +146,7 @@ impl Fields {
         for field in operation.may {
             allowed |= field.bit();
         }
-        for (field, name) in Field::ALL {
+        for (field, name) in StepField::ALL {
             if self.seen & field.bit() & !allowed != 0 {
                 return Err(format!("`{}` takes no `{name}`", operation.word));
             }
@@ -164,44 +164,50 @@ impl Fields {
         let value = self.value.take().unwrap_or_default();
         let expiry = self.ttl;
         Ok(match operation.name {
-            Name::Set => Update::Set { key, value, expiry },
-            Name::SetIf => Update::SetIf { key, value, expiry, when: self.when()? },
-            Name::SetIfVersion => {
+            OperationName::Set => Update::Set { key, value, expiry },
+            OperationName::SetIf => Update::SetIf { key, value, expiry, when: self.when()? },
+            OperationName::SetIfVersion => {
                 let version = self.version.ok_or("`version` is a number here")?;
                 Update::SetIf { key, value, expiry, when: When::Unchanged(Version(version)) }
             }
-            Name::Delete => Update::Delete { key, missing: self.missing()? },
-            Name::TestAndSet => {
+            OperationName::Delete => Update::Delete { key, missing: self.missing()? },
+            OperationName::TestAndSet => {
                 Update::TestAndSet { key, expected: self.expected, wanted: self.wanted }
             }
-            Name::Replace => Update::Replace { key, wanted: self.wanted },
-            Name::Confirm => Update::Confirm { key, value },
-            Name::Assert => Update::Assert { key, expected: self.expected },
-            Name::AssertExists => Update::AssertExists { key },
-            Name::AssertRange => Update::AssertRange { prefix: self.prefix(), keys: self.keys },
-            Name::AssertVersion => {
+            OperationName::Replace => Update::Replace { key, wanted: self.wanted },
+            OperationName::Confirm => Update::Confirm { key, value },
+            OperationName::Assert => Update::Assert { key, expected: self.expected },
+            OperationName::AssertExists => Update::AssertExists { key },
+            OperationName::AssertRange => {
+                Update::AssertRange { prefix: self.prefix(), keys: self.keys }
+            }
+            OperationName::AssertVersion => {
                 Update::AssertVersion { key, version: self.version.map(Version) }
             }
-            Name::DeletePrefix => Update::DeletePrefix { prefix: self.prefix() },
-            Name::Add => Update::Add { key, delta: self.delta()? },
-            Name::AddFloat => Update::AddFloat { key, delta: self.delta_float()? },
-            Name::Append => Update::Append { key, value },
-            Name::SetRange => Update::SetRange { key, offset: self.offset, value },
-            Name::Rename => {
+            OperationName::DeletePrefix => Update::DeletePrefix { prefix: self.prefix() },
+            OperationName::Add => Update::Add { key, delta: self.delta()? },
+            OperationName::AddFloat => Update::AddFloat { key, delta: self.delta_float()? },
+            OperationName::Append => Update::Append { key, value },
+            OperationName::SetRange => Update::SetRange { key, offset: self.offset, value },
+            OperationName::Rename => {
                 let when = self.when_target()?;
                 Update::Rename { from: self.from(), to: self.to(), when }
             }
-            Name::Copy => {
+            OperationName::Copy => {
                 let when = self.when_target()?;
                 Update::Copy { from: self.from(), to: self.to(), when }
             }
-            Name::Expire => Update::Expire { key, expiry, when: self.only_when()? },
-            Name::Nop => Update::Nop,
-            Name::Sequence => {
+            OperationName::Expire => Update::Expire { key, expiry, when: self.only_when()? },
+            OperationName::Nop => Update::Nop,
+            OperationName::Sequence => {
                 let mode = mode(self.mode.as_deref())?;
                 Update::Sequence { steps: self.steps, mode }
             }
-            Name::Get | Name::Exists | Name::MultiGet | Name::Range | Name::KeyCount => {
+            OperationName::Get
+            | OperationName::Exists
+            | OperationName::MultiGet
+            | OperationName::Range
+            | OperationName::KeyCount => {
                 self.key = Some(key);
                 Update::Read(self.into_read()?)
             }
@@ -213,14 +219,16 @@ impl Fields {
         let operation = self.operation.ok_or("a step needs `op`")?;
         let key = self.key.take().unwrap_or_default();
         Ok(match operation.name {
-            Name::Get => Read::Get(key),
-            Name::Exists => Read::Exists(self.keys),
-            Name::MultiGet if self.require_all => Read::MultiGetAll(self.keys),
-            Name::MultiGet => Read::MultiGet(self.keys),
-            Name::Range => Read::Range(self.bounds.into_range().map_err(|error| error.text())?),
-            Name::KeyCount => Read::KeyCount,
-            Name::Assert => Read::Assert { key, expected: self.expected },
-            Name::AssertExists => Read::AssertExists(key),
+            OperationName::Get => Read::Get(key),
+            OperationName::Exists => Read::Exists(self.keys),
+            OperationName::MultiGet if self.require_all => Read::MultiGetAll(self.keys),
+            OperationName::MultiGet => Read::MultiGet(self.keys),
+            OperationName::Range => {
+                Read::Range(self.bounds.into_range().map_err(|error| error.text())?)
+            }
+            OperationName::KeyCount => Read::KeyCount,
+            OperationName::Assert => Read::Assert { key, expected: self.expected },
+            OperationName::AssertExists => Read::AssertExists(key),
             _ => return Err(format!("`{}` is no read", operation.word)),
         })
     }

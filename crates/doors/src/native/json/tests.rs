@@ -1,7 +1,7 @@
 //! JSON, both ways: what is read becomes what is meant, and nothing else is read.
 
 use super::bodies;
-use super::fields::Field;
+use super::fields::StepField;
 use super::operations::OPERATIONS;
 use super::write::{body_onto, bytes_onto, outcome_onto};
 use base::limits::{KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
@@ -87,20 +87,27 @@ fn each_update_is_read_from_its_fields() {
 
 #[test]
 fn each_operation_needs_its_fields_and_takes_no_others() {
-    let text = |field: Field| match field {
-        Field::Op => panic!("every operation has it"),
-        Field::Ttl | Field::Version | Field::Offset | Field::Limit | Field::Delta => "1",
-        Field::Keys => r#"["k"]"#,
-        Field::Steps => r#"[{"op":"nop"}]"#,
-        Field::RequireAll | Field::FromExclusive | Field::ToInclusive | Field::Reverse => "true",
-        Field::When | Field::OnlyWhen => r#""always""#,
-        Field::Missing => r#""fails""#,
-        Field::Mode => r#""each_alone""#,
-        Field::Want => r#""keys""#,
+    let text = |field: StepField| match field {
+        StepField::Op => panic!("every operation has it"),
+        StepField::Ttl
+        | StepField::Version
+        | StepField::Offset
+        | StepField::Limit
+        | StepField::Delta => "1",
+        StepField::Keys => r#"["k"]"#,
+        StepField::Steps => r#"[{"op":"nop"}]"#,
+        StepField::RequireAll
+        | StepField::FromExclusive
+        | StepField::ToInclusive
+        | StepField::Reverse => "true",
+        StepField::When | StepField::OnlyWhen => r#""always""#,
+        StepField::Missing => r#""fails""#,
+        StepField::Mode => r#""each_alone""#,
+        StepField::Want => r#""keys""#,
         _ => r#""x""#,
     };
     for operation in &OPERATIONS {
-        let read = |fields: &[Field]| {
+        let read = |fields: &[StepField]| {
             let mut json = format!(r#"{{"op":"{}""#, operation.word);
             for field in fields {
                 json.push_str(&format!(r#","{}":{}"#, field.name(), text(*field)));
@@ -113,7 +120,7 @@ fn each_operation_needs_its_fields_and_takes_no_others() {
                 _ => bodies::update(json.as_bytes()).map(|_| ()),
             }
         };
-        let all: Vec<Field> = operation.needs.iter().chain(operation.may).copied().collect();
+        let all: Vec<StepField> = operation.needs.iter().chain(operation.may).copied().collect();
         assert_eq!(read(operation.needs), Ok(()), "{}", operation.word);
         assert_eq!(read(&all), Ok(()), "{}", operation.word);
         for place in 0..operation.needs.len() {
@@ -121,11 +128,11 @@ fn each_operation_needs_its_fields_and_takes_no_others() {
             fields.remove(place);
             assert!(read(&fields).is_err(), "{} without {place}", operation.word);
         }
-        for (field, name) in Field::ALL {
+        for (field, name) in StepField::ALL {
             let mut fields = all.clone();
             fields.push(field);
             // A field of its own stands twice then, any other is not its own.
-            assert!(field == Field::Op || read(&fields).is_err(), "{} {name}", operation.word);
+            assert!(field == StepField::Op || read(&fields).is_err(), "{} {name}", operation.word);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{available, cluster, ring};
 use crate::native::errors;
-use base::properties::{Property, Shape};
+use base::properties::{Property, PropertyShape};
 use base::reply::BucketDescription;
 use base::{Body, Outcome, Page, Properties, Row};
 use base64::Engine;
@@ -254,7 +254,7 @@ fn properties_onto(out: &mut Vec<u8>, properties: &Properties) {
         let text = get(properties);
         match text.parse::<u64>() {
             Ok(number) => number_onto(out, number),
-            Err(_) if *shape == Shape::Flag => out.extend_from_slice(text.as_bytes()),
+            Err(_) if *shape == PropertyShape::Flag => out.extend_from_slice(text.as_bytes()),
             Err(_) => text_onto(out, &text),
         }
     }

@@ -13,11 +13,11 @@ pub mod sessions;
 mod siblings;
 mod status;
 
-use super::json::fields::Field;
-use super::json::operations::{AllowedIn, OPERATIONS, Operation};
+use super::json::fields::StepField;
+use super::json::operations::{AllowedIn, JsonOperation, OPERATIONS};
 use base::Reason;
 use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
-use base::properties::{PROPERTIES, Property, Shape};
+use base::properties::{PROPERTIES, Property, PropertyShape};
 pub use checkpoints::CHECKPOINT_PATTERN;
 use serde_json::{Map, Value, json};
 
@@ -160,15 +160,15 @@ fn log_levels(sections: &[String]) -> Value {
 
 fn property_schema(property: &Property) -> Value {
     let mut schema = match property.shape {
-        Shape::Word(words) => json!({ "enum": words }),
-        Shape::Number(least, most) => {
+        PropertyShape::Word(words) => json!({ "enum": words }),
+        PropertyShape::Number(least, most) => {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }
-        Shape::Quorum => json!({ "anyOf": [
+        PropertyShape::Quorum => json!({ "anyOf": [
             { "enum": ["one", "quorum", "all"] },
             { "type": "integer", "minimum": 0, "maximum": 255 },
         ] }),
-        Shape::Flag => json!({ "type": "boolean" }),
+        PropertyShape::Flag => json!({ "type": "boolean" }),
     };
     schema["description"] = property.doc.into();
     schema
@@ -192,7 +192,7 @@ fn steps(schemas: &mut Map<String, Value>, family: &str, but: AllowedIn) {
     schemas.insert(family.into(), json!({ "oneOf": all, "discriminator": discriminator }));
 }
 
-fn step(operation: &Operation) -> Value {
+fn step(operation: &JsonOperation) -> Value {
     let mut properties = Map::new();
     let mut required = vec![json!("op")];
     properties.insert("op".into(), json!({ "const": operation.word }));
@@ -207,38 +207,50 @@ fn step(operation: &Operation) -> Value {
         "properties": properties, "additionalProperties": false })
 }
 
-fn field_schema(operation: &str, field: Field) -> Value {
+fn field_schema(operation: &str, field: StepField) -> Value {
     let version = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
     match (field, operation) {
-        (Field::Key | Field::Value | Field::Prefix | Field::From | Field::To | Field::After, _) => {
-            reference("Bytes")
-        }
-        (Field::Expected | Field::Wanted, _) => reference("MaybeBytes"),
-        (Field::Ttl, _) => ttl(),
-        (Field::When, "set_if") => json!({ "enum": ["always", "absent", "present"] }),
-        (Field::When, _) => json!({ "enum": ["always", "absent"], "default": "always" }),
-        (Field::Version, "assert_version") => json!({ "oneOf": [version, { "type": "null" }] }),
-        (Field::Version, _) => version,
-        (Field::Missing, _) => json!({ "enum": ["skipped", "fails"], "default": "skipped" }),
-        (Field::Keys, _) => reference("Keys"),
-        (Field::Delta, "add_float") => json!({ "type": "number" }),
-        (Field::Delta, _) => {
+        (
+            StepField::Key
+            | StepField::Value
+            | StepField::Prefix
+            | StepField::From
+            | StepField::To
+            | StepField::After,
+            _,
+        ) => reference("Bytes"),
+        (StepField::Expected | StepField::Wanted, _) => reference("MaybeBytes"),
+        (StepField::Ttl, _) => ttl(),
+        (StepField::When, "set_if") => json!({ "enum": ["always", "absent", "present"] }),
+        (StepField::When, _) => json!({ "enum": ["always", "absent"], "default": "always" }),
+        (StepField::Version, "assert_version") => json!({ "oneOf": [version, { "type": "null" }] }),
+        (StepField::Version, _) => version,
+        (StepField::Missing, _) => json!({ "enum": ["skipped", "fails"], "default": "skipped" }),
+        (StepField::Keys, _) => reference("Keys"),
+        (StepField::Delta, "add_float") => json!({ "type": "number" }),
+        (StepField::Delta, _) => {
             json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
         }
-        (Field::Offset, _) => json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
-        (Field::OnlyWhen, _) => json!({
+        (StepField::Offset, _) => json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
+        (StepField::OnlyWhen, _) => json!({
             "enum": ["always", "has_none", "has_one", "later", "sooner", "has_later"],
             "default": "always" }),
-        (Field::Steps, _) => reference("Steps"),
-        (Field::Mode, _) => reference("Mode"),
-        (Field::RequireAll | Field::FromExclusive | Field::ToInclusive | Field::Reverse, _) => {
+        (StepField::Steps, _) => reference("Steps"),
+        (StepField::Mode, _) => reference("Mode"),
+        (
+            StepField::RequireAll
+            | StepField::FromExclusive
+            | StepField::ToInclusive
+            | StepField::Reverse,
+            _,
+        ) => {
             json!({ "type": "boolean", "default": false })
         }
-        (Field::Limit, _) => {
+        (StepField::Limit, _) => {
             json!({ "type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX })
         }
-        (Field::Want, _) => json!({ "enum": ["keys", "entries"], "default": "entries" }),
-        (Field::Op, _) => json!({ "type": "string" }),
+        (StepField::Want, _) => json!({ "enum": ["keys", "entries"], "default": "entries" }),
+        (StepField::Op, _) => json!({ "type": "string" }),
     }
 }
 

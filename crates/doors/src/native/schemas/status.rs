@@ -4,14 +4,14 @@ use super::{maybe, object, reference};
 use serde_json::{Map, Value, json};
 
 /// A field: its name, the schema of its value, what it says.
-type Field = (&'static str, Value, &'static str);
+type SchemaField = (&'static str, Value, &'static str);
 
 /// The status.
 pub fn all(schemas: &mut Map<String, Value>) {
     schemas.insert("Status".into(), described("A node as it sees itself.", status()));
 }
 
-fn described(about: &str, fields: Vec<Field>) -> Value {
+fn described(about: &str, fields: Vec<SchemaField>) -> Value {
     let mut properties = Map::new();
     for (name, mut schema, about) in fields {
         schema["description"] = about.into();
@@ -50,7 +50,7 @@ fn list(of: Value) -> Value {
     json!({ "type": "array", "items": of })
 }
 
-fn status() -> Vec<Field> {
+fn status() -> Vec<SchemaField> {
     let about_log = "The transaction log.";
     let about_store = "The store: tables, and what is in memory.";
     let about_disk = "The disk under the data directory.";
@@ -113,7 +113,7 @@ fn status() -> Vec<Field> {
     ]
 }
 
-fn group() -> Vec<Field> {
+fn group() -> Vec<SchemaField> {
     vec![
         ("id", count(), "The group's number."),
         ("role", json!({ "enum": ["master", "follower", "candidate"] }), "This node's role."),
@@ -150,7 +150,7 @@ fn group() -> Vec<Field> {
     ]
 }
 
-fn snapshot() -> Vec<Field> {
+fn snapshot() -> Vec<SchemaField> {
     vec![
         ("group", count(), "Of which group."),
         ("from", id(), "The node that sends it."),
@@ -165,7 +165,7 @@ fn snapshot() -> Vec<Field> {
     ]
 }
 
-fn log() -> Vec<Field> {
+fn log() -> Vec<SchemaField> {
     vec![
         ("bytes", count(), "Bytes that can't be truncated yet."),
         ("segments", count(), "Segments in use."),
@@ -184,7 +184,7 @@ fn log() -> Vec<Field> {
     ]
 }
 
-fn store() -> Vec<Field> {
+fn store() -> Vec<SchemaField> {
     vec![
         ("disk_bytes", count(), "Bytes of its files."),
         ("memory_bytes", count(), "Bytes of writes that are not flushed to tables yet."),
@@ -199,7 +199,7 @@ fn store() -> Vec<Field> {
     ]
 }
 
-fn disk() -> Vec<Field> {
+fn disk() -> Vec<SchemaField> {
     vec![
         ("total_bytes", count(), "Its size."),
         ("free_bytes", count(), "What is free."),
@@ -213,7 +213,7 @@ fn disk() -> Vec<Field> {
     ]
 }
 
-fn memory() -> Vec<Field> {
+fn memory() -> Vec<SchemaField> {
     vec![(
         "resident_bytes",
         maybe_count(),
@@ -221,7 +221,7 @@ fn memory() -> Vec<Field> {
     )]
 }
 
-fn available() -> Vec<Field> {
+fn available() -> Vec<SchemaField> {
     let hints = vec![
         ("node", text(), "The node that they are for, by name."),
         ("rows", count(), "How many rows."),
@@ -245,7 +245,7 @@ fn available() -> Vec<Field> {
     ]
 }
 
-fn listener() -> Vec<Field> {
+fn listener() -> Vec<SchemaField> {
     let serves = json!({
         "enum": ["clients and operators", "clients", "operators", "arakoon", "riak"],
     });
@@ -255,7 +255,7 @@ fn listener() -> Vec<Field> {
     ]
 }
 
-fn requests() -> Vec<Field> {
+fn requests() -> Vec<SchemaField> {
     vec![
         ("http", count(), "By HTTP/JSON."),
         ("resp", count(), "By Redis' protocol."),

@@ -1,6 +1,6 @@
 //! Requests as clients send them, whole and in pieces, at the limits.
 
-use crate::resp::frame::{Fault, INLINE_BYTES_MAX, Parser, Progress, WORDS_MAX};
+use crate::resp::frame::{FrameFault, INLINE_BYTES_MAX, ParseProgress, Parser, WORDS_MAX};
 use base::limits::{FRAME_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -17,24 +17,24 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
 }
 
 /// All requests in these bytes, and what is left over or wrong behind them.
-fn parse_all(mut input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<usize, Fault>) {
+fn parse_all(mut input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<usize, FrameFault>) {
     let mut parser = Parser::default();
     let mut requests = Vec::new();
     loop {
         match parser.parse(input) {
-            Ok(Progress::Frame(bytes)) => {
+            Ok(ParseProgress::Frame(bytes)) => {
                 let words = parser.words(Bytes::copy_from_slice(&input[..bytes]));
                 requests.push((0..words.len()).map(|at| words.get(at).to_vec()).collect());
                 parser.reset();
                 input = &input[bytes..];
             }
-            Ok(Progress::More(_)) => return (requests, Ok(input.len())),
+            Ok(ParseProgress::More(_)) => return (requests, Ok(input.len())),
             Err(fault) => return (requests, Err(fault)),
         }
     }
 }
 
-fn fault(input: &[u8]) -> Fault {
+fn fault(input: &[u8]) -> FrameFault {
     parse_all(input).1.expect_err("no request")
 }
 
@@ -72,22 +72,22 @@ fn inline_lines_are_requests_and_quotes_hold_blanks() {
 #[test]
 fn what_is_no_request_is_told_in_redis_words() {
     for (input, wrong) in [
-        (&b"*x\r\n"[..], Fault::Words),
-        (b"*+2\r\n", Fault::Words),
-        (b"*01\r\n", Fault::Words),
-        (b"*18446744073709551615\r\n", Fault::Words),
-        (b"*2147483648\r\n", Fault::Words),
-        (b"*111111111111111111111111\r\n", Fault::Number),
-        (b"*1\rx", Fault::Words),
-        (b"*1\r\n+PING\r\n", Fault::Dollar(b'+')),
-        (b"*1\r\n$-1\r\n", Fault::Length),
-        (b"*1\r\n$18446744073709551615\r\n", Fault::Length),
-        (b"*1\r\n$2147483648\r\n", Fault::Length),
-        (b"*1\r\n$4\r\nPINGxx", Fault::End),
-        (b"*1\r\n$3\r\nPING\r\n", Fault::End),
-        (b"a \"b\n", Fault::Quotes),
-        (b"a \"b\"c\n", Fault::Quotes),
-        (b"a 'b\n", Fault::Quotes),
+        (&b"*x\r\n"[..], FrameFault::Words),
+        (b"*+2\r\n", FrameFault::Words),
+        (b"*01\r\n", FrameFault::Words),
+        (b"*18446744073709551615\r\n", FrameFault::Words),
+        (b"*2147483648\r\n", FrameFault::Words),
+        (b"*111111111111111111111111\r\n", FrameFault::Number),
+        (b"*1\rx", FrameFault::Words),
+        (b"*1\r\n+PING\r\n", FrameFault::Dollar(b'+')),
+        (b"*1\r\n$-1\r\n", FrameFault::Length),
+        (b"*1\r\n$18446744073709551615\r\n", FrameFault::Length),
+        (b"*1\r\n$2147483648\r\n", FrameFault::Length),
+        (b"*1\r\n$4\r\nPINGxx", FrameFault::End),
+        (b"*1\r\n$3\r\nPING\r\n", FrameFault::End),
+        (b"a \"b\n", FrameFault::Quotes),
+        (b"a \"b\"c\n", FrameFault::Quotes),
+        (b"a 'b\n", FrameFault::Quotes),
     ] {
         assert_eq!(fault(input), wrong, "{}", base::codec::printable(input));
         assert!(wrong.text().starts_with("ERR Protocol error: "));
@@ -98,20 +98,20 @@ fn what_is_no_request_is_told_in_redis_words() {
 fn limits_hold_to_the_byte_and_before_anything_arrives() {
     let claim = |words: usize, length: usize| format!("*{words}\r\n${length}\r\n").into_bytes();
     assert_eq!(parse_all(&claim(WORDS_MAX, 1)).1, Ok(claim(WORDS_MAX, 1).len()));
-    assert_eq!(fault(&claim(WORDS_MAX + 1, 1)), Fault::Words);
+    assert_eq!(fault(&claim(WORDS_MAX + 1, 1)), FrameFault::Words);
     let head = "*1\r\n$50331648\r\n".len();
     let largest = FRAME_BYTES_MAX - head - 2;
     let mut parser = Parser::default();
-    assert_eq!(parser.parse(&claim(1, largest)), Ok(Progress::More(FRAME_BYTES_MAX)));
-    assert_eq!(fault(&claim(1, largest + 1)), Fault::Size);
-    assert_eq!(fault(&claim(1, FRAME_BYTES_MAX + 1)), Fault::Length);
+    assert_eq!(parser.parse(&claim(1, largest)), Ok(ParseProgress::More(FRAME_BYTES_MAX)));
+    assert_eq!(fault(&claim(1, largest + 1)), FrameFault::Size);
+    assert_eq!(fault(&claim(1, FRAME_BYTES_MAX + 1)), FrameFault::Length);
     assert!(parse_all(&vec![b'a'; INLINE_BYTES_MAX]).1.is_ok());
-    assert_eq!(fault(&vec![b'a'; INLINE_BYTES_MAX + 1]), Fault::Inline);
+    assert_eq!(fault(&vec![b'a'; INLINE_BYTES_MAX + 1]), FrameFault::Inline);
     let mut line = vec![b'a'; INLINE_BYTES_MAX];
     line.push(b'\n');
     assert_eq!(parse_all(&line).0.len(), 1);
     line.insert(0, b'a');
-    assert_eq!(fault(&line), Fault::Inline);
+    assert_eq!(fault(&line), FrameFault::Inline);
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn a_request_in_pieces_is_taken_apart_once() {
     let mut parser = Parser::default();
     // Looking at every piece from the beginning would take a minute here.
     for end in 1..bytes.len() {
-        assert!(matches!(parser.parse(&bytes[..end]), Ok(Progress::More(more)) if more > end));
+        assert!(matches!(parser.parse(&bytes[..end]), Ok(ParseProgress::More(more)) if more > end));
     }
-    assert_eq!(parser.parse(&bytes), Ok(Progress::Frame(bytes.len())));
+    assert_eq!(parser.parse(&bytes), Ok(ParseProgress::Frame(bytes.len())));
     assert_eq!(parser.words(bytes.into()).len(), count);
 }
 
@@ -155,7 +155,7 @@ proptest! {
         let mut parser = Parser::default();
         let (mut begin, mut found) = (0, Vec::new());
         for end in cuts {
-            while let Ok(Progress::Frame(length)) = parser.parse(&bytes[begin..end]) {
+            while let Ok(ParseProgress::Frame(length)) = parser.parse(&bytes[begin..end]) {
                 let words = parser.words(Bytes::copy_from_slice(&bytes[begin..begin + length]));
                 found.push((0..words.len()).map(|at| words.get(at).to_vec()).collect::<Vec<_>>());
                 parser.reset();

@@ -1,7 +1,7 @@
 //! F-37: what is no frame never panics, never sizes a buffer, and ends the connection with words.
 
 use super::frames::request;
-use crate::resp::frame::{Fault, Parser, Progress};
+use crate::resp::frame::{FrameFault, ParseProgress, Parser};
 use bytes::Bytes;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -10,17 +10,17 @@ use std::cell::Cell;
 
 /// Feeds bytes as they could arrive; gives the requests found, or the fault. A parser that held
 /// room for a claimed length would hold more than what arrived.
-fn feed(bytes: &[u8], cut: usize) -> Result<usize, Fault> {
+fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
     let mut parser = Parser::default();
     let (mut begin, mut requests) = (0, 0);
     for end in [cut.min(bytes.len()), bytes.len()] {
         loop {
             match parser.parse(&bytes[begin..end])? {
-                Progress::More(needed) => {
+                ParseProgress::More(needed) => {
                     assert!(needed > end - begin, "it asks for more than there is");
                     break;
                 }
-                Progress::Frame(length) => {
+                ParseProgress::Frame(length) => {
                     assert!(length > 0 && length <= end - begin, "a frame is what arrived");
                     let words = parser.words(Bytes::copy_from_slice(&bytes[begin..begin + length]));
                     let held: usize = (0..words.len()).map(|at| words.get(at).len()).sum();

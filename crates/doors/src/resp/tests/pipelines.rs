@@ -3,10 +3,10 @@
 
 use super::frames::request;
 use super::house::{Guest, House, shown};
-use crate::counters::Operation;
+use crate::counters::OperationKind;
 use crate::resp::output::{Output, Protocol};
 use crate::resp::registry::Registry;
-use crate::resp::translate::Shape;
+use crate::resp::translate::RespShape;
 use crate::resp::window::{
     Apart, WINDOW_BYTES_MAX, WINDOW_REQUEST_BYTES_MAX, WINDOW_REQUESTS_MAX, Window,
 };
@@ -298,7 +298,7 @@ fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) 
         running.fetch_sub(1, Ordering::SeqCst);
         Ok(Reply::new(LogIndex(number as u64), Body::Done))
     });
-    let (shape, operation) = (Shape::Ok, Operation::Put);
+    let (shape, operation) = (RespShape::Ok, OperationKind::Put);
     Apart { key: Key::from(format!("k{number}")), answer, shape, operation }
 }
 
@@ -310,7 +310,7 @@ async fn the_window_ends_at_its_requests_and_at_its_bytes() {
     let mut window = Window::default();
     let seat = || registry.seat_beside(100).expect("there is room");
     let mut begun = 0;
-    while window.has_room(Operation::Put, 100) {
+    while window.has_room(OperationKind::Put, 100) {
         window.begin(held(begun, &running, &go), 100, seat());
         begun += 1;
     }
@@ -325,7 +325,7 @@ async fn the_window_ends_at_its_requests_and_at_its_bytes() {
     for number in 0..3 {
         assert_eq!(window.first().await.reply.expect("it goes").index, LogIndex(number));
     }
-    assert!(window.has_room(Operation::Put, 100) && !window.has(&Key::from("k2")));
+    assert!(window.has_room(OperationKind::Put, 100) && !window.has(&Key::from("k2")));
     drop(window);
     tokio::task::yield_now().await;
     assert_eq!(Arc::strong_count(&running), 1, "what is under way ends with its connection");
@@ -333,14 +333,14 @@ async fn the_window_ends_at_its_requests_and_at_its_bytes() {
     let mut window = Window::default();
     let bytes = WINDOW_REQUEST_BYTES_MAX;
     for number in 0..WINDOW_BYTES_MAX / bytes {
-        assert!(window.has_room(Operation::Put, bytes));
+        assert!(window.has_room(OperationKind::Put, bytes));
         window.begin(
             held(number, &running, &go),
             bytes,
             registry.seat_beside(bytes).expect("room"),
         );
     }
-    assert!(!window.has_room(Operation::Put, 1));
+    assert!(!window.has_room(OperationKind::Put, 1));
 }
 
 #[tokio::test]
@@ -350,8 +350,8 @@ async fn reads_are_reckoned_with_what_the_last_ones_brought() {
     let (_let_go, go) = watch::channel(0);
     let width = |window: &mut Window| {
         let mut begun = 0;
-        while window.has_room(Operation::Get, 0) {
-            let apart = Apart { operation: Operation::Get, ..held(begun, &running, &go) };
+        while window.has_room(OperationKind::Get, 0) {
+            let apart = Apart { operation: OperationKind::Get, ..held(begun, &running, &go) };
             window.begin(apart, 0, registry.seat_beside(0).expect("room"));
             begun += 1;
         }

@@ -1,7 +1,7 @@
 //! Our commands on buckets: which there are, which is meant, making and dropping them.
 
-use super::{Plan, Shape, Talk, Translated};
-use crate::resp::errors::{self, Refusal};
+use super::{RespPlan, RespShape, Talk, Translated};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::properties::Changes;
 use base::reply::BucketDescription;
@@ -11,13 +11,13 @@ use base::{BucketName, DirectoryCall};
 const BUCKETS_DEFAULT: u64 = 1_000;
 const BUCKETS_MAX: u64 = 10_000;
 
-fn name(words: &Words<'_>, at: usize) -> Result<BucketName, Refusal> {
-    BucketName::parse(words.text(at)?).map_err(|error| Refusal::made(errors::text(&error)))
+fn name(words: &Words<'_>, at: usize) -> Result<BucketName, RespRefusal> {
+    BucketName::parse(words.text(at)?).map_err(|error| RespRefusal::made(errors::text(&error)))
 }
 
-fn changes(words: &Words<'_>, from: usize) -> Result<Changes, Refusal> {
+fn changes(words: &Words<'_>, from: usize) -> Result<Changes, RespRefusal> {
     if !(words.len() - from).is_multiple_of(2) {
-        return Err(Refusal::new("ERR each property has a name and a value"));
+        return Err(RespRefusal::new("ERR each property has a name and a value"));
     }
     let pair = |at| Ok((words.text(at)?.to_string(), words.text(at + 1)?.to_string()));
     (from..words.len()).step_by(2).map(pair).collect()
@@ -26,16 +26,18 @@ fn changes(words: &Words<'_>, from: usize) -> Result<Changes, Refusal> {
 pub fn bucket(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if words.len() == 1 {
         talk.out.text(talk.client.bucket.full());
-        return Ok(Plan::Said);
+        return Ok(RespPlan::Said);
     }
     if words.len() > 2 {
         return Err(errors::arity("credenza.bucket"));
     }
     if !talk.client.watched.is_empty() {
-        return Err(Refusal::new("ERR watched keys belong to their bucket: UNWATCH comes first"));
+        return Err(RespRefusal::new(
+            "ERR watched keys belong to their bucket: UNWATCH comes first",
+        ));
     }
     let name = name(words, 1)?;
-    Ok(Plan::Directory(name.clone(), DirectoryCall::DescribeBucket, Shape::Selected(name)))
+    Ok(RespPlan::Directory(name.clone(), DirectoryCall::DescribeBucket, RespShape::Selected(name)))
 }
 
 /// Makes a bucket that is there the connection's own.
@@ -56,29 +58,29 @@ pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         }
     }
     if !(1..=BUCKETS_MAX).contains(&rows_max) {
-        return Err(Refusal::made(format!("ERR LIMIT is a number from 1 to {BUCKETS_MAX}")));
+        return Err(RespRefusal::made(format!("ERR LIMIT is a number from 1 to {BUCKETS_MAX}")));
     }
     let call = DirectoryCall::ListBuckets { after, rows_max: rows_max as usize };
-    Ok(Plan::Directory(talk.client.bucket.clone(), call, Shape::Buckets))
+    Ok(RespPlan::Directory(talk.client.bucket.clone(), call, RespShape::Buckets))
 }
 
 pub fn create(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let call = DirectoryCall::CreateBucket(changes(words, 2)?);
-    Ok(Plan::Directory(name(words, 1)?, call, Shape::Ok))
+    Ok(RespPlan::Directory(name(words, 1)?, call, RespShape::Ok))
 }
 
 pub fn alter(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let call = DirectoryCall::AlterBucket(changes(words, 2)?);
-    Ok(Plan::Directory(name(words, 1)?, call, Shape::Ok))
+    Ok(RespPlan::Directory(name(words, 1)?, call, RespShape::Ok))
 }
 
 pub fn describe(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let bucket = if words.len() == 1 { talk.client.bucket.clone() } else { name(words, 1)? };
-    Ok(Plan::Directory(bucket, DirectoryCall::DescribeBucket, Shape::Buckets))
+    Ok(RespPlan::Directory(bucket, DirectoryCall::DescribeBucket, RespShape::Buckets))
 }
 
 pub fn drop(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(Plan::Directory(name(words, 1)?, DirectoryCall::DropBucket, Shape::Ok))
+    Ok(RespPlan::Directory(name(words, 1)?, DirectoryCall::DropBucket, RespShape::Ok))
 }
 
 /// A list of name and properties.

@@ -1,8 +1,8 @@
 //! `CLIENT`: who is here, and what a connection calls itself.
 
-use super::{Errand, Plan, Talk, Translated};
+use super::{Errand, RespPlan, Talk, Translated};
 use crate::resp::client::Replies;
-use crate::resp::errors::{self, Refusal};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use crate::resp::registry::Card;
 use std::sync::atomic::Ordering::Relaxed;
@@ -55,15 +55,15 @@ impl Kill {
 }
 
 /// A name as Redis wants it: printable, without blanks.
-pub fn checked_name(name: &[u8]) -> Result<String, Refusal> {
+pub fn checked_name(name: &[u8]) -> Result<String, RespRefusal> {
     checked(name, "Client names")
 }
 
-fn checked(name: &[u8], what: &str) -> Result<String, Refusal> {
+fn checked(name: &[u8], what: &str) -> Result<String, RespRefusal> {
     let plain = name.iter().all(|byte| (b'!'..=b'~').contains(byte));
     match std::str::from_utf8(name) {
         Ok(text) if plain && text.len() <= NAME_BYTES_MAX => Ok(text.into()),
-        _ => Err(Refusal::made(format!(
+        _ => Err(RespRefusal::made(format!(
             "ERR {what} cannot contain spaces, newlines or special characters."
         ))),
     }
@@ -71,7 +71,7 @@ fn checked(name: &[u8], what: &str) -> Result<String, Refusal> {
 
 pub fn id(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.count(talk.client.card.id);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn getname(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -81,13 +81,13 @@ pub fn getname(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     } else {
         talk.out.text(name)
     }
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn setname(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.client.card.names().name = checked_name(words.get(2))?;
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn setinfo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -96,21 +96,21 @@ pub fn setinfo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         "LIB-VER" => talk.client.card.names().library_version = checked(words.get(3), "lib-ver")?,
         _ => {
             let option = base::codec::printable(words.get(2));
-            return Err(Refusal::made(format!("ERR Unrecognized option '{option}'")));
+            return Err(RespRefusal::made(format!("ERR Unrecognized option '{option}'")));
         }
     }
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// The kinds of clients that Redis knows; here all are normal.
-fn is_normal(words: &Words<'_>, at: usize) -> Result<bool, Refusal> {
+fn is_normal(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
     match words.upper(at).as_str() {
         "NORMAL" => Ok(true),
         "MASTER" | "REPLICA" | "SLAVE" | "PUBSUB" => Ok(false),
         _ => {
             let kind = base::codec::printable(words.get(at));
-            Err(Refusal::made(format!("ERR Unknown client type '{kind}'")))
+            Err(RespRefusal::made(format!("ERR Unknown client type '{kind}'")))
         }
     }
 }
@@ -126,22 +126,26 @@ pub fn list(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
             }
         }
         (4.., "ID") => {
-            let id = |at| words.natural(at).map_err(|_| Refusal::new("ERR Invalid client ID"));
+            let id = |at| words.natural(at).map_err(|_| RespRefusal::new("ERR Invalid client ID"));
             Listed::Ids((3..words.len()).map(id).collect::<Result<_, _>>()?)
         }
         _ => return Err(errors::SYNTAX),
     };
-    Ok(Plan::Run(Errand::List(listed)))
+    Ok(RespPlan::Run(Errand::List(listed)))
 }
 
 pub fn info(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    Ok(Plan::Run(Errand::List(Listed::Myself(talk.client.card.id))))
+    Ok(RespPlan::Run(Errand::List(Listed::Myself(talk.client.card.id))))
 }
 
 pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if words.len() == 3 {
         let address = Some(words.text(2)?.to_string());
-        return Ok(Plan::Run(Errand::Kill(Kill { address, old_form: true, ..Kill::default() })));
+        return Ok(RespPlan::Run(Errand::Kill(Kill {
+            address,
+            old_form: true,
+            ..Kill::default()
+        })));
     }
     let mut kill = Kill { spared: Some(talk.client.card.id), ..Kill::default() };
     for at in (2..words.len()).step_by(2) {
@@ -150,7 +154,7 @@ pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         }
         match words.upper(at).as_str() {
             "ID" => {
-                let greater = Refusal::new("ERR client-id should be greater than 0");
+                let greater = RespRefusal::new("ERR client-id should be greater than 0");
                 kill.id = Some(words.natural(at + 1).ok().filter(|id| *id > 0).ok_or(greater)?);
             }
             "ADDR" => kill.address = Some(words.text(at + 1)?.into()),
@@ -159,14 +163,14 @@ pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             "USER" if words.get(at + 1) == b"default" => {}
             "USER" => {
                 let name = base::codec::printable(words.get(at + 1));
-                return Err(Refusal::made(format!("ERR No such user '{name}'")));
+                return Err(RespRefusal::made(format!("ERR No such user '{name}'")));
             }
             "SKIPME" if words.is(at + 1, "yes") => kill.spared = Some(talk.client.card.id),
             "SKIPME" if words.is(at + 1, "no") => kill.spared = None,
             _ => return Err(errors::SYNTAX),
         }
     }
-    Ok(Plan::Run(Errand::Kill(kill)))
+    Ok(RespPlan::Run(Errand::Kill(kill)))
 }
 
 pub fn reply(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -180,12 +184,12 @@ pub fn reply(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.replies == Replies::On {
         talk.out.ok();
     }
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 fn ok(talk: &mut Talk<'_>) -> Translated {
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// `NO-EVICT` and `NO-TOUCH`: nobody is evicted, and reads leave no trace.
@@ -201,12 +205,12 @@ pub fn tracking(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if words.is(2, "OFF") && words.len() == 3 {
         return ok(talk);
     }
-    Err(Refusal::new("ERR this server does not track keys for its clients"))
+    Err(RespRefusal::new("ERR this server does not track keys for its clients"))
 }
 
 pub fn getredir(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.integer(-1);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn trackinginfo(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -218,7 +222,7 @@ pub fn trackinginfo(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.integer(-1);
     talk.out.text("prefixes");
     talk.out.array(0);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {

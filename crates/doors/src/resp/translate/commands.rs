@@ -2,20 +2,20 @@
 
 use super::keys::pattern;
 use super::table::{self, Command};
-use super::{Plan, Talk, Translated};
-use crate::resp::errors::{self, Refusal};
+use super::{RespPlan, Talk, Translated};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 
 pub fn all(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let shown: Vec<_> = table::all().filter(|command| !command.is_hidden()).collect();
     talk.out.array(shown.len());
     shown.into_iter().for_each(|command| describe(command, talk));
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn count(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.integer(table::all().filter(|command| !command.is_hidden()).count() as i64);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// The command of a name, or of `parent|child`.
@@ -39,7 +39,7 @@ pub fn info(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             None => talk.out.null(),
         }
     }
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 fn describe(command: &Command, talk: &mut Talk<'_>) {
@@ -82,7 +82,7 @@ pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     }
     talk.out.array(names.len());
     names.iter().for_each(|name| talk.out.text(name));
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn docs(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -92,7 +92,7 @@ pub fn docs(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     };
     talk.out.map(wanted.len());
     wanted.into_iter().for_each(|command| document(command, talk));
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 fn document(command: &Command, talk: &mut Talk<'_>) {
@@ -127,16 +127,16 @@ fn document(command: &Command, talk: &mut Talk<'_>) {
 pub fn getkeys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let inner = words.part(2, words.len());
     let command = super::find(&inner).map_err(|_| match table::find(inner.get(0)) {
-        None => Refusal::new("ERR Invalid command specified"),
-        Some(_) => Refusal::new("ERR Invalid number of arguments specified for command"),
+        None => RespRefusal::new("ERR Invalid command specified"),
+        Some(_) => RespRefusal::new("ERR Invalid number of arguments specified for command"),
     })?;
     let places = command.key_places(inner.len());
     if places.is_empty() {
-        return Err(Refusal::new("ERR The command has no key arguments"));
+        return Err(RespRefusal::new("ERR The command has no key arguments"));
     }
     talk.out.array(places.len());
     places.into_iter().for_each(|at| talk.out.value(&inner.keep(at)));
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {

@@ -2,8 +2,8 @@
 //! here.
 
 use super::keys::pattern;
-use super::{Errand, Plan, Talk, Translated};
-use crate::resp::errors::Refusal;
+use super::{Errand, RespPlan, Talk, Translated};
+use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
 use base::SyncPolicy;
 use base::limits::{self, PATTERNS_MAX};
@@ -38,10 +38,10 @@ pub fn parameters(sync: SyncPolicy, idle_ms_max: Option<u64>) -> [(&'static str,
 pub fn get(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let lower = |at| words.get(at).to_ascii_lowercase();
     if words.len() - 2 > PATTERNS_MAX {
-        return Err(Refusal::made(format!("ERR at most {PATTERNS_MAX} patterns at a time")));
+        return Err(RespRefusal::made(format!("ERR at most {PATTERNS_MAX} patterns at a time")));
     }
-    let globs: Result<_, Refusal> = (2..words.len()).map(|at| pattern(&lower(at))).collect();
-    Ok(Plan::Run(Errand::Configuration(globs?)))
+    let globs: Result<_, RespRefusal> = (2..words.len()).map(|at| pattern(&lower(at))).collect();
+    Ok(RespPlan::Run(Errand::Configuration(globs?)))
 }
 
 pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
@@ -49,7 +49,7 @@ pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let known = parameters(SyncPolicy::Sync, None)
         .iter()
         .any(|(known, _)| name.eq_ignore_ascii_case(known));
-    Err(Refusal::made(match known {
+    Err(RespRefusal::made(match known {
         true => format!(
             "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable \
              config"
@@ -59,11 +59,11 @@ pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
 }
 
 pub fn resetstat(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(Plan::Run(Errand::ResetCounts))
+    Ok(RespPlan::Run(Errand::ResetCounts))
 }
 
 pub fn rewrite(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Err(Refusal::new("ERR The server is running without a config file"))
+    Err(RespRefusal::new("ERR The server is running without a config file"))
 }
 
 pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {

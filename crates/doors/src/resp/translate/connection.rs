@@ -1,7 +1,7 @@
 //! Commands on the connection itself: hello, ping, select, quit.
 
-use super::{Plan, Talk, Translated};
-use crate::resp::errors::{self, Refusal};
+use super::{RespPlan, Talk, Translated};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use crate::resp::output::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,24 +15,24 @@ pub fn ping(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         2 => talk.out.value(&words.keep(1)),
         _ => return Err(errors::arity("ping")),
     }
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn echo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.value(&words.keep(1));
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn quit(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.client.closing = true;
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// What a browser sends that was lured here. Nothing is answered, and nothing behind it is read.
 pub fn http(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.client.closing = true;
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn select(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -41,30 +41,32 @@ pub fn select(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     }
     let bucket = base::BucketName::default();
     if talk.client.bucket != bucket && !talk.client.watched.is_empty() {
-        return Err(Refusal::new("ERR watched keys belong to their bucket: UNWATCH comes first"));
+        return Err(RespRefusal::new(
+            "ERR watched keys belong to their bucket: UNWATCH comes first",
+        ));
     }
     super::buckets::select(&bucket, talk);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// There are no users yet, so what Redis answers without any.
-fn authenticate(user: &[u8]) -> Result<(), Refusal> {
+fn authenticate(user: &[u8]) -> Result<(), RespRefusal> {
     match user {
         b"default" => Ok(()),
-        _ => Err(Refusal::new("WRONGPASS invalid username-password pair or user is disabled.")),
+        _ => Err(RespRefusal::new("WRONGPASS invalid username-password pair or user is disabled.")),
     }
 }
 
 pub fn auth(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     match words.len() {
-        2 => Err(Refusal::new(
+        2 => Err(RespRefusal::new(
             "ERR AUTH <password> called without any password configured for the default user. \
              Are you sure your configuration is correct?",
         )),
         3 => {
             authenticate(words.get(1))?;
             talk.out.ok();
-            Ok(Plan::Said)
+            Ok(RespPlan::Said)
         }
         _ => Err(errors::SYNTAX),
     }
@@ -77,9 +79,11 @@ pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         protocol = match base::codec::decimal(words.get(1)) {
             Some(2) => Protocol::Two,
             Some(3) => Protocol::Three,
-            Some(_) => return Err(Refusal::new("NOPROTO unsupported protocol version")),
+            Some(_) => return Err(RespRefusal::new("NOPROTO unsupported protocol version")),
             None => {
-                return Err(Refusal::new("ERR Protocol version is not an integer or out of range"));
+                return Err(RespRefusal::new(
+                    "ERR Protocol version is not an integer or out of range",
+                ));
             }
         };
     }
@@ -94,7 +98,7 @@ pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             at += 2;
         } else {
             let option = base::codec::printable(words.get(at));
-            return Err(Refusal::made(format!("ERR Syntax error in HELLO option '{option}'")));
+            return Err(RespRefusal::made(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
     if let Some(name) = name {
@@ -103,7 +107,7 @@ pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.protocol = protocol;
     talk.client.card.protocol.store(protocol.number() as u8, Relaxed);
     say_hello(talk);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 fn say_hello(talk: &mut Talk<'_>) {
@@ -133,5 +137,5 @@ pub fn reset(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     card.queued.store(-1, Relaxed);
     card.watched.store(0, Relaxed);
     talk.out.simple("RESET");
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }

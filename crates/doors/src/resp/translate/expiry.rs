@@ -1,8 +1,8 @@
 //! Times to live: spans and hours, in seconds and milliseconds.
 
-use super::{Shape, Talk, Translated, update};
+use super::{RespShape, Talk, Translated, update};
 use crate::clock::Clock;
-use crate::resp::errors::Refusal;
+use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
 use base::limits::TTL_MS_MAX;
 use base::request::{ExpireWhen, Expiry};
@@ -48,8 +48,8 @@ impl Unit {
     }
 }
 
-fn invalid(command: &str) -> Refusal {
-    Refusal::made(format!("ERR invalid expire time in '{command}' command"))
+fn invalid(command: &str) -> RespRefusal {
+    RespRefusal::made(format!("ERR invalid expire time in '{command}' command"))
 }
 
 /// The expiry a write names; a time that is not after 0 is refused.
@@ -59,7 +59,7 @@ pub fn of_write(
     unit: Unit,
     command: &str,
     clock: Clock,
-) -> Result<Expiry, Refusal> {
+) -> Result<Expiry, RespRefusal> {
     let time = words.integer(at)?;
     let span = if time > 0 { unit.span_ms(time, clock) } else { None };
     span.map(Expiry::After).ok_or_else(|| invalid(command))
@@ -69,11 +69,11 @@ fn expire_by(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit, name: &str) -> 
     let key = words.key(1)?;
     let when = condition(words)?;
     let span = unit.span_ms(words.integer(2)?, talk.clock).ok_or_else(|| invalid(name))?;
-    update(Update::Expire { key, expiry: Expiry::After(span), when }, Shape::Truth)
+    update(Update::Expire { key, expiry: Expiry::After(span), when }, RespShape::Truth)
 }
 
 /// `GT` fails on a row without expiry by itself, so `XX GT` is `GT`.
-fn condition(words: &Words<'_>) -> Result<ExpireWhen, Refusal> {
+fn condition(words: &Words<'_>) -> Result<ExpireWhen, RespRefusal> {
     let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
     for at in 3..words.len() {
         match words.upper(at).as_str() {
@@ -83,17 +83,17 @@ fn condition(words: &Words<'_>) -> Result<ExpireWhen, Refusal> {
             "LT" => lt = true,
             _ => {
                 let option = base::codec::printable(words.get(at));
-                return Err(Refusal::made(format!("ERR Unsupported option {option}")));
+                return Err(RespRefusal::made(format!("ERR Unsupported option {option}")));
             }
         }
     }
     match (nx, xx, gt, lt) {
         (true, false, false, false) => Ok(ExpireWhen::HasNone),
-        (true, ..) => {
-            Err(Refusal::new("ERR NX and XX, GT or LT options at the same time are not compatible"))
-        }
+        (true, ..) => Err(RespRefusal::new(
+            "ERR NX and XX, GT or LT options at the same time are not compatible",
+        )),
         (_, _, true, true) => {
-            Err(Refusal::new("ERR GT and LT options at the same time are not compatible"))
+            Err(RespRefusal::new("ERR GT and LT options at the same time are not compatible"))
         }
         (_, _, true, false) => Ok(ExpireWhen::Later),
         (_, true, _, true) => Ok(ExpireWhen::HasLater),
@@ -120,7 +120,7 @@ pub fn pexpireat(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 }
 
 fn left(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit) -> Translated {
-    talk.read(Read::Get(words.key(1)?), Shape::TimeLeft(unit))
+    talk.read(Read::Get(words.key(1)?), RespShape::TimeLeft(unit))
 }
 
 pub fn ttl(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -141,5 +141,5 @@ pub fn pexpiretime(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 
 pub fn persist(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (key, when) = (words.key(1)?, ExpireWhen::HasOne);
-    update(Update::Expire { key, expiry: Expiry::Never, when }, Shape::Truth)
+    update(Update::Expire { key, expiry: Expiry::Never, when }, RespShape::Truth)
 }

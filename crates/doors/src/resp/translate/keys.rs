@@ -1,8 +1,8 @@
 //! Commands on keys, whatever their values.
 
 use super::shape::Inspection;
-use super::{Errand, Plan, Shape, Talk, Translated, update};
-use crate::resp::errors::{self, Refusal};
+use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use crate::resp::glob::Glob;
 use base::limits::{PAGE_ROWS_MAX, PATTERN_BYTES_MAX};
@@ -12,18 +12,18 @@ use base::{Bound, Key, Range, Read, Update, Want};
 pub fn del(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let delete = |key| Update::Delete { key, missing: Missing::Skipped };
     if words.len() == 2 {
-        return update(delete(words.key(1)?), Shape::Truth);
+        return update(delete(words.key(1)?), RespShape::Truth);
     }
     let steps = words.keys(1, 1)?.into_iter().map(delete).collect();
-    update(Update::Sequence { steps, mode: Steps::Batch }, Shape::Sum)
+    update(Update::Sequence { steps, mode: Steps::Batch }, RespShape::Sum)
 }
 
 pub fn exists(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    talk.read(Read::Exists(words.keys(1, 1)?), Shape::Number)
+    talk.read(Read::Exists(words.keys(1, 1)?), RespShape::Number)
 }
 
 pub fn kind(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    talk.read(Read::Exists(words.keys(1, 1)?), Shape::Kind)
+    talk.read(Read::Exists(words.keys(1, 1)?), RespShape::Kind)
 }
 
 /// The range in which all keys stand that a pattern can fit.
@@ -37,10 +37,10 @@ pub fn range_of(glob: &Glob) -> Range {
 }
 
 /// A pattern, if it is none that takes much memory and time.
-pub fn pattern(word: &[u8]) -> Result<Glob, Refusal> {
+pub fn pattern(word: &[u8]) -> Result<Glob, RespRefusal> {
     if word.len() > PATTERN_BYTES_MAX {
         let text = format!("ERR a pattern has at most {PATTERN_BYTES_MAX} bytes");
-        return Err(Refusal::made(text));
+        return Err(RespRefusal::made(text));
     }
     Ok(Glob::new(word))
 }
@@ -49,9 +49,9 @@ pub fn keys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let glob = pattern(words.get(1))?;
     if talk.as_step {
         let range = Range { rows_max: Some(PAGE_ROWS_MAX), ..range_of(&glob) };
-        return talk.read(Read::Range(range), Shape::Keys(Box::new(glob)));
+        return talk.read(Read::Range(range), RespShape::Keys(Box::new(glob)));
     }
-    Ok(Plan::Run(Errand::Keys(glob)))
+    Ok(RespPlan::Run(Errand::Keys(glob)))
 }
 
 /// What a `SCAN` asks for.
@@ -69,7 +69,7 @@ pub struct Scan {
 
 pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let cursor = std::str::from_utf8(words.get(1)).ok().and_then(|text| text.parse().ok());
-    let cursor = cursor.ok_or(Refusal::new("ERR invalid cursor"))?;
+    let cursor = cursor.ok_or(RespRefusal::new("ERR invalid cursor"))?;
     let (mut glob, mut count, mut strings) = (None, 10, true);
     for at in (2..words.len()).step_by(2) {
         if at + 1 == words.len() {
@@ -86,21 +86,21 @@ pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
             _ => return Err(errors::SYNTAX),
         }
     }
-    Ok(Plan::Run(Errand::Scan(Scan { cursor, glob, count, strings })))
+    Ok(RespPlan::Run(Errand::Scan(Scan { cursor, glob, count, strings })))
 }
 
 pub fn randomkey(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(Plan::Run(Errand::RandomKey))
+    Ok(RespPlan::Run(Errand::RandomKey))
 }
 
 pub fn rename(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (from, to) = (words.key(1)?, words.key(2)?);
-    update(Update::Rename { from, to, when: When::Always }, Shape::Ok)
+    update(Update::Rename { from, to, when: When::Always }, RespShape::Ok)
 }
 
 pub fn renamenx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (from, to) = (words.key(1)?, words.key(2)?);
-    update(Update::Rename { from, to, when: When::Absent }, Shape::Truth)
+    update(Update::Rename { from, to, when: When::Absent }, RespShape::Truth)
 }
 
 pub fn copy(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
@@ -121,13 +121,13 @@ pub fn copy(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
         at += 1;
     }
     if from == to {
-        return Err(Refusal::new("ERR source and destination objects are the same"));
+        return Err(RespRefusal::new("ERR source and destination objects are the same"));
     }
-    update(Update::Copy { from, to, when }, Shape::Truth)
+    update(Update::Copy { from, to, when }, RespShape::Truth)
 }
 
 fn inspect(words: &Words<'_>, talk: &mut Talk<'_>, what: Inspection) -> Translated {
-    talk.read(Read::Get(words.key(2)?), Shape::Inspected(what))
+    talk.read(Read::Get(words.key(2)?), RespShape::Inspected(what))
 }
 
 pub fn object_encoding(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {

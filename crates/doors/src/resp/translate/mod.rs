@@ -34,12 +34,12 @@ pub use clients::{Kill, Listed, line_of_list};
 pub use configuration::parameters;
 pub use connection::REDIS_VERSION;
 pub use keys::{Scan, range_of};
-pub use server::Section;
-pub use shape::{Shape, Slot};
+pub use server::InfoSection;
+pub use shape::{RespShape, TransactionSlot};
 pub use table::{Command, Flags};
 
 use super::client::Client;
-use super::errors::{self, Refusal};
+use super::errors::{self, RespRefusal};
 use super::frame::Words;
 use super::glob::Glob;
 use super::output::Output;
@@ -49,13 +49,13 @@ use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 
 /// What is to be done for a command.
 #[derive(Debug)]
-pub enum Plan {
+pub enum RespPlan {
     /// Nothing more: the answer is said.
     Said,
     /// Ask the node about the connection's bucket; the answer has this shape.
-    Ask(Call, Shape),
+    Ask(Call, RespShape),
     /// Ask the directory about this bucket; the answer has this shape.
-    Directory(BucketName, DirectoryCall, Shape),
+    Directory(BucketName, DirectoryCall, RespShape),
     /// What takes several requests, or knowledge of more than one connection.
     Run(Errand),
 }
@@ -72,7 +72,7 @@ pub enum Errand {
     /// The values of more keys than one request may ask for.
     Values(Vec<Key>),
     /// What `INFO` says, in these sections.
-    Info(Vec<Section>),
+    Info(Vec<InfoSection>),
     /// What `CONFIG GET` says of the parameters that fit.
     Configuration(Vec<Glob>),
     /// Who is here.
@@ -86,7 +86,7 @@ pub enum Errand {
 }
 
 /// What a command is, or why it is refused.
-pub type Translated = Result<Plan, Refusal>;
+pub type Translated = Result<RespPlan, RespRefusal>;
 
 /// What a command may look at and say while it is translated.
 pub struct Talk<'a> {
@@ -106,7 +106,7 @@ pub struct Talk<'a> {
 
 impl Talk<'_> {
     /// Says an error.
-    pub fn refuse(&mut self, refusal: &Refusal) {
+    pub fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.tally.errors += 1;
         self.out.error(&refusal.0);
     }
@@ -123,25 +123,25 @@ impl Talk<'_> {
         for line in lines {
             self.out.simple(line);
         }
-        Ok(Plan::Said)
+        Ok(RespPlan::Said)
     }
 
     /// A read as fresh as the connection wants it.
     #[inline]
-    pub fn read(&self, read: Read, shape: Shape) -> Translated {
-        Ok(Plan::Ask(Call::Read(read, self.client.consistency), shape))
+    pub fn read(&self, read: Read, shape: RespShape) -> Translated {
+        Ok(RespPlan::Ask(Call::Read(read, self.client.consistency), shape))
     }
 }
 
 /// An update whose answer has this shape.
 #[inline]
-pub fn update(update: Update, shape: Shape) -> Translated {
-    Ok(Plan::Ask(Call::Update(update), shape))
+pub fn update(update: Update, shape: RespShape) -> Translated {
+    Ok(RespPlan::Ask(Call::Update(update), shape))
 }
 
 /// Translates one command; a refusal is said at once.
 #[inline]
-pub fn translate(words: &Words<'_>, talk: &mut Talk<'_>) -> Plan {
+pub fn translate(words: &Words<'_>, talk: &mut Talk<'_>) -> RespPlan {
     talk.client.tally.commands += 1;
     let command = find(words);
     // A transaction fails with what can't be queued, and not with what is never queued.
@@ -153,7 +153,7 @@ pub fn translate(words: &Words<'_>, talk: &mut Talk<'_>) -> Plan {
                 transaction.failed = true;
             }
             talk.refuse(&refusal);
-            Plan::Said
+            RespPlan::Said
         }
     }
 }
@@ -169,7 +169,7 @@ fn run_or_queue(command: &'static Command, words: &Words<'_>, talk: &mut Talk<'_
 
 /// The command these words name, its arity checked.
 #[inline]
-pub fn find(words: &Words<'_>) -> Result<&'static Command, Refusal> {
+pub fn find(words: &Words<'_>) -> Result<&'static Command, RespRefusal> {
     let Some(mut command) = table::find(words.get(0)) else {
         return Err(unknown(words));
     };
@@ -177,7 +177,7 @@ pub fn find(words: &Words<'_>) -> Result<&'static Command, Refusal> {
         command = command.under(words.get(1)).ok_or_else(|| {
             let shown = shown(words.get(1), 128);
             let parent = command.full_name.to_ascii_uppercase();
-            Refusal::made(format!("ERR unknown subcommand '{shown}'. Try {parent} HELP."))
+            RespRefusal::made(format!("ERR unknown subcommand '{shown}'. Try {parent} HELP."))
         })?;
     }
     if !command.takes(words.len()) {
@@ -186,7 +186,7 @@ pub fn find(words: &Words<'_>) -> Result<&'static Command, Refusal> {
     Ok(command)
 }
 
-fn unknown(words: &Words<'_>) -> Refusal {
+fn unknown(words: &Words<'_>) -> RespRefusal {
     let mut arguments = String::new();
     for at in 1..words.len() {
         if arguments.len() >= 128 {
@@ -200,7 +200,7 @@ fn unknown(words: &Words<'_>) -> Refusal {
         format!("(not served: {family}; `COMMAND LIST` says what is)")
     });
     let said = format!("ERR unknown command '{name}', with args beginning with: {arguments}{hint}");
-    Refusal::made(said)
+    RespRefusal::made(said)
 }
 
 /// A client's own word for an answer to that client, cut to a length.
@@ -209,11 +209,11 @@ fn shown(word: &[u8], bytes_max: usize) -> String {
 }
 
 /// A command as one step of something larger; refused when it takes more than one request.
-pub fn step(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<(Update, Shape), Refusal> {
+pub fn step(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<(Update, RespShape), RespRefusal> {
     let command = find(words)?;
     let refused = || {
         let name = command.full_name;
-        Refusal::made(format!("ERR '{name}' can't be a step of a transaction or sequence"))
+        RespRefusal::made(format!("ERR '{name}' can't be a step of a transaction or sequence"))
     };
     if !command.is_data() {
         return Err(refused());
@@ -222,9 +222,11 @@ pub fn step(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<(Update, Shape), R
     let plan = (command.run)(words, talk);
     talk.as_step = before;
     match plan? {
-        Plan::Ask(Call::Update(update), shape) => Ok((update, shape)),
-        Plan::Ask(Call::Read(read, _), shape) => Ok((Update::Read(read), shape)),
-        Plan::Said | Plan::Ask(..) | Plan::Directory(..) | Plan::Run(_) => Err(refused()),
+        RespPlan::Ask(Call::Update(update), shape) => Ok((update, shape)),
+        RespPlan::Ask(Call::Read(read, _), shape) => Ok((Update::Read(read), shape)),
+        RespPlan::Said | RespPlan::Ask(..) | RespPlan::Directory(..) | RespPlan::Run(_) => {
+            Err(refused())
+        }
     }
 }
 

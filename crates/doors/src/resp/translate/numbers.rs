@@ -1,12 +1,12 @@
 //! Commands on values that are decimal numbers.
 
-use super::{Shape, Talk, Translated, update};
-use crate::resp::errors::Refusal;
+use super::{RespShape, Talk, Translated, update};
+use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
 use base::Update;
 
 fn add(words: &Words<'_>, delta: i64) -> Translated {
-    update(Update::Add { key: words.key(1)?, delta }, Shape::Number)
+    update(Update::Add { key: words.key(1)?, delta }, RespShape::Number)
 }
 
 pub fn incr(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
@@ -23,9 +23,9 @@ pub fn incrby(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
 
 pub fn decrby(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let delta = words.integer(2)?.checked_neg();
-    add(words, delta.ok_or(Refusal::new("ERR decrement would overflow"))?)
+    add(words, delta.ok_or(RespRefusal::new("ERR decrement would overflow"))?)
 }
 
 pub fn incrbyfloat(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    update(Update::AddFloat { key: words.key(1)?, delta: words.float(2)? }, Shape::Text)
+    update(Update::AddFloat { key: words.key(1)?, delta: words.float(2)? }, RespShape::Text)
 }

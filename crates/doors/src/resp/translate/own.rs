@@ -1,22 +1,22 @@
 //! Our commands on single keys, on freshness and on sessions.
 
-use super::{Plan, Shape, Talk, Translated, find, update};
-use crate::resp::errors::{self, Refusal};
+use super::{RespPlan, RespShape, Talk, Translated, find, update};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::request::{Consistency, SessionCall};
 use base::{Call, LogIndex, RetryId, SessionId, Update, Value};
 
 /// `ABSENT` or `VALUE v` at `at`; gives the value and the place behind it. The word in front is
 /// what tells an absent key from any value there can be.
-fn wanted(words: &Words<'_>, at: usize) -> Result<(Option<Value>, usize), Refusal> {
+fn wanted(words: &Words<'_>, at: usize) -> Result<(Option<Value>, usize), RespRefusal> {
     match words.upper(at).as_str() {
         "ABSENT" => Ok((None, at + 1)),
         "VALUE" if at + 1 < words.len() => Ok((Some(words.value(at + 1)?), at + 2)),
-        _ => Err(Refusal::new("ERR say `ABSENT` or `VALUE` and the value")),
+        _ => Err(RespRefusal::new("ERR say `ABSENT` or `VALUE` and the value")),
     }
 }
 
-fn at_end(words: &Words<'_>, at: usize) -> Result<(), Refusal> {
+fn at_end(words: &Words<'_>, at: usize) -> Result<(), RespRefusal> {
     if at == words.len() { Ok(()) } else { Err(errors::SYNTAX) }
 }
 
@@ -25,26 +25,26 @@ pub fn tas(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (expected, next) = wanted(words, 2)?;
     let (wanted, next) = wanted(words, next)?;
     at_end(words, next)?;
-    update(Update::TestAndSet { key, expected, wanted }, Shape::Value)
+    update(Update::TestAndSet { key, expected, wanted }, RespShape::Value)
 }
 
 pub fn confirm(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    update(Update::Confirm { key: words.key(1)?, value: words.value(2)? }, Shape::Ok)
+    update(Update::Confirm { key: words.key(1)?, value: words.value(2)? }, RespShape::Ok)
 }
 
 pub fn assert(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let key = words.key(1)?;
     if words.len() == 3 && words.is(2, "EXISTS") {
         return match talk.as_step {
-            true => update(Update::AssertExists { key }, Shape::Ok),
-            false => talk.read(base::Read::AssertExists(key), Shape::Ok),
+            true => update(Update::AssertExists { key }, RespShape::Ok),
+            false => talk.read(base::Read::AssertExists(key), RespShape::Ok),
         };
     }
     let (expected, next) = wanted(words, 2)?;
     at_end(words, next)?;
     match talk.as_step {
-        true => update(Update::Assert { key, expected }, Shape::Ok),
-        false => talk.read(base::Read::Assert { key, expected }, Shape::Ok),
+        true => update(Update::Assert { key, expected }, RespShape::Ok),
+        false => talk.read(base::Read::Assert { key, expected }, RespShape::Ok),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn consistency(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
                 Consistency::Dirty => "dirty".into(),
                 Consistency::AtLeast(index) => format!("at_least {index}"),
             });
-            return Ok(Plan::Said);
+            return Ok(RespPlan::Said);
         }
         (2, "CONSISTENT") => Consistency::Consistent,
         (2, "DIRTY") => Consistency::Dirty,
@@ -65,34 +65,34 @@ pub fn consistency(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     };
     talk.client.consistency = wanted;
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn index(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.count(talk.client.last_index.0);
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn session_open(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(Plan::Ask(Call::Session(SessionCall::Open), Shape::Opened))
+    Ok(RespPlan::Ask(Call::Session(SessionCall::Open), RespShape::Opened))
 }
 
 pub fn session_use(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.client.session = Some(session_id(words)?);
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn session_close(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let session = match (words.len(), talk.client.session) {
         (3, _) => session_id(words)?,
         (2, Some(session)) => session,
-        _ => return Err(Refusal::new("ERR this connection uses no session")),
+        _ => return Err(RespRefusal::new("ERR this connection uses no session")),
     };
     if talk.client.session == Some(session) {
         talk.client.session = None;
     }
-    Ok(Plan::Ask(Call::Session(SessionCall::Close(session)), Shape::Ok))
+    Ok(RespPlan::Ask(Call::Session(SessionCall::Close(session)), RespShape::Ok))
 }
 
 pub fn session_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -105,7 +105,7 @@ pub fn session_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 }
 
 /// Sessions are shown as text, since their numbers may be larger than RESP's.
-fn session_id(words: &Words<'_>) -> Result<SessionId, Refusal> {
+fn session_id(words: &Words<'_>) -> Result<SessionId, RespRefusal> {
     let id = words.text(2)?.parse().map_err(|_| errors::NOT_AN_INTEGER)?;
     Ok(SessionId(id))
 }
@@ -113,20 +113,20 @@ fn session_id(words: &Words<'_>) -> Result<SessionId, Refusal> {
 pub fn retry(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let number = words.natural(1)?;
     let Some(session) = talk.client.session else {
-        return Err(Refusal::new(
+        return Err(RespRefusal::new(
             "ERR this connection uses no session: CREDENZA.SESSION OPEN or USE comes first",
         ));
     };
     let rest = words.part(2, words.len());
     let command = find(&rest)?;
-    let plan = if command.is_data() { (command.run)(&rest, talk)? } else { Plan::Said };
+    let plan = if command.is_data() { (command.run)(&rest, talk)? } else { RespPlan::Said };
     match plan {
-        plan @ Plan::Ask(Call::Update(_), _) => {
+        plan @ RespPlan::Ask(Call::Update(_), _) => {
             talk.client.retry = Some(RetryId { session, number });
             Ok(plan)
         }
-        Plan::Said | Plan::Ask(..) | Plan::Directory(..) | Plan::Run(_) => {
-            Err(Refusal::made(format!("ERR '{}' is no update", command.full_name)))
+        RespPlan::Said | RespPlan::Ask(..) | RespPlan::Directory(..) | RespPlan::Run(_) => {
+            Err(RespRefusal::made(format!("ERR '{}' is no update", command.full_name)))
         }
     }
 }

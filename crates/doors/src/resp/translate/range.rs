@@ -1,24 +1,24 @@
 //! Our commands on ranges of keys: pages in either direction, prefixes.
 
-use super::{Shape, Talk, Translated, update};
-use crate::resp::errors::{self, Refusal};
+use super::{RespShape, Talk, Translated, update};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX};
 use base::range::Direction;
 use base::{Bound, Key, Range, Read, Update, Want};
 
 /// A bound as `ZRANGEBYLEX` writes it: `-`, `+`, `[key` or `(key`.
-fn bound(words: &Words<'_>, at: usize, open: &[u8]) -> Result<Bound, Refusal> {
+fn bound(words: &Words<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRefusal> {
     const TEXT: &str = "ERR a bound is `-` (the lowest), `+` (the highest), `[key` or `(key`";
     let word = words.keep(at);
     if word.len() > KEY_BYTES_MAX + 1 {
-        return Err(Refusal::made(format!("ERR a key has at most {KEY_BYTES_MAX} bytes")));
+        return Err(RespRefusal::made(format!("ERR a key has at most {KEY_BYTES_MAX} bytes")));
     }
     match word.first() {
         Some(b'[') => Ok(Bound::Included(word.slice(1..))),
         Some(b'(') => Ok(Bound::Excluded(word.slice(1..))),
         _ if word == open => Ok(Bound::Open),
-        _ => Err(Refusal::new(TEXT)),
+        _ => Err(RespRefusal::new(TEXT)),
     }
 }
 
@@ -37,7 +37,7 @@ fn page(words: &Words<'_>, from: usize, mut range: Range, talk: &mut Talk<'_>) -
                 let max = PAGE_ROWS_MAX as u64;
                 if !(1..=max).contains(&limit) {
                     let text = format!("ERR LIMIT is a number from 1 to {max}");
-                    return Err(Refusal::made(text));
+                    return Err(RespRefusal::made(text));
                 }
                 range.rows_max = Some(limit as usize);
             }
@@ -52,7 +52,7 @@ fn page(words: &Words<'_>, from: usize, mut range: Range, talk: &mut Talk<'_>) -
     if let Some(last) = after {
         range = range.after(last);
     }
-    talk.read(Read::Range(range), Shape::Page)
+    talk.read(Read::Range(range), RespShape::Page)
 }
 
 pub fn range(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -65,5 +65,5 @@ pub fn prefix(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 }
 
 pub fn delprefix(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    update(Update::DeletePrefix { prefix: words.key(1)? }, Shape::Number)
+    update(Update::DeletePrefix { prefix: words.key(1)? }, RespShape::Number)
 }

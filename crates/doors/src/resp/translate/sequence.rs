@@ -3,8 +3,8 @@
 //! Each step is the number of its words, then its words: `2 DEL a 3 SET b 1`. A step may be a
 //! sequence itself.
 
-use super::{Shape, Talk, Translated, step, update};
-use crate::resp::errors::Refusal;
+use super::{RespShape, Talk, Translated, step, update};
+use crate::resp::errors::RespRefusal;
 use crate::resp::frame::Words;
 use base::Update;
 use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
@@ -13,7 +13,7 @@ use base::request::Steps;
 pub fn sequence(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.depth >= SEQUENCE_DEPTH_MAX {
         let text = format!("ERR sequences nest at most {SEQUENCE_DEPTH_MAX} deep");
-        return Err(Refusal::made(text));
+        return Err(RespRefusal::made(text));
     }
     let (mut steps, mut shapes) = (Vec::new(), Vec::new());
     let mut at = 1;
@@ -21,13 +21,13 @@ pub fn sequence(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         let count = words.natural(at)?;
         let left = (words.len() - at - 1) as u64;
         if count == 0 || count > left {
-            return Err(Refusal::made(format!(
+            return Err(RespRefusal::made(format!(
                 "ERR word {at} says that a step of {count} words follows, but there are {left}"
             )));
         }
         if steps.len() == SEQUENCE_STEPS_MAX {
             let text = format!("ERR a sequence has at most {SEQUENCE_STEPS_MAX} steps");
-            return Err(Refusal::made(text));
+            return Err(RespRefusal::made(text));
         }
         let end = at + 1 + count as usize;
         talk.depth += 1;
@@ -38,6 +38,6 @@ pub fn sequence(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         shapes.push(shape);
         at = end;
     }
-    let shape = Shape::Steps(shapes.into());
+    let shape = RespShape::Steps(shapes.into());
     update(Update::Sequence { steps, mode: Steps::AllOrNothing }, shape)
 }

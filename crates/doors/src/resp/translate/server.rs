@@ -1,13 +1,13 @@
 //! Commands on the bucket and the node as a whole.
 
-use super::{Errand, Plan, Shape, Talk, Translated, update};
+use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
 use crate::resp::errors;
 use crate::resp::frame::Words;
 use base::{DirectoryCall, Key, Read, Update};
 
 /// A section of `INFO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub enum InfoSection {
     /// Program, process, port, uptime.
     Server,
     /// Connections.
@@ -31,17 +31,17 @@ pub enum Section {
 }
 
 /// All, in the order in which they are shown.
-pub const SECTIONS: [(&str, Section); 10] = [
-    ("server", Section::Server),
-    ("clients", Section::Clients),
-    ("memory", Section::Memory),
-    ("persistence", Section::Persistence),
-    ("stats", Section::Stats),
-    ("cpu", Section::Cpu),
-    ("replication", Section::Replication),
-    ("cluster", Section::Cluster),
-    ("keyspace", Section::Keyspace),
-    ("credenza", Section::Credenza),
+pub const SECTIONS: [(&str, InfoSection); 10] = [
+    ("server", InfoSection::Server),
+    ("clients", InfoSection::Clients),
+    ("memory", InfoSection::Memory),
+    ("persistence", InfoSection::Persistence),
+    ("stats", InfoSection::Stats),
+    ("cpu", InfoSection::Cpu),
+    ("replication", InfoSection::Replication),
+    ("cluster", InfoSection::Cluster),
+    ("keyspace", InfoSection::Keyspace),
+    ("credenza", InfoSection::Credenza),
 ];
 
 pub fn info(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
@@ -49,11 +49,11 @@ pub fn info(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let everything =
         words.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));
     let wanted = SECTIONS.iter().filter(|(name, _)| everything || named(name));
-    Ok(Plan::Run(Errand::Info(wanted.map(|(_, section)| *section).collect())))
+    Ok(RespPlan::Run(Errand::Info(wanted.map(|(_, section)| *section).collect())))
 }
 
 pub fn dbsize(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    talk.read(Read::KeyCount, Shape::Number)
+    talk.read(Read::KeyCount, RespShape::Number)
 }
 
 /// Empties the connection's bucket: a metadata operation for any size. In a transaction, where it
@@ -63,9 +63,9 @@ pub fn flush(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         return Err(errors::SYNTAX);
     }
     if talk.as_step {
-        return update(Update::DeletePrefix { prefix: Key::new() }, Shape::Ok);
+        return update(Update::DeletePrefix { prefix: Key::new() }, RespShape::Ok);
     }
-    Ok(Plan::Directory(talk.client.bucket.clone(), DirectoryCall::ClearBucket, Shape::Ok))
+    Ok(RespPlan::Directory(talk.client.bucket.clone(), DirectoryCall::ClearBucket, RespShape::Ok))
 }
 
 pub fn time(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -73,13 +73,13 @@ pub fn time(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.array(2);
     talk.out.text(now.as_secs().to_string());
     talk.out.text(now.subsec_micros().to_string());
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// Everything acknowledged is on disk already, unless the bucket is lazy; then that is said.
 fn saved(talk: &Talk<'_>, text: &'static str) -> Translated {
     let bucket = talk.client.bucket.clone();
-    Ok(Plan::Directory(bucket, DirectoryCall::DescribeBucket, Shape::Saved(text)))
+    Ok(RespPlan::Directory(bucket, DirectoryCall::DescribeBucket, RespShape::Saved(text)))
 }
 
 pub fn save(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -95,11 +95,11 @@ pub fn bgsave(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 
 pub fn lastsave(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.out.count(talk.clock.since_1970().as_secs());
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn role(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    Ok(Plan::Run(Errand::Role))
+    Ok(RespPlan::Run(Errand::Role))
 }
 
 /// How many replicas beyond this node confirmed the writes before it. One node: none, and waiting
@@ -107,11 +107,13 @@ pub fn role(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
 pub fn wait(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     words.integer(1)?;
     let timeout = base::codec::decimal(words.get(2));
-    match timeout.ok_or(errors::Refusal::new("ERR timeout is not an integer or out of range"))? {
-        ..0 => Err(errors::Refusal::new("ERR timeout is negative")),
+    match timeout
+        .ok_or(errors::RespRefusal::new("ERR timeout is not an integer or out of range"))?
+    {
+        ..0 => Err(errors::RespRefusal::new("ERR timeout is negative")),
         _ => {
             talk.out.integer(0);
-            Ok(Plan::Said)
+            Ok(RespPlan::Said)
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// How the answer to a request is spoken.
 #[derive(Clone, Debug)]
-pub enum Shape {
+pub enum RespShape {
     /// `OK`, whatever it is.
     Ok,
     /// A value or nothing: that of a row, or the one that was there before.
@@ -53,13 +53,13 @@ pub enum Shape {
     /// `OK`; the keys' versions are remembered.
     Watch(Box<[Key]>),
     /// The steps' answers.
-    Steps(Box<[Shape]>),
+    Steps(Box<[RespShape]>),
     /// A transaction's answers, behind its watched keys'.
     Exec {
         /// How many steps only watch.
         watched: usize,
         /// One per command.
-        slots: Box<[Slot]>,
+        slots: Box<[TransactionSlot]>,
     },
     /// `OK`; the bucket is this connection's from now on.
     Selected(BucketName),
@@ -79,9 +79,9 @@ pub enum Shape {
 
 /// One command of a transaction.
 #[derive(Clone, Debug)]
-pub enum Slot {
+pub enum TransactionSlot {
     /// A step, and the shape of its answer.
-    Step(Shape),
+    Step(RespShape),
     /// An answer that needs no step.
     Answer(Bytes),
 }
@@ -106,22 +106,22 @@ const ROW_OVERHEAD_BYTES: usize = 32;
 /// The longest string that Redis calls `embstr`.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
-impl Shape {
+impl RespShape {
     /// Speaks the node's answer.
     #[inline]
     pub fn speak(&self, answer: Result<Body, Error>, talk: &mut Talk<'_>) {
         match (self, answer) {
             // The two that nearly every answer is.
-            (Shape::Ok, Ok(Body::Updated(Outcome::Done))) => talk.out.ok(),
-            (Shape::Value, Ok(Body::Row(row))) => speak_row(row, talk),
+            (RespShape::Ok, Ok(Body::Updated(Outcome::Done))) => talk.out.ok(),
+            (RespShape::Value, Ok(Body::Row(row))) => speak_row(row, talk),
             (_, Ok(body)) => self.speak_body(body, talk),
-            (Shape::AllOrNone, Err(error)) if error.reason == Reason::AssertionFailed => {
+            (RespShape::AllOrNone, Err(error)) if error.reason == Reason::AssertionFailed => {
                 talk.out.integer(0);
             }
-            (Shape::Exec { .. }, Err(error)) if error.reason == Reason::Changed => {
+            (RespShape::Exec { .. }, Err(error)) if error.reason == Reason::Changed => {
                 talk.out.null_array();
             }
-            (Shape::Removed, Err(error)) if error.reason == Reason::NotFound => talk.out.null(),
+            (RespShape::Removed, Err(error)) if error.reason == Reason::NotFound => talk.out.null(),
             (_, Err(error)) => talk.fail(&error),
         }
     }
@@ -135,14 +135,14 @@ impl Shape {
                 ));
             }
             (_, Body::Updated(Outcome::Read(body))) => self.speak(Ok(*body), talk),
-            (Shape::Ok, _) => talk.out.ok(),
-            (Shape::AllOrNone, _) => talk.out.integer(1),
-            (Shape::Page, Body::Page(page)) => speak_page(&page, talk),
-            (Shape::Keys(glob), Body::Page(page)) => speak_keys(glob, &page, talk),
-            (Shape::Watch(keys), Body::Rows(rows)) => watch(keys, &rows, talk),
-            (Shape::Buckets, Body::Buckets(buckets)) => super::buckets::speak(&buckets, talk),
-            (Shape::Selected(bucket), Body::Buckets(_)) => super::buckets::select(bucket, talk),
-            (Shape::Saved(text), Body::Buckets(buckets)) => {
+            (RespShape::Ok, _) => talk.out.ok(),
+            (RespShape::AllOrNone, _) => talk.out.integer(1),
+            (RespShape::Page, Body::Page(page)) => speak_page(&page, talk),
+            (RespShape::Keys(glob), Body::Page(page)) => speak_keys(glob, &page, talk),
+            (RespShape::Watch(keys), Body::Rows(rows)) => watch(keys, &rows, talk),
+            (RespShape::Buckets, Body::Buckets(buckets)) => super::buckets::speak(&buckets, talk),
+            (RespShape::Selected(bucket), Body::Buckets(_)) => super::buckets::select(bucket, talk),
+            (RespShape::Saved(text), Body::Buckets(buckets)) => {
                 let lazy = buckets.iter().any(|b| b.properties.sync == SyncPolicy::Interval);
                 match lazy {
                     true => talk.out.error(
@@ -152,20 +152,22 @@ impl Shape {
                     false => talk.out.simple(text),
                 }
             }
-            (Shape::Opened, Body::Session(session)) => {
+            (RespShape::Opened, Body::Session(session)) => {
                 talk.client.session = Some(session);
                 talk.out.text(session.to_string());
             }
-            (Shape::Siblings, Body::Siblings(found)) => super::siblings::speak(&found, talk),
-            (Shape::Context | Shape::Removed, Body::Stored(context)) => talk.out.value(&context.0),
+            (RespShape::Siblings, Body::Siblings(found)) => super::siblings::speak(&found, talk),
+            (RespShape::Context | RespShape::Removed, Body::Stored(context)) => {
+                talk.out.value(&context.0)
+            }
             (_, Body::Row(row)) => self.speak_about_row(row, talk),
-            (Shape::Values, Body::Rows(rows)) => {
+            (RespShape::Values, Body::Rows(rows)) => {
                 talk.out.array(rows.len());
                 rows.into_iter().for_each(|row| speak_row(row, talk));
             }
-            (Shape::Number, Body::Count(count)) => talk.out.count(count),
-            (Shape::Kind, Body::Count(0)) => talk.out.simple("none"),
-            (Shape::Kind, Body::Count(_)) => talk.out.simple("string"),
+            (RespShape::Number, Body::Count(count)) => talk.out.count(count),
+            (RespShape::Kind, Body::Count(0)) => talk.out.simple("none"),
+            (RespShape::Kind, Body::Count(_)) => talk.out.simple("string"),
             (_, Body::Updated(outcome)) => self.speak_outcome(outcome, talk),
             _ => unexpected(talk),
         }
@@ -173,36 +175,36 @@ impl Shape {
 
     fn speak_outcome(&self, outcome: Outcome, talk: &mut Talk<'_>) {
         match (self, outcome) {
-            (Shape::Value, Outcome::Old(old) | Outcome::Swapped { old, .. }) => {
+            (RespShape::Value, Outcome::Old(old) | Outcome::Swapped { old, .. }) => {
                 speak_value(old.as_ref(), talk);
             }
-            (Shape::Written, Outcome::Swapped { written: true, .. }) => talk.out.ok(),
-            (Shape::Written, Outcome::Swapped { written: false, .. }) => talk.out.null(),
+            (RespShape::Written, Outcome::Swapped { written: true, .. }) => talk.out.ok(),
+            (RespShape::Written, Outcome::Swapped { written: false, .. }) => talk.out.null(),
             (
-                Shape::Truth,
+                RespShape::Truth,
                 Outcome::Applied(truth)
                 | Outcome::Existed(truth)
                 | Outcome::Swapped { written: truth, .. },
             ) => talk.out.integer(i64::from(truth)),
-            (Shape::Number, Outcome::Number(number)) => talk.out.integer(number),
-            (Shape::Number, Outcome::Count(count) | Outcome::Length(count)) => {
+            (RespShape::Number, Outcome::Number(number)) => talk.out.integer(number),
+            (RespShape::Number, Outcome::Count(count) | Outcome::Length(count)) => {
                 talk.out.count(count);
             }
-            (Shape::Text, Outcome::Text(text)) => talk.out.value(&text),
-            (Shape::Sum, Outcome::Steps(steps)) => {
+            (RespShape::Text, Outcome::Text(text)) => talk.out.value(&text),
+            (RespShape::Sum, Outcome::Steps(steps)) => {
                 let existed = |step: &&Result<Outcome, Error>| **step == Ok(Outcome::Existed(true));
                 talk.out.integer(steps.iter().filter(existed).count() as i64);
             }
-            (Shape::First, Outcome::Steps(steps)) => match steps.into_iter().next() {
-                Some(first) => Shape::Value.speak(first.map(Body::Updated), talk),
+            (RespShape::First, Outcome::Steps(steps)) => match steps.into_iter().next() {
+                Some(first) => RespShape::Value.speak(first.map(Body::Updated), talk),
                 None => unexpected(talk),
             },
-            (Shape::Steps(shapes), Outcome::Steps(steps)) => {
+            (RespShape::Steps(shapes), Outcome::Steps(steps)) => {
                 talk.out.array(shapes.len());
                 let mut steps = steps.into_iter();
                 shapes.iter().for_each(|shape| shape.speak_step(steps.next(), talk));
             }
-            (Shape::Exec { watched, .. }, Outcome::Steps(steps)) => {
+            (RespShape::Exec { watched, .. }, Outcome::Steps(steps)) => {
                 self.speak_slots(&mut steps.into_iter().skip(*watched), talk);
             }
             _ => unexpected(talk),
@@ -226,25 +228,25 @@ impl Shape {
         steps: &mut dyn Iterator<Item = Result<Outcome, Error>>,
         talk: &mut Talk<'_>,
     ) {
-        let Shape::Exec { slots, .. } = self else { return unexpected(talk) };
+        let RespShape::Exec { slots, .. } = self else { return unexpected(talk) };
         talk.out.array(slots.len());
         for slot in slots {
             match slot {
-                Slot::Step(shape) => shape.speak_step(steps.next(), talk),
-                Slot::Answer(said) => talk.out.raw(said),
+                TransactionSlot::Step(shape) => shape.speak_step(steps.next(), talk),
+                TransactionSlot::Answer(said) => talk.out.raw(said),
             }
         }
     }
 
     fn speak_about_row(&self, row: Option<Row>, talk: &mut Talk<'_>) {
         match self {
-            Shape::Value => speak_row(row, talk),
-            Shape::Measure => talk.out.count(row.map_or(0, |row| row.value.len() as u64)),
-            Shape::Slice { first, last } => {
+            RespShape::Value => speak_row(row, talk),
+            RespShape::Measure => talk.out.count(row.map_or(0, |row| row.value.len() as u64)),
+            RespShape::Slice { first, last } => {
                 let value = row.map(|row| row.value).unwrap_or_default();
                 talk.out.value(&slice(&value, *first, *last));
             }
-            Shape::TimeLeft(unit) => {
+            RespShape::TimeLeft(unit) => {
                 let time = match row {
                     None => -2,
                     Some(Row { expires_in_ms: None, .. }) => -1,
@@ -252,7 +254,7 @@ impl Shape {
                 };
                 talk.out.integer(time);
             }
-            Shape::Inspected(what) => match row {
+            RespShape::Inspected(what) => match row {
                 None => talk.out.null(),
                 Some(row) => inspect(*what, &row.value, talk),
             },

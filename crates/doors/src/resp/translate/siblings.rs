@@ -2,8 +2,8 @@
 //! writes that say what they have seen. How many replicas must answer or take part is said in
 //! words; what is not said the bucket's properties say.
 
-use super::{Plan, Shape, Talk, Translated};
-use crate::resp::errors::{self, Refusal};
+use super::{RespPlan, RespShape, Talk, Translated};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{
@@ -29,37 +29,37 @@ pub fn fetch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         Consistency::Consistent => {}
         Consistency::Dirty => options.r = options.r.or(Some(Quorum::One)),
         Consistency::AtLeast(_) => {
-            return Err(Refusal::new(
+            return Err(RespRefusal::new(
                 "ERR in an available bucket there is no log to wait for: CREDENZA.CONSISTENCY \
                  CONSISTENT or DIRTY comes first",
             ));
         }
     }
-    ask(AvailableCall::Fetch { key, options }, Shape::Siblings)
+    ask(AvailableCall::Fetch { key, options }, RespShape::Siblings)
 }
 
 pub fn store(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (key, content) = (words.key(1)?, Content::plain(words.value(2)?));
     let (context, options) = seen_and_options(words, 3)?;
     let store = Store { key, content, context, options, condition: None };
-    ask(AvailableCall::Store(Box::new(store)), Shape::Context)
+    ask(AvailableCall::Store(Box::new(store)), RespShape::Context)
 }
 
 pub fn remove(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let key = words.key(1)?;
     let (context, options) = seen_and_options(words, 2)?;
-    ask(AvailableCall::Remove { key, context, options }, Shape::Removed)
+    ask(AvailableCall::Remove { key, context, options }, RespShape::Removed)
 }
 
-fn ask(call: AvailableCall, shape: Shape) -> Translated {
-    Ok(Plan::Ask(Call::Available(call), shape))
+fn ask(call: AvailableCall, shape: RespShape) -> Translated {
+    Ok(RespPlan::Ask(Call::Available(call), shape))
 }
 
 /// The places of the options from here on; each has a word behind it.
 fn options_from(
     words: &Words<'_>,
     from: usize,
-) -> Result<impl Iterator<Item = usize> + use<>, Refusal> {
+) -> Result<impl Iterator<Item = usize> + use<>, RespRefusal> {
     match (words.len() - from).is_multiple_of(2) {
         true => Ok((from..words.len()).step_by(2)),
         false => Err(errors::SYNTAX),
@@ -70,7 +70,7 @@ fn options_from(
 fn seen_and_options(
     words: &Words<'_>,
     from: usize,
-) -> Result<(Option<Context>, StoreOptions), Refusal> {
+) -> Result<(Option<Context>, StoreOptions), RespRefusal> {
     let (mut seen, mut options) = (None, StoreOptions::default());
     for at in options_from(words, from)? {
         match words.upper(at).as_str() {
@@ -87,45 +87,45 @@ fn seen_and_options(
 }
 
 /// An option that is said twice could mean either.
-fn once<T>(place: &mut Option<T>, said: T) -> Result<(), Refusal> {
+fn once<T>(place: &mut Option<T>, said: T) -> Result<(), RespRefusal> {
     match place.replace(said) {
         None => Ok(()),
         Some(_) => Err(errors::SYNTAX),
     }
 }
 
-fn context(words: &Words<'_>, at: usize) -> Result<Context, Refusal> {
+fn context(words: &Words<'_>, at: usize) -> Result<Context, RespRefusal> {
     let context = words.keep(at + 1);
     match context.len() {
-        0 => Err(Refusal::new(
+        0 => Err(RespRefusal::new(
             "ERR an empty context has seen nothing: leave CONTEXT out to say that",
         )),
         1..=CONTEXT_BYTES_MAX => Ok(Context(context)),
-        _ => Err(Refusal::made(format!(
+        _ => Err(RespRefusal::made(format!(
             "ERR a context has at most {CONTEXT_BYTES_MAX} bytes: send one as it was given for \
              this very key"
         ))),
     }
 }
 
-fn quorum(words: &Words<'_>, at: usize) -> Result<Quorum, Refusal> {
+fn quorum(words: &Words<'_>, at: usize) -> Result<Quorum, RespRefusal> {
     let text = words.text(at + 1)?.to_ascii_lowercase();
     Quorum::parse(&text).ok_or_else(|| {
         let name = words.upper(at);
-        Refusal::made(format!("ERR {} is ONE, QUORUM, ALL or a number", name.as_str()))
+        RespRefusal::made(format!("ERR {} is ONE, QUORUM, ALL or a number", name.as_str()))
     })
 }
 
-fn nodes(words: &Words<'_>, at: usize) -> Result<u8, Refusal> {
-    let refused = Refusal::new("ERR NODE_CONFIRMS is a number from 0 to 255");
+fn nodes(words: &Words<'_>, at: usize) -> Result<u8, RespRefusal> {
+    let refused = RespRefusal::new("ERR NODE_CONFIRMS is a number from 0 to 255");
     words.natural(at + 1).ok().and_then(|number| number.try_into().ok()).ok_or(refused)
 }
 
-fn truth(words: &Words<'_>, at: usize) -> Result<bool, Refusal> {
+fn truth(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
     match words.upper(at + 1).as_str() {
         "YES" => Ok(true),
         "NO" => Ok(false),
-        _ => Err(Refusal::made(format!("ERR {} is YES or NO", words.upper(at).as_str()))),
+        _ => Err(RespRefusal::made(format!("ERR {} is YES or NO", words.upper(at).as_str()))),
     }
 }
 

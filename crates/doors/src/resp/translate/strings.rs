@@ -2,8 +2,8 @@
 
 use super::expiry::{self, Unit};
 use super::words::too_large_value;
-use super::{Errand, Plan, Shape, Talk, Translated, update};
-use crate::resp::errors::{self, Refusal};
+use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::VALUE_BYTES_MAX;
 use base::request::{Expiry, Steps, When};
@@ -13,21 +13,21 @@ use base::{Read, Update};
 const MGET_KEYS_MAX: usize = 1_024;
 
 pub fn get(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    talk.read(Read::Get(words.key(1)?), Shape::Value)
+    talk.read(Read::Get(words.key(1)?), RespShape::Value)
 }
 
 pub fn set(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     if words.len() == 3 {
-        return update(Update::Set { key, value, expiry: Expiry::Default }, Shape::Ok);
+        return update(Update::Set { key, value, expiry: Expiry::Default }, RespShape::Ok);
     }
     let options = options(words, talk)?;
     let (when, shape) = match (options.when, options.old_wanted) {
         (None, false) => {
-            return update(Update::Set { key, value, expiry: options.expiry }, Shape::Ok);
+            return update(Update::Set { key, value, expiry: options.expiry }, RespShape::Ok);
         }
-        (when, true) => (when.unwrap_or(When::Always), Shape::Value),
-        (Some(when), false) => (when, Shape::Written),
+        (when, true) => (when.unwrap_or(When::Always), RespShape::Value),
+        (Some(when), false) => (when, RespShape::Written),
     };
     update(Update::SetIf { key, value, expiry: options.expiry, when }, shape)
 }
@@ -38,7 +38,7 @@ struct SetOptions {
     expiry: Expiry,
 }
 
-fn options(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<SetOptions, Refusal> {
+fn options(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<SetOptions, RespRefusal> {
     let (mut when, mut old_wanted, mut keep, mut time) = (None, false, false, None);
     let mut at = 3;
     while at < words.len() {
@@ -71,7 +71,7 @@ fn time_option(
     at: usize,
     option: &str,
     time: &mut Option<(Unit, usize)>,
-) -> Result<usize, Refusal> {
+) -> Result<usize, RespRefusal> {
     let unit = Unit::of_option(option).filter(|_| at + 1 < words.len()).ok_or(errors::SYNTAX)?;
     match time.replace((unit, at + 1)) {
         Some((before, _)) if before != unit => Err(errors::SYNTAX),
@@ -82,7 +82,7 @@ fn time_option(
 pub fn setnx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     let (expiry, when) = (Expiry::Default, When::Absent);
-    update(Update::SetIf { key, value, expiry, when }, Shape::Truth)
+    update(Update::SetIf { key, value, expiry, when }, RespShape::Truth)
 }
 
 pub fn setex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -96,17 +96,17 @@ pub fn psetex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 fn set_for(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit, name: &str) -> Translated {
     let (key, value) = (words.key(1)?, words.value(3)?);
     let expiry = expiry::of_write(words, 2, unit, name, talk.clock)?;
-    update(Update::Set { key, value, expiry }, Shape::Ok)
+    update(Update::Set { key, value, expiry }, RespShape::Ok)
 }
 
 pub fn getset(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
     let (expiry, when) = (Expiry::Default, When::Always);
-    update(Update::SetIf { key, value, expiry, when }, Shape::Value)
+    update(Update::SetIf { key, value, expiry, when }, RespShape::Value)
 }
 
 pub fn getdel(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
-    update(Update::Replace { key: words.key(1)?, wanted: None }, Shape::Value)
+    update(Update::Replace { key: words.key(1)?, wanted: None }, RespShape::Value)
 }
 
 pub fn getex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -123,22 +123,22 @@ pub fn getex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let expiry = match time {
         Some((unit, at)) => expiry::of_write(words, at, unit, "getex", talk.clock)?,
         None if persist => Expiry::Never,
-        None => return talk.read(Read::Get(key), Shape::Value),
+        None => return talk.read(Read::Get(key), RespShape::Value),
     };
     let expire = Update::Expire { key: key.clone(), expiry, when: Default::default() };
     let steps = vec![Update::Read(Read::Get(key)), expire];
-    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, Shape::First)
+    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, RespShape::First)
 }
 
 pub fn mget(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let keys = words.keys(1, 1)?;
     if keys.len() > MGET_KEYS_MAX && !talk.as_step {
-        return Ok(Plan::Run(Errand::Values(keys)));
+        return Ok(RespPlan::Run(Errand::Values(keys)));
     }
-    talk.read(Read::MultiGet(keys), Shape::Values)
+    talk.read(Read::MultiGet(keys), RespShape::Values)
 }
 
-fn pairs(words: &Words<'_>, name: &str, steps: &mut Vec<Update>) -> Result<(), Refusal> {
+fn pairs(words: &Words<'_>, name: &str, steps: &mut Vec<Update>) -> Result<(), RespRefusal> {
     if words.len().is_multiple_of(2) {
         return Err(errors::arity(name));
     }
@@ -152,38 +152,38 @@ fn pairs(words: &Words<'_>, name: &str, steps: &mut Vec<Update>) -> Result<(), R
 pub fn mset(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let mut steps = Vec::with_capacity(words.len() / 2);
     pairs(words, "mset", &mut steps)?;
-    update(Update::Sequence { steps, mode: Steps::Batch }, Shape::Ok)
+    update(Update::Sequence { steps, mode: Steps::Batch }, RespShape::Ok)
 }
 
 pub fn msetnx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let absent = |key| Update::Assert { key, expected: None };
     let mut steps: Vec<Update> = words.keys(1, 2)?.into_iter().map(absent).collect();
     pairs(words, "msetnx", &mut steps)?;
-    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, Shape::AllOrNone)
+    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, RespShape::AllOrNone)
 }
 
 pub fn append(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(2)?);
-    update(Update::Append { key, value }, Shape::Number)
+    update(Update::Append { key, value }, RespShape::Number)
 }
 
 pub fn strlen(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    talk.read(Read::Get(words.key(1)?), Shape::Measure)
+    talk.read(Read::Get(words.key(1)?), RespShape::Measure)
 }
 
 pub fn getrange(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let (first, last) = (words.integer(2)?, words.integer(3)?);
-    talk.read(Read::Get(words.key(1)?), Shape::Slice { first, last })
+    talk.read(Read::Get(words.key(1)?), RespShape::Slice { first, last })
 }
 
 pub fn setrange(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let (key, value) = (words.key(1)?, words.value(3)?);
     let offset = words.integer(2)?;
     let Ok(offset) = usize::try_from(offset) else {
-        return Err(Refusal::new("ERR offset is out of range"));
+        return Err(RespRefusal::new("ERR offset is out of range"));
     };
     if !value.is_empty() && offset.saturating_add(value.len()) > VALUE_BYTES_MAX {
         return Err(too_large_value());
     }
-    update(Update::SetRange { key, offset, value }, Shape::Number)
+    update(Update::SetRange { key, offset, value }, RespShape::Number)
 }

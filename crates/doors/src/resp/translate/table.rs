@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// What reads a command's words.
-pub type Run = fn(&Words<'_>, &mut Talk<'_>) -> Translated;
+pub type CommandFunction = fn(&Words<'_>, &mut Talk<'_>) -> Translated;
 
 /// One command, or a command under another.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Command {
     /// Its first key, its last key (negative: from the end), the step between them; 0 for none.
     pub keys: (i8, i8, i8),
     /// Reads its words.
-    pub run: Run,
+    pub run: CommandFunction,
     /// The commands under it.
     pub under: &'static [Command],
 }
@@ -86,19 +86,30 @@ pub struct Docs {
     pub summary: &'static str,
 }
 
-type Keys = (i8, i8, i8);
-const NO_KEY: Keys = (0, 0, 0);
-const ONE_KEY: Keys = (1, 1, 1);
-const TWO_KEYS: Keys = (1, 2, 1);
-const ALL_KEYS: Keys = (1, -1, 1);
-const EVERY_OTHER: Keys = (1, -1, 2);
-const SECOND: Keys = (2, 2, 1);
+type KeyPositions = (i8, i8, i8);
+const NO_KEY: KeyPositions = (0, 0, 0);
+const ONE_KEY: KeyPositions = (1, 1, 1);
+const TWO_KEYS: KeyPositions = (1, 2, 1);
+const ALL_KEYS: KeyPositions = (1, -1, 1);
+const EVERY_OTHER: KeyPositions = (1, -1, 2);
+const SECOND: KeyPositions = (2, 2, 1);
 
-const fn leaf(name: &'static str, arity: i32, flags: u16, keys: Keys, run: Run) -> Command {
+const fn leaf(
+    name: &'static str,
+    arity: i32,
+    flags: u16,
+    keys: KeyPositions,
+    run: CommandFunction,
+) -> Command {
     Command { full_name: name, arity, flags: Flags(flags), keys, run, under: &[] }
 }
 
-const fn tree(name: &'static str, arity: i32, run: Run, under: &'static [Command]) -> Command {
+const fn tree(
+    name: &'static str,
+    arity: i32,
+    run: CommandFunction,
+    under: &'static [Command],
+) -> Command {
     Command { full_name: name, arity, flags: Flags(ALWAYS), keys: NO_KEY, run, under }
 }
 

@@ -4,9 +4,11 @@
 //! undoes all. As in Redis, a command's words are looked at when it is queued (its name and how
 //! many there are) and read when it runs.
 
-use super::{Command, Flags, Plan, Shape, Slot, Talk, Translated, find, step, update};
+use super::{
+    Command, Flags, RespPlan, RespShape, Talk, TransactionSlot, Translated, find, step, update,
+};
 use crate::resp::client::{Transaction, Watched};
-use crate::resp::errors::Refusal;
+use crate::resp::errors::RespRefusal;
 use crate::resp::frame::{Detached, Words};
 use crate::resp::output::Output;
 use base::limits::{FRAME_BYTES_MAX, SEQUENCE_STEPS_MAX};
@@ -16,24 +18,24 @@ use std::sync::atomic::Ordering::Relaxed;
 
 pub fn multi(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.transaction.is_some() {
-        return Err(Refusal::new("ERR MULTI calls can not be nested"));
+        return Err(RespRefusal::new("ERR MULTI calls can not be nested"));
     }
     talk.client.transaction = Some(Transaction::default());
     talk.client.card.queued.store(0, Relaxed);
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 /// Keeps a command for `EXEC`.
 pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if command.flags.has(Flags::NO_MULTI) {
-        return Err(Refusal::new("ERR Command not allowed inside a transaction"));
+        return Err(RespRefusal::new("ERR Command not allowed inside a transaction"));
     }
     let transaction = talk.client.transaction.get_or_insert_default();
     let detached = words.detach();
     let bytes = transaction.bytes + size_of::<Detached>() + detached.memory_bytes();
     if bytes > FRAME_BYTES_MAX || transaction.queue.len() >= SEQUENCE_STEPS_MAX {
-        return Err(Refusal::made(format!(
+        return Err(RespRefusal::made(format!(
             "ERR a transaction has at most {SEQUENCE_STEPS_MAX} commands and {FRAME_BYTES_MAX} \
              bytes"
         )));
@@ -42,7 +44,7 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
         if !transaction.room.holds(bytes, talk.shared) {
             // What it held helps others.
             *transaction = Transaction { failed: true, ..Transaction::default() };
-            return Err(Refusal::new(
+            return Err(RespRefusal::new(
                 "OVERLOADED too many large transactions are queued (buffer_bytes_max): the \
                  transaction is given up; queue less, or try again later",
             ));
@@ -52,7 +54,7 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
         talk.client.card.queued.store(transaction.queue.len() as i64, Relaxed);
     }
     talk.out.simple("QUEUED");
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 fn end(talk: &mut Talk<'_>) -> (Option<Transaction>, Vec<Watched>) {
@@ -63,37 +65,39 @@ fn end(talk: &mut Talk<'_>) -> (Option<Transaction>, Vec<Watched>) {
 
 pub fn discard(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.transaction.is_none() {
-        return Err(Refusal::new("ERR DISCARD without MULTI"));
+        return Err(RespRefusal::new("ERR DISCARD without MULTI"));
     }
     end(talk);
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }
 
 pub fn exec(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.transaction.is_none() {
-        return Err(Refusal::new("ERR EXEC without MULTI"));
+        return Err(RespRefusal::new("ERR EXEC without MULTI"));
     }
     let (transaction, watched) = end(talk);
     let transaction = transaction.unwrap_or_default();
     if transaction.failed {
-        return Err(Refusal::new("EXECABORT Transaction discarded because of previous errors."));
+        return Err(RespRefusal::new(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
     }
     let unchanged = |Watched { key, version }| Update::AssertVersion { key, version };
     let mut steps: Vec<Update> = watched.into_iter().map(unchanged).collect();
     let watched = steps.len();
-    let slots: Vec<Slot> =
+    let slots: Vec<TransactionSlot> =
         transaction.queue.iter().map(|queued| slot(queued, &mut steps, talk)).collect();
-    let shape = Shape::Exec { watched, slots: slots.into() };
+    let shape = RespShape::Exec { watched, slots: slots.into() };
     if steps.is_empty() {
         shape.speak_alone(talk);
-        return Ok(Plan::Said);
+        return Ok(RespPlan::Said);
     }
     update(Update::Sequence { steps, mode: Steps::EachAlone }, shape)
 }
 
 /// A queued command: a step and the shape of its answer, or what it says without one.
-fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> Slot {
+fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> TransactionSlot {
     let words = queued.words();
     let outer = std::mem::replace(talk.out, Output::new(talk.out.protocol));
     let shape = find(&words).and_then(|command| {
@@ -110,21 +114,23 @@ fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> Slot
         None
     });
     let said = std::mem::replace(talk.out, outer);
-    shape.map_or_else(|| Slot::Answer(said.to_bytes().into()), Slot::Step)
+    shape.map_or_else(|| TransactionSlot::Answer(said.to_bytes().into()), TransactionSlot::Step)
 }
 
 pub fn watch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.transaction.is_some() {
-        return Err(Refusal::new("ERR WATCH inside MULTI is not allowed"));
+        return Err(RespRefusal::new("ERR WATCH inside MULTI is not allowed"));
     }
     // Watched keys are kept for long: copies, so that they don't hold the buffer they came in.
     let keys: Vec<_> =
         words.keys(1, 1)?.iter().map(|key| base::Key::copy_from_slice(key)).collect();
     if talk.client.watched.len() + keys.len() > WATCHED_MAX {
-        return Err(Refusal::made(format!("ERR a connection watches at most {WATCHED_MAX} keys")));
+        return Err(RespRefusal::made(format!(
+            "ERR a connection watches at most {WATCHED_MAX} keys"
+        )));
     }
     let read = Read::MultiGet(keys.clone());
-    Ok(Plan::Ask(Call::Read(read, Consistency::Consistent), Shape::Watch(keys.into())))
+    Ok(RespPlan::Ask(Call::Read(read, Consistency::Consistent), RespShape::Watch(keys.into())))
 }
 
 /// Most keys a connection watches.
@@ -134,5 +140,5 @@ pub fn unwatch(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.client.watched.clear();
     talk.client.card.watched.store(0, Relaxed);
     talk.out.ok();
-    Ok(Plan::Said)
+    Ok(RespPlan::Said)
 }

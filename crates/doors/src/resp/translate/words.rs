@@ -1,6 +1,6 @@
 //! Reading a command's words: keys, values, numbers, options; each checked against the limits.
 
-use crate::resp::errors::{self, Refusal};
+use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::{KEY_BYTES_MAX, KEYS_PER_READ_MAX, VALUE_BYTES_MAX};
 use base::{Key, Value};
@@ -8,17 +8,17 @@ use base::{Key, Value};
 impl Words<'_> {
     /// A key.
     #[inline]
-    pub fn key(&self, at: usize) -> Result<Key, Refusal> {
+    pub fn key(&self, at: usize) -> Result<Key, RespRefusal> {
         let key = self.keep(at);
         if key.len() > KEY_BYTES_MAX {
-            return Err(Refusal::made(format!("ERR a key has at most {KEY_BYTES_MAX} bytes")));
+            return Err(RespRefusal::made(format!("ERR a key has at most {KEY_BYTES_MAX} bytes")));
         }
         Ok(key)
     }
 
     /// A value.
     #[inline]
-    pub fn value(&self, at: usize) -> Result<Value, Refusal> {
+    pub fn value(&self, at: usize) -> Result<Value, RespRefusal> {
         let value = self.keep(at);
         if value.len() > VALUE_BYTES_MAX {
             return Err(too_large_value());
@@ -27,40 +27,40 @@ impl Words<'_> {
     }
 
     /// Keys from `from` on, every `step`-th word.
-    pub fn keys(&self, from: usize, step: usize) -> Result<Vec<Key>, Refusal> {
+    pub fn keys(&self, from: usize, step: usize) -> Result<Vec<Key>, RespRefusal> {
         let count = self.len().saturating_sub(from).div_ceil(step);
         if count > KEYS_PER_READ_MAX {
             let text = format!("ERR a command has at most {KEYS_PER_READ_MAX} keys");
-            return Err(Refusal::made(text));
+            return Err(RespRefusal::made(text));
         }
         (from..self.len()).step_by(step).map(|at| self.key(at)).collect()
     }
 
     /// A 64-bit number.
-    pub fn integer(&self, at: usize) -> Result<i64, Refusal> {
+    pub fn integer(&self, at: usize) -> Result<i64, RespRefusal> {
         base::codec::decimal(self.get(at)).ok_or(errors::NOT_AN_INTEGER)
     }
 
     /// A number that can't be negative.
-    pub fn natural(&self, at: usize) -> Result<u64, Refusal> {
+    pub fn natural(&self, at: usize) -> Result<u64, RespRefusal> {
         self.integer(at)?.try_into().map_err(|_| errors::NOT_AN_INTEGER)
     }
 
     /// A finite floating point number.
-    pub fn float(&self, at: usize) -> Result<f64, Refusal> {
+    pub fn float(&self, at: usize) -> Result<f64, RespRefusal> {
         let text = std::str::from_utf8(self.get(at)).map_err(|_| errors::NOT_A_FLOAT)?;
         let number: f64 = text.parse().map_err(|_| errors::NOT_A_FLOAT)?;
         match number {
             number if number.is_nan() => Err(errors::NOT_A_FLOAT),
             number if number.is_infinite() => {
-                Err(Refusal::new("ERR increment would produce NaN or Infinity"))
+                Err(RespRefusal::new("ERR increment would produce NaN or Infinity"))
             }
             number => Ok(number),
         }
     }
 
     /// A word that must be text.
-    pub fn text(&self, at: usize) -> Result<&str, Refusal> {
+    pub fn text(&self, at: usize) -> Result<&str, RespRefusal> {
         std::str::from_utf8(self.get(at)).map_err(|_| errors::SYNTAX)
     }
 
@@ -104,8 +104,8 @@ impl Upper {
 }
 
 /// Refuses a value over the limit: Redis' words, our limit, and the remedy.
-pub fn too_large_value() -> Refusal {
-    Refusal::made(format!(
+pub fn too_large_value() -> RespRefusal {
+    RespRefusal::made(format!(
         "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes): store it in parts"
     ))
 }

@@ -8,7 +8,7 @@ mod types;
 mod words;
 mod writing;
 
-use super::{Answer, Asked, Plan, Shape, go_on, plan, render};
+use super::{RiakPlan, RiakRequest, RiakResponse, RiakShape, go_on, plan, render};
 use crate::http::Method;
 use base::{
     AvailableCall, Body, Call, Content, Context, Headers, LogIndex, Reply, Request, Sibling,
@@ -17,13 +17,13 @@ use base::{
 use bytes::Bytes;
 
 /// A request: method and path with its query, headers, body.
-fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> Asked {
+fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> RiakRequest {
     let (method, target) = line.split_once(' ').expect("a method and a path");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     use Method::{Delete, Get, Head, Patch, Post, Put};
     let methods = [Get, Head, Put, Post, Patch, Delete];
     let header = |(name, value): &(&str, &str)| (name.to_string(), value.to_string().into());
-    Asked {
+    RiakRequest {
         method: methods.into_iter().find(|known| known.word() == method).unwrap_or(Method::Other),
         path: path.into(),
         query: query.into(),
@@ -33,22 +33,22 @@ fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> Asked {
     }
 }
 
-fn asks(asked: &Asked) -> (Request, Shape) {
+fn asks(asked: &RiakRequest) -> (Request, RiakShape) {
     match plan(asked) {
-        Plan::Ask(request, shape) => (*request, shape),
+        RiakPlan::Ask(request, shape) => (*request, shape),
         other => panic!("{other:?}"),
     }
 }
 
-fn says(asked: &Asked) -> Answer {
+fn says(asked: &RiakRequest) -> RiakResponse {
     match plan(asked) {
-        Plan::Say(answer) => answer,
+        RiakPlan::Say(answer) => answer,
         other => panic!("{other:?}"),
     }
 }
 
 /// What a request is told when the node replies this.
-fn told(asked: &Asked, body: Body) -> Answer {
+fn told(asked: &RiakRequest, body: Body) -> RiakResponse {
     let (_, shape) = asks(asked);
     render(&shape, &Ok(reply(body)))
 }
@@ -78,7 +78,7 @@ fn siblings(values: Vec<Sibling>) -> Siblings {
     Siblings { context: Context(Bytes::from_static(b"seen")), values }
 }
 
-fn bytes(answer: &Answer) -> String {
+fn bytes(answer: &RiakResponse) -> String {
     let mut out = Vec::new();
     answer.encode(&mut out, false);
     String::from_utf8(out).expect("text")

@@ -1,6 +1,6 @@
 //! Data types, counters of old, properties, and who keeps a key: what is asked, and what is told.
 
-use super::{Plan, asked, asks, bytes, go_on, plan, render, reply, says, told};
+use super::{RiakPlan, asked, asks, bytes, go_on, plan, render, reply, says, told};
 use base::available::TypeFound;
 use base::datatype::{ElementStep, FieldKind, TypeOperation, TypeValue};
 use base::{
@@ -29,7 +29,7 @@ fn changes(request: &Request) -> &base::available::TypeChange {
     }
 }
 
-fn document(answer: &super::Answer) -> Value {
+fn document(answer: &super::RiakResponse) -> Value {
     serde_json::from_slice(&answer.body).expect("a document")
 }
 
@@ -190,11 +190,11 @@ fn a_type_s_properties_are_those_of_its_template() {
 fn the_old_path_of_a_bucket_shows_properties_and_keys() {
     let keys = |more| Body::Keys(base::Keys { keys: vec![Bytes::from_static(b"ann")], more });
     let both = |query: &str| {
-        let Plan::Look(_, look) = plan(&asked(&format!("GET /riak/b?{query}"), &[], "")) else {
+        let RiakPlan::Look(_, look) = plan(&asked(&format!("GET /riak/b?{query}"), &[], "")) else {
             panic!("{query}")
         };
         match go_on(look, &Ok(reply(described("b")))) {
-            Plan::Ask(_, shape) => shape,
+            RiakPlan::Ask(_, shape) => shape,
             other => panic!("{other:?}"),
         }
     };

@@ -13,7 +13,7 @@ const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 fn refused(path: &str, props: &Value) -> Option<Value> {
     let body = json!({ "props": props }).to_string();
     match crate::riak::plan(&asked(&format!("PUT {path}"), JSON, body.leak())) {
-        crate::riak::Plan::Say(answer) => {
+        crate::riak::RiakPlan::Say(answer) => {
             assert_eq!(answer.status, 400, "{answer:?}");
             Some(serde_json::from_slice(&answer.body).expect("a document"))
         }

@@ -1,7 +1,7 @@
 //! Writing and deleting: what is asked, and what is told.
 
 use super::{
-    Plan, asked, asks, bytes, go_on, plan, render, reply, says, sibling, siblings, stored, told,
+    RiakPlan, asked, asks, bytes, go_on, plan, render, reply, says, sibling, siblings, stored, told,
 };
 use base::{
     AvailableCall, Body, Call, Condition, Context, Error, Link, Quorum, Reason, StoreOptions,
@@ -137,7 +137,7 @@ fn a_write_to_a_named_state_looks_first_and_writes_only_over_what_it_saw() {
     let tag = "\"0000000000000000000007\"";
     let put = asked(PEAR, &[TEXT, ("If-Match", tag)], "pear");
     let look = || match plan(&put) {
-        Plan::Look(request, look) => {
+        RiakPlan::Look(request, look) => {
             let fetch = matches!(request.call, Call::Available(AvailableCall::Fetch { .. }));
             assert!(fetch);
             look
@@ -145,15 +145,15 @@ fn a_write_to_a_named_state_looks_first_and_writes_only_over_what_it_saw() {
         other => panic!("{other:?}"),
     };
     let found = |values| Ok(reply(Body::Siblings(siblings(values))));
-    let Plan::Ask(request, _) = go_on(look(), &found(vec![sibling("a", 7)])) else { panic!() };
+    let RiakPlan::Ask(request, _) = go_on(look(), &found(vec![sibling("a", 7)])) else { panic!() };
     let seen = Context(Bytes::from_static(b"seen"));
     assert_eq!(stored(&request).condition, Some(Condition::Unchanged(seen)));
     for values in [vec![], vec![sibling("a", 8)]] {
-        let Plan::Say(answer) = go_on(look(), &found(values)) else { panic!() };
+        let RiakPlan::Say(answer) = go_on(look(), &found(values)) else { panic!() };
         assert_eq!(answer.status, 412);
     }
     let failed = Err(Error::new(Reason::DeadlinePassed, "late"));
-    let Plan::Say(answer) = go_on(look(), &failed) else { panic!() };
+    let RiakPlan::Say(answer) = go_on(look(), &failed) else { panic!() };
     assert_eq!(answer.status, 503);
 }
 
@@ -161,7 +161,7 @@ fn a_write_to_a_named_state_looks_first_and_writes_only_over_what_it_saw() {
 fn a_delete_tells_what_is_not_there_and_removes_what_it_saw() {
     let delete = |headers: &[(&str, &str)]| {
         let line = "DELETE /buckets/fruit/keys/pear?rw=all&w=1";
-        let Plan::Look(request, look) = plan(&asked(line, headers, "")) else { panic!() };
+        let RiakPlan::Look(request, look) = plan(&asked(line, headers, "")) else { panic!() };
         let Call::Available(AvailableCall::Fetch { options, .. }) = request.call else { panic!() };
         assert_eq!(options.r, Some(Quorum::All));
         look
@@ -170,12 +170,12 @@ fn a_delete_tells_what_is_not_there_and_removes_what_it_saw() {
     let mut gone = sibling("", 9);
     gone.tombstone = true;
     for values in [vec![], vec![gone]] {
-        let Plan::Say(answer) = go_on(delete(&[]), &found(values)) else { panic!() };
+        let RiakPlan::Say(answer) = go_on(delete(&[]), &found(values)) else { panic!() };
         assert_eq!((answer.status, &answer.body[..]), (404, &b"not found\n"[..]));
     }
     for (headers, seen) in [(&[][..], "seen"), (&[("X-Riak-Vclock", "b2xk")], "old")] {
         let plan = go_on(delete(headers), &found(vec![sibling("a", 7)]));
-        let Plan::Ask(request, shape) = plan else { panic!() };
+        let RiakPlan::Ask(request, shape) = plan else { panic!() };
         let Call::Available(AvailableCall::Remove { context, options, .. }) = request.call else {
             panic!()
         };

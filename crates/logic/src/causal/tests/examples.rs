@@ -2,7 +2,7 @@
 
 use super::{clock, context};
 use crate::causal::Clock;
-use base::dots::{DotContext, Seen};
+use base::dots::{CounterSet, DotContext};
 
 type Strings = Clock<&'static str, &'static str>;
 
@@ -171,16 +171,16 @@ fn stale_contexts_do_not_pile_up_siblings() {
 
 #[test]
 fn counters_are_ranges_that_close_up() {
-    let mut seen = Seen::only(5).expect("as written");
+    let mut seen = CounterSet::only(5).expect("as written");
     for count in [1, 3, 9, 4, 2] {
         seen.add(count);
     }
     assert_eq!(seen.ranges().collect::<Vec<_>>(), [(1, 5), (9, 9)]);
     assert!(seen.contains(3) && !seen.contains(6) && seen.contains(9) && !seen.contains(0));
     assert_eq!((seen.highest(), seen.range_count()), (9, 2));
-    let inner = Seen::of(&[(2, 3), (5, 5), (9, 9)]).expect("as written");
+    let inner = CounterSet::of(&[(2, 3), (5, 5), (9, 9)]).expect("as written");
     assert!(seen.covers(&inner) && !inner.covers(&seen));
     for wrong in [&[(0, 1)][..], &[(3, 2)], &[(1, 2), (3, 4)], &[(5, 6), (1, 2)], &[]] {
-        assert_eq!(Seen::of(wrong), None, "{wrong:?}");
+        assert_eq!(CounterSet::of(wrong), None, "{wrong:?}");
     }
 }

@@ -8,7 +8,7 @@ mod model;
 
 use super::Clock;
 use super::clock::Entry;
-use base::dots::{DotContext, Seen};
+use base::dots::{CounterSet, DotContext};
 
 /// A clock as the paper writes it: each actor with its count and its newest values, none missing
 /// between them; then values without a dot.
@@ -16,7 +16,7 @@ fn clock<V: Clone>(entries: &[(&'static str, u64, &[V])], anon: &[V]) -> Clock<&
     let entry = |(id, count, values): &(&'static str, u64, &[V])| {
         let dots = (1..=*count).rev();
         let values = dots.zip(values.iter().cloned()).collect();
-        Seen::upto(*count).map(|seen| Entry { id: *id, seen, values })
+        CounterSet::upto(*count).map(|seen| Entry { id: *id, seen, values })
     };
     Clock { entries: entries.iter().filter_map(entry).collect(), anon: anon.to_vec() }
 }

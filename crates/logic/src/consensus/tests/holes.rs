@@ -1,7 +1,7 @@
 //! A log with holes: what is mended is what would be there without them, and what can't be vouched
 //! for is refused.
 
-use crate::consensus::replay::Found;
+use crate::consensus::replay::ReplayResult;
 use crate::consensus::{Replay, ReplayError};
 use base::{Ballot, LogIndex, NodeId};
 use proptest::prelude::*;
@@ -127,7 +127,7 @@ fn read(
     applied: u64,
     holes: &[std::ops::Range<usize>],
     at_once: bool,
-) -> Result<(Vec<u64>, Found<u64>), Option<ReplayError>> {
+) -> Result<(Vec<u64>, ReplayResult<u64>), Option<ReplayError>> {
     let (mut lost, mut early) = (Vec::new(), Vec::new());
     for gives in if at_once { vec![false, true] } else { vec![true] } {
         let mut replay = Replay::new(LogIndex(applied));
@@ -232,7 +232,7 @@ proptest! {
 
 /// All that a replica would go by: how much of it is known to be decided may be less, never wrong.
 fn seen(
-    (early, found): &(Vec<u64>, Found<u64>),
+    (early, found): &(Vec<u64>, ReplayResult<u64>),
     acceptor: &Acceptor,
 ) -> (Vec<u64>, Ballot, Ballot, LogIndex) {
     assert!(found.decided.0 <= acceptor.decided, "{found:?}");

@@ -4,8 +4,8 @@
 
 use super::cluster::chance::Chance;
 use crate::consensus::{
-    Accepted, Body, Configuration, Effect, Event, LeaseClock, Member, Message, Replica, Restored,
-    Role, Standing, Tear, ValueHandle,
+    Accepted, Body, Configuration, Effect, Event, LeaseClock, Member, Message, ProbeReply, Replica,
+    Restored, Role, Tear, ValueHandle,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::VecDeque;
@@ -132,7 +132,7 @@ impl World {
         match self.chance.below(25) {
             0 => Body::Probe { round: self.number() },
             1 => {
-                let standing = Standing { bound: yes, candidate: no, log: self.log() };
+                let standing = ProbeReply { bound: yes, candidate: no, log: self.log() };
                 Body::Probed { round: self.number(), standing }
             }
             2 => Body::Prepare { released: self.ballot() },

@@ -2,7 +2,7 @@
 //! of all that was ever decided.
 
 use super::machine::{Identity, Machine, NODE, Record};
-use crate::consensus::quorum::{Quorums, Tally};
+use crate::consensus::quorum::{Quorums, VoterTally};
 use crate::consensus::{
     Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, Restored, Role, Tear,
 };
@@ -260,7 +260,7 @@ proptest! {
         let save = save.filter(|save| usize::from(*save) <= marks.len());
         let quorums = Quorums::of(marks.len(), save);
         let voters = || (1..=marks.len() as u64).map(NodeId);
-        let mut tally = Tally::new(voters(), quorums.save);
+        let mut tally = VoterTally::new(voters(), quorums.save);
         for (voter, mark) in voters().zip(&marks) {
             if let Some(mark) = mark {
                 tally.raise(voter, *mark);

@@ -2,7 +2,7 @@
 
 use super::machine::{Identity, Machine, Record};
 use crate::consensus::{
-    Asked, Effect, Event, LeaseClock, Message, ReadToken, Refusal, ValueHandle,
+    Effect, Event, LeaseClock, Message, ReadToken, Refusal, RefusedCall, ValueHandle,
 };
 use base::{Ballot, LogIndex, Millis, NodeId};
 use goldenscript::{Command, Context, Runner};
@@ -229,9 +229,9 @@ pub fn tell_one(effect: &Effect) -> String {
         Effect::ReadAt { token, index } => format!("ReadAt {index} for read {}", token.0),
         Effect::Refused { asked, reason } => {
             let asked = match asked {
-                Asked::Propose => "the value".into(),
-                Asked::Read(token) => format!("read {}", token.0),
-                Asked::HandOver(to) => format!("hand-over to node {to}"),
+                RefusedCall::Propose => "the value".into(),
+                RefusedCall::Read(token) => format!("read {}", token.0),
+                RefusedCall::HandOver(to) => format!("hand-over to node {to}"),
             };
             format!("Refused {asked}: {}", tell_refusal(reason))
         }

@@ -2,7 +2,7 @@
 //! is kept. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the kept bytes if they are
 //! missing.
 
-use crate::consensus::{Accepted, Body, Configuration, Member, Message, Standing, Tear};
+use crate::consensus::{Accepted, Body, Configuration, Member, Message, ProbeReply, Tear};
 use base::codec::Reader;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let (after, upto) = (one, LogIndex(one.0.saturating_add(1 + two.0 % 64)));
     vec![
         Body::Probe { round: n[0] },
-        Body::Probed { round: n[0], standing: Standing { bound: yes, candidate: no, log } },
+        Body::Probed { round: n[0], standing: ProbeReply { bound: yes, candidate: no, log } },
         Body::Prepare { released: ballot },
         Body::Promise { log },
         Body::Refused { promised: ballot },

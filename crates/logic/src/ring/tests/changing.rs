@@ -1,11 +1,11 @@
 //! A change under way: two layouts, and each partition in its turn.
 
 use super::{alone, changed, join, ring_of, settled};
-use crate::ring::{Change, Ring, Unsafe, plan};
+use crate::ring::{Ring, RingWish, Unsafe, plan};
 use base::{NodeId, Partition};
 use std::collections::BTreeSet;
 
-fn begun(ring: &Ring, changes: &[Change]) -> Ring {
+fn begun(ring: &Ring, changes: &[RingWish]) -> Ring {
     let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("safe");
     ring.commit(&plan).expect("made for this ring")
 }
@@ -96,21 +96,21 @@ fn nothing_arrived_and_called_off_is_as_if_nothing_had_been() {
 #[test]
 fn twice_as_many_partitions_move_nothing_and_half_as_many_lead_back() {
     let five = ring_of(5, 64, 3);
-    let double = begun(&five, &[Change::Double]);
+    let double = begun(&five, &[RingWish::Double]);
     assert!(double.pending().is_none(), "done at once");
     assert_eq!(double.partitions(), 128);
     for partition in 0..128 {
         let (fine, coarse) = (Partition(partition), Partition(partition / 2));
         assert_eq!(double.preference(fine, 3), five.preference(coarse, 3));
     }
-    let half = begun(&double, &[Change::Halve]);
+    let half = begun(&double, &[RingWish::Halve]);
     assert!(half.pending().is_none(), "each two have one owner already");
     assert_eq!(half.layout(), five.layout());
 
     let even = changed(&double, &[]);
     let loads: BTreeSet<_> = even.layout().loads().into_values().collect();
     assert_eq!(loads, [25, 26].into());
-    let half = begun(&even, &[Change::Halve]);
+    let half = begun(&even, &[RingWish::Halve]);
     assert_eq!(half.partitions(), 128, "first the copies move");
     let half = settled(half);
     assert_eq!(half.partitions(), 64);
@@ -121,7 +121,7 @@ fn twice_as_many_partitions_move_nothing_and_half_as_many_lead_back() {
 #[test]
 fn a_replacement_needs_no_other_copies() {
     let five = ring_of(5, 64, 3);
-    let replace = Change::Replace { old: NodeId(2), new: NodeId(9), rack: alone() };
+    let replace = RingWish::Replace { old: NodeId(2), new: NodeId(9), rack: alone() };
     let moving = begun(&five, &[replace]);
     assert!(moving.copying(3).iter().all(|one| one.to == NodeId(9)));
     assert_eq!(moving.copying(3).len(), five.layout().copies(3)[&NodeId(2)]);
@@ -130,7 +130,7 @@ fn a_replacement_needs_no_other_copies() {
 #[test]
 fn a_partition_goes_over_when_all_have_received_it_and_former_owners_clear_it_then() {
     let four = ring_of(4, 64, 3);
-    let moving = begun(&four, &[Change::Leave { node: NodeId(2) }]).without_idle(&[3]);
+    let moving = begun(&four, &[RingWish::Leave { node: NodeId(2) }]).without_idle(&[3]);
     let since = moving.pending().expect("something moves").since();
     let Some(one) = moving.copying(3).into_iter().next() else { panic!("something moves") };
     let (partition, to) = (one.partition, one.to);
@@ -151,7 +151,7 @@ fn a_partition_goes_over_when_all_have_received_it_and_former_owners_clear_it_th
 #[test]
 fn what_nobody_asks_for_is_not_waited_for_and_buckets_with_more_copies_are() {
     let five = ring_of(5, 64, 3);
-    let leave = [Change::Leave { node: NodeId(3) }];
+    let leave = [RingWish::Leave { node: NodeId(3) }];
     let moving = begun(&five, &leave);
     let partition = moving.copying(3).first().expect("something moves").partition;
     let (few, many) = (moving.clone().without_idle(&[1]), moving.without_idle(&[1, 2, 3]));
@@ -184,7 +184,7 @@ fn leftovers_stay_known_when_their_partitions_fall_in_two_or_become_one() {
     let left = |ring: &Ring| ring.left_at(NodeId(1)).map(|it| it.0).collect::<BTreeSet<_>>();
     let coarse = left(&ring);
     assert!(!coarse.is_empty(), "a fifth node took from the first");
-    let fine = begun(&ring, &[Change::Double]);
+    let fine = begun(&ring, &[RingWish::Double]);
     let both: BTreeSet<_> = coarse.iter().flat_map(|it| [it * 2, it * 2 + 1]).collect();
     assert_eq!(left(&fine), both);
     // What was told of the ring before is not about this one: a mark goes for what it names.
@@ -193,14 +193,14 @@ fn leftovers_stay_known_when_their_partitions_fall_in_two_or_become_one() {
     assert!(
         fine.clear((one, 128), NodeId(1)).is_some() && fine.clear((one, 0), NodeId(1)).is_some()
     );
-    let again = settled(begun(&fine, &[Change::Halve]));
+    let again = settled(begun(&fine, &[RingWish::Halve]));
     assert_eq!((again.partitions(), left(&again)), (64, coarse));
 }
 
 #[test]
 fn halving_called_off_leaves_the_finer_ring() {
-    let even = changed(&begun(&ring_of(5, 64, 3), &[Change::Double]), &[]);
-    let mut half = begun(&even, &[Change::Halve]);
+    let even = changed(&begun(&ring_of(5, 64, 3), &[RingWish::Double]), &[]);
+    let mut half = begun(&even, &[RingWish::Halve]);
     for one in half.copying(3).iter().map(|one| one.partition).take(9).collect::<Vec<_>>() {
         half = half.arrive(one, &[3]).unwrap_or(half);
     }
@@ -211,7 +211,7 @@ fn halving_called_off_leaves_the_finer_ring() {
 #[test]
 fn nobody_waits_for_a_receiver_that_is_gone_for_good() {
     let five = ring_of(5, 64, 3);
-    let moving = begun(&five, &[Change::Leave { node: NodeId(5) }]).without_idle(&[3]);
+    let moving = begun(&five, &[RingWish::Leave { node: NodeId(5) }]).without_idle(&[3]);
     let since = moving.pending().expect("something moves").since();
     let dead = NodeId(1);
     assert!(moving.awaited(&[3]).contains(&dead));

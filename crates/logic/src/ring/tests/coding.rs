@@ -1,6 +1,6 @@
 //! A ring's bytes: read back as they were, in one form only, and never a panic.
 
-use super::{Change, join, rack, ring_of};
+use super::{RingWish, join, rack, ring_of};
 use crate::ring::{Ring, plan};
 use base::NodeId;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 fn samples() -> Vec<Ring> {
     let four = ring_of(4, 16, 3);
-    let joins = [join(5), Change::Rack { node: NodeId(2), rack: rack("r1") }];
+    let joins = [join(5), RingWish::Rack { node: NodeId(2), rack: rack("r1") }];
     let plan = plan(&four, &joins, 3, &BTreeSet::new()).expect("safe");
     let moving = four.commit(&plan).expect("made for this ring");
     let first = moving.copying(3)[0].partition;
@@ -18,7 +18,7 @@ fn samples() -> Vec<Ring> {
     let next = moving.receive(since, (first, NodeId(5)), &[2, 3]).expect("it was awaited");
     // Two are to receive this one, and one of them has.
     let six = super::ring_of(6, 16, 2);
-    let goes = [Change::Leave { node: NodeId(1) }, Change::Leave { node: NodeId(2) }];
+    let goes = [RingWish::Leave { node: NodeId(1) }, RingWish::Leave { node: NodeId(2) }];
     let leaving = six.commit(&super::plan(&six, &goes, 2, &BTreeSet::new()).expect("safe"));
     let leaving = leaving.expect("made for this ring");
     let since = leaving.pending().expect("it moves").since();

@@ -1,7 +1,7 @@
 //! The ring in numbers one can check by hand.
 
 use super::{Rack, Ring, alone, changed, join, joins, rack, ring_of};
-use crate::ring::{Change, Unsafe, plan, point};
+use crate::ring::{RingWish, Unsafe, plan, point};
 use base::{NodeId, Partition};
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn keys_spread_over_the_partitions() {
 #[test]
 fn a_leaving_node_gives_everything_and_nobody_else_moves() {
     let five = ring_of(5, 64, 3);
-    let plan = plan(&five, &[Change::Leave { node: NodeId(2) }], 3, &nobody()).expect("safe");
+    let plan = plan(&five, &[RingWish::Leave { node: NodeId(2) }], 3, &nobody()).expect("safe");
     assert_eq!(plan.moves.len(), five.layout().loads()[&NodeId(2)]);
     assert!(plan.moves.iter().all(|one| one.from == NodeId(2)));
     assert!(plan.next().loads().values().all(|load| *load == 16));
@@ -63,7 +63,7 @@ fn a_leaving_node_gives_everything_and_nobody_else_moves() {
 #[test]
 fn a_replaced_nodes_lists_are_the_same_but_for_its_name() {
     let five = ring_of(5, 64, 3);
-    let replace = Change::Replace { old: NodeId(2), new: NodeId(9), rack: alone() };
+    let replace = RingWish::Replace { old: NodeId(2), new: NodeId(9), rack: alone() };
     let after = changed(&five, &[replace]);
     for partition in (0..64).map(Partition) {
         let mut before = five.preference(partition, 3);
@@ -75,7 +75,7 @@ fn a_replaced_nodes_lists_are_the_same_but_for_its_name() {
 #[test]
 fn racks_hold_one_copy_each_where_they_are_enough() {
     let ring = Ring::founded(NodeId(1), rack("a"), 64, 3);
-    let place = |node, name: &str| Change::Join { node: NodeId(node), rack: rack(name) };
+    let place = |node, name: &str| RingWish::Join { node: NodeId(node), rack: rack(name) };
     let joins = [place(2, "a"), place(3, "b"), place(4, "b"), place(5, "c"), place(6, "c")];
     let ring = changed(&ring, &joins);
     for partition in (0..64).map(Partition) {
@@ -92,32 +92,32 @@ fn racks_hold_one_copy_each_where_they_are_enough() {
 #[test]
 fn what_is_unsafe_is_refused_with_the_remedy() {
     let three = ring_of(3, 8, 3);
-    let refused = |changes: &[Change], down: &[u64]| {
+    let refused = |changes: &[RingWish], down: &[u64]| {
         let down = down.iter().map(|node| NodeId(*node)).collect();
         plan(&three, changes, 3, &down).expect_err("refused")
     };
-    let leave = Change::Leave { node: NodeId(3) };
+    let leave = RingWish::Leave { node: NodeId(3) };
     assert_eq!(refused(&[leave], &[]), Unsafe::TooFewNodes { nodes: 2, n: 3 });
     assert_eq!(refused(&[], &[]), Unsafe::Nothing);
     assert_eq!(refused(&[join(3)], &[]), Unsafe::Known(NodeId(3)));
-    assert_eq!(refused(&[Change::Leave { node: NodeId(7) }], &[]), Unsafe::Unknown(NodeId(7)));
+    assert_eq!(refused(&[RingWish::Leave { node: NodeId(7) }], &[]), Unsafe::Unknown(NodeId(7)));
     let nine = joins(4..=9);
     assert_eq!(refused(&nine, &[]), Unsafe::TooFewPartitions { nodes: 9, partitions: 8 });
-    assert_eq!(refused(&[Change::Halve], &[]), Unsafe::Partitions { partitions: 4 });
-    assert_eq!(refused(&[Change::Double, join(4)], &[]), Unsafe::OnItsOwn);
+    assert_eq!(refused(&[RingWish::Halve], &[]), Unsafe::Partitions { partitions: 4 });
+    assert_eq!(refused(&[RingWish::Double, join(4)], &[]), Unsafe::OnItsOwn);
     assert_eq!(refused(&[join(4)], &[4]), Unsafe::DownReceiver(NodeId(4)));
     let partition = Partition(0);
     assert_eq!(refused(&[join(4)], &[1, 2, 3]), Unsafe::NoSource { partition });
-    let odd = Change::Rack { node: NodeId(1), rack: rack("a\nb") };
+    let odd = RingWish::Rack { node: NodeId(1), rack: rack("a\nb") };
     assert_eq!(refused(&[odd], &[]), Unsafe::RackName);
-    let words = refused(&[Change::Leave { node: NodeId(3) }], &[]).to_string();
+    let words = refused(&[RingWish::Leave { node: NodeId(3) }], &[]).to_string();
     assert!(words.contains("let another node join first"), "{words}");
 }
 
 #[test]
 fn a_plan_says_what_should_be_known() {
     let one = Ring::founded(NodeId(1), rack("a"), 64, 3);
-    let second = Change::Join { node: NodeId(2), rack: rack("a") };
+    let second = RingWish::Join { node: NodeId(2), rack: rack("a") };
     let plan = plan(&one, &[second], 3, &nobody()).expect("safe");
     let text = plan.warnings.join("\n");
     assert!(text.contains("2 of 3 copies of each key"), "{text}");

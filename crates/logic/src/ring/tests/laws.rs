@@ -1,7 +1,7 @@
 //! What holds for every ring: all nodes 1..=16, partitions, and copies 1..=5, as it is founded, as
 //! nodes come one after the other, go, and are replaced.
 
-use super::{Change, alone, changed, join, joins, ring_of};
+use super::{RingWish, alone, changed, join, joins, ring_of};
 use crate::ring::{PARTITIONS_MAX, Plan, Ring, plan};
 use base::{NodeId, Partition};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn fewest_moves(before: &BTreeMap<NodeId, usize>, after: &BTreeMap<NodeId, usize
     given
 }
 
-fn planned(ring: &Ring, changes: &[Change]) -> Plan {
+fn planned(ring: &Ring, changes: &[RingWish]) -> Plan {
     let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("a safe plan");
     let fewest = fewest_moves(&ring.layout().loads(), &plan.next().loads());
     assert_eq!(plan.moves.len(), fewest, "not one move too many");
@@ -101,7 +101,7 @@ fn nodes_come_one_after_the_other_and_go_again() {
                 } else {
                     *ring.layout().nodes().keys().next().expect("never empty")
                 };
-                let next = changed_as_planned(&ring, &[Change::Leave { node: goes }]);
+                let next = changed_as_planned(&ring, &[RingWish::Leave { node: goes }]);
                 check(&next, n);
                 ring = next;
             }
@@ -109,7 +109,7 @@ fn nodes_come_one_after_the_other_and_go_again() {
     }
 }
 
-fn changed_as_planned(ring: &Ring, changes: &[Change]) -> Ring {
+fn changed_as_planned(ring: &Ring, changes: &[RingWish]) -> Ring {
     planned(ring, changes);
     changed(ring, changes)
 }
@@ -148,14 +148,14 @@ proptest! {
                 place => super::rack(&format!("r{place}")),
             };
             let change = match what {
-                0..=3 => Change::Join { node, rack },
-                4..=5 => Change::Leave { node },
-                6 => Change::Replace { old: node, new: other, rack },
-                7 => Change::Rack { node, rack },
-                8 => Change::Double,
-                _ => Change::Halve,
+                0..=3 => RingWish::Join { node, rack },
+                4..=5 => RingWish::Leave { node },
+                6 => RingWish::Replace { old: node, new: other, rack },
+                7 => RingWish::Rack { node, rack },
+                8 => RingWish::Double,
+                _ => RingWish::Halve,
             };
-            let resizes = matches!(change, Change::Double | Change::Halve);
+            let resizes = matches!(change, RingWish::Double | RingWish::Halve);
             let Ok(plan) = plan(&ring, &[change], n, &BTreeSet::new()) else { continue };
             ring = super::settled(ring.commit(&plan).expect("made for this ring"));
             let loads = ring.layout().loads();

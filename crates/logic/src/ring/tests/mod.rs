@@ -1,6 +1,6 @@
 //! Examples and laws of the ring.
 
-use super::{Change, Rack, Ring, plan};
+use super::{Rack, Ring, RingWish, plan};
 use base::NodeId;
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ fn rack(name: &str) -> Rack {
     Rack(name.to_string())
 }
 
-fn join(node: u64) -> Change {
-    Change::Join { node: NodeId(node), rack: alone() }
+fn join(node: u64) -> RingWish {
+    RingWish::Join { node: NodeId(node), rack: alone() }
 }
 
-fn joins(nodes: std::ops::RangeInclusive<u64>) -> Vec<Change> {
+fn joins(nodes: std::ops::RangeInclusive<u64>) -> Vec<RingWish> {
     nodes.map(join).collect()
 }
 
 /// Commits the plan for these changes and brings all its copies home.
-fn changed(ring: &Ring, changes: &[Change]) -> Ring {
+fn changed(ring: &Ring, changes: &[RingWish]) -> Ring {
     let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("a safe plan");
     settled(ring.commit(&plan).expect("made for this ring"))
 }

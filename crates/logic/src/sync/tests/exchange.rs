@@ -2,8 +2,8 @@
 
 use super::{Copy, name};
 use crate::sync::{
-    Answer, Effect, Event, Exchange, Leaf, Question, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary,
-    leaf_of, row_hash,
+    Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary, SyncAnswer,
+    SyncQuestion, leaf_of, row_hash,
 };
 use base::Key;
 use base::codec::Reader;
@@ -22,15 +22,15 @@ fn list(copy: &Copy, leaves: &[Leaf], after: Option<&Key>, upto: Option<&Key>) -
         .collect()
 }
 
-fn answer(copy: &Copy, question: &Question, page: usize) -> Answer {
+fn answer(copy: &Copy, question: &SyncQuestion, page: usize) -> SyncAnswer {
     if let Some(answer) = question.answer(&copy.tree) {
         return answer;
     }
-    let Question::Rows { leaves, after } = question else { unreachable!("all others answer") };
+    let SyncQuestion::Rows { leaves, after } = question else { unreachable!("all others answer") };
     let mut rows = list(copy, leaves, after.as_ref(), None);
     let more = rows.len() > page;
     rows.truncate(page);
-    Answer::Rows { rows, more }
+    SyncAnswer::Rows { rows, more }
 }
 
 /// What an exchange found, and what it cost.
@@ -54,12 +54,13 @@ fn compare(here: &Copy, there: &Copy, page: usize) -> Compared {
                     let mut said = Vec::new();
                     question.write(&mut said);
                     bytes += said.len();
-                    let heard = Question::read(&mut Reader::new(&said)).expect("as it was said");
+                    let heard =
+                        SyncQuestion::read(&mut Reader::new(&said)).expect("as it was said");
                     assert_eq!(heard, question);
                     let mut said = Vec::new();
                     answer(there, &heard, page).write(&mut said);
                     bytes += said.len();
-                    let heard = Answer::read(&mut Reader::new(&said)).expect("as it was said");
+                    let heard = SyncAnswer::read(&mut Reader::new(&said)).expect("as it was said");
                     exchange.step(Event::Answered(heard), &here.tree, &mut effects);
                 }
                 Effect::List { leaves, after, upto } => {
@@ -147,14 +148,14 @@ fn who_answers_nonsense_ends_the_exchange() {
     };
     let rows = |keys: &[u32], more| {
         let row = |number: &u32| RowDigest { key: name(*number), digest: 1 };
-        Event::Answered(Answer::Rows { rows: keys.iter().map(row).collect(), more })
+        Event::Answered(SyncAnswer::Rows { rows: keys.iter().map(row).collect(), more })
     };
-    let all_sums = || Event::Answered(Answer::Sums(vec![7; 16]));
+    let all_sums = || Event::Answered(SyncAnswer::Sums(vec![7; 16]));
     assert!(end(vec![Event::Failed]));
-    assert!(end(vec![Event::Answered(Answer::Sums(vec![1, 2, 3]))]));
+    assert!(end(vec![Event::Answered(SyncAnswer::Sums(vec![1, 2, 3]))]));
     assert!(end(vec![rows(&[1], false)]));
-    assert!(end(vec![all_sums(), Event::Answered(Answer::Same)]));
-    let sums = |count| Event::Answered(Answer::Sums(vec![7; count]));
+    assert!(end(vec![all_sums(), Event::Answered(SyncAnswer::Same)]));
+    let sums = |count| Event::Answered(SyncAnswer::Sums(vec![7; count]));
     let down = || vec![all_sums(), sums(256), sums(4_096), sums(4_096)];
     assert!(end([down(), vec![rows(&[], true)]].concat()), "a page without rows and more to come");
     assert!(end([down(), vec![rows(&[2, 1], false)]].concat()), "rows out of order");

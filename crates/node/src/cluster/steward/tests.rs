@@ -12,14 +12,19 @@ fn saved(all: &[(u64, u64)]) -> BTreeMap<NodeId, LogIndex> {
     all.iter().map(|(node, index)| (NodeId(*node), LogIndex(*index))).collect()
 }
 
-fn step(wanted: &Parts, now: &Parts, saved: &BTreeMap<NodeId, LogIndex>, master: u64) -> Step {
-    next_step(&Seen { wanted, now, saved, master: NodeId(master) })
+fn step(
+    wanted: &Parts,
+    now: &Parts,
+    saved: &BTreeMap<NodeId, LogIndex>,
+    master: u64,
+) -> StewardStep {
+    next_step(&ClusterSight { wanted, now, saved, master: NodeId(master) })
 }
 
 const LEVEL: [(u64, u64); 4] = [(1, 9_000), (2, 9_000), (3, 9_000), (4, 9_000)];
 
 /// Wanted, there, how far each is, and what master 1 does next.
-type Line = (Parts, Parts, BTreeMap<NodeId, LogIndex>, Step);
+type Line = (Parts, Parts, BTreeMap<NodeId, LogIndex>, StewardStep);
 
 fn coming() -> Vec<Line> {
     let three = parts(&[(1, Voter), (2, Voter), (3, Voter)]);
@@ -27,30 +32,30 @@ fn coming() -> Vec<Line> {
     let level = saved(&LEVEL);
     vec![
         // All is well.
-        (three.clone(), three.clone(), level.clone(), Step::Rest),
+        (three.clone(), three.clone(), level.clone(), StewardStep::Rest),
         // Whoever comes learns first, all at once.
         (
             three.clone(),
             alone.clone(),
             saved(&[(1, 9_000)]),
-            Step::Reconfigure(parts(&[(1, Voter), (2, Learner), (3, Learner)])),
+            StewardStep::Reconfigure(parts(&[(1, Voter), (2, Learner), (3, Learner)])),
         ),
         // One is near and votes; the other is not.
         (
             three.clone(),
             parts(&[(1, Voter), (2, Learner), (3, Learner)]),
             saved(&[(1, 9_000), (2, 8_000), (3, 7_999)]),
-            Step::Reconfigure(parts(&[(1, Voter), (2, Voter), (3, Learner)])),
+            StewardStep::Reconfigure(parts(&[(1, Voter), (2, Voter), (3, Learner)])),
         ),
         (
             three.clone(),
             parts(&[(1, Voter), (2, Voter), (3, Learner)]),
             saved(&[(1, 9_000), (2, 9_000)]),
-            Step::Wait(vec![NodeId(3)]),
+            StewardStep::Wait(vec![NodeId(3)]),
         ),
         // What no group can be is not tried.
-        (parts(&[(2, Learner)]), alone.clone(), level.clone(), Step::Rest),
-        (Parts::new(), three.clone(), level.clone(), Step::Rest),
+        (parts(&[(2, Learner)]), alone.clone(), level.clone(), StewardStep::Rest),
+        (Parts::new(), three.clone(), level.clone(), StewardStep::Rest),
     ]
 }
 
@@ -63,41 +68,41 @@ fn going() -> Vec<Line> {
             parts(&[(1, Voter), (2, Voter), (4, Voter)]),
             three.clone(),
             level.clone(),
-            Step::Reconfigure(parts(&[(1, Voter), (2, Voter), (3, Voter), (4, Learner)])),
+            StewardStep::Reconfigure(parts(&[(1, Voter), (2, Voter), (3, Voter), (4, Learner)])),
         ),
         (
             parts(&[(1, Voter), (2, Voter), (4, Voter)]),
             parts(&[(1, Voter), (2, Voter), (3, Voter), (4, Learner)]),
             level.clone(),
-            Step::Reconfigure(parts(&[(1, Voter), (2, Voter), (4, Voter)])),
+            StewardStep::Reconfigure(parts(&[(1, Voter), (2, Voter), (4, Voter)])),
         ),
         // The master leaves: to whoever has most.
         (
             parts(&[(2, Voter), (3, Voter)]),
             three.clone(),
             saved(&[(1, 9_000), (2, 8_999), (3, 9_000)]),
-            Step::HandOver(NodeId(3)),
+            StewardStep::HandOver(NodeId(3)),
         ),
         // A master that only learns from now on leaves, too.
         (
             parts(&[(1, Learner), (2, Voter), (3, Voter)]),
             three.clone(),
             saved(&[(1, 9_000), (2, 9_000), (3, 1)]),
-            Step::HandOver(NodeId(2)),
+            StewardStep::HandOver(NodeId(2)),
         ),
         // Its only heir is not there yet.
         (
             parts(&[(2, Voter)]),
             parts(&[(1, Voter), (2, Learner)]),
             level.clone(),
-            Step::Reconfigure(parts(&[(1, Voter), (2, Voter)])),
+            StewardStep::Reconfigure(parts(&[(1, Voter), (2, Voter)])),
         ),
         // Its heirs are far behind.
         (
             parts(&[(2, Voter), (3, Voter)]),
             three.clone(),
             saved(&[(1, 9_000)]),
-            Step::Wait(vec![NodeId(2), NodeId(3)]),
+            StewardStep::Wait(vec![NodeId(2), NodeId(3)]),
         ),
     ]
 }
@@ -123,7 +128,7 @@ fn the_way_is_told_in_words() {
         ["add n4 as learner", "hand over to n2", "make n4 a voter", "remove n1"]
     );
     assert_eq!(told(&three, &three), Vec::<String>::new());
-    let step = Step::Wait(vec![NodeId(3)]);
+    let step = StewardStep::Wait(vec![NodeId(3)]);
     assert_eq!(words(&three, &step, name), ["wait until n3 is near"]);
 }
 
@@ -154,22 +159,22 @@ proptest! {
                 LogIndex(if come { 50_000 } else { 10 })
             };
             let saved: BTreeMap<_, _> = now.keys().map(|node| (*node, index(node))).collect();
-            let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master };
+            let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master };
             match next_step(&seen) {
-                Step::Rest => {
+                StewardStep::Rest => {
                     rested = true;
                     break;
                 }
-                Step::Wait(nodes) => {
+                StewardStep::Wait(nodes) => {
                     let far = nodes.iter().any(|node| saved.get(node) != Some(&LogIndex(50_000)));
                     prop_assert!(far, "nobody waits for those who are there");
                 }
-                Step::HandOver(heir) => {
+                StewardStep::HandOver(heir) => {
                     prop_assert!(heir != master && now.get(&heir) == Some(&Voter));
                     prop_assert!(wanted.get(&master) != Some(&Voter), "only who must go goes");
                     master = heir;
                 }
-                Step::Reconfigure(next) => {
+                StewardStep::Reconfigure(next) => {
                     prop_assert!(next != now, "no step without a change");
                     prop_assert_eq!(next.get(&master), Some(&Voter), "the master stays master");
                     for node in next.keys().filter(|node| votes(&next, node)) {

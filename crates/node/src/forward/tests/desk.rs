@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use transport::CallKind;
-use transport::{Asked, Broken, Delivered, Incarnation, Peers, Receiver, Sink, Unanswered};
+use transport::{Broken, Delivered, Incarnation, IncomingCall, Peers, Receiver, Sink, Unanswered};
 
 const MASTER: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ impl Sink for ToDesk {
 }
 
 impl Receiver for ToDesk {
-    fn asked(&self, asked: Asked) {
+    fn asked(&self, asked: IncomingCall) {
         answer(&self.0.upgrade().expect("the node is there"), asked);
     }
 }

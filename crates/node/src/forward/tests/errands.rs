@@ -6,7 +6,7 @@ use crate::forward::letter;
 use base::{Body, Error, GroupId, Kind, LogIndex, NodeId, Reason, Reply, Result};
 use bytes::Bytes;
 use logic::consensus::Role;
-use replication::group::Standing;
+use replication::group::Leadership;
 use runtime::world;
 use tokio::sync::watch;
 
@@ -25,9 +25,9 @@ fn errand(repeat: Repeat) -> Errand {
     }
 }
 
-fn standing(master: u64) -> Standing {
+fn standing(master: u64) -> Leadership {
     let master = (master > 0).then_some(NodeId(master));
-    Standing { role: Some(Role::Follower), master, since_ms: 0, dismissed: false }
+    Leadership { role: Some(Role::Follower), master, since_ms: 0, dismissed: false }
 }
 
 fn done() -> Reply {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
 use transport::{
-    Asked, Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network,
+    Boxed, Broken, Credit, Delivered, Incarnation, IncomingCall, Lane, Member, Message, Network,
     PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
@@ -124,7 +124,7 @@ impl Sink for Nobody {
 }
 
 impl Receiver for Nobody {
-    fn asked(&self, _: Asked) {}
+    fn asked(&self, _: IncomingCall) {}
 }
 
 type Slot = Arc<OnceLock<Arc<dyn Sink>>>;

@@ -5,7 +5,7 @@ use super::load::{Load, rests};
 use super::moving::{begin, evenly, join};
 use crate::tests::house::wait;
 use base::Reason;
-use dynamo::list::Names;
+use dynamo::list::ListedNames;
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,7 +19,7 @@ async fn a_list_planned_by_an_older_ring_is_refused_and_not_incomplete() {
     begin(&cluster, vec![join(fifth)]).await;
     wait("the rows at the fifth node", || rests(&cluster).then_some(())).await;
     for (which, plan) in plans.into_iter().enumerate() {
-        let names = Names::Keys { bucket: bucket(), after: None };
+        let names = ListedNames::Keys { bucket: bucket(), after: None };
         let listed =
             cluster.node(which).inner.available.walk_covered(plan, 3, &names, 10_000).await;
         let (_, error) = listed.expect_err("rows have gone elsewhere");

@@ -11,7 +11,7 @@ mod quiet;
 use super::house::wait_or_tell;
 use super::many::{Cluster, ask};
 use crate::Node;
-use crate::transfer::Reached;
+use crate::transfer::MovePoint;
 use base::{BucketName, Call, DirectoryCall, GroupId};
 use load::{Load, Nodes};
 use std::sync::{Arc, Mutex};
@@ -97,7 +97,7 @@ async fn all_rows(cluster: &Cluster, bucket: &BucketName) {
 }
 
 /// Moves wait here, on every node.
-fn close_gate(cluster: &Cluster, at: Reached) {
+fn close_gate(cluster: &Cluster, at: MovePoint) {
     for node in cluster.nodes.iter().flatten() {
         *node.inner.transfers.gate.lock().expect("plain data") = (Some(at), 0);
     }
@@ -116,8 +116,13 @@ async fn at_gate(cluster: &Cluster, bucket: &BucketName) {
     wait_or_tell("a move at the gate", look, || stand(cluster, bucket)).await;
 }
 
-const STEPS: [Reached; 5] =
-    [Reached::Begun, Reached::Copied, Reached::Sealed, Reached::CopiedAgain, Reached::Closed];
+const STEPS: [MovePoint; 5] = [
+    MovePoint::Begun,
+    MovePoint::Copied,
+    MovePoint::Sealed,
+    MovePoint::CopiedAgain,
+    MovePoint::Closed,
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_moves_there_and_back_under_load_and_everything_holds() {

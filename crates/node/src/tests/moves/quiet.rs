@@ -1,6 +1,6 @@
 //! What a move keeps of a bucket, and what becomes of one that is given up.
 
-use super::{Reached, all_rows, at_gate, begin, close_gate, filled, name, open_gate, rests};
+use super::{MovePoint, all_rows, at_gate, begin, close_gate, filled, name, open_gate, rests};
 use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
 use crate::tests::{bytes, reason, set};
@@ -186,7 +186,7 @@ async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
         begin(&cluster, &bucket, 1).await;
         rests(&cluster, &bucket, 1).await;
     }
-    close_gate(&cluster, Reached::Sealed);
+    close_gate(&cluster, MovePoint::Sealed);
     begin(&cluster, &bucket, 2).await;
     at_gate(&cluster, &bucket).await;
     directory(&cluster, &bucket, DirectoryCall::DropBucket).await.expect("dropped");
@@ -219,7 +219,7 @@ async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_ca
     assert_eq!(reason(directory(&cluster, &bucket, to(99)).await), Reason::NotFound);
     assert_eq!(reason(directory(&cluster, &name("nowhere"), to(2)).await), Reason::NoSuchBucket);
     directory(&cluster, &bucket, to(1)).await.expect("it lives there");
-    close_gate(&cluster, Reached::Copied);
+    close_gate(&cluster, MovePoint::Copied);
     begin(&cluster, &bucket, 2).await;
     begin(&cluster, &bucket, 2).await;
     assert_eq!(reason(directory(&cluster, &bucket, to(1)).await), Reason::Changed);

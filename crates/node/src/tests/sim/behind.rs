@@ -4,7 +4,7 @@
 use super::world::{Era, Event, World};
 use base::LogIndex;
 use std::io::ErrorKind;
-use store::Operation;
+use store::DiskCall;
 
 /// While one is away, microseconds.
 const AWAY_US: u64 = 20_000_000;
@@ -36,7 +36,7 @@ fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
         let master = world.master(0).expect("it leads");
         let refused = 10;
         (1..=refused).for_each(|nth| {
-            world.mates[master].disk.fail_nth(Operation::Open, nth, ErrorKind::WouldBlock)
+            world.mates[master].disk.fail_nth(DiskCall::Open, nth, ErrorKind::WouldBlock)
         });
         world.cuts.clear();
         let pause_us = world.longest_pause(away, last);

@@ -10,9 +10,9 @@ use super::chance::Chance;
 use super::mate::Mate;
 use super::world::{Event, World};
 use base::Error;
-use runtime::keeper::{Step, store_error};
+use runtime::keeper::{WriterStep, store_error};
 use std::io::ErrorKind;
-use store::{Operation, StoreError};
+use store::{DiskCall, StoreError};
 
 /// How long a full disk is left alone, as the keeper does, microseconds.
 const FULL_PAUSE_US: u64 = 50_000;
@@ -22,28 +22,28 @@ const FULL_MAX: u64 = 20;
 const AGAIN_US: (u64, u64) = (20_000, 3_000_000);
 
 /// What the disk's first or second such call will find.
-const ERRORS: [(Operation, ErrorKind); 14] = [
-    (Operation::Sync, ErrorKind::Other),
-    (Operation::Sync, ErrorKind::Other),
-    (Operation::Sync, ErrorKind::StorageFull),
-    (Operation::Write, ErrorKind::Other),
-    (Operation::Write, ErrorKind::Other),
-    (Operation::Write, ErrorKind::StorageFull),
-    (Operation::Create, ErrorKind::StorageFull),
-    (Operation::Rename, ErrorKind::StorageFull),
-    (Operation::Create, ErrorKind::Other),
-    (Operation::Rename, ErrorKind::Other),
-    (Operation::Remove, ErrorKind::Other),
-    (Operation::SyncDirectory, ErrorKind::Other),
-    (Operation::Open, ErrorKind::Other),
-    (Operation::Read, ErrorKind::Other),
+const ERRORS: [(DiskCall, ErrorKind); 14] = [
+    (DiskCall::Sync, ErrorKind::Other),
+    (DiskCall::Sync, ErrorKind::Other),
+    (DiskCall::Sync, ErrorKind::StorageFull),
+    (DiskCall::Write, ErrorKind::Other),
+    (DiskCall::Write, ErrorKind::Other),
+    (DiskCall::Write, ErrorKind::StorageFull),
+    (DiskCall::Create, ErrorKind::StorageFull),
+    (DiskCall::Rename, ErrorKind::StorageFull),
+    (DiskCall::Create, ErrorKind::Other),
+    (DiskCall::Rename, ErrorKind::Other),
+    (DiskCall::Remove, ErrorKind::Other),
+    (DiskCall::SyncDirectory, ErrorKind::Other),
+    (DiskCall::Open, ErrorKind::Other),
+    (DiskCall::Read, ErrorKind::Other),
 ];
 
 impl Mate {
     /// One of its disk's next calls will fail; of those that find no room, several.
     fn disk_will_fail(&mut self, chance: &mut Chance) {
         let (operation, kind) = ERRORS[chance.below(ERRORS.len() as u64) as usize];
-        let waits = kind == ErrorKind::StorageFull && operation != Operation::Sync;
+        let waits = kind == ErrorKind::StorageFull && operation != DiskCall::Sync;
         let (first, many) =
             (chance.between(1, 3), if waits { chance.between(1, FULL_MAX) } else { 1 });
         (first..first + many).for_each(|nth| self.disk.fail_nth(operation, nth, kind));
@@ -63,8 +63,8 @@ impl Mate {
         let Some(life) = &mut self.life else { return Ok(()) };
         loop {
             match life.write()? {
-                Step::Full => return Err(StoreError::Full),
-                Step::Went if !life.writer.rests() => {}
+                WriterStep::Full => return Err(StoreError::Full),
+                WriterStep::Went if !life.writer.rests() => {}
                 _ => return Ok(()),
             }
         }
@@ -95,10 +95,10 @@ impl World {
         let failures = self.mates[which].disk.take_failures();
         for (operation, kind) in &failures {
             let name = match operation {
-                Operation::Sync => "sync failed",
+                DiskCall::Sync => "sync failed",
                 _ if *kind == ErrorKind::StorageFull => "disk full",
-                Operation::Write => "write failed",
-                Operation::Open | Operation::Read => "read failed",
+                DiskCall::Write => "write failed",
+                DiskCall::Open | DiskCall::Read => "read failed",
                 _ => "names failed",
             };
             *self.counts.entry(name).or_default() += 1;

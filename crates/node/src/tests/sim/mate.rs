@@ -4,13 +4,13 @@ use super::chance::Chance;
 use super::remains;
 use super::rot::Rot;
 use super::wire::{Outbox, peers};
-use crate::flush::{Flush, Step};
+use crate::flush::{Flush, FlushStep};
 use crate::recovery::{Mended, Terms, replay, terms};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
 use replication::group::{Group, Shared};
 use replication::snapshot::{Pace, Snapshots};
-use runtime::keeper::{self, AppendSink, Done, Keeper, Writer, record, store_error};
+use runtime::keeper::{self, AppendSink, Done, Keeper, LogWriter, record, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::world;
@@ -60,7 +60,7 @@ pub(super) struct Life {
     pub seats: Vec<Seat>,
     pub keeper: Arc<Keeper>,
     pub outbox: Outbox,
-    pub writer: Writer,
+    pub writer: LogWriter,
     /// The round of maintenance that is under way.
     pub flush: Option<Flush>,
     /// When the log says again what must not be forgotten of it, microseconds.
@@ -92,7 +92,7 @@ impl Life {
     }
 
     /// The log writer's next step.
-    pub fn write(&mut self) -> std::result::Result<keeper::Step, StoreError> {
+    pub fn write(&mut self) -> std::result::Result<keeper::WriterStep, StoreError> {
         self.writer.step(&Post(&self.seats))
     }
 
@@ -202,7 +202,7 @@ impl Mate {
         let _ = all.set(peers(outbox.clone()));
         let metrics = Arc::<Metrics>::default();
         let reader = log.reader();
-        let writer = Writer::new(log, keeper.clone(), metrics.clone(), self.interval);
+        let writer = LogWriter::new(log, keeper.clone(), metrics.clone(), self.interval);
         let snapshots =
             Snapshots::new(self.trees.clone(), (metrics.clone(), Arc::default()), Pace::default());
         let shared = Shared {
@@ -266,13 +266,13 @@ impl Mate {
         life.begin_flush(self.trees.clone(), Some(keep));
         while let Some(flush) = &mut life.flush {
             match flush.step()? {
-                Step::Went => {}
-                Step::Waits => {
+                FlushStep::Went => {}
+                FlushStep::Waits => {
                     for Seat { group, .. } in &life.seats {
                         group.turn(false)?;
                     }
                 }
-                Step::Ended => life.flush = None,
+                FlushStep::Ended => life.flush = None,
             }
         }
         Ok(true)

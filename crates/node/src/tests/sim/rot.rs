@@ -11,7 +11,7 @@ use super::world::{Event, World};
 use crate::recovery::{Mended, survey, write_anew};
 use base::{GroupId, LogIndex, Result};
 use dynamo::batch::last_batch;
-use replication::records::Head;
+use replication::records::LogHead;
 use std::sync::Arc;
 use store::{Disk, Honesty, Log};
 
@@ -46,7 +46,7 @@ impl Life {
         for seat in &self.seats {
             seat.group.state().statement.asked = true;
         }
-        let jobs = Head::default()
+        let jobs = LogHead::default()
             .records(GroupId::DIRECTORY, false)
             .into_iter()
             .chain([last_batch(0, false)]);

@@ -6,7 +6,7 @@
 
 use super::mate::Mate;
 use super::world::{Era, Event, World};
-use crate::flush::Step;
+use crate::flush::FlushStep;
 use base::LogIndex;
 use runtime::keeper::{self, store_error};
 
@@ -65,7 +65,7 @@ impl World {
         let step = life.write();
         let (rests, asks_disk) = (life.writer.rests(), life.writer.asks_disk());
         match step {
-            Ok(keeper::Step::Full) => return self.keeps(which, Err(store::StoreError::Full)),
+            Ok(keeper::WriterStep::Full) => return self.keeps(which, Err(store::StoreError::Full)),
             Ok(_) => {}
             Err(error) => return self.fails(which, &store_error(error)),
         }
@@ -116,7 +116,7 @@ impl World {
         let Some(flush) = &mut life.flush else { return };
         let step = flush.step();
         match step {
-            Ok(Step::Ended) => {
+            Ok(FlushStep::Ended) => {
                 life.flush = None;
                 // What is applied by now, and not durable, is in the log alone, which is truncated.
                 if self.troubled && self.steps.often(50) {
@@ -125,11 +125,11 @@ impl World {
                 }
                 self.wake(which, 0)
             }
-            Ok(Step::Waits) => {
+            Ok(FlushStep::Waits) => {
                 self.wake(which, 0);
                 self.at(LOOK_US, Event::Maintains { mate: which, life: number });
             }
-            Ok(Step::Went) => {
+            Ok(FlushStep::Went) => {
                 let gap = self.gap();
                 self.at(gap, Event::Maintains { mate: which, life: number });
             }

@@ -4,8 +4,8 @@ use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Asked, Boxed, Broken, Delivered, Incarnation, Member, Message, Network, PeerStatus, Peers,
-    Receiver, Sending, Sink,
+    Boxed, Broken, Delivered, Incarnation, IncomingCall, Member, Message, Network, PeerStatus,
+    Peers, Receiver, Sending, Sink,
 };
 
 /// What a node sent and the world has not picked up: to whom, about which group, and the whole
@@ -50,7 +50,7 @@ impl Sink for Deaf {
 }
 
 impl Receiver for Deaf {
-    fn asked(&self, _asked: Asked) {}
+    fn asked(&self, _asked: IncomingCall) {}
 }
 
 /// Peers that put everything into this box.

@@ -1,7 +1,7 @@
 //! What a log did to the keys of a history: each effect has a place, and each key a line of what it
 //! held from which place on.
 
-use crate::checkers::Value;
+use crate::checkers::CallValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ pub struct Decided {
     /// Where it stands in the log.
     pub index: u64,
     /// Each key, and what it holds from then on.
-    pub effects: Vec<(String, Value)>,
+    pub effects: Vec<(String, CallValue)>,
 }
 
 /// Places from the first up to before the second, in which a key holds one thing.
-pub(super) type Span = (LogPosition, LogPosition);
+pub(super) type PlaceSpan = (LogPosition, LogPosition);
 
 /// What one key held: from which place on, and what; absent from the beginning.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
-    held: Vec<(LogPosition, Value)>,
+pub(super) struct KeyLine {
+    held: Vec<(LogPosition, CallValue)>,
     /// When it was absent.
-    absent: Arc<[Span]>,
+    absent: Arc<[PlaceSpan]>,
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line { held: vec![(0, None)], absent: Arc::new([(0, LogPosition::MAX)]) }
+impl Default for KeyLine {
+    fn default() -> KeyLine {
+        KeyLine { held: vec![(0, None)], absent: Arc::new([(0, LogPosition::MAX)]) }
     }
 }
 
-impl Line {
+impl KeyLine {
     /// What it held just before a place.
-    pub(super) fn before(&self, place: LogPosition) -> &Value {
+    pub(super) fn before(&self, place: LogPosition) -> &CallValue {
         let at = self.held.partition_point(|(from, _)| *from < place);
         &self.held[at.max(1) - 1].1
     }
 
     /// When it was absent.
-    pub(super) fn absent(&self) -> Arc<[Span]> {
+    pub(super) fn absent(&self) -> Arc<[PlaceSpan]> {
         self.absent.clone()
     }
 
@@ -52,7 +52,7 @@ impl Line {
     }
 
     /// What stood there next.
-    pub(super) fn next(&self, place: LogPosition) -> Option<&(LogPosition, Value)> {
+    pub(super) fn next(&self, place: LogPosition) -> Option<&(LogPosition, CallValue)> {
         self.held.get(self.held.partition_point(|(from, _)| *from <= place))
     }
 
@@ -66,10 +66,10 @@ impl Line {
 
 /// A log, laid out for the judge.
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    lines: BTreeMap<String, Line>,
+pub(super) struct ReplayLog {
+    lines: BTreeMap<String, KeyLine>,
     /// Of a key that the log does not name.
-    never: Line,
+    never: KeyLine,
     /// Where each written value stands.
     written: BTreeMap<(String, Vec<u8>), Vec<LogPosition>>,
     /// Behind the last effect of each decided value: what readers may see.
@@ -78,10 +78,10 @@ pub(super) struct Log {
     indexes: Vec<u64>,
 }
 
-impl Log {
+impl ReplayLog {
     /// Errors: indexes that do not rise.
-    pub(super) fn new(decided: &[Decided]) -> Result<Log, String> {
-        let mut log = Log { seen: vec![0], ..Log::default() };
+    pub(super) fn new(decided: &[Decided]) -> Result<ReplayLog, String> {
+        let mut log = ReplayLog { seen: vec![0], ..ReplayLog::default() };
         let mut last = None;
         for value in decided {
             if last.is_some_and(|last| value.index <= last) {
@@ -99,7 +99,7 @@ impl Log {
             log.seen.push(log.indexes.len());
         }
         log.seen.dedup();
-        log.lines.values_mut().for_each(Line::end);
+        log.lines.values_mut().for_each(KeyLine::end);
         Ok(log)
     }
 
@@ -112,19 +112,19 @@ impl Log {
         place.checked_sub(1).map_or(0, |at| self.indexes[at])
     }
 
-    pub(super) fn line(&self, key: &str) -> &Line {
+    pub(super) fn line(&self, key: &str) -> &KeyLine {
         self.lines.get(key).unwrap_or(&self.never)
     }
 
     /// When a key held this.
-    pub(super) fn spans(&self, key: &str, value: &Value) -> Arc<[Span]> {
+    pub(super) fn spans(&self, key: &str, value: &CallValue) -> Arc<[PlaceSpan]> {
         let line = self.line(key);
         let Some(bytes) = value else { return line.absent() };
         let until = |from| line.next(from).map_or(LogPosition::MAX, |(next, _)| *next);
         self.places(key, bytes).iter().map(|from| (*from, until(*from))).collect()
     }
 
-    pub(super) fn lines(&self) -> impl Iterator<Item = (&String, &Line)> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&String, &KeyLine)> {
         self.lines.iter()
     }
 

@@ -26,8 +26,8 @@ mod removals;
 
 pub use log::Decided;
 
-use super::{Call, Operation, Outcome};
-use log::{Log, LogPosition};
+use super::{Call, CallOperation, CallOutcome};
+use log::{LogPosition, ReplayLog};
 use places::Allowed;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ const TOLD_MAX: usize = 12;
 /// What the judge says. Every key is absent before the first decided value, and every value was
 /// written by one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReplayVerdict {
     /// The log explains every answer.
     Explained,
     /// It does not.
@@ -50,9 +50,9 @@ pub enum Verdict {
 
 /// The verdict, and of how much.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ReplayReport {
     /// What the judge says.
-    pub verdict: Verdict,
+    pub verdict: ReplayVerdict,
     /// Calls that were judged.
     pub calls: usize,
     /// What the log did to their keys.
@@ -61,12 +61,14 @@ pub struct Report {
     pub guessed: usize,
 }
 
-impl Report {
+impl ReplayReport {
     /// Fails the test with words unless the log explains the history.
     pub fn must_explain(&self) {
         match &self.verdict {
-            Verdict::Explained => {}
-            Verdict::Violated(found) => panic!("the log tells otherwise:\n{}", found.join("\n")),
+            ReplayVerdict::Explained => {}
+            ReplayVerdict::Violated(found) => {
+                panic!("the log tells otherwise:\n{}", found.join("\n"))
+            }
             other => panic!("not judged: {other:?}"),
         }
     }
@@ -74,34 +76,43 @@ impl Report {
 
 /// Judges a history by the log that decided it. The log holds at least everything that was decided
 /// between the first call's beginning and the last one's end.
-pub fn replay(history: &[Call], decided: &[Decided]) -> Report {
-    let mut report =
-        Report { verdict: Verdict::Explained, calls: history.len(), effects: 0, guessed: 0 };
-    report.verdict = match Log::new(decided).and_then(|log| judge(history, &log, &mut report)) {
-        Err(why) => Verdict::Unusable(why),
-        Ok(found) if found.is_empty() => Verdict::Explained,
+pub fn replay(history: &[Call], decided: &[Decided]) -> ReplayReport {
+    let mut report = ReplayReport {
+        verdict: ReplayVerdict::Explained,
+        calls: history.len(),
+        effects: 0,
+        guessed: 0,
+    };
+    report.verdict = match ReplayLog::new(decided).and_then(|log| judge(history, &log, &mut report))
+    {
+        Err(why) => ReplayVerdict::Unusable(why),
+        Ok(found) if found.is_empty() => ReplayVerdict::Explained,
         Ok(found) if report.guessed > 0 && found.iter().all(|one| one.hangs_on_guess) => {
-            Verdict::Undecided(found[0].words.clone())
+            ReplayVerdict::Undecided(found[0].words.clone())
         }
         Ok(found) => {
-            Verdict::Violated(found.into_iter().take(TOLD_MAX).map(|one| one.words).collect())
+            ReplayVerdict::Violated(found.into_iter().take(TOLD_MAX).map(|one| one.words).collect())
         }
     };
     report
 }
 
 /// Something that the log does not explain.
-struct Found {
+struct Unexplained {
     words: String,
     /// Whether another choice of removals might explain it.
     hangs_on_guess: bool,
 }
 
-fn surely(words: String) -> Found {
-    Found { words, hangs_on_guess: false }
+fn surely(words: String) -> Unexplained {
+    Unexplained { words, hangs_on_guess: false }
 }
 
-fn judge(history: &[Call], log: &Log, report: &mut Report) -> Result<Vec<Found>, String> {
+fn judge(
+    history: &[Call],
+    log: &ReplayLog,
+    report: &mut ReplayReport,
+) -> Result<Vec<Unexplained>, String> {
     report.effects = log.effects();
     usable(history)?;
     let mut found = Vec::new();
@@ -122,7 +133,7 @@ fn judge(history: &[Call], log: &Log, report: &mut Report) -> Result<Vec<Found>,
     }
     report.guessed = removals::ascribe(history, log, &claimed, &mut allowed, &mut found);
     let misplaced = places::misplaced(history, log, &allowed);
-    found.extend(misplaced.into_iter().map(|words| Found { words, hangs_on_guess: true }));
+    found.extend(misplaced.into_iter().map(|words| Unexplained { words, hangs_on_guess: true }));
     Ok(found)
 }
 
@@ -134,27 +145,31 @@ struct Claimed {
 }
 
 /// Where a call may have been done, by what the log holds of it. An error: nowhere.
-fn content(call: &Call, log: &Log, claimed: &mut Claimed) -> Result<Allowed, String> {
+fn content(call: &Call, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
     let line = log.line(&call.key);
     let known = call.is_known();
     match (&call.operation, &call.outcome) {
-        (Operation::Get, Outcome::Found(value)) => Ok(Allowed::Seen(log.spans(&call.key, value))),
-        (Operation::TestAndSet { expect, .. }, Outcome::Found(value)) if value != expect => {
+        (CallOperation::Get, CallOutcome::Found(value)) => {
+            Ok(Allowed::Seen(log.spans(&call.key, value)))
+        }
+        (CallOperation::TestAndSet { expect, .. }, CallOutcome::Found(value))
+            if value != expect =>
+        {
             Ok(Allowed::Held(log.spans(&call.key, value)))
         }
-        (Operation::Delete, Outcome::Existed(false)) => Ok(Allowed::Held(line.absent())),
-        (Operation::Delete, Outcome::Existed(true)) => Ok(Allowed::Removal),
-        (Operation::Put(value), outcome)
-        | (Operation::TestAndSet { wanted: Some(value), .. }, outcome) => {
+        (CallOperation::Delete, CallOutcome::Existed(false)) => Ok(Allowed::Held(line.absent())),
+        (CallOperation::Delete, CallOutcome::Existed(true)) => Ok(Allowed::Removal),
+        (CallOperation::Put(value), outcome)
+        | (CallOperation::TestAndSet { wanted: Some(value), .. }, outcome) => {
             match (log.places(&call.key, value), outcome) {
-                ([], Outcome::Refused | Outcome::Unknown) => Ok(Allowed::Anywhere),
+                ([], CallOutcome::Refused | CallOutcome::Unknown) => Ok(Allowed::Anywhere),
                 ([], _) => Err("acknowledged, and not in the log".into()),
-                (_, Outcome::Refused) => Err("refused, and in the log".into()),
+                (_, CallOutcome::Refused) => Err("refused, and in the log".into()),
                 ([place], _) => {
                     claimed.writes.insert(*place);
                     let before = line.before(*place);
                     match &call.operation {
-                        Operation::TestAndSet { expect, .. } if expect != before => {
+                        CallOperation::TestAndSet { expect, .. } if expect != before => {
                             Err(format!("done where something else was, at {}", log.index(*place)))
                         }
                         _ if known => Ok(Allowed::At(*place)),
@@ -164,10 +179,13 @@ fn content(call: &Call, log: &Log, claimed: &mut Claimed) -> Result<Allowed, Str
                 (places, _) => Err(format!("{} times in the log", places.len())),
             }
         }
-        (Operation::TestAndSet { expect: None, wanted: None }, Outcome::Found(_)) => {
+        (CallOperation::TestAndSet { expect: None, wanted: None }, CallOutcome::Found(_)) => {
             Ok(Allowed::Held(line.absent()))
         }
-        (Operation::TestAndSet { expect: Some(value), wanted: None }, Outcome::Found(_)) => {
+        (
+            CallOperation::TestAndSet { expect: Some(value), wanted: None },
+            CallOutcome::Found(_),
+        ) => {
             let written = log.places(&call.key, value).first();
             match written.and_then(|place| line.next(*place)) {
                 Some((place, None)) if claimed.removals.insert(*place) => Ok(Allowed::At(*place)),
@@ -179,7 +197,7 @@ fn content(call: &Call, log: &Log, claimed: &mut Claimed) -> Result<Allowed, Str
 }
 
 /// What stands in the log and nobody asked for, and what was written together and stands apart.
-fn strangers(history: &[Call], log: &Log, claimed: &Claimed, found: &mut Vec<Found>) {
+fn strangers(history: &[Call], log: &ReplayLog, claimed: &Claimed, found: &mut Vec<Unexplained>) {
     let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
     let mut together: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((key, value), places) in log.written() {
@@ -202,15 +220,15 @@ fn usable(history: &[Call]) -> Result<(), String> {
     let mut writers: BTreeMap<(&str, &[u8]), &Call> = BTreeMap::new();
     for call in history {
         let written = match &call.operation {
-            Operation::Put(value) => Some(value),
-            Operation::TestAndSet { wanted, .. } => wanted.as_ref(),
-            Operation::Get | Operation::Delete => None,
+            CallOperation::Put(value) => Some(value),
+            CallOperation::TestAndSet { wanted, .. } => wanted.as_ref(),
+            CallOperation::Get | CallOperation::Delete => None,
         };
         let other = written.and_then(|value| writers.insert((&call.key, value), call));
         if let Some(other) = other {
             return Err(format!("two calls write the same: {other} and {call}"));
         }
-        if call.operation == Operation::Delete && call.outcome == Outcome::Done {
+        if call.operation == CallOperation::Delete && call.outcome == CallOutcome::Done {
             return Err(format!("a delete that does not say what it found: {call}"));
         }
         if call.ended < call.began {

@@ -1,6 +1,6 @@
 //! Places for all calls that keep the order in which clients saw them end and begin.
 
-use super::log::{Log, LogPosition, Span};
+use super::log::{LogPosition, PlaceSpan, ReplayLog};
 use crate::checkers::Call;
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub(super) enum Allowed {
     /// It is one of these effects.
     OneOf(Vec<LogPosition>),
     /// It saw its key so, as readers do: behind a whole decided value.
-    Seen(Arc<[Span]>),
+    Seen(Arc<[PlaceSpan]>),
     /// It found its key so when it was evaluated.
-    Held(Arc<[Span]>),
+    Held(Arc<[PlaceSpan]>),
     /// Nobody knows that it was done, but this effect is its own.
     NotBefore(LogPosition),
     /// It says nothing.
@@ -25,7 +25,7 @@ pub(super) enum Allowed {
 
 impl Allowed {
     /// The least place behind what had ended before it began; `None`: there is none.
-    fn least(&self, log: &Log, floor: LogPosition) -> Option<LogPosition> {
+    fn least(&self, log: &ReplayLog, floor: LogPosition) -> Option<LogPosition> {
         match self {
             Allowed::At(place) | Allowed::NotBefore(place) => {
                 Some(*place).filter(|place| *place > floor)
@@ -46,9 +46,9 @@ impl Allowed {
     }
 
     /// The greatest place at or before this one; `None`: there is none.
-    fn greatest(&self, log: &Log, ceiling: LogPosition) -> Option<LogPosition> {
+    fn greatest(&self, log: &ReplayLog, ceiling: LogPosition) -> Option<LogPosition> {
         // How many spans begin early enough.
-        let early = |spans: &Arc<[Span]>| spans.partition_point(|(from, _)| *from <= ceiling);
+        let early = |spans: &Arc<[PlaceSpan]>| spans.partition_point(|(from, _)| *from <= ceiling);
         let within = |end: LogPosition| ceiling.min(end.saturating_sub(1)).min(log.effects());
         match self {
             Allowed::At(place) => Some(*place).filter(|place| *place <= ceiling),
@@ -68,7 +68,7 @@ impl Allowed {
 }
 
 /// Calls to which what ended before leaves no place, each with the call that stands in its way.
-pub(super) fn misplaced(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<String> {
+pub(super) fn misplaced(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) -> Vec<String> {
     let (floors, least, stuck) = upwards(history, log, allowed);
     let words = stuck.into_iter().map(|at| {
         let floor = floors[at];
@@ -84,14 +84,14 @@ pub(super) fn misplaced(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec
 }
 
 /// What had surely been done before each call began.
-pub(super) fn floors(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<LogPosition> {
+pub(super) fn floors(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) -> Vec<LogPosition> {
     upwards(history, log, allowed).0
 }
 
 /// What each call began behind, its least place, and those that have none.
 fn upwards(
     history: &[Call],
-    log: &Log,
+    log: &ReplayLog,
     allowed: &[Allowed],
 ) -> (Vec<LogPosition>, Vec<LogPosition>, Vec<usize>) {
     let mut by_begin: Vec<usize> = (0..history.len()).collect();
@@ -115,7 +115,7 @@ fn upwards(
 }
 
 /// What each call must have been done at or before, since others began after it had ended.
-pub(super) fn ceilings(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<LogPosition> {
+pub(super) fn ceilings(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) -> Vec<LogPosition> {
     let mut by_end: Vec<usize> = (0..history.len()).collect();
     by_end.sort_by_key(|at| std::cmp::Reverse(history[*at].ended));
     let mut by_begin: Vec<usize> =

@@ -1,19 +1,19 @@
 //! Which delete took what away: deletes of one key look alike in the log.
 
-use super::log::{Log, LogPosition};
+use super::log::{LogPosition, ReplayLog};
 use super::places::{Allowed, ceilings, floors};
-use super::{Claimed, Found};
-use crate::checkers::{Call, Operation, Outcome};
+use super::{Claimed, Unexplained};
+use crate::checkers::{Call, CallOperation, CallOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Gives each delete that found something its removal, and sees that what is left over may have
 /// been done by calls of unknown outcome. Gives how many deletes could have been several.
 pub(super) fn ascribe(
     history: &[Call],
-    log: &Log,
+    log: &ReplayLog,
     claimed: &Claimed,
     allowed: &mut [Allowed],
-    found: &mut Vec<Found>,
+    found: &mut Vec<Unexplained>,
 ) -> usize {
     let mut free: BTreeMap<&str, BTreeSet<LogPosition>> = BTreeMap::new();
     let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
@@ -62,12 +62,12 @@ pub(super) fn ascribe(
             open.retain(|one| *one != at);
             if taken.is_none() {
                 let words = format!("the log takes nothing away for it: {call}");
-                found.push(Found { words, hangs_on_guess: guessed > 0 });
+                found.push(Unexplained { words, hangs_on_guess: guessed > 0 });
             }
         }
     }
     left_over(history, log, allowed, &free, |words| {
-        found.push(Found { words, hangs_on_guess: guessed > 0 });
+        found.push(Unexplained { words, hangs_on_guess: guessed > 0 });
     });
     guessed
 }
@@ -75,7 +75,7 @@ pub(super) fn ascribe(
 /// What no acknowledged call took away must have been taken by calls of unknown outcome, each once.
 fn left_over(
     history: &[Call],
-    log: &Log,
+    log: &ReplayLog,
     allowed: &[Allowed],
     free: &BTreeMap<&str, BTreeSet<LogPosition>>,
     mut say: impl FnMut(String),
@@ -85,10 +85,13 @@ fn left_over(
     let mut tests: BTreeMap<(&str, &[u8]), Vec<LogPosition>> = BTreeMap::new();
     for (call, floor) in history.iter().zip(floors) {
         match (&call.operation, &call.outcome) {
-            (Operation::Delete, Outcome::Unknown) => {
+            (CallOperation::Delete, CallOutcome::Unknown) => {
                 deletes.entry(&call.key).or_default().push(floor);
             }
-            (Operation::TestAndSet { expect: Some(value), wanted: None }, Outcome::Unknown) => {
+            (
+                CallOperation::TestAndSet { expect: Some(value), wanted: None },
+                CallOutcome::Unknown,
+            ) => {
                 tests.entry((&call.key, value)).or_default().push(floor);
             }
             _ => {}

@@ -1,16 +1,19 @@
 //! The judgement: claims of updates on the log, then places for everything else.
 
-use super::state::{Log, StatePosition};
-use super::{Committed, Level, Outcome, Report, Said, Step, Transaction, Value};
+use super::state::{StatePosition, TransactionLog};
+use super::{
+    Committed, KeyValue, Level, StepAnswer, Transaction, TransactionOutcome, TransactionReport,
+    TransactionStep,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Judges a history by the log that decided it. The log holds at least everything that was decided
 /// between the beginning of the first transaction and the end of the last, and nothing is there
 /// before.
-pub fn judge(history: &[Transaction], committed: &[Committed]) -> Report {
-    let mut report = Report::default();
-    let log = match Log::new(committed) {
+pub fn judge(history: &[Transaction], committed: &[Committed]) -> TransactionReport {
+    let mut report = TransactionReport::default();
+    let log = match TransactionLog::new(committed) {
         Ok(log) => log,
         Err(why) => {
             report.violations.push(why);
@@ -39,7 +42,7 @@ pub fn judge(history: &[Transaction], committed: &[Committed]) -> Report {
 
 pub(super) struct Judge<'a> {
     pub(super) history: &'a [Transaction],
-    pub(super) log: Log,
+    pub(super) log: TransactionLog,
     /// Which transaction made each effect.
     pub(super) makers: Vec<Option<usize>>,
     /// The first and last effect of each transaction that made any.
@@ -51,7 +54,7 @@ pub(super) struct Judge<'a> {
     /// By the place of a row that expires: when a read that found it gone ended first, and when one
     /// that was shown it began last.
     pub(super) gone: BTreeMap<StatePosition, (Option<u64>, Option<u64>)>,
-    pub(super) report: Report,
+    pub(super) report: TransactionReport,
 }
 
 impl Judge<'_> {
@@ -70,11 +73,15 @@ impl Judge<'_> {
             let places = written.find(|places| !places.is_empty());
             let places = places.unwrap_or_default().to_vec();
             match (&one.outcome, &places[..]) {
-                (Outcome::Done(_), []) => self.violated("acknowledged, and not in the log", at),
-                (Outcome::Done(_) | Outcome::Unknown, [place]) => self.claim_at(at, *place),
+                (TransactionOutcome::Done(_), []) => {
+                    self.violated("acknowledged, and not in the log", at)
+                }
+                (TransactionOutcome::Done(_) | TransactionOutcome::Unknown, [place]) => {
+                    self.claim_at(at, *place)
+                }
                 (_, []) => {}
-                (Outcome::Refused, _) => self.violated("refused, and in the log", at),
-                (Outcome::Failed, _) => self.violated("failed, and in the log", at),
+                (TransactionOutcome::Refused, _) => self.violated("refused, and in the log", at),
+                (TransactionOutcome::Failed, _) => self.violated("failed, and in the log", at),
                 _ => self.violated(&format!("{} times in the log", places.len()), at),
             }
         }
@@ -91,11 +98,11 @@ impl Judge<'_> {
                 continue;
             }
             match &one.outcome {
-                Outcome::Done(told) if !agree(told, &said) => {
+                TransactionOutcome::Done(told) if !agree(told, &said) => {
                     words = format!("the state before it answers {said:?}");
                     continue;
                 }
-                Outcome::Done(_) => self.report.updates += 1,
+                TransactionOutcome::Done(_) => self.report.updates += 1,
                 _ => self.report.late += 1,
             }
             let index = self.log.effect(place).0;
@@ -114,8 +121,8 @@ impl Judge<'_> {
     }
 
     /// Whether the log has these changes behind a place, under one index.
-    fn stands(&self, start: StatePosition, changed: &[(String, Value)]) -> bool {
-        let same = |(at, (key, value)): (usize, &(String, Value))| {
+    fn stands(&self, start: StatePosition, changed: &[(String, KeyValue)]) -> bool {
+        let same = |(at, (key, value)): (usize, &(String, KeyValue))| {
             let (index, _, effect) = self.log.effect(start + 1 + at);
             let row = effect.row.as_ref().map(|(value, _)| value);
             let first = self.log.effect(start + 1).0;
@@ -129,10 +136,10 @@ impl Judge<'_> {
     fn strangers(&mut self) {
         let mut unknown: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         for (at, one) in self.history.iter().enumerate() {
-            if let (Outcome::Unknown, [step]) = (&one.outcome, &one.steps[..]) {
+            if let (TransactionOutcome::Unknown, [step]) = (&one.outcome, &one.steps[..]) {
                 let delta = match step {
-                    Step::Add(key, delta) => (key.clone(), delta.to_string()),
-                    Step::AddFloat(key, delta) => (key.clone(), delta.to_string()),
+                    TransactionStep::Add(key, delta) => (key.clone(), delta.to_string()),
+                    TransactionStep::AddFloat(key, delta) => (key.clone(), delta.to_string()),
                     _ => continue,
                 };
                 unknown.entry(delta).or_default().push(at);
@@ -216,7 +223,7 @@ impl Judge<'_> {
                 *last = one.ended.max(*last);
             }
             let Some(place) = self.placed(at, least, is_behind_update) else { continue };
-            let known = one.outcome != Outcome::Unknown;
+            let known = one.outcome != TransactionOutcome::Unknown;
             if known {
                 let mine = seen.entry((one.connection, strict)).or_default();
                 *mine = place.max(*mine);
@@ -256,12 +263,12 @@ impl Judge<'_> {
             None => least,
         };
         let told = match &one.outcome {
-            Outcome::Refused | Outcome::Unknown => return None,
-            Outcome::Failed => {
+            TransactionOutcome::Refused | TransactionOutcome::Unknown => return None,
+            TransactionOutcome::Failed => {
                 self.report.failed += 1;
                 None
             }
-            Outcome::Done(told) => {
+            TransactionOutcome::Done(told) => {
                 self.report.reads += usize::from(one.is_read());
                 self.report.loose += usize::from(one.level != Level::Consistent);
                 Some(told)
@@ -291,11 +298,17 @@ impl Judge<'_> {
 
     /// True if these answers are those of the state, but for rows whose time may be over: a row
     /// that had one is gone only then, whatever the log says.
-    fn fits(&self, one: &Transaction, told: &[Said], said: &[Said], place: StatePosition) -> bool {
+    fn fits(
+        &self,
+        one: &Transaction,
+        told: &[StepAnswer],
+        said: &[StepAnswer],
+        place: StatePosition,
+    ) -> bool {
         let each = one.steps.iter().zip(told.iter().zip(said));
         told.len() == said.len()
             && each.into_iter().all(|(step, (told, said))| match (step, told, said) {
-                (Step::Get(key), Said::Row(None), Said::Row(row)) => {
+                (TransactionStep::Get(key), StepAnswer::Row(None), StepAnswer::Row(row)) => {
                     self.may_be_over(key, place, one.ended).unwrap_or(row.is_none())
                 }
                 _ => agree(std::slice::from_ref(told), std::slice::from_ref(said)),
@@ -304,8 +317,9 @@ impl Judge<'_> {
 }
 
 /// Whether a transaction was told this where the specification says that.
-fn agree(told: &[Said], said: &[Said]) -> bool {
-    told == [Said::Mute] || told.len() == said.len() && told.iter().zip(said).all(|(a, b)| a == b)
+fn agree(told: &[StepAnswer], said: &[StepAnswer]) -> bool {
+    told == [StepAnswer::Mute]
+        || told.len() == said.len() && told.iter().zip(said).all(|(a, b)| a == b)
 }
 
 /// Keys, and what this update wrote to one of them that no other did; empty where it writes
@@ -313,27 +327,30 @@ fn agree(told: &[Said], said: &[Said]) -> bool {
 /// held, so each of them gives a candidate.
 fn anchors(one: &Transaction) -> Vec<(String, Vec<u8>)> {
     let written = one.steps.iter().find_map(|step| match step {
-        Step::Set(key, value, _) => Some((key.clone(), value.clone())),
+        TransactionStep::Set(key, value, _) => Some((key.clone(), value.clone())),
         _ => None,
     });
     if let Some(written) = written {
         return vec![written];
     }
-    let Outcome::Done(told) = &one.outcome else {
-        let wanted = |step: &Step| match step {
-            Step::TestAndSet(key, _, wanted) => Some((key.clone(), wanted.clone())),
+    let TransactionOutcome::Done(told) = &one.outcome else {
+        let wanted = |step: &TransactionStep| match step {
+            TransactionStep::TestAndSet(key, _, wanted) => Some((key.clone(), wanted.clone())),
             _ => None,
         };
         return one.steps.iter().filter_map(wanted).collect();
     };
     let mut each = one.steps.iter().zip(told);
     let first = each.find_map(|(step, told)| match (step, told) {
-        (Step::TestAndSet(key, expected, wanted), Said::Row(old)) if old == expected => {
+        (TransactionStep::TestAndSet(key, expected, wanted), StepAnswer::Row(old))
+            if old == expected =>
+        {
             Some((key.clone(), wanted.clone()))
         }
-        (Step::Add(key, _) | Step::AddFloat(key, _), Said::Number(sum)) => {
-            Some((key.clone(), sum.clone()))
-        }
+        (
+            TransactionStep::Add(key, _) | TransactionStep::AddFloat(key, _),
+            StepAnswer::Number(sum),
+        ) => Some((key.clone(), sum.clone())),
         _ => None,
     });
     first.into_iter().collect()

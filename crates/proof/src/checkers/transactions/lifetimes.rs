@@ -5,7 +5,7 @@
 
 use super::judge::Judge;
 use super::state::StatePosition;
-use super::{Level, Outcome, Said, Step, TTL_TOLERANCE_NS};
+use super::{Level, StepAnswer, TTL_TOLERANCE_NS, TransactionOutcome, TransactionStep};
 
 impl Judge<'_> {
     /// True if the time of a row may be over at a moment: since it was asked for, that time has
@@ -20,7 +20,9 @@ impl Judge<'_> {
     fn lifetime(&self, key: &str, place: StatePosition) -> Option<(u64, u64)> {
         let maker = &self.history[self.makers[self.written_at(key, place)?]?];
         maker.steps.iter().find_map(|step| match step {
-            Step::Set(set, _, Some(ttl_ms)) if set == key => Some((maker.began, *ttl_ms)),
+            TransactionStep::Set(set, _, Some(ttl_ms)) if set == key => {
+                Some((maker.began, *ttl_ms))
+            }
             _ => None,
         })
     }
@@ -37,9 +39,9 @@ impl Judge<'_> {
     /// Notes what a transaction that was done at a place was shown of rows with a time to live.
     pub(super) fn note_lifetimes(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
-        let Outcome::Done(told) = &one.outcome else { return };
+        let TransactionOutcome::Done(told) = &one.outcome else { return };
         for (step, told) in one.steps.iter().zip(told) {
-            let (Step::Get(key), Said::Row(row)) = (step, told) else { continue };
+            let (TransactionStep::Get(key), StepAnswer::Row(row)) = (step, told) else { continue };
             if self.lifetime(key, place).is_none() || one.level != Level::Consistent {
                 continue;
             }

@@ -37,11 +37,11 @@ use std::fmt;
 pub const TTL_TOLERANCE_NS: u64 = 50_000_000;
 
 /// What a key holds; none: it is absent.
-pub type Value = Option<Vec<u8>>;
+pub type KeyValue = Option<Vec<u8>>;
 
 /// A step of a transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum TransactionStep {
     /// Reads a key.
     Get(String),
     /// Reads all keys that begin so, with their values.
@@ -51,9 +51,9 @@ pub enum Step {
     /// Deletes.
     Delete(String),
     /// Writes the second if the key holds the first.
-    TestAndSet(String, Value, Vec<u8>),
+    TestAndSet(String, KeyValue, Vec<u8>),
     /// The whole transaction fails unless the key holds this.
-    Assert(String, Value),
+    Assert(String, KeyValue),
     /// The whole transaction fails unless exactly these keys begin so.
     AssertRange(String, Vec<String>),
     /// Adds to a number.
@@ -64,11 +64,11 @@ pub enum Step {
 
 /// What a step was answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum StepAnswer {
     /// It was done, or held.
     Done,
     /// The key held this.
-    Row(Value),
+    Row(KeyValue),
     /// These keys and values.
     Rows(Vec<(String, Vec<u8>)>),
     /// A number, as the bytes that the key holds from then on.
@@ -79,9 +79,9 @@ pub enum Said {
 
 /// What became of a transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum TransactionOutcome {
     /// It was done, and each step was answered so.
-    Done(Vec<Said>),
+    Done(Vec<StepAnswer>),
     /// An assertion did not hold: nothing was done.
     Failed,
     /// It was refused: nothing was done.
@@ -107,11 +107,11 @@ pub struct Transaction {
     /// The connection; of one that is broken no more is heard.
     pub connection: u32,
     /// What was asked, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TransactionStep>,
     /// How fresh its reads must be; updates are consistent.
     pub level: Level,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: TransactionOutcome,
     /// The index that the answer reflects, where the door says it.
     pub index: Option<u64>,
     /// When it was sent, in nanoseconds of the recorder's one clock.
@@ -125,7 +125,9 @@ pub struct Transaction {
 impl Transaction {
     /// Whether it changes nothing, whatever it finds.
     pub fn is_read(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step, Step::Get(_) | Step::Range(_)))
+        self.steps
+            .iter()
+            .all(|step| matches!(step, TransactionStep::Get(_) | TransactionStep::Range(_)))
     }
 }
 
@@ -141,7 +143,7 @@ impl fmt::Display for Transaction {
 
 /// What a log value did to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
+pub struct ValueEffect {
     /// The key.
     pub key: String,
     /// What it holds from then on, and until when by the group's time if not for ever.
@@ -156,12 +158,12 @@ pub struct Committed {
     /// The group's time, in milliseconds.
     pub time_ms: u64,
     /// What it did, in order; readers see all or nothing of it.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<ValueEffect>,
 }
 
 /// The verdict: what the log does not explain, and of how much.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct TransactionReport {
     /// What can't be explained.
     pub violations: Vec<String>,
     /// Updates of a known end, found in the log.
@@ -178,7 +180,7 @@ pub struct Report {
     pub expired: usize,
 }
 
-impl Report {
+impl TransactionReport {
     /// Fails the test unless the log explains everything.
     pub fn must_explain(&self) {
         let told: Vec<_> = self.violations.iter().take(8).map(String::as_str).collect();

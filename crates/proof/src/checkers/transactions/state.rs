@@ -4,11 +4,11 @@
 //! values only; an update, an assertion that fails, and a read behind an update of its own pipeline
 //! may have been evaluated at any.
 
-use super::{Committed, Effect, Said, Step, Value};
+use super::{Committed, KeyValue, StepAnswer, TransactionStep, ValueEffect};
 use std::collections::BTreeMap;
 
 /// A key, and what a transaction leaves under it.
-pub type Changed = (String, Value);
+pub type Changed = (String, KeyValue);
 
 pub(super) type StatePosition = usize;
 
@@ -18,9 +18,9 @@ pub(super) struct Failed;
 
 /// A log, laid out.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct TransactionLog {
     /// All effects, each with the index and the time of its value.
-    pub effects: Vec<(u64, u64, Effect)>,
+    pub effects: Vec<(u64, u64, ValueEffect)>,
     /// Where each key changes.
     lines: BTreeMap<String, Vec<StatePosition>>,
     /// Where each value is written.
@@ -29,9 +29,9 @@ pub(super) struct Log {
     boundaries: Vec<(u64, StatePosition)>,
 }
 
-impl Log {
-    pub fn new(committed: &[Committed]) -> Result<Log, String> {
-        let mut log = Log { boundaries: vec![(0, 0)], ..Log::default() };
+impl TransactionLog {
+    pub fn new(committed: &[Committed]) -> Result<TransactionLog, String> {
+        let mut log = TransactionLog { boundaries: vec![(0, 0)], ..TransactionLog::default() };
         for Committed { index, time_ms, effects } in committed {
             if log.boundaries.last().is_some_and(|(last, _)| last >= index) {
                 return Err(format!("index {index} of the log does not rise"));
@@ -55,7 +55,7 @@ impl Log {
         self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
     }
 
-    pub fn effect(&self, place: StatePosition) -> &(u64, u64, Effect) {
+    pub fn effect(&self, place: StatePosition) -> &(u64, u64, ValueEffect) {
         &self.effects[place - 1]
     }
 
@@ -78,7 +78,7 @@ impl Log {
     }
 
     /// What a key holds, whatever its time to live.
-    pub fn value(&self, key: &str, place: StatePosition) -> Value {
+    pub fn value(&self, key: &str, place: StatePosition) -> KeyValue {
         let maker = self.maker(key, place)?;
         self.effect(maker).2.row.as_ref().map(|(value, _)| value.clone())
     }
@@ -91,9 +91,9 @@ impl Log {
     /// What a transaction is answered at a place, and what it changes.
     pub fn run(
         &self,
-        steps: &[Step],
+        steps: &[TransactionStep],
         place: StatePosition,
-    ) -> Result<(Vec<Said>, Vec<Changed>), Failed> {
+    ) -> Result<(Vec<StepAnswer>, Vec<Changed>), Failed> {
         let mut changed: Vec<Changed> = Vec::new();
         let mut said = Vec::with_capacity(steps.len());
         for step in steps {
@@ -111,33 +111,39 @@ impl Log {
                 keys.into_iter().filter_map(row).collect::<Vec<_>>()
             };
             let (answer, change) = match step {
-                Step::Get(key) => (Said::Row(get(key)), None),
-                Step::Range(prefix) => (Said::Rows(rows(prefix)), None),
-                Step::Set(key, value, _) => (Said::Done, Some((key.clone(), Some(value.clone())))),
-                Step::Delete(key) => (Said::Done, get(key).map(|_| (key.clone(), None))),
-                Step::TestAndSet(key, expected, wanted) => {
+                TransactionStep::Get(key) => (StepAnswer::Row(get(key)), None),
+                TransactionStep::Range(prefix) => (StepAnswer::Rows(rows(prefix)), None),
+                TransactionStep::Set(key, value, _) => {
+                    (StepAnswer::Done, Some((key.clone(), Some(value.clone()))))
+                }
+                TransactionStep::Delete(key) => {
+                    (StepAnswer::Done, get(key).map(|_| (key.clone(), None)))
+                }
+                TransactionStep::TestAndSet(key, expected, wanted) => {
                     let old = get(key);
                     let change = (old == *expected).then(|| (key.clone(), Some(wanted.clone())));
-                    (Said::Row(old), change)
+                    (StepAnswer::Row(old), change)
                 }
-                Step::Assert(key, expected) if get(key) == *expected => (Said::Done, None),
-                Step::AssertRange(prefix, keys) => {
+                TransactionStep::Assert(key, expected) if get(key) == *expected => {
+                    (StepAnswer::Done, None)
+                }
+                TransactionStep::AssertRange(prefix, keys) => {
                     let there: Vec<_> = rows(prefix).into_iter().map(|(key, _)| key).collect();
                     if there != *keys {
                         return Err(Failed);
                     }
-                    (Said::Done, None)
+                    (StepAnswer::Done, None)
                 }
-                Step::Assert(..) => return Err(Failed),
-                Step::Add(key, delta) => {
+                TransactionStep::Assert(..) => return Err(Failed),
+                TransactionStep::Add(key, delta) => {
                     let sum = number::<i64>(get(key)) + delta;
                     let sum = sum.to_string().into_bytes();
-                    (Said::Number(sum.clone()), Some((key.clone(), Some(sum))))
+                    (StepAnswer::Number(sum.clone()), Some((key.clone(), Some(sum))))
                 }
-                Step::AddFloat(key, delta) => {
+                TransactionStep::AddFloat(key, delta) => {
                     let sum = number::<f64>(get(key)) + delta;
                     let sum = sum.to_string().into_bytes();
-                    (Said::Number(sum.clone()), Some((key.clone(), Some(sum))))
+                    (StepAnswer::Number(sum.clone()), Some((key.clone(), Some(sum))))
                 }
             };
             said.push(answer);
@@ -148,7 +154,7 @@ impl Log {
 }
 
 /// A number as its text says; absent, or no number, counts as nothing.
-fn number<T: std::str::FromStr + Default>(value: Value) -> T {
+fn number<T: std::str::FromStr + Default>(value: KeyValue) -> T {
     let text = value.and_then(|bytes| String::from_utf8(bytes).ok());
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }

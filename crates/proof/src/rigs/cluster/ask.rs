@@ -1,7 +1,7 @@
 //! What the nodes of a cluster say of themselves, and whether they agree.
 
 use super::Cluster;
-use crate::client::{Http, Resp, Word};
+use crate::client::{Http, Resp, RespReply};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What a node says of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct GroupAnswer {
     /// Who, by number.
     pub node: usize,
     /// `master`, `follower`, `candidate`.
@@ -53,13 +53,13 @@ impl Cluster {
     }
 
     /// What a node says of a group.
-    pub fn said(&self, node: usize, group: u64) -> Option<Said> {
+    pub fn said(&self, node: usize, group: u64) -> Option<GroupAnswer> {
         let status = self.status(node)?;
         let groups = status["groups"].as_array()?;
         let about = groups.iter().find(|about| about["id"].as_u64() == Some(group))?;
         let word = |value: &Value| value.as_str().map(String::from);
         let member = |member: &Value| Some((word(&member["name"])?, word(&member["part"])?));
-        Some(Said {
+        Some(GroupAnswer {
             node,
             role: word(&about["role"])?,
             master: word(&about["master"]),
@@ -75,7 +75,7 @@ impl Cluster {
     }
 
     /// What every node that is awake says of a group; none when one does not answer.
-    fn all_said(&self, group: u64) -> Option<Vec<Said>> {
+    fn all_said(&self, group: u64) -> Option<Vec<GroupAnswer>> {
         self.awake().into_iter().map(|node| self.said(node, group)).collect()
     }
 
@@ -154,7 +154,7 @@ impl Cluster {
                     let mut redis = Resp::with_patience(address, ANSWER_MAX)
                         .map_err(|error| format!("node {node}: {error}\n{}", self.last_words()))?;
                     match redis.say("SET probe served") {
-                        Ok(Word::Simple(_)) => Ok(()),
+                        Ok(RespReply::Simple(_)) => Ok(()),
                         other => Err(format!("node {node}: {other:?}\n{}", self.words())),
                     }
                 });

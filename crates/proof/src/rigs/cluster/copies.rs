@@ -24,7 +24,7 @@ const MEMORY_BYTES: u64 = 32 << 20;
 
 /// What one node holds: rows and hints, by their names without the slot.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct HeldCopies {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     hints: usize,
 }
@@ -32,7 +32,7 @@ struct Held {
 /// What all nodes hold.
 #[derive(Clone, Debug)]
 pub struct Copies {
-    nodes: Vec<Held>,
+    nodes: Vec<HeldCopies>,
     wanted: usize,
 }
 
@@ -148,8 +148,8 @@ fn all(trees: &LsmTrees) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     rows.map(read).collect::<Vec<_>>().into_iter()
 }
 
-fn read(path: &Path) -> Held {
-    let mut held = Held::default();
+fn read(path: &Path) -> HeldCopies {
+    let mut held = HeldCopies::default();
     for (whole, value) in all(&open(path)) {
         match whole[4] {
             ROW => drop(held.rows.insert(whole[5..].to_vec(), value)),

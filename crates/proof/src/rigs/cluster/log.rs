@@ -3,7 +3,7 @@
 use super::Cluster;
 use super::ask::DATA;
 use crate::checkers::replay::Decided;
-use crate::checkers::transactions::{Committed, Effect};
+use crate::checkers::transactions::{Committed, ValueEffect};
 use crate::client::Http;
 use base::codec::{Malformed, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ impl Cluster {
         keys: &BTreeSet<&str>,
     ) -> Result<Vec<Decided>, String> {
         let committed = self.committed(after, upto, &|key| keys.contains(key))?;
-        let held = |effect: Effect| (effect.key, effect.row.map(|(value, _)| value));
+        let held = |effect: ValueEffect| (effect.key, effect.row.map(|(value, _)| value));
         let decided = |Committed { index, effects, .. }: Committed| Decided {
             index,
             effects: effects.into_iter().map(held).collect(),
@@ -125,7 +125,7 @@ fn committed(
                 REMOVE => None,
                 _ => return Err(Malformed("effect tag")),
             };
-            effects.push(Effect { key: name.into(), row });
+            effects.push(ValueEffect { key: name.into(), row });
         }
     }
     Ok(Committed { index, time_ms, effects })

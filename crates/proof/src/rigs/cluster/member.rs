@@ -1,7 +1,7 @@
 //! One node of a cluster: its process, its directory, its file system.
 
 use crate::rigs::Mount;
-use crate::server::{Refusal, Server, Setup, signal};
+use crate::server::{Server, Setup, StartRefusal, signal};
 use rustix::process::Signal;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// A node; the process first, for it must end before its file system goes.
-pub(super) struct Member {
+pub(super) struct MemberProcess {
     pub server: Option<Server>,
     pub name: String,
     pub setup: Setup,
@@ -17,9 +17,9 @@ pub(super) struct Member {
     pub paused: bool,
 }
 
-impl Member {
-    pub fn new(name: String, setup: Setup, disk: Option<Mount>) -> Member {
-        Member { server: None, name, setup, disk, paused: false }
+impl MemberProcess {
+    pub fn new(name: String, setup: Setup, disk: Option<Mount>) -> MemberProcess {
+        MemberProcess { server: None, name, setup, disk, paused: false }
     }
 
     pub fn begin(&mut self) {
@@ -27,7 +27,7 @@ impl Member {
         begun.unwrap_or_else(|refusal| panic!("{} did not start: {refusal}", self.name));
     }
 
-    pub fn try_to_begin(&mut self) -> Result<(), Refusal> {
+    pub fn try_to_begin(&mut self) -> Result<(), StartRefusal> {
         assert!(self.server.is_none(), "{} runs already", self.name);
         self.server = Some(Server::start(&self.setup)?);
         Ok(())

@@ -16,15 +16,15 @@ mod member;
 mod quiet;
 mod transfers;
 
-pub use ask::{Said, wait};
+pub use ask::{GroupAnswer, wait};
 pub use copies::Copies;
 pub use measure::Bench;
 pub use quiet::Mended;
 
-use super::{Link, Mount, Network, Scratch, System};
-use crate::recorder::{Plan, Recorder};
-use crate::server::{Refusal, Server, Setup};
-use member::Member;
+use super::{Cable, Mount, Network, Scratch, System};
+use crate::recorder::{Recorder, RecorderPlan};
+use crate::server::{Server, Setup, StartRefusal};
+use member::MemberProcess;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -84,7 +84,7 @@ impl Options {
 /// A cluster at work. Dropped, its processes end.
 pub struct Cluster {
     /// Before the network and the mounts, for they can't go while processes use them.
-    members: Vec<Member>,
+    members: Vec<MemberProcess>,
     network: Option<Network>,
     folder: PathBuf,
     number: u32,
@@ -119,7 +119,7 @@ impl Cluster {
         let disk = self.options.disk.map(|(system, mib)| Mount::new(&folder, system, mib));
         let home = disk.as_ref().map_or(folder.as_path(), Mount::point).to_path_buf();
         let setup = self.setup(node, &home);
-        self.members.push(Member::new(format!("n{node}"), setup, disk));
+        self.members.push(MemberProcess::new(format!("n{node}"), setup, disk));
         self.members[node - 1].begin();
         node
     }
@@ -207,11 +207,11 @@ impl Cluster {
     }
 
     /// Starts clients that write a history, spread over all nodes.
-    pub fn record(&self, plan: Plan) -> Recorder {
+    pub fn record(&self, plan: RecorderPlan) -> Recorder {
         self.from_clients(|| Recorder::start(&self.clients(), plan))
     }
 
-    fn member(&mut self, node: usize) -> &mut Member {
+    fn member(&mut self, node: usize) -> &mut MemberProcess {
         &mut self.members[node - 1]
     }
 
@@ -251,7 +251,7 @@ impl Cluster {
 
     /// Starts the nodes again that ended by themselves; gives how many.
     pub fn begin_ended(&mut self) -> usize {
-        let ended = |member: &mut Member| !member.server.as_mut().is_none_or(Server::alive);
+        let ended = |member: &mut MemberProcess| !member.server.as_mut().is_none_or(Server::alive);
         let gone = self.nodes().filter(|node| ended(&mut self.members[node - 1]));
         let gone: Vec<_> = gone.collect();
         gone.iter().for_each(|node| self.kill(*node));
@@ -260,19 +260,19 @@ impl Cluster {
     }
 
     /// Starts a node; what it says if it does not start.
-    pub fn try_to_begin(&mut self, node: usize) -> Result<(), Refusal> {
+    pub fn try_to_begin(&mut self, node: usize) -> Result<(), StartRefusal> {
         self.member(node).try_to_begin()
     }
 
     /// Tries to start these nodes at once; gives why some did not start.
-    pub fn try_to_begin_all(&mut self, nodes: &[usize]) -> Vec<(usize, Refusal)> {
+    pub fn try_to_begin_all(&mut self, nodes: &[usize]) -> Vec<(usize, StartRefusal)> {
         let chosen = (1..).zip(&mut self.members).filter(|(node, _)| nodes.contains(node));
         std::thread::scope(|threads| {
             let tries =
                 chosen.map(|(node, member)| (node, threads.spawn(|| member.try_to_begin())));
             let tries: Vec<_> = tries.collect();
             let ended = |(node, one): (usize, std::thread::ScopedJoinHandle<'_, _>)| {
-                let begun: Result<(), Refusal> = one.join().expect("a start does not panic");
+                let begun: Result<(), StartRefusal> = one.join().expect("a start does not panic");
                 Some((node, begun.err()?))
             };
             tries.into_iter().filter_map(ended).collect()
@@ -367,7 +367,7 @@ impl Cluster {
 
     /// Nothing passes between two nodes, either way.
     pub fn cut(&self, one: usize, other: usize) {
-        self.network().both(one, other, Link::CUT);
+        self.network().both(one, other, Cable::CUT);
     }
 
     /// Nothing passes between a node and the others; clients still reach it.

@@ -9,7 +9,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How a node's part came to it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Going {
+pub struct PartTransfer {
     /// Bytes of rows that it fetched.
     pub bytes: u64,
     /// Until the last partition had gone over.
@@ -35,9 +35,9 @@ impl Cluster {
         (asked, node): (usize, usize),
         within: Duration,
         mut each: impl FnMut(&mut Cluster, Duration, &Value),
-    ) -> Going {
+    ) -> PartTransfer {
         let begun = Instant::now();
-        let (mut going, mut of_this_life, mut of_others) = (Going::default(), 0, 0);
+        let (mut going, mut of_this_life, mut of_others) = (PartTransfer::default(), 0, 0);
         loop {
             assert!(
                 begun.elapsed() < within,

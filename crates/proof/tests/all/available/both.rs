@@ -2,9 +2,9 @@
 
 use super::handoff::{DETECTED, split};
 use super::{Done, SECOND, Trial};
-use proof::attentive::Plan;
+use proof::attentive::AttentivePlan;
 use proof::checkers::check;
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::recorder;
 use proof::report::times;
 use proof::rigs::Cluster;
@@ -17,7 +17,7 @@ const STEPS_MAX: u64 = 3_000_000;
 /// promise is kept by refusing there, the other by answering, and neither waits for the other.
 pub fn both(cluster: &Cluster) -> Done {
     let turns = recorder::Turns::On;
-    let strong = recorder::Plan {
+    let strong = recorder::RecorderPlan {
         clients: 6,
         keys: 8,
         seed: 52,
@@ -29,7 +29,7 @@ pub fn both(cluster: &Cluster) -> Done {
     cluster.must_serve();
     let strong = cluster.record(strong);
     // Who was asking through a node that is cut off has no answer once, and comes back.
-    let plan = Plan { returns: Some(SECOND), ..Plan::of(52) };
+    let plan = AttentivePlan { returns: Some(SECOND), ..AttentivePlan::of(52) };
     let mut trial = Trial::begin("F-52 both promises at once", cluster, plan);
     let before = trial.clients.now();
     std::thread::sleep(SECOND);
@@ -75,7 +75,7 @@ fn ask(cluster: &Cluster, master: usize) -> u32 {
         for command in ["GET probe", "SET probe isolated"].into_iter().cycle().take(6) {
             let mut redis = Resp::with_patience(address, SECOND).expect("clients reach it");
             match redis.say(command) {
-                Ok(Word::Error(_)) | Err(_) => {}
+                Ok(RespReply::Error(_)) | Err(_) => {}
                 other => panic!("a master that is cut off answers {command} with {other:?}"),
             }
         }

@@ -1,7 +1,7 @@
 //! What clients of the others feel when one of three nodes dies: n=3, r=w=2.
 
 use super::{COPIES, Trial, judge_all, options, span};
-use proof::attentive::Plan;
+use proof::attentive::AttentivePlan;
 use proof::report::{Figures, long, skipped};
 use proof::rigs::{Bench, Cluster, Options, Scratch, alone};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn a_death_is_hardly_felt_at_the_other_nodes() {
     let scratch = Scratch::new("available-death");
     let mut cluster = Cluster::start(&scratch, options(3));
     cluster.share_ring();
-    let mut trial = Trial::begin(name, &cluster, Plan::of(58));
+    let mut trial = Trial::begin(name, &cluster, AttentivePlan::of(58));
     let dies = 2;
     let mut spans = vec![("before", span(&trial, 10))];
     cluster.kill(dies);

@@ -2,7 +2,7 @@
 //! and one of those who give to it, are killed.
 
 use super::{COPIES, Done, SECOND, Trial, judge_all, options};
-use proof::attentive::{Bulk, Plan};
+use proof::attentive::{AttentivePlan, Bulk};
 use proof::client::Http;
 use proof::report::{long, skipped};
 use proof::rigs::{Cluster, Scratch, alone, wait};
@@ -41,7 +41,7 @@ fn joins(scratch: &Scratch, kills: bool) {
     options.words.extend(["--ring-bytes-per-second".into(), rate.to_string()]);
     let mut cluster = Cluster::start(scratch, options);
     cluster.share_ring();
-    let plan = Plan { deletes: false, ..Plan::of(if kills { 55 } else { 54 }) };
+    let plan = AttentivePlan { deletes: false, ..AttentivePlan::of(if kills { 55 } else { 54 }) };
     let ballast = Bulk {
         place: format!("available/ballast{}", plan.seed),
         name: "b".into(),

@@ -2,8 +2,8 @@
 //! away, and after what it deleted is gone for good.
 
 use super::{COPIES, Done, PACE, SECOND, compare, judge_all};
-use proof::attentive::{Hand, Seen};
-use proof::checkers::causal::Told;
+use proof::attentive::{Hand, ShownValues};
+use proof::checkers::causal::CallAnswer;
 use proof::report::{Figures, long, skipped};
 use proof::rigs::{Cluster, Options, Scratch, alone, wait};
 use std::time::{Duration, Instant};
@@ -43,13 +43,13 @@ fn key(kind: &str, at: usize) -> String {
 }
 
 /// Writes every key through the node that is to forget them; gives what was seen of each then.
-fn write_all(hand: &mut Hand) -> Vec<Seen> {
+fn write_all(hand: &mut Hand) -> Vec<ShownValues> {
     let mut known = Vec::new();
     for kind in KINDS {
         for at in 0..KEYS {
-            let (key, mut seen) = (key(kind, at), Seen::default());
+            let (key, mut seen) = (key(kind, at), ShownValues::default());
             for _ in 0..1 + at % 3 {
-                assert_eq!(hand.put(FORGETS, &key, &seen, ""), Told::Done, "{key}");
+                assert_eq!(hand.put(FORGETS, &key, &seen, ""), CallAnswer::Done, "{key}");
                 seen = hand.get(FORGETS, &key, "").expect("it is read");
             }
             known.push(seen);
@@ -59,16 +59,16 @@ fn write_all(hand: &mut Hand) -> Vec<Seen> {
 }
 
 /// Writes every key there once more.
-fn write_again(hand: &mut Hand, known: &[Seen]) {
+fn write_again(hand: &mut Hand, known: &[ShownValues]) {
     for (kind, known) in KINDS.iter().zip(known.chunks(KEYS)) {
         for (at, known) in known.iter().enumerate() {
             let key = key(kind, at);
             let seen = match *kind {
-                "blind" => Seen::default(),
+                "blind" => ShownValues::default(),
                 "known" => known.clone(),
                 _ => hand.get(FORGETS, &key, "").expect("it is read"),
             };
-            assert_eq!(hand.put(FORGETS, &key, &seen, ""), Told::Done, "{key}");
+            assert_eq!(hand.put(FORGETS, &key, &seen, ""), CallAnswer::Done, "{key}");
         }
     }
 }
@@ -120,7 +120,7 @@ fn after_deletes(cluster: &mut Cluster) -> Done {
     let known = write_all(&mut hand);
     for (kind, known) in KINDS.iter().zip(known.chunks(KEYS)) {
         for (at, seen) in known.iter().enumerate() {
-            assert_eq!(hand.delete(FORGETS, &key(kind, at), seen, "w=all"), Told::Done);
+            assert_eq!(hand.delete(FORGETS, &key(kind, at), seen, "w=all"), CallAnswer::Done);
         }
     }
     let begun = Instant::now();
@@ -134,7 +134,11 @@ fn after_deletes(cluster: &mut Cluster) -> Done {
     for kind in KINDS {
         for at in (0..KEYS).step_by(2) {
             let key = key(kind, at);
-            assert_eq!(hand.put(FORGETS, &key, &Seen::default(), "w=all"), Told::Done, "{key}");
+            assert_eq!(
+                hand.put(FORGETS, &key, &ShownValues::default(), "w=all"),
+                CallAnswer::Done,
+                "{key}"
+            );
         }
     }
     let lost = forget(cluster, place);

@@ -1,16 +1,16 @@
 //! F-50: a node that still answers, but late or seldom, is asked no more than it must be.
 
 use super::{Done, SECOND, Trial, span};
-use proof::attentive::Plan;
+use proof::attentive::AttentivePlan;
 use proof::report::{bound, ratio, times};
-use proof::rigs::{Cluster, Link};
+use proof::rigs::{Cable, Cluster};
 use std::time::Duration;
 
 /// What becomes of the cables of the node.
-const GRAY: [(&str, Link); 2] = [
+const GRAY: [(&str, Cable); 2] = [
     (
         "late",
-        Link {
+        Cable {
             delay: Duration::from_millis(250),
             jitter: Duration::ZERO,
             loss: 0,
@@ -22,7 +22,7 @@ const GRAY: [(&str, Link); 2] = [
     ),
     (
         "lossy",
-        Link {
+        Cable {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             loss: 300,
@@ -36,7 +36,7 @@ const GRAY: [(&str, Link); 2] = [
 
 /// One node limps, once this way and once that; clients of the others must hardly notice.
 pub fn limps(cluster: &Cluster) -> Done {
-    let mut trial = Trial::begin("F-50 a node that limps", cluster, Plan::of(50));
+    let mut trial = Trial::begin("F-50 a node that limps", cluster, AttentivePlan::of(50));
     let limps = 5;
     let mut spans = vec![("good", span(&trial, times(2, 10)))];
     for (word, link) in GRAY {

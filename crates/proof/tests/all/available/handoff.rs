@@ -1,8 +1,8 @@
 //! F-41 and F-42: nodes that are away, and networks that fall apart.
 
 use super::{Done, SECOND, Trial};
-use proof::attentive::{Hand, Plan, Seen, Witnessed};
-use proof::checkers::causal::Told;
+use proof::attentive::{AttentivePlan, Hand, ShownValues, Witnessed};
+use proof::checkers::causal::CallAnswer;
 use proof::client::Http;
 use proof::report::{bound, times};
 use proof::rigs::Cluster;
@@ -13,7 +13,7 @@ pub const DETECTED: Duration = Duration::from_millis(2_500);
 
 /// One node is away, others keep what it misses; one of those is killed with it in its hands.
 pub fn handoff(cluster: &mut Cluster) -> Done {
-    let mut trial = Trial::begin("F-41 hinted handoff", cluster, Plan::of(41));
+    let mut trial = Trial::begin("F-41 hinted handoff", cluster, AttentivePlan::of(41));
     let (mut most, mut slowest) = (0.0_f64, Duration::ZERO);
     for round in 0..times(1, 5) {
         let (away, holder) = (5 - round % 4, 1 + (5 - round % 4) % 5);
@@ -62,9 +62,9 @@ fn kept_by_nobody_else(cluster: &mut Cluster, place: &str, slowest: &mut Duratio
     let mut hand = Hand::new(&cluster.clients(), place, "only");
     let taken = cluster.from_clients(|| {
         let mut put = |at: usize| {
-            hand.put(left[at % left.len()], &format!("only-{at}"), &Seen::default(), "")
+            hand.put(left[at % left.len()], &format!("only-{at}"), &ShownValues::default(), "")
         };
-        (0..200).filter(|at| put(*at) == Told::Done).count()
+        (0..200).filter(|at| put(*at) == CallAnswer::Done).count()
     });
     assert!(taken > 100, "two of five nodes took {taken} of 200 writes");
     *slowest = come_home(cluster).max(*slowest);
@@ -89,7 +89,7 @@ fn owners(cluster: &Cluster, place: &str, key: &str) -> Vec<usize> {
 
 /// Two nodes can't reach three others; clients reach all of them, and write everywhere.
 pub fn halves(cluster: &Cluster) -> Done {
-    let mut trial = Trial::begin("F-42 two and three nodes apart", cluster, Plan::of(42));
+    let mut trial = Trial::begin("F-42 two and three nodes apart", cluster, AttentivePlan::of(42));
     let (mut spans, mut healed) = (Vec::new(), Instant::now());
     for round in 0..times(1, 5) {
         split(cluster, |node| (node + round) % 5 < 2);

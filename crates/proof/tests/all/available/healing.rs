@@ -2,8 +2,8 @@
 //! reads alone.
 
 use super::{Done, SECOND};
-use proof::attentive::{Hand, Seen};
-use proof::checkers::causal::Told;
+use proof::attentive::{Hand, ShownValues};
+use proof::checkers::causal::CallAnswer;
 use proof::report::{Figures, bound, times};
 use proof::rigs::Cluster;
 use std::collections::BTreeMap;
@@ -53,10 +53,10 @@ pub fn comparison(cluster: &mut Cluster) -> Done {
 }
 
 /// Writes a key with what is known of it.
-fn change(hand: &mut Hand, known: &mut BTreeMap<usize, Seen>, at: usize, node: usize) {
+fn change(hand: &mut Hand, known: &mut BTreeMap<usize, ShownValues>, at: usize, node: usize) {
     let key = format!("k{at:06}");
     let seen = known.remove(&at).unwrap_or_default();
-    assert_eq!(hand.put(node, &key, &seen, ""), Told::Done, "{key}");
+    assert_eq!(hand.put(node, &key, &seen, ""), CallAnswer::Done, "{key}");
     if at < 1_000 {
         known.insert(at, hand.get(node, &key, "").expect("it is read"));
     }
@@ -71,7 +71,10 @@ pub fn read_repair(cluster: &mut Cluster) {
     let key = |at: usize| format!("r{at:04}");
     let mut seen = Vec::new();
     for at in 0..keys {
-        assert_eq!(hand.put(1 + at % 3, &key(at), &Seen::default(), "w=all"), Told::Done);
+        assert_eq!(
+            hand.put(1 + at % 3, &key(at), &ShownValues::default(), "w=all"),
+            CallAnswer::Done
+        );
         seen.push(hand.get(1 + at % 3, &key(at), "").expect("it is read"));
     }
     cluster.kill(3);
@@ -79,7 +82,7 @@ pub fn read_repair(cluster: &mut Cluster) {
     std::thread::sleep(SECOND);
     for at in 0..2 * keys {
         let old = seen.get(at).cloned().unwrap_or_default();
-        assert_eq!(hand.put(1 + at % 2, &key(at), &old, ""), Told::Done);
+        assert_eq!(hand.put(1 + at % 2, &key(at), &old, ""), CallAnswer::Done);
     }
     cluster.begin(3);
     cluster.must_settle();

@@ -1,8 +1,8 @@
 //! F-44: a node that has forgotten what it wrote, and writes on.
 
 use super::Done;
-use proof::attentive::{Hand, Seen};
-use proof::checkers::causal::Told;
+use proof::attentive::{Hand, ShownValues};
+use proof::checkers::causal::CallAnswer;
 use proof::report::{Figures, times};
 use proof::rigs::{Cluster, Scratch, must, text, wait};
 
@@ -32,13 +32,13 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
     let mut known = Vec::new();
     for kind in kinds {
         for at in 0..KEYS {
-            let (key, mut seen) = (key(kind, at), Seen::default());
+            let (key, mut seen) = (key(kind, at), ShownValues::default());
             for _ in 0..1 + at % 4 {
-                assert_eq!(hand.put(node, &key, &seen, "w=all"), Told::Done);
+                assert_eq!(hand.put(node, &key, &seen, "w=all"), CallAnswer::Done);
                 seen = hand.get(node, &key, "").expect("it is read");
             }
             if kind == "again" {
-                assert_eq!(hand.delete(node, &key, &seen, "w=all"), Told::Done);
+                assert_eq!(hand.delete(node, &key, &seen, "w=all"), CallAnswer::Done);
             }
             known.push(seen);
         }
@@ -56,7 +56,7 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
             let key = key(kind, at);
             let told = match *kind {
                 // Nothing may be lost, for it has seen nothing.
-                "blind" | "again" => hand.put(node, &key, &Seen::default(), ""),
+                "blind" | "again" => hand.put(node, &key, &ShownValues::default(), ""),
                 "known" => hand.put(node, &key, known, ""),
                 "deleted" => hand.delete(node, &key, known, ""),
                 _ => {
@@ -65,7 +65,7 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
                     hand.put(node, &key, &seen, "")
                 }
             };
-            assert_eq!(told, Told::Done, "{key}");
+            assert_eq!(told, CallAnswer::Done, "{key}");
         }
     }
     lost
@@ -79,12 +79,15 @@ pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
     let key = |at: usize| format!("copy-{at:03}");
     let keys = times(64, 200);
     let blind = |hand: &mut Hand, node: usize| {
-        let none = Seen::default();
-        (0..keys).filter(|at| hand.put(node, &key(*at), &none, "") == Told::Done).count()
+        let none = ShownValues::default();
+        (0..keys).filter(|at| hand.put(node, &key(*at), &none, "") == CallAnswer::Done).count()
     };
     // Its vnodes exist before the copy is made.
     for at in 0..keys {
-        assert_eq!(hand.put(3, &format!("before-{at:03}"), &Seen::default(), ""), Told::Done);
+        assert_eq!(
+            hand.put(3, &format!("before-{at:03}"), &ShownValues::default(), ""),
+            CallAnswer::Done
+        );
     }
     assert_eq!(cluster.stop(3), Some(0));
     let data = cluster.how(3).data.clone();

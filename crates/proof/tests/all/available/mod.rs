@@ -24,10 +24,10 @@ mod siblings;
 mod slow_disk;
 mod wiped;
 
-use proof::attentive::{Attentive, Plan, Witnessed};
-use proof::checkers::causal::{Copy, Told, judge};
+use proof::attentive::{Attentive, AttentivePlan, Witnessed};
+use proof::checkers::causal::{CallAnswer, Copy, judge};
 use proof::report::{Figures, skipped};
-use proof::rigs::{Clock, Cluster, Copies, Network, Options, Scratch, alone};
+use proof::rigs::{Cluster, Copies, Network, NodeClock, Options, Scratch, alone};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ fn options(nodes: usize) -> Options {
 /// An experiment whose clients are at work.
 struct Trial {
     figures: Figures,
-    plan: Plan,
+    plan: AttentivePlan,
     clients: Attentive,
 }
 
@@ -61,7 +61,7 @@ struct Done {
 }
 
 impl Trial {
-    fn begin(name: &str, cluster: &Cluster, plan: Plan) -> Trial {
+    fn begin(name: &str, cluster: &Cluster, plan: AttentivePlan) -> Trial {
         let figures = Figures::begin(name);
         let nodes = cluster.clients();
         let clients = cluster.from_clients(|| Attentive::start(&nodes, &plan));
@@ -89,9 +89,9 @@ impl Done {
         let mut done = Done { figures, place: place.into(), history, equal };
         for deed in &done.history.deeds {
             match deed.told {
-                Told::Done => done.figures.ok += 1,
-                Told::Refused => done.figures.fail += 1,
-                Told::Unknown => done.figures.info += 1,
+                CallAnswer::Done => done.figures.ok += 1,
+                CallAnswer::Refused => done.figures.fail += 1,
+                CallAnswer::Unknown => done.figures.info += 1,
             }
         }
         done
@@ -177,7 +177,7 @@ fn three_nodes_bear_lost_memory_and_come_together() {
     healing::read_repair(&mut cluster);
     trials.push(memory::rows_lost(&mut cluster));
     trials.push(memory::old_copy(&mut cluster, &scratch));
-    let clocks = match Clock::missing() {
+    let clocks = match NodeClock::missing() {
         Some(why) => {
             skipped("F-49 wall clocks an hour off", &why);
             None

@@ -2,9 +2,9 @@
 //! number of partitions doubles and halves.
 
 use super::{Done, SECOND, Trial, clocks, judge_all, options};
-use proof::attentive::Plan;
+use proof::attentive::AttentivePlan;
 use proof::report::{long, say, skipped};
-use proof::rigs::{Clock, Cluster, Network, Root, Scratch, System, alone, missing};
+use proof::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, alone, missing};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ impl Wrong {
     fn missing(self) -> Option<String> {
         match self {
             Wrong::Apart => Network::missing(),
-            Wrong::Clock => Clock::missing(),
+            Wrong::Clock => NodeClock::missing(),
             Wrong::DiskFull => missing(Root::Needed, System::Ext4.tools()),
             _ => None,
         }
@@ -69,7 +69,7 @@ impl Wrong {
 /// Five nodes, of which three keep the ring.
 struct House {
     cluster: Cluster,
-    clocks: Vec<Clock>,
+    clocks: Vec<NodeClock>,
     _scratch: Scratch,
 }
 
@@ -117,7 +117,7 @@ impl House {
     /// One cell of the grid, once.
     fn cell(&mut self, wrong: Wrong, step: &Step, seed: u64) -> Done {
         let name = format!("F-48 {} with {wrong:?}", step.name);
-        let mut trial = Trial::begin(&name, &self.cluster, Plan::of(seed));
+        let mut trial = Trial::begin(&name, &self.cluster, AttentivePlan::of(seed));
         let from = trial.clients.now();
         let begun = Instant::now();
         self.begin(step);

@@ -3,7 +3,7 @@
 
 use super::{COPIES, Done, SECOND};
 use proof::attentive::{Bulk, Witnessed};
-use proof::checkers::causal::{Act, Deed, Told};
+use proof::checkers::causal::{Act, CallAnswer, Deed};
 use proof::report::{Figures, bound, long, skipped};
 use proof::rigs::{Cluster, Network, Options, Scratch, alone};
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ fn replaced(rows: &Bulk, some: &Bulk) -> Witnessed {
         key: some.key(at),
         act: Act::Write(some.value(at)),
         seen: old(at).into_iter().collect(),
-        told: Told::Done,
+        told: CallAnswer::Done,
     };
     Witnessed { deeds: some.keys.clone().map(deed).collect(), ..Witnessed::default() }
 }

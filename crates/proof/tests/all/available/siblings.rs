@@ -1,8 +1,8 @@
 //! F-43 and F-45: siblings that must not grow, and deletes beside writes that had not seen them.
 
 use super::{Done, SECOND};
-use proof::attentive::{Hand, Seen, Witnessed};
-use proof::checkers::causal::{Act, Told, judge};
+use proof::attentive::{Hand, ShownValues, Witnessed};
+use proof::checkers::causal::{Act, CallAnswer, judge};
 use proof::report::{Figures, times};
 use proof::rigs::{Cluster, Copies};
 use std::collections::BTreeSet;
@@ -15,13 +15,13 @@ pub fn explosion(cluster: &Cluster) -> Done {
     let mut figures = Figures::begin("F-43 sibling explosion");
     let [mut one, mut other] =
         ["one", "other"].map(|name| Hand::new(&cluster.clients(), place, name));
-    let mut seen = Seen::default();
+    let mut seen = ShownValues::default();
     let (mut most, mut widest) = (0, 0);
     for round in 0..times(150, 1_000) {
         let theirs = other.get(1 + round % 3, key, "").expect("it is read");
-        assert_eq!(one.put(1 + (round + 1) % 3, key, &seen, ""), Told::Done);
+        assert_eq!(one.put(1 + (round + 1) % 3, key, &seen, ""), CallAnswer::Done);
         seen = one.get(1 + (round + 2) % 3, key, "").expect("it is read");
-        assert_eq!(other.put(1 + round % 3, key, &theirs, ""), Told::Done);
+        assert_eq!(other.put(1 + round % 3, key, &theirs, ""), CallAnswer::Done);
         most = most.max(theirs.values.len()).max(seen.values.len());
         widest = widest.max(seen.context.as_ref().map_or(0, String::len));
     }
@@ -42,7 +42,10 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
     let key = |at: usize| format!("d{at:02}");
     let mut seen = Vec::new();
     for at in 0..KEYS {
-        assert_eq!(hand.put(1 + at % 3, &key(at), &Seen::default(), "w=all"), Told::Done);
+        assert_eq!(
+            hand.put(1 + at % 3, &key(at), &ShownValues::default(), "w=all"),
+            CallAnswer::Done
+        );
         seen.push(hand.get(1 + at % 3, &key(at), "").expect("it is read"));
     }
     for away in 1..=times(1, 3) {
@@ -58,14 +61,14 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
                 let first = at % 4 == 0;
                 let write = |hand: &mut Hand| hand.put(other, &key, &seen[at], "");
                 if first {
-                    assert_eq!(write(&mut hand), Told::Done);
+                    assert_eq!(write(&mut hand), CallAnswer::Done);
                 }
-                assert_eq!(hand.delete(one, &key, &seen[at], ""), Told::Done);
+                assert_eq!(hand.delete(one, &key, &seen[at], ""), CallAnswer::Done);
                 if !first {
-                    assert_eq!(write(&mut hand), Told::Done);
+                    assert_eq!(write(&mut hand), CallAnswer::Done);
                 }
             } else {
-                assert_eq!(hand.delete(one, &key, &seen[at], ""), Told::Done);
+                assert_eq!(hand.delete(one, &key, &seen[at], ""), CallAnswer::Done);
             }
         }
         cluster.begin(away);
@@ -81,7 +84,7 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
             let found = hand.get(away, &key(at), "").expect("it is read");
             assert_eq!(found.values.len(), usize::from(at % 2 == 0), "{}: {found:?}", key(at));
             if found.values.is_empty() {
-                assert_eq!(hand.put(1 + at % 3, &key(at), &found, "w=all"), Told::Done);
+                assert_eq!(hand.put(1 + at % 3, &key(at), &found, "w=all"), CallAnswer::Done);
             }
             *seen = hand.get(1 + at % 3, &key(at), "").expect("it is read");
         }
@@ -105,8 +108,8 @@ impl Control {
             let mut hand = Hand::new(&cluster.clients(), &place, bucket);
             for at in 0..KEYS {
                 for node in 1..=3 {
-                    let told = hand.put(node, &format!("k{at}"), &Seen::default(), "");
-                    assert_eq!(told, Told::Done);
+                    let told = hand.put(node, &format!("k{at}"), &ShownValues::default(), "");
+                    assert_eq!(told, CallAnswer::Done);
                 }
             }
             histories.push((place, hand.witnessed()));

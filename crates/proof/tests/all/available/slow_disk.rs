@@ -1,7 +1,7 @@
 //! F-50, the disk: a node that answers as ever, but whose syncs take their time, is routed around.
 
 use super::{COPIES, Done, SECOND, Trial, judge_all, options, span};
-use proof::attentive::Plan;
+use proof::attentive::AttentivePlan;
 use proof::report::{bound, long, ratio, skipped};
 use proof::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, alone, missing};
 
@@ -34,7 +34,7 @@ fn a_slow_disk_is_routed_around() {
 }
 
 fn limps(name: &str, cluster: &Cluster, slow: usize, group: &DiskGroup) -> Done {
-    let mut trial = Trial::begin(name, cluster, Plan::of(57));
+    let mut trial = Trial::begin(name, cluster, AttentivePlan::of(57));
     let mut spans = vec![("good", span(&trial, LOOK))];
     group.writes_a_second(SLOW);
     trial.figures.faults += 1;

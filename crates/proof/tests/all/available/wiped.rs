@@ -1,7 +1,7 @@
 //! F-51: the disk of a node is gone; one command and an empty directory bring everything back.
 
 use super::{Done, SECOND, Trial, judge_all, options, span};
-use proof::attentive::{Bulk, Plan};
+use proof::attentive::{AttentivePlan, Bulk};
 use proof::report::{bound, ratio, times};
 use proof::rigs::{Cluster, Scratch, alone};
 use std::time::Duration;
@@ -29,10 +29,10 @@ fn a_wiped_disk_is_filled_again_after_one_command() {
 
 /// One of three nodes loses everything it had, and gets it back while clients go on.
 fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
-    let (place, name) = (Plan::of(51).place, "ballast".to_string());
+    let (place, name) = (AttentivePlan::of(51).place, "ballast".to_string());
     let ballast = Bulk { place, name, keys: 0..weight / VALUE, bytes: VALUE };
     ballast.write(&cluster.clients());
-    let mut trial = Trial::begin("F-51 a wiped disk", cluster, Plan::of(51));
+    let mut trial = Trial::begin("F-51 a wiped disk", cluster, AttentivePlan::of(51));
     let wiped = 3;
     let good = span(&trial, times(2, 10));
     cluster.kill(wiped);

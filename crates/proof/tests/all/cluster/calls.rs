@@ -2,7 +2,7 @@
 //! were asked.
 
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
-use proof::client::{Http, Resp, Word};
+use proof::client::{Http, Resp, RespReply};
 use proof::report::skipped;
 use proof::rigs::{Cluster, Options, Root, Scratch, Trace, alone, compiled, missing, text};
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn put_rows(nodes: &[std::net::SocketAddr]) {
         for _ in 0..600 {
             let redis = connection.as_mut().ok();
             let answer = redis.and_then(|redis| redis.call(&[b"SET", key.as_bytes(), &value]).ok());
-            if matches!(answer, Some(Word::Simple(_))) {
+            if matches!(answer, Some(RespReply::Simple(_))) {
                 break;
             }
             at += 1;

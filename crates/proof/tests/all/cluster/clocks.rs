@@ -1,9 +1,9 @@
 //! F-17 and F-18: clocks that jump, and clocks that run at another speed than those of the others.
 
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::{Figures, skipped};
-use proof::rigs::{Clock, Cluster, Network, Options, Scratch, StopOnDrop, alone, wait};
+use proof::rigs::{Cluster, Network, NodeClock, Options, Scratch, StopOnDrop, alone, wait};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How wrong the wall clock becomes, in seconds.
@@ -15,7 +15,7 @@ fn nothing_hangs_on_the_time_of_day() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    if let Some(why) = Clock::missing() {
+    if let Some(why) = NodeClock::missing() {
         return skipped(name, &why);
     }
     let _alone = alone();
@@ -24,7 +24,7 @@ fn nothing_hangs_on_the_time_of_day() {
     let clocks: Vec<_> = cluster
         .nodes()
         .map(|node| {
-            let clock = Clock::new(scratch.join(&format!("clock{node}")));
+            let clock = NodeClock::new(scratch.join(&format!("clock{node}")));
             cluster.stop(node);
             cluster.how(node).environment = clock.environment();
             cluster.begin(node);
@@ -62,8 +62,8 @@ fn nothing_hangs_on_the_time_of_day() {
 fn clock_of(cluster: &Cluster, node: usize) -> i64 {
     let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     match redis.say("TIME").expect("it answers") {
-        Word::List(Some(words)) => {
-            let text = words.first().and_then(Word::bytes).expect("seconds");
+        RespReply::List(Some(words)) => {
+            let text = words.first().and_then(RespReply::bytes).expect("seconds");
             std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).expect("a number")
         }
         other => panic!("TIME is answered {other:?}"),
@@ -84,7 +84,7 @@ fn leases_bear_clocks_that_differ_by_one_in_a_hundred() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    if let Some(why) = Clock::missing().or_else(Network::missing) {
+    if let Some(why) = NodeClock::missing().or_else(Network::missing) {
         return skipped(name, &why);
     }
     let _alone = alone();
@@ -96,7 +96,7 @@ fn leases_bear_clocks_that_differ_by_one_in_a_hundred() {
         for node in cluster.nodes() {
             cluster.stop(node);
             let speed = if node == 1 { slow } else { fast };
-            cluster.how(node).environment = Clock::running_at(speed);
+            cluster.how(node).environment = NodeClock::running_at(speed);
             cluster.begin(node);
         }
         let mut stale = 0;
@@ -166,7 +166,7 @@ fn write_on(nodes: &[std::net::SocketAddr], written: &AtomicU64, stop: &AtomicBo
         let Ok(mut redis) = connection else { continue };
         while !stop.load(Ordering::SeqCst) {
             match redis.say(&format!("SET drift {next}")) {
-                Ok(Word::Simple(_)) => written.store(next, Ordering::SeqCst),
+                Ok(RespReply::Simple(_)) => written.store(next, Ordering::SeqCst),
                 // What is unknown is written once more, under a higher number.
                 _ => break,
             }
@@ -182,7 +182,7 @@ fn read_on(node: std::net::SocketAddr, written: &AtomicU64, stop: &AtomicBool) -
         let Ok(mut redis) = Resp::with_patience(node, SECOND) else { continue };
         while !stop.load(Ordering::SeqCst) {
             let acknowledged = written.load(Ordering::SeqCst);
-            let Ok(Word::Bulk(Some(found))) = redis.say("GET drift") else { break };
+            let Ok(RespReply::Bulk(Some(found))) = redis.say("GET drift") else { break };
             let text = String::from_utf8(found).expect("a number was written");
             let found: u64 = text.parse().expect("a number was written");
             round.reads += 1;

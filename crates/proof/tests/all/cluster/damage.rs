@@ -4,13 +4,13 @@
 //! others what its log lost, or comes back as another node; if it can do neither, it stops.
 
 use super::{DAMAGED, SECOND, writing};
-use proof::client::{Resp, Word};
-use proof::history::{Ledger, Tongue, Writing};
+use proof::client::{Resp, RespReply};
+use proof::history::{ClientProtocol, Ledger, Writing};
 use proof::load::Load;
 use proof::report::{Figures, long};
 use proof::rigs::rot::{Rot, end, files, spoil, tail};
 use proof::rigs::{Cluster, Options, Scratch, alone, wait};
-use proof::server::Refusal;
+use proof::server::StartRefusal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -87,7 +87,7 @@ fn fill(cluster: &Cluster, first: usize) -> Ledger {
         keys: 400,
         depth: 8,
         bytes: 20_000,
-        tongue: Tongue::Resp,
+        tongue: ClientProtocol::Resp,
     };
     let load = Load::roam(&cluster.clients(), &(0..4).map(one).collect::<Vec<_>>(), 5 * SECOND);
     std::thread::sleep(2 * SECOND);
@@ -203,7 +203,7 @@ fn suffers(
     end
 }
 
-fn must_name(refusal: &Refusal, file: &Path, harm: &Harm) {
+fn must_name(refusal: &StartRefusal, file: &Path, harm: &Harm) {
     assert_eq!(refusal.code, Some(DAMAGED), "{harm:?}: {refusal}");
     refusal.must_not_panic();
     let name = file.file_name().expect("a file has a name").to_string_lossy();
@@ -354,7 +354,7 @@ fn ids(cluster: &Cluster) -> Vec<serde_json::Value> {
 pub(super) fn mark(cluster: &Cluster, node: usize, value: &str) {
     let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     let answer = redis.say(&format!("SET marked {value}")).expect("it answers");
-    assert_eq!(answer, Word::Simple("OK".into()));
+    assert_eq!(answer, RespReply::Simple("OK".into()));
 }
 
 /// Changes a bit of the value where it stands in a node's log; gives the file as it was.
@@ -375,11 +375,11 @@ pub(super) fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (P
 pub(super) fn ask(cluster: &Cluster, node: usize, value: &str) -> &'static str {
     let mut redis = Resp::with_patience(cluster.client(node), 5 * SECOND).expect("it listens");
     match redis.say("GET marked") {
-        Ok(Word::Bulk(Some(found))) => {
+        Ok(RespReply::Bulk(Some(found))) => {
             assert_eq!(String::from_utf8_lossy(&found), value, "damage was served");
             "right"
         }
-        Ok(Word::Error(_)) | Err(_) => "refused",
+        Ok(RespReply::Error(_)) | Err(_) => "refused",
         other => panic!("an acknowledged row is answered {other:?}"),
     }
 }

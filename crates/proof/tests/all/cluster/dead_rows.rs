@@ -3,7 +3,7 @@
 //! master, and at a member that was filled from a snapshot.
 
 use super::SECOND;
-use proof::client::{Http, Resp, Word};
+use proof::client::{Http, Resp, RespReply};
 use proof::report::{Figures, times};
 use proof::rigs::{Cluster, Options, Scratch, alone, wait};
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ fn survive(cluster: &Cluster, rows: usize) {
         for survivor in 0..SURVIVORS {
             let key = format!("{prefix}{:08}+", survivor * rows / SURVIVORS);
             let told = client.call(&[b"SET", key.as_bytes(), b"stays"]).expect("an answer");
-            assert_eq!(told, Word::Simple("OK".into()));
+            assert_eq!(told, RespReply::Simple("OK".into()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! F-20, F-25 and F-28: disks that lose power, fail and fill up under nodes of a cluster.
 
 use super::{SECOND, Trial, plan, writing};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::history::Ledger;
 use proof::load::Load;
 use proof::report::{Figures, long, skipped, times};
@@ -195,7 +195,7 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
 fn answer_of_a_write(cluster: &Cluster) -> String {
     let mut redis = Resp::connect(cluster.client(cluster.master())).expect("it listens");
     match redis.call(&[b"SET", b"full", &[b'x'; 4096]]).expect("it answers") {
-        Word::Error(text) => text.split(' ').next().unwrap_or_default().into(),
+        RespReply::Error(text) => text.split(' ').next().unwrap_or_default().into(),
         _ => "taken".into(),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{SECOND, waits_for_the_long_tests};
 use proof::report::{Figures, skipped};
-use proof::rigs::{Cluster, Link, Network, Options, Scratch, alone};
+use proof::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
 use std::time::Duration;
 
 /// How long each packet is under way, from whichever host to whichever other.
@@ -28,7 +28,7 @@ fn far_apart_puts_take_two_round_trips_and_reads_one() {
     let cluster = Cluster::start(&scratch, options);
     for from in 1..=cluster.size() + 1 {
         for to in (1..=cluster.size() + 1).filter(|to| *to != from) {
-            cluster.network().link(from, to, Link::slow(DELAY));
+            cluster.network().link(from, to, Cable::slow(DELAY));
         }
     }
     // Whoever joins or leads later does so at this distance, too.

@@ -5,7 +5,7 @@ use super::snapshots::write_much;
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
 use crate::faults::failpoints::{READ, make_and_drop, take_checkpoint};
 use proof::client::Http;
-use proof::history::{Tongue, Writing};
+use proof::history::{ClientProtocol, Writing};
 use proof::load::Load;
 use proof::rigs::{Cluster, Options, Scratch, alone};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn fat(cluster: &Cluster, first: usize) -> Load {
         keys: 200,
         depth: 4,
         bytes: 20_000,
-        tongue: Tongue::Resp,
+        tongue: ClientProtocol::Resp,
     };
     Load::roam(&cluster.clients(), &(0..3).map(one).collect::<Vec<_>>(), 5 * SECOND)
 }

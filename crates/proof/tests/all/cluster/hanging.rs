@@ -1,7 +1,7 @@
 //! F-65: disks that hang: no call on a node's file system returns for a while.
 
 use super::{SECOND, Trial, plan};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::{bound, skipped, times};
 use proof::rigs::{Cluster, Options, Root, Scratch, System, alone, missing, wait};
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ fn writes_for(cluster: &Cluster, but: usize, time: Duration) -> (Duration, u64) 
         let node = others.cycle().nth(number).expect("there are others");
         let redis = Resp::with_patience(cluster.client(node), SECOND / 2);
         let answer = redis.and_then(|mut redis| redis.say(&format!("SET hanging{number} taken")));
-        if matches!(answer, Ok(Word::Simple(_))) {
+        if matches!(answer, Ok(RespReply::Simple(_))) {
             longest = longest.max(last.elapsed());
             (last, many) = (Instant::now(), many + 1);
         }

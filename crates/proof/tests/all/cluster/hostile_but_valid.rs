@@ -5,7 +5,7 @@
 //! others from being answered, or take more memory than the settings say.
 
 use super::{SECOND, percentile};
-use proof::client::{Answer, Http, Resp, Word, command};
+use proof::client::{Http, HttpResponse, Resp, RespReply, command};
 use proof::report::{Figures, times};
 use proof::rigs::{Cluster, Options, Scratch, StopOnDrop, alone, resident_bytes};
 use std::mem;
@@ -40,17 +40,17 @@ fn fill(address: SocketAddr, rows: u64) {
             (first..rows.min(first + 1_000)).map(|row| format!("p:{row:08}")).collect();
         let mut words: Vec<&[u8]> = vec![b"MSET"];
         keys.iter().for_each(|key| words.extend([key.as_bytes(), b"v"]));
-        assert_eq!(client.call(&words).expect("an answer"), Word::Simple("OK".into()));
+        assert_eq!(client.call(&words).expect("an answer"), RespReply::Simple("OK".into()));
     }
     let value = vec![b'v'; LARGE_BYTES];
     for key in LARGE {
         let told = client.call(&[b"SET", key, &value]).expect("an answer");
-        assert_eq!(told, Word::Simple("OK".into()));
+        assert_eq!(told, RespReply::Simple("OK".into()));
     }
 }
 
 /// A transaction: what its `EXEC` is answered.
-fn transaction(address: SocketAddr, commands: &[Vec<&[u8]>]) -> Word {
+fn transaction(address: SocketAddr, commands: &[Vec<&[u8]>]) -> RespReply {
     let mut client = connect(address);
     client.call(&[b"MULTI"]).expect("an answer");
     for words in commands {
@@ -59,7 +59,7 @@ fn transaction(address: SocketAddr, commands: &[Vec<&[u8]>]) -> Word {
     client.call(&[b"EXEC"]).expect("an answer")
 }
 
-fn refused(told: &Word, wanted: &str) {
+fn refused(told: &RespReply, wanted: &str) {
     let error = told.error().unwrap_or_else(|| panic!("it is refused"));
     assert!(error.contains(wanted), "{error}");
 }
@@ -73,7 +73,7 @@ fn again(mut request: impl FnMut()) {
     }
 }
 
-fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
+fn post(address: SocketAddr, path: &str, body: &str) -> HttpResponse {
     let mut web = Http::with_patience(address, PATIENCE).expect("a node takes connections");
     let path = format!("/v1/buckets/default/default/{path}");
     web.ask("POST", &path, body.as_bytes()).expect("an answer")
@@ -127,7 +127,7 @@ fn hollow_values(address: SocketAddr) {
     for number in 0..60 {
         let key = format!("hollow{number}");
         let told = client.call(&[b"SET", key.as_bytes(), &value]).expect("an answer");
-        assert_eq!(told, Word::Simple("OK".into()));
+        assert_eq!(told, RespReply::Simple("OK".into()));
     }
 }
 
@@ -137,7 +137,7 @@ fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBoo
     while !over.load(Ordering::SeqCst) {
         let asked = Instant::now();
         let told = client.call(&[b"SET", b"other", b"v"]).expect("an answer");
-        assert_eq!(told, Word::Simple("OK".into()), "others are served");
+        assert_eq!(told, RespReply::Simple("OK".into()), "others are served");
         waits.lock().expect("no thread panicked").push(asked.elapsed());
     }
 }
@@ -242,5 +242,5 @@ fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
     let mut client = connect(address);
     let left = client.call(&[b"KEYS", b"p:*"]).expect("an answer");
     assert!(left.list().is_empty(), "everything under the prefix is gone");
-    assert_eq!(client.call(&[b"EXISTS", b"l1"]).expect("an answer"), Word::Number(1));
+    assert_eq!(client.call(&[b"EXISTS", b"l1"]).expect("an answer"), RespReply::Number(1));
 }

@@ -1,7 +1,7 @@
 //! The setting `lease_reads`: whether a master that hears nobody answers reads.
 
 use super::SECOND;
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::rigs::{Cluster, Options, Scratch, alone, wait};
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ fn a_master_without_lease_reads_answers_none_while_it_hears_nobody() {
         let address = cluster.client(master);
         let mut client = Resp::with_patience(address, SECOND).expect("it listens");
         let written = client.say("SET k v").expect("an answer");
-        assert_eq!(written, Word::Simple("OK".into()), "lease_reads={switch}");
+        assert_eq!(written, RespReply::Simple("OK".into()), "lease_reads={switch}");
         let others: Vec<_> = cluster.nodes().filter(|node| *node != master).collect();
         others.iter().for_each(|node| cluster.pause(*node));
         // Until all of their threads have heard of it.
         std::thread::sleep(SECOND / 2);
-        let value = Word::Bulk(Some(b"v".to_vec()));
+        let value = RespReply::Bulk(Some(b"v".to_vec()));
         let read = client.say("GET k").is_ok_and(|read| read == value);
         assert_eq!(read, answered, "lease_reads={switch}");
         others.iter().for_each(|node| cluster.wake(*node));

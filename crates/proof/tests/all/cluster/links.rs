@@ -1,10 +1,10 @@
 //! F-16: a follower behind a cable that takes far less than the others write.
 
 use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
-use proof::history::{Tongue, Writing};
+use proof::history::{ClientProtocol, Writing};
 use proof::load::Load;
 use proof::report::{bound, ratio, say, skipped};
-use proof::rigs::{Cluster, Link, Network, Options, Scratch, alone, resident_bytes};
+use proof::rigs::{Cable, Cluster, Network, Options, Scratch, alone, resident_bytes};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn a_follower_behind_a_narrow_cable_holds_nobody_up() {
     let load = write_much(&cluster, master, 60);
     let (mut behind, mut resident, mut took) = (0, 0, Duration::ZERO);
     trial.fault(&mut cluster, |cluster| {
-        cluster.network().both(master, follower, Link::narrow(NARROW_KBIT));
+        cluster.network().both(master, follower, Cable::narrow(NARROW_KBIT));
         let before = cluster.metric(master, UPDATED);
         while cluster.metric(master, UPDATED) < before + UPDATES {
             std::thread::sleep(SECOND / 4);
@@ -89,7 +89,7 @@ fn write_much(cluster: &Cluster, node: usize, first: usize) -> Load {
         keys: 200,
         depth: 2,
         bytes: VALUE_BYTES_MAX,
-        tongue: Tongue::Resp,
+        tongue: ClientProtocol::Resp,
     };
     let nodes: [SocketAddr; 1] = [cluster.client(node)];
     let writing: Vec<_> = (0..4).map(one).collect();

@@ -1,8 +1,8 @@
 //! F-02 to F-05 and F-09: nodes that are killed, stopped and paused, on loopback.
 
 use super::{SECOND, Trial, percentile, plan, two_leases};
-use proof::client::{Resp, Word};
-use proof::recorder::Plan;
+use proof::client::{Resp, RespReply};
+use proof::recorder::RecorderPlan;
 use proof::report::{Figures, bound, ratio, say, times};
 use proof::rigs::{Cluster, Options, Scratch, alone, must, text};
 use std::time::{Duration, Instant};
@@ -106,7 +106,8 @@ fn follower_killed(cluster: &mut Cluster) {
     let master = history.places.iter().filter(|(_, place)| others.contains(&(**place + 1)));
     let clients: Vec<_> = master.map(|(client, _)| *client).collect();
     let failed = history.calls.iter().find(|call| {
-        let known = matches!(call.outcome, proof::checkers::Outcome::Refused) || !call.is_known();
+        let known =
+            matches!(call.outcome, proof::checkers::CallOutcome::Refused) || !call.is_known();
         known && clients.contains(&call.client)
     });
     assert!(failed.is_none(), "a client of another node noticed: {}", failed.expect("there is"));
@@ -142,7 +143,7 @@ fn rolling_restart(cluster: &mut Cluster) {
 
 /// A master that slept longer than its lease answers nobody from what it knew.
 fn master_paused(cluster: &mut Cluster) {
-    let patient = Plan { patience: 10 * SECOND, ..plan(9) };
+    let patient = RecorderPlan { patience: 10 * SECOND, ..plan(9) };
     let mut trial = Trial::begin("F-09 master paused", cluster, patient);
     let (mut fresh, mut refused) = (0, 0);
     for _ in 0..times(1, 10) {
@@ -164,7 +165,7 @@ impl Trial {
         let set = |cluster: &Cluster, node: usize, value: &str| {
             let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
             let answer = redis.say(&format!("SET slept {value}")).expect("it answers");
-            assert_eq!(answer, Word::Simple("OK".into()));
+            assert_eq!(answer, RespReply::Simple("OK".into()));
         };
         let (mut fresh, mut refused) = (0, 0);
         self.fault(cluster, |cluster| {
@@ -182,11 +183,11 @@ impl Trial {
             cluster.wake(master);
             for reader in &mut readers {
                 match reader.receive().expect("it answers when it wakes") {
-                    Word::Bulk(Some(value)) => {
+                    RespReply::Bulk(Some(value)) => {
                         assert_eq!(value, b"meanwhile", "a stale read");
                         fresh += 1;
                     }
-                    Word::Error(_) => refused += 1,
+                    RespReply::Error(_) => refused += 1,
                     other => panic!("a key that exists is answered {other:?}"),
                 }
             }

@@ -38,7 +38,7 @@ fn get(cluster: &Cluster, node: usize, bucket: &str, key: &str) -> Result<(), St
 fn ask(
     cluster: &Cluster,
     node: usize,
-    what: impl FnOnce(&mut Http) -> std::io::Result<proof::client::Answer> + Send,
+    what: impl FnOnce(&mut Http) -> std::io::Result<proof::client::HttpResponse> + Send,
 ) -> Result<(u16, String), String> {
     let address = cluster.client(node);
     cluster.from_clients(|| {

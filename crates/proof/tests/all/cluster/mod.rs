@@ -34,10 +34,10 @@ mod transactions;
 mod wires;
 
 use proof::checkers::check;
-use proof::checkers::replay::{Report, replay};
-use proof::history::{Ledger, Tongue, Writing};
+use proof::checkers::replay::{ReplayReport, replay};
+use proof::history::{ClientProtocol, Ledger, Writing};
 use proof::load::Load;
-use proof::recorder::{History, Plan, Recorder, Turns};
+use proof::recorder::{History, Recorder, RecorderPlan, Turns};
 use proof::report::{BoundChecks, Figures, long, skipped, times};
 use proof::rigs::{Cluster, Scratch, Trace};
 use std::net::SocketAddr;
@@ -51,19 +51,23 @@ const DAMAGED: i32 = 7;
 
 /// Eight clients (thirteen in the long form: sixteen with those of the ledger) on twelve keys and
 /// two pairs, who go to the next node when one does not serve them within a second.
-fn plan(seed: u64) -> Plan {
+fn plan(seed: u64) -> RecorderPlan {
     let pause = Duration::from_millis(4);
     let clients = times(8, 13);
-    Plan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
+    RecorderPlan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
 }
 
 /// Three clients of the ledger, whose keys no other experiment uses.
 fn writing(seed: u64) -> Vec<Writing> {
-    let one = |(at, tongue): (usize, Tongue)| {
+    let one = |(at, tongue): (usize, ClientProtocol)| {
         let client = seed as usize * 10 + at;
         Writing { client, keys: 100, depth: 1 + 3 * at, bytes: 300, tongue }
     };
-    [Tongue::Resp, Tongue::Resp, Tongue::Http].into_iter().enumerate().map(one).collect()
+    [ClientProtocol::Resp, ClientProtocol::Resp, ClientProtocol::Http]
+        .into_iter()
+        .enumerate()
+        .map(one)
+        .collect()
 }
 
 /// Whether an experiment that takes its time is left to the long tests; if so it says so.
@@ -110,7 +114,7 @@ struct Bounds {
 
 impl Trial {
     /// Starts the clients, and lets them work for a while.
-    fn begin(name: &str, cluster: &Cluster, plan: Plan) -> Trial {
+    fn begin(name: &str, cluster: &Cluster, plan: RecorderPlan) -> Trial {
         let figures = Figures::begin(name);
         cluster.must_serve();
         let addresses = cluster.clients();
@@ -246,7 +250,7 @@ impl Bounds {
 }
 
 /// What the log says of a history. In the long form it may have collapsed meanwhile.
-fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<Report> {
+fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<ReplayReport> {
     let keys = history.calls.iter().map(|call| call.key.as_str()).collect();
     match cluster.decided(from, cluster.decided_upto(), &keys) {
         Ok(decided) => Some(replay(&history.calls, &decided)),

@@ -3,7 +3,7 @@
 use super::SECOND;
 use proof::client::{Http, Resp};
 use proof::report::{Figures, skipped, times};
-use proof::rigs::{Cluster, Link, Network, Options, Scratch, alone};
+use proof::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
 use serde_json::json;
 use std::net::SocketAddr;
 
@@ -113,7 +113,7 @@ fn retries_of_lost_answers_apply_once_at_any_node() {
     let mut round = 0;
     while workers.iter().any(|worker| !worker.is_finished()) {
         let node = round % cluster.size() + 1;
-        cluster.network().link(node, host, Link::CUT);
+        cluster.network().link(node, host, Cable::CUT);
         std::thread::sleep(SECOND * 7 / 10);
         cluster.heal();
         if round == 2 {

@@ -2,7 +2,7 @@
 //! when it, or who sends it, dies on the way.
 
 use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::skipped;
 use proof::rigs::{Cluster, Options, Root, Scratch, Trace, alone, missing};
 use std::time::{Duration, Instant};
@@ -64,8 +64,8 @@ pub(super) fn write_much(cluster: &Cluster) {
 fn write(redis: &mut Resp, key: &str, value: &[u8]) {
     loop {
         match redis.call(&[b"SET", key.as_bytes(), value]).expect("it answers") {
-            Word::Simple(_) => break,
-            Word::Error(text) if text.starts_with("OVERLOADED") => {}
+            RespReply::Simple(_) => break,
+            RespReply::Error(text) if text.starts_with("OVERLOADED") => {}
             other => panic!("{other:?}"),
         }
         std::thread::sleep(SECOND / 100);

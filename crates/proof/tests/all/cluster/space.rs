@@ -1,7 +1,7 @@
 //! F-29 and F-30: disks without inodes, disks that turn read-only, and disks that are slow.
 
 use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::{bound, ratio, say, skipped};
 use proof::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, alone, missing, wait};
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ fn fatten(cluster: &Cluster) {
         let answer = redis.as_mut().ok();
         let answer =
             answer.and_then(|redis| redis.call(&[b"SET", key.as_bytes(), &[b'f'; 40_000]]).ok());
-        if !matches!(answer, Some(Word::Simple(_))) {
+        if !matches!(answer, Some(RespReply::Simple(_))) {
             std::thread::sleep(SECOND / 10);
             redis = Resp::with_patience(cluster.client(number % cluster.size() + 1), SECOND);
         }
@@ -87,7 +87,7 @@ fn answer_of_a_write(cluster: &Cluster) -> String {
     for node in cluster.nodes() {
         let redis = Resp::with_patience(cluster.client(node), 2 * SECOND);
         match redis.and_then(|mut redis| redis.say("SET inodes taken")) {
-            Ok(Word::Error(text)) => return text.split(' ').next().unwrap_or_default().into(),
+            Ok(RespReply::Error(text)) => return text.split(' ').next().unwrap_or_default().into(),
             Ok(_) => return "taken".into(),
             Err(_) => {}
         }

@@ -3,11 +3,11 @@
 
 use super::damage::{ask, checked, mark, spoil_value, told};
 use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::Figures;
 use proof::rigs::rot::{Rot, files, spoil, tail};
 use proof::rigs::{Cluster, Options, Scratch, alone, text, wait};
-use proof::server::{Refusal, Server};
+use proof::server::{Server, StartRefusal};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -185,7 +185,7 @@ fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
 }
 
 /// Starts a node beside others, for it is not ready before there is a master.
-fn started(cluster: &mut Cluster, node: usize) -> JoinHandle<Result<Server, Refusal>> {
+fn started(cluster: &mut Cluster, node: usize) -> JoinHandle<Result<Server, StartRefusal>> {
     let setup = cluster.how(node).clone();
     std::thread::spawn(move || Server::start(&setup))
 }
@@ -213,7 +213,7 @@ fn a_torn_log_that_a_person_trusts_keeps_nobody_waiting() {
     for server in &servers {
         let write = || Resp::connect(server.address)?.say("SET k v");
         wait("a write", || match write() {
-            Ok(Word::Simple(_)) => Ok(()),
+            Ok(RespReply::Simple(_)) => Ok(()),
             other => Err(format!("{other:?}")),
         });
     }

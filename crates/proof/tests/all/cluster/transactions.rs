@@ -3,7 +3,8 @@
 
 use super::{SECOND, two_leases};
 use proof::checkers::transactions::{
-    Committed, Effect, Level, Outcome, Said, Step, Transaction, judge,
+    Committed, Level, StepAnswer, Transaction, TransactionOutcome, TransactionStep, ValueEffect,
+    judge,
 };
 use proof::client::Arakoon;
 use proof::report::{Figures, skipped, times};
@@ -68,12 +69,13 @@ impl Trial {
         cluster.must_settle();
         self.take_log(cluster);
         let report = judge(&lived.transactions, &self.committed);
-        let count = |wanted: fn(&Outcome) -> bool| {
+        let count = |wanted: fn(&TransactionOutcome) -> bool| {
             lived.transactions.iter().filter(|one| wanted(&one.outcome)).count() as u64
         };
-        self.figures.ok = count(|it| matches!(it, Outcome::Done(_) | Outcome::Failed));
-        self.figures.fail = count(|it| *it == Outcome::Refused);
-        self.figures.info = count(|it| *it == Outcome::Unknown);
+        self.figures.ok =
+            count(|it| matches!(it, TransactionOutcome::Done(_) | TransactionOutcome::Failed));
+        self.figures.fail = count(|it| *it == TransactionOutcome::Refused);
+        self.figures.info = count(|it| *it == TransactionOutcome::Unknown);
         for (name, many) in [
             ("updates", report.updates),
             ("late", report.late),
@@ -96,8 +98,9 @@ impl Trial {
         for door in
             ["resp", "resp pipeline", "http", "http sequence", "http session", "riak", "arakoon"]
         {
-            let served =
-                |one: &Transaction| one.door == door && matches!(one.outcome, Outcome::Done(_));
+            let served = |one: &Transaction| {
+                one.door == door && matches!(one.outcome, TransactionOutcome::Done(_))
+            };
             assert!(lived.transactions.iter().any(served), "nobody was served by {door}");
         }
         lies_are_refused(&lived.transactions, &self.committed);
@@ -122,15 +125,17 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
         last.map(|value| log.push(Committed { index, ..value })).is_some()
     });
     let read = |one: &&mut Transaction, level: Level| {
-        let asked = matches!(one.steps[..], [Step::Get(_)]);
-        let found =
-            matches!(&one.outcome, Outcome::Done(said) if matches!(said[..], [Said::Row(Some(_))]));
+        let asked = matches!(one.steps[..], [TransactionStep::Get(_)]);
+        let found = match &one.outcome {
+            TransactionOutcome::Done(said) => matches!(said[..], [StepAnswer::Row(Some(_))]),
+            _ => false,
+        };
         one.level == level && asked && found
     };
     for level in [Level::Consistent, Level::Dirty] {
         refused("a read of what nobody wrote", &|history, _| {
             let one = history.iter_mut().rev().find(|one| read(one, level));
-            let lie = Outcome::Done(vec![Said::Row(Some(b"lie".to_vec()))]);
+            let lie = TransactionOutcome::Done(vec![StepAnswer::Row(Some(b"lie".to_vec()))]);
             one.map(|one| one.outcome = lie).is_some()
         });
     }
@@ -138,14 +143,15 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
         let behind = |at: &usize| missed(history, log, *at);
         let found = (1..history.len()).rev().find_map(|at| Some((at, behind(&at)?)));
         let Some((at, before)) = found else { return false };
-        history[at].outcome = Outcome::Done(vec![Said::Row(Some(before))]);
+        history[at].outcome = TransactionOutcome::Done(vec![StepAnswer::Row(Some(before))]);
         true
     });
     refused("a torn range", &|history, _| {
         let rows =
             history.iter_mut().rev().find_map(|one| match (&one.steps[..], &mut one.outcome) {
-                ([Step::Range(_)], Outcome::Done(said)) => match &mut said[0] {
-                    Said::Rows(rows) if rows.len() > 1 => Some(rows),
+                ([TransactionStep::Range(_)], TransactionOutcome::Done(said)) => match &mut said[0]
+                {
+                    StepAnswer::Rows(rows) if rows.len() > 1 => Some(rows),
                     _ => None,
                 },
                 _ => None,
@@ -155,9 +161,16 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
     });
     refused("a refused write that stands", &|history, _| {
         let wrote = |one: &&mut Transaction| {
-            matches!((&one.steps[..], &one.outcome), ([Step::Set(..)], Outcome::Done(_)))
+            matches!(
+                (&one.steps[..], &one.outcome),
+                ([TransactionStep::Set(..)], TransactionOutcome::Done(_))
+            )
         };
-        history.iter_mut().find(wrote).map(|one| one.outcome = Outcome::Refused).is_some()
+        history
+            .iter_mut()
+            .find(wrote)
+            .map(|one| one.outcome = TransactionOutcome::Refused)
+            .is_some()
     });
 }
 
@@ -166,14 +179,15 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
 fn missed(history: &[Transaction], log: &[Committed], at: usize) -> Option<Vec<u8>> {
     let (write, read) = (&history[at - 1], &history[at]);
     let together = (write.connection, write.began) == (read.connection, read.began);
-    let ([Step::Set(key, value, None)], [Step::Get(asked)]) = (&write.steps[..], &read.steps[..])
+    let ([TransactionStep::Set(key, value, None)], [TransactionStep::Get(asked)]) =
+        (&write.steps[..], &read.steps[..])
     else {
         return None;
     };
-    if !together || key != asked || !matches!(read.outcome, Outcome::Done(_)) {
+    if !together || key != asked || !matches!(read.outcome, TransactionOutcome::Done(_)) {
         return None;
     }
-    let held = |effect: &Effect| effect.row.as_ref().map(|(value, _)| value.clone());
+    let held = |effect: &ValueEffect| effect.row.as_ref().map(|(value, _)| value.clone());
     let all = log.iter().flat_map(|value| &value.effects).filter(|effect| effect.key == *key);
     let all: Vec<_> = all.filter_map(held).collect();
     let written = all.iter().position(|held| held == value)?;

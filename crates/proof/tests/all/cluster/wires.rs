@@ -1,9 +1,9 @@
 //! F-08 and F-10 to F-15: cables that are cut between nodes; clients reach all of them.
 
 use super::{SECOND, Trial, plan, two_leases};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::{bound, skipped, times};
-use proof::rigs::{Cluster, Link, Network, Options, Scratch, alone};
+use proof::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -59,7 +59,7 @@ fn ask_the_isolated(cluster: &Cluster, master: usize) -> u32 {
         for command in ["GET probe", "SET probe isolated"].into_iter().cycle().take(6) {
             let mut redis = Resp::with_patience(address, SECOND).expect("clients reach it");
             match redis.say(command) {
-                Ok(Word::Error(_)) | Err(_) => refused += 1,
+                Ok(RespReply::Error(_)) | Err(_) => refused += 1,
                 other => panic!("a master that is cut off answers {command} with {other:?}"),
             }
         }
@@ -120,7 +120,7 @@ fn one_way(cluster: &mut Cluster) {
     for from in cluster.nodes() {
         for to in cluster.nodes().filter(|to| *to != from) {
             trial.fault(cluster, |cluster| {
-                cluster.network().link(from, to, Link::CUT);
+                cluster.network().link(from, to, Cable::CUT);
                 std::thread::sleep(times(3, 10) as u32 * SECOND);
                 cluster.heal();
             });
@@ -136,7 +136,7 @@ fn bad(cluster: &mut Cluster) {
     let (delay, jitter) = (Duration::from_millis(25), Duration::from_millis(20));
     // In a few seconds of half a percent there may be none.
     let corrupt = times(10, 5) as u32;
-    let link = Link { delay, jitter, loss: 50, twice: 100, corrupt, ..Link::default() };
+    let link = Cable { delay, jitter, loss: 50, twice: 100, corrupt, ..Cable::default() };
     trial.fault(cluster, |cluster| {
         for from in cluster.nodes() {
             let others = cluster.nodes().filter(|to| *to != from);
@@ -175,7 +175,7 @@ fn swizzle(cluster: &mut Cluster) {
             .filter(|(from, to)| from != to)
             .collect();
         trial.fault(cluster, |cluster| {
-            for link in [Link::CUT, Link::default()] {
+            for link in [Cable::CUT, Cable::default()] {
                 ways.shuffle(&mut dice);
                 for (from, to) in &ways {
                     std::thread::sleep(SECOND * 2 / 3);
@@ -203,7 +203,7 @@ fn five_nodes_of_which_only_one_hears_all_go_on() {
     // What the hub is told comes late, so that it lacks what the others have when they are cut off.
     hub(&mut cluster, "F-11 quorum loss around a hub that is behind", 11, |cluster, hub| {
         for other in cluster.nodes().filter(|other| *other != hub) {
-            cluster.network().link(other, hub, Link::slow(Duration::from_millis(300)));
+            cluster.network().link(other, hub, Cable::slow(Duration::from_millis(300)));
         }
         std::thread::sleep(2 * SECOND);
     });
@@ -224,7 +224,7 @@ fn hub(cluster: &mut Cluster, name: &str, seed: u64, before: impl Fn(&Cluster, u
                 others[at + 1..].iter().for_each(|other| cluster.cut(*one, *other));
             }
             for other in others {
-                cluster.network().both(other, hub, Link::default());
+                cluster.network().both(other, hub, Cable::default());
             }
             let cut = Instant::now();
             assert_eq!(new_master(cluster, master), hub, "only the hub hears a majority");

@@ -6,7 +6,7 @@ use super::repair::damage;
 use super::three_nodes::until;
 use proof::client::Http;
 use proof::rigs::{Scratch, text};
-use proof::server::{Refusal, Server, Setup, tool};
+use proof::server::{Server, Setup, StartRefusal, tool};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ impl Open {
     }
 }
 
-fn refused(setup: &Setup) -> Refusal {
+fn refused(setup: &Setup) -> StartRefusal {
     let refusal = Server::start(setup).map(|_| ()).expect_err("it is not let in");
     assert_eq!(refusal.code, Some(3), "not allowed: {refusal}");
     refusal

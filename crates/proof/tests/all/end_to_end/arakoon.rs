@@ -2,10 +2,10 @@
 //! Arakoon's own Python clients where a checkout of them is named.
 
 use super::{output, tool};
-use proof::client::{Arakoon, Cluster, Step, Trouble};
+use proof::client::{Arakoon, ArakoonCluster, SequenceStep, Trouble};
 use proof::report::skipped;
 use proof::rigs::{Scratch, find, text};
-use proof::server::{Refusal, Server, Setup};
+use proof::server::{Server, Setup, StartRefusal};
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ fn ricky(name: &str) -> (Scratch, Server) {
     (scratch, server)
 }
 
-fn cluster(name: &str, address: SocketAddr) -> Cluster {
-    Cluster { id: "ricky".into(), nodes: vec![(name.into(), address)] }
+fn cluster(name: &str, address: SocketAddr) -> ArakoonCluster {
+    ArakoonCluster { id: "ricky".into(), nodes: vec![(name.into(), address)] }
 }
 
 /// A port that was free a moment ago.
@@ -37,7 +37,7 @@ fn a_client_finds_the_master_works_and_finds_it_again_after_a_crash() {
     assert_eq!(client.hello("ricky").ok(), Some("Arakoon 1.9.25".into()));
     let rows: Vec<(Vec<u8>, Vec<u8>)> =
         (0..50).map(|n| (format!("k{n:02}").into(), format!("v{n}").into())).collect();
-    let steps: Vec<_> = rows.iter().map(|(key, value)| Step::Set(key, value)).collect();
+    let steps: Vec<_> = rows.iter().map(|(key, value)| SequenceStep::Set(key, value)).collect();
     client.sequence(&steps).expect("applied");
     assert_eq!(client.entries(None, -1).ok(), Some(rows.clone()));
     assert_eq!(client.entries(Some(b"k48"), 1).ok(), Some(rows[48..49].to_vec()));
@@ -47,13 +47,17 @@ fn a_client_finds_the_master_works_and_finds_it_again_after_a_crash() {
     assert_eq!((missing.code(), missing.message()), (Some(5), "y".into()));
     assert_eq!(client.test_and_set(b"lock", None, Some(b"me")).ok(), Some(None));
     assert_eq!(client.test_and_set(b"lock", None, Some(b"you")).ok(), Some(Some(b"me".to_vec())));
-    let failed = client.sequence(&[Step::Set(b"k00", b"lost"), Step::Assert(b"lock", None)]);
+    let failed =
+        client.sequence(&[SequenceStep::Set(b"k00", b"lost"), SequenceStep::Assert(b"lock", None)]);
     let failed = failed.expect_err("the lock is taken");
     assert_eq!((failed.code(), failed.message()), (Some(7), "lock".into()));
     let keys = client.prefix(b"k4", -1).expect("ten keys");
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let inner = Step::Sequence(vec![Step::DeletePrefix(b"k4"), Step::AssertRange(b"k4", &[])]);
-    client.sequence(&[Step::AssertRange(b"k4", &keys), inner]).expect("exactly these");
+    let inner = SequenceStep::Sequence(vec![
+        SequenceStep::DeletePrefix(b"k4"),
+        SequenceStep::AssertRange(b"k4", &[]),
+    ]);
+    client.sequence(&[SequenceStep::AssertRange(b"k4", &keys), inner]).expect("exactly these");
     assert_eq!(client.delete(b"k00").ok(), Some(()));
     assert_eq!(client.delete(b"k00").expect_err("it is gone").code(), Some(5));
     assert_eq!(client.key_count().ok(), Some(40));
@@ -76,12 +80,13 @@ fn a_master_is_believed_under_its_own_name_alone() {
     // The first node asked is not there; the second one is.
     let dead = free_address();
     let nodes = vec![("arakoon_9".into(), dead), ("arakoon_0".into(), server.address)];
-    let mut client = Arakoon::master(&Cluster { id: "ricky".into(), nodes }).expect("a master");
+    let mut client =
+        Arakoon::master(&ArakoonCluster { id: "ricky".into(), nodes }).expect("a master");
     client.set(b"k", b"v").expect("written");
     // Under a wrong name first, the hint leads to the right one.
     let nodes = vec![("arakoon_1".into(), server.address), ("arakoon_0".into(), server.address)];
-    Arakoon::master(&Cluster { id: "ricky".into(), nodes }).expect("the hint is followed");
-    let stranger = Cluster { id: "lefty".into(), ..cluster("arakoon_0", server.address) };
+    Arakoon::master(&ArakoonCluster { id: "ricky".into(), nodes }).expect("the hint is followed");
+    let stranger = ArakoonCluster { id: "lefty".into(), ..cluster("arakoon_0", server.address) };
     assert!(matches!(Arakoon::master(&stranger), Err(Trouble::NoMaster)));
     // The log is written a little after the connection is closed.
     let said = (0..400).any(|_| {
@@ -162,12 +167,14 @@ fn files_of_one_node_each_are_served_beside_each_other_as_they_are() {
         nodes.push((id, server));
     }
     for (id, server) in &nodes {
-        let of = |id: &str| Cluster { id: id.into(), ..cluster("arakoon_0", server.address) };
+        let of =
+            |id: &str| ArakoonCluster { id: id.into(), ..cluster("arakoon_0", server.address) };
         let mut client = Arakoon::master(&of(id)).expect("a master");
         client.set(b"whose", id.as_bytes()).expect("written");
     }
     for (id, server) in &nodes {
-        let of = |id: &str| Cluster { id: id.into(), ..cluster("arakoon_0", server.address) };
+        let of =
+            |id: &str| ArakoonCluster { id: id.into(), ..cluster("arakoon_0", server.address) };
         let mut client = Arakoon::master(&of(id)).expect("a master");
         assert_eq!(client.get(b"whose").ok(), Some(id.as_bytes().to_vec()));
         let other = if *id == "ricky" { "lucy" } else { "ricky" };
@@ -195,7 +202,7 @@ fn a_configuration_that_can_t_be_served_is_named_with_its_line() {
         (ini.replace("127.0.0.1", "localhost"), "arakoon_0", "ricky.ini:8: "),
     ] {
         let setup = with_ini(&scratch, &ini, &["--node", words]);
-        let Refusal { code, words: said } = Server::start(&setup).expect_err("it started");
+        let StartRefusal { code, words: said } = Server::start(&setup).expect_err("it started");
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(told), "{said}");
     }

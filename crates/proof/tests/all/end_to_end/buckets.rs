@@ -1,7 +1,7 @@
 //! Buckets come and go, their space with them; rows expire by the group's time.
 
 use super::{fresh, http, resp, tool};
-use proof::client::{Http, Word};
+use proof::client::{Http, RespReply};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,20 @@ fn a_row_with_a_time_to_live_goes_and_others_stay() {
     redis.say("SET long x EX 1000").expect("answers");
     redis.say("SET ever x").expect("answers");
     let left = redis.say("PTTL short").expect("answers");
-    assert!(matches!(left, Word::Number(1..=300)), "{left:?}");
-    assert_eq!(redis.say("TTL ever").expect("answers"), Word::Number(-1));
+    assert!(matches!(left, RespReply::Number(1..=300)), "{left:?}");
+    assert_eq!(redis.say("TTL ever").expect("answers"), RespReply::Number(-1));
     let until = Instant::now() + Duration::from_secs(20);
-    while redis.say("GET short").expect("answers") != Word::Bulk(None) {
+    while redis.say("GET short").expect("answers") != RespReply::Bulk(None) {
         assert!(Instant::now() < until, "a row outlives its time");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(redis.say("EXISTS short long ever").expect("answers"), Word::Number(2));
+    assert_eq!(redis.say("EXISTS short long ever").expect("answers"), RespReply::Number(2));
     server.kill();
     let server = proof::server::Server::must(&server.setup);
     let mut redis = resp(&server);
-    assert_eq!(redis.say("EXISTS short long ever").expect("answers"), Word::Number(2));
+    assert_eq!(redis.say("EXISTS short long ever").expect("answers"), RespReply::Number(2));
     let left = redis.say("TTL long").expect("answers");
-    assert!(matches!(left, Word::Number(900..=1000)), "{left:?} after a restart");
+    assert!(matches!(left, RespReply::Number(900..=1000)), "{left:?} after a restart");
 }
 
 /// Bytes on disk below a folder.

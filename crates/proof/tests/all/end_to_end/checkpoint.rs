@@ -1,8 +1,8 @@
 //! A checkpoint taken while clients write is a state that once was, and serves like any other data.
 
 use super::{fails, fresh, http, resp, tool};
-use proof::client::Word;
-use proof::history::{Tongue, Writing};
+use proof::client::RespReply;
+use proof::history::{ClientProtocol, Writing};
 use proof::load::Load;
 use proof::report::Figures;
 use proof::rigs::StopOnDrop;
@@ -13,7 +13,8 @@ use std::time::Duration;
 fn a_checkpoint_while_writing_restores_to_a_state_that_once_was() {
     let (scratch, server) = fresh("checkpoint");
     let mut figures = Figures::begin("checkpoint while writing");
-    let how = |client| Writing { client, keys: 200, depth: 8, bytes: 400, tongue: Tongue::Resp };
+    let how =
+        |client| Writing { client, keys: 200, depth: 8, bytes: 400, tongue: ClientProtocol::Resp };
     let before = Load::start(server.address, &[how(1)]);
     std::thread::sleep(Duration::from_millis(500));
     let settled = before.stop();
@@ -66,7 +67,7 @@ fn chain(server: &Server) -> usize {
         let found = redis.say(&format!("GET chain{n:08}")).expect("answers");
         assert_eq!(
             found,
-            Word::Bulk(Some(n.to_string().into_bytes())),
+            RespReply::Bulk(Some(n.to_string().into_bytes())),
             "a hole at {n} of {length}"
         );
     }

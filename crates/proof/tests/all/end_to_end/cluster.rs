@@ -1,7 +1,7 @@
 //! Operating a cluster, by the commands an operator types: it forms, loses and replaces members, is
 //! restarted node by node, and refuses what would harm it.
 
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::rigs::{Cluster, Options, Scratch, wait};
 use proof::server::{Server, Setup, binary, signal};
 use rustix::process::Signal;
@@ -31,10 +31,10 @@ fn refused(output: &Output) -> String {
 fn set(cluster: &Cluster, node: usize, key: &str, value: &str) {
     let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     let answer = redis.say(&format!("SET {key} {value}")).expect("it answers");
-    assert_eq!(answer, Word::Simple("OK".into()), "node {node}");
+    assert_eq!(answer, RespReply::Simple("OK".into()), "node {node}");
 }
 
-fn get(cluster: &Cluster, node: usize, key: &str) -> Word {
+fn get(cluster: &Cluster, node: usize, key: &str) -> RespReply {
     let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     redis.say(&format!("GET {key}")).expect("it answers")
 }
@@ -89,14 +89,14 @@ fn a_cluster_loses_a_member_and_another_takes_its_place() {
             false => Err(format!("{voters:?} {}", String::from_utf8_lossy(&plan.stdout))),
         }
     });
-    assert_eq!(get(&cluster, fourth, "before"), Word::Bulk(Some(b"1".to_vec())));
+    assert_eq!(get(&cluster, fourth, "before"), RespReply::Bulk(Some(b"1".to_vec())));
     set(&cluster, fourth, "after", "2");
     said(&cluster.tool(2, &["cluster", "transfer", "n4"]));
     wait("its mastership", || {
         let master = cluster.said(4, 1).and_then(|said| said.master);
         if master.as_deref() == Some("n4") { Ok(()) } else { Err(format!("{master:?}")) }
     });
-    assert_eq!(get(&cluster, 1, "after"), Word::Bulk(Some(b"2".to_vec())));
+    assert_eq!(get(&cluster, 1, "after"), RespReply::Bulk(Some(b"2".to_vec())));
     let unknown = refused(&cluster.tool(1, &["cluster", "transfer", "n9"]));
     assert!(unknown.contains("n9"), "{unknown}");
 }
@@ -115,7 +115,7 @@ fn a_lost_node_is_replaced_by_a_fresh_one_of_its_name() {
     said(&cluster.tool(3, &["cluster", "replace", "n2"]));
     cluster.begin(2);
     cluster.must_settle();
-    assert_eq!(get(&cluster, 2, "kept"), Word::Bulk(Some(b"all-along".to_vec())));
+    assert_eq!(get(&cluster, 2, "kept"), RespReply::Bulk(Some(b"all-along".to_vec())));
     let members = cluster.status(1).expect("it answers")["members"].clone();
     wait("the old one to be forgotten", || {
         let members = cluster.status(1).expect("it answers")["members"].clone();
@@ -144,7 +144,7 @@ fn every_node_is_restarted_in_turn_while_the_others_serve() {
     for node in cluster.nodes() {
         for without in 1..=3 {
             let value = get(&cluster, node, &format!("without{without}"));
-            assert_eq!(value, Word::Bulk(Some(b"served".to_vec())), "at {node}");
+            assert_eq!(value, RespReply::Bulk(Some(b"served".to_vec())), "at {node}");
         }
     }
     // All at once, as after a power cut: they find each other again.

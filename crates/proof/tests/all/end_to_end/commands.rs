@@ -1,7 +1,7 @@
 //! Commands that have no other house: bucket types, settings, the load tool within the binary.
 
 use super::{fresh, http, output, resp, tool};
-use proof::client::Word;
+use proof::client::RespReply;
 use proof::report::skipped;
 use proof::rigs::{Root, Scratch, missing, text};
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn a_quick_load_needs_no_file_and_says_what_it_does() {
     let plot = std::fs::read_to_string(results.join("current/latencies.svg")).expect("drawn");
     assert!(plot.contains("get p99.9") && plot.contains("values of 100 bytes"));
     // All keys are written before the run, so that no read misses.
-    assert_eq!(resp(&server).say("DBSIZE").expect("an answer"), Word::Number(100));
+    assert_eq!(resp(&server).say("DBSIZE").expect("an answer"), RespReply::Number(100));
     let nothing = output(proof::server::tool(&["bench"]));
     let complained = String::from_utf8_lossy(&nothing.stderr);
     assert_eq!(nothing.status.code(), Some(2), "{complained}");

@@ -2,7 +2,7 @@
 //! of it, and it says so itself from then on.
 
 use base::limits::PEER_LIVES_MAX;
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::rigs::{Cluster, Options, Scratch, must, text, wait};
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn quick(nodes: usize) -> Options {
 fn set(cluster: &Cluster, node: usize, key: &str) {
     let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     let answer = redis.say(&format!("SET {key} v")).expect("it answers");
-    assert_eq!(answer, Word::Simple("OK".into()), "node {node}");
+    assert_eq!(answer, RespReply::Simple("OK".into()), "node {node}");
 }
 
 /// Puts the copy where the node's directory is.
@@ -117,7 +117,7 @@ fn an_old_copy_is_refused_in_every_life_and_says_so_itself() {
     let mut redis = Resp::connect(cluster.client(3)).expect("it listens");
     for key in ["before", "after", "without", "still-without"] {
         let found = redis.say(&format!("GET {key}")).expect("it answers");
-        assert_eq!(found, Word::Bulk(Some(b"v".to_vec())), "{key}");
+        assert_eq!(found, RespReply::Bulk(Some(b"v".to_vec())), "{key}");
     }
 }
 

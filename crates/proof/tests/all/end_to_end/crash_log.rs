@@ -2,7 +2,7 @@
 //! levels of the log, changed while it runs.
 
 use super::{fresh, http, resp, tool};
-use proof::client::Word;
+use proof::client::RespReply;
 use proof::report::skipped;
 use proof::rigs::{Root, Scratch, Trace, alone, missing};
 use proof::server::{Server, Setup, signal, tells_of_panic};
@@ -38,7 +38,7 @@ fn write_rows(server: &Server, rows: usize) {
     let mut redis = resp(server);
     for n in 0..rows {
         let done = redis.say(&format!("SET key{n} secret-value")).expect("answers");
-        assert_eq!(done, Word::Simple("OK".into()));
+        assert_eq!(done, RespReply::Simple("OK".into()));
     }
 }
 
@@ -79,7 +79,7 @@ fn a_panic_writes_it_and_ends_the_node() {
     let mut redis = resp(&server);
     for n in 0..told {
         let kept = redis.say(&format!("GET key{n}")).expect("answers");
-        assert_eq!(kept, Word::Bulk(Some(b"x".to_vec())), "acknowledged before the panic");
+        assert_eq!(kept, RespReply::Bulk(Some(b"x".to_vec())), "acknowledged before the panic");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_failure_that_ends_the_node_writes_it() {
     let record = scratch.join("record");
     let _trace = Trace::attach(server.pid(), "fdatasync", "error=EIO:when=1", record);
     let answer = resp(&server).say("SET one more");
-    assert!(!matches!(answer, Ok(Word::Simple(_))), "acknowledged without a sync: {answer:?}");
+    assert!(!matches!(answer, Ok(RespReply::Simple(_))), "acknowledged without a sync: {answer:?}");
     let status = server.wait(Duration::from_secs(20)).expect("a failed sync ends the node");
     assert_eq!(status.code(), Some(7), "{}", server.said());
     let text = crash_log(&scratch.join("data"));
@@ -162,15 +162,15 @@ fn a_panic_below_the_store_is_damage_of_one_read() {
     for n in 0..ROWS {
         let key = format!("key{n:05}");
         let done = redis.call(&[b"SET", key.as_bytes(), &value]).expect("answers");
-        assert_eq!(done, Word::Simple("OK".into()));
+        assert_eq!(done, RespReply::Simple("OK".into()));
     }
     // More than memory and caches hold: the oldest are read from disk.
     let mut read = |n| redis.say(&format!("GET key{n:05}")).expect("it lives on");
-    let refused = |word: Word| word.error().map(String::from);
+    let refused = |word: RespReply| word.error().map(String::from);
     let damaged = (0..ROWS).find_map(|n| refused(read(n))).expect("a row is on disk");
     assert!(damaged.starts_with("DAMAGED"), "{damaged}");
     let after: Vec<_> = (0..ROWS).map(&mut read).collect();
-    assert!(after.iter().all(|word| *word == Word::Bulk(Some(value.clone()))), "only once");
+    assert!(after.iter().all(|word| *word == RespReply::Bulk(Some(value.clone()))), "only once");
     assert!(server.alive(), "{}", server.said());
     let said = server.said();
     assert!(said.contains("taken for damage") && said.contains("a test wanted"), "{said}");

@@ -1,7 +1,7 @@
 //! The first minute: nothing configured, everything works.
 
 use super::{fresh, get, http, output, put, resp, tool};
-use proof::client::Word;
+use proof::client::RespReply;
 use proof::report::skipped;
 use proof::rigs::{Root, missing};
 use proof::server::{Server, Setup};
@@ -13,17 +13,17 @@ fn a_first_start_without_configuration_serves_both_doors_and_the_command_line() 
     let (_scratch, server) = fresh("first-start");
     let mut redis = resp(&server);
     let mut web = http(&server);
-    assert_eq!(redis.say("PING").expect("answers"), Word::Simple("PONG".into()));
-    assert_eq!(redis.say("SET colour blue").expect("answers"), Word::Simple("OK".into()));
+    assert_eq!(redis.say("PING").expect("answers"), RespReply::Simple("PONG".into()));
+    assert_eq!(redis.say("SET colour blue").expect("answers"), RespReply::Simple("OK".into()));
     let seen = get(&mut web, b"colour");
     assert_eq!((seen.status, seen.text()), (200, "blue".into()));
     assert!(seen.header("etag").is_some() && seen.header("x-credenza-index").is_some());
     assert_eq!(put(&mut web, b"colour", b"green").status / 100, 2);
     assert_eq!(tool(&server, &["get", "colour"]).trim_end(), "green");
     tool(&server, &["put", "colour", "red"]);
-    assert_eq!(redis.say("GET colour").expect("answers"), Word::Bulk(Some(b"red".to_vec())));
+    assert_eq!(redis.say("GET colour").expect("answers"), RespReply::Bulk(Some(b"red".to_vec())));
     tool(&server, &["delete", "colour"]);
-    assert_eq!(redis.say("GET colour").expect("answers"), Word::Bulk(None));
+    assert_eq!(redis.say("GET colour").expect("answers"), RespReply::Bulk(None));
     assert_eq!(get(&mut web, b"colour").status, 404);
     let none = output(server.tool(&["get", "colour"]));
     assert_eq!(none.status.code(), Some(1), "a missing key is an answer, not an error");
@@ -78,7 +78,7 @@ fn a_graceful_stop_loses_nothing_and_exits_with_0() {
     let mut redis = resp(&server);
     for n in 0..500 {
         let answer = redis.say(&format!("SET key{n} value{n}")).expect("answers");
-        assert_eq!(answer, Word::Simple("OK".into()));
+        assert_eq!(answer, RespReply::Simple("OK".into()));
     }
     let status = server.stop(Duration::from_secs(30)).expect("it stops when asked");
     assert_eq!(status.code(), Some(0), "{}", server.said());
@@ -86,9 +86,9 @@ fn a_graceful_stop_loses_nothing_and_exits_with_0() {
     let mut redis = resp(&server);
     for n in 0..500 {
         let found = redis.say(&format!("GET key{n}")).expect("answers");
-        assert_eq!(found, Word::Bulk(Some(format!("value{n}").into_bytes())));
+        assert_eq!(found, RespReply::Bulk(Some(format!("value{n}").into_bytes())));
     }
-    assert_eq!(redis.say("DBSIZE").expect("answers"), Word::Number(500));
+    assert_eq!(redis.say("DBSIZE").expect("answers"), RespReply::Number(500));
 }
 
 #[test]

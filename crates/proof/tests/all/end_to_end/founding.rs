@@ -3,7 +3,7 @@
 
 use super::arakoon::free_address;
 use super::three_nodes::until;
-use proof::client::{Arakoon, Cluster as Nodes, Http};
+use proof::client::{Arakoon, ArakoonCluster as Nodes, Http};
 use proof::rigs::{Scratch, text};
 use proof::server::{Server, Setup, tool};
 use std::net::SocketAddr;

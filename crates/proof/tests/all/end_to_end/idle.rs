@@ -2,7 +2,7 @@
 //! that ask in time stay.
 
 use super::{http, resp};
-use proof::client::{Http, Resp, Word};
+use proof::client::{Http, Resp, RespReply};
 use proof::rigs::Scratch;
 use proof::server::{Server, Setup};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn live(web: &mut Http) -> bool {
 }
 
 fn ping(redis: &mut Resp) -> bool {
-    redis.say("PING").is_ok_and(|word| word == Word::Simple("PONG".into()))
+    redis.say("PING").is_ok_and(|word| word == RespReply::Simple("PONG".into()))
 }
 
 #[test]

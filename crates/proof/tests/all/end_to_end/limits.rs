@@ -4,7 +4,7 @@ use super::{fresh, get, http, put, resp};
 use base::limits::{
     KEY_BYTES_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, SEQUENCE_DEPTH_MAX, VALUE_BYTES_MAX,
 };
-use proof::client::{Http, Resp, Word};
+use proof::client::{Http, Resp, RespReply};
 
 /// What both doors say to one put: whether each took it.
 fn both(redis: &mut Resp, web: &mut Http, key: &[u8], value: &[u8]) -> (bool, bool) {
@@ -35,7 +35,7 @@ fn values_end_exactly_at_the_limit_at_both_doors() {
         let said = both(&mut redis, &mut web, key.as_bytes(), &value);
         assert_eq!(said, (taken, taken), "{length} bytes");
         let found = resp(&server).call(&[b"STRLEN", key.as_bytes()]).expect("answers");
-        assert_eq!(found, Word::Number(if taken { length as i64 } else { 0 }));
+        assert_eq!(found, RespReply::Number(if taken { length as i64 } else { 0 }));
     }
 }
 
@@ -63,7 +63,7 @@ fn a_value_that_grows_past_the_limit_is_refused_whole() {
     let range = redis.say("SETRANGE big 8388608 x").expect("answers and stays");
     assert!(range.error().is_some(), "{range:?}");
     let length = redis.say("STRLEN big").expect("answers");
-    assert_eq!(length, Word::Number(VALUE_BYTES_MAX as i64));
+    assert_eq!(length, RespReply::Number(VALUE_BYTES_MAX as i64));
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn claimed_sizes_allocate_nothing() {
         assert!(status == 200 || status == 400, "{path}: {status}");
     }
     let count = resp(&server).say("SCAN 0 COUNT 9223372036854775807").expect("it answers");
-    assert!(matches!(count, Word::List(_) | Word::Error(_)), "{count:?}");
+    assert!(matches!(count, RespReply::List(_) | RespReply::Error(_)), "{count:?}");
     let grown = proof::rigs::resident_bytes(server.pid()).saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more for claims alone");
-    assert_eq!(resp(&server).say("PING").expect("alive"), Word::Simple("PONG".into()));
+    assert_eq!(resp(&server).say("PING").expect("alive"), RespReply::Simple("PONG".into()));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use base::limits::{
     HTTP_SMALL_BODY_BYTES_MAX, KEYS_PER_READ_MAX, PAGE_BYTES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX,
     PIPELINE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX, UPDATE_BYTES_MAX,
 };
-use proof::client::{Answer, Http, Word};
+use proof::client::{Http, HttpResponse, RespReply};
 use proof::rigs::{Scratch, wait};
 use proof::server::{Server, Setup};
 use std::io::Write as _;
 
 const BUCKET: &str = "/v1/buckets/default/default";
 
-fn post(server: &Server, path: &str, body: &str) -> Answer {
+fn post(server: &Server, path: &str, body: &str) -> HttpResponse {
     let octets = [("content-type", "application/json")];
     let answer = http(server).ask_with("POST", path, &octets, body.as_bytes());
     answer.unwrap_or_else(|error| panic!("{path} with {} bytes: {error}", body.len()))
@@ -38,7 +38,7 @@ fn around(limit: usize) -> [(usize, bool); 3] {
     [(limit - 1, true), (limit, true), (limit + 1, false)]
 }
 
-fn check(what: &str, size: usize, taken: bool, answer: &Answer, refusal: (u16, &str)) {
+fn check(what: &str, size: usize, taken: bool, answer: &HttpResponse, refusal: (u16, &str)) {
     if taken {
         assert_eq!(answer.status / 100, 2, "{what} {size}: {}", answer.text());
     } else {
@@ -86,7 +86,7 @@ fn a_hundred_thousand_keys_in_one_sequence_are_written_together() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let count = http(&server).ask("GET", &format!("{BUCKET}/count"), b"").expect("answers");
     assert_eq!(count.json()["count"], 100_000);
-    assert_eq!(resp(&server).say("DBSIZE").expect("answers"), Word::Number(100_000));
+    assert_eq!(resp(&server).say("DBSIZE").expect("answers"), RespReply::Number(100_000));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn bodies_end_exactly_at_their_limits() {
 }
 
 /// Sends a head in pieces, so that its end is not in the first one.
-fn in_pieces(web: &mut Http, head: &str, step: usize) -> Answer {
+fn in_pieces(web: &mut Http, head: &str, step: usize) -> HttpResponse {
     for piece in head.as_bytes().chunks(step) {
         if web.send(piece).is_err() {
             break;
@@ -186,7 +186,7 @@ fn pages_end_exactly_at_their_limits() {
     let steps: Vec<String> = (0..=PAGE_ROWS_MAX).map(set).collect();
     let filled = post(&server, &format!("{BUCKET}/sequence"), &format!("[{}]", steps.join(",")));
     assert_eq!(filled.status, 200, "{}", filled.text());
-    let count = |answer: Answer| {
+    let count = |answer: HttpResponse| {
         let json = answer.json();
         let entries = json["entries"].as_array().map_or(0, Vec::len);
         (entries, json["more"].as_bool())

@@ -2,7 +2,7 @@
 
 use super::{http, put, resp, tool};
 use base::limits::{BUCKETS_MAX, SESSIONS_MAX};
-use proof::client::{Answer, Resp, Word, command};
+use proof::client::{HttpResponse, Resp, RespReply, command};
 use proof::report::{long, skipped};
 use proof::rigs::Scratch;
 use proof::server::{Server, Setup};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const BATCH: usize = 1_000;
 
 /// Says so many commands, and gives their answers.
-fn say_all(redis: &mut Resp, words: impl Iterator<Item = Vec<u8>>) -> Vec<Word> {
+fn say_all(redis: &mut Resp, words: impl Iterator<Item = Vec<u8>>) -> Vec<RespReply> {
     let words: Vec<_> = words.collect();
     let mut answers = Vec::with_capacity(words.len());
     for part in words.chunks(BATCH) {
@@ -22,12 +22,12 @@ fn say_all(redis: &mut Resp, words: impl Iterator<Item = Vec<u8>>) -> Vec<Word> 
     answers
 }
 
-fn is_one_too_many(word: &Word, limit: &str) {
+fn is_one_too_many(word: &RespReply, limit: &str) {
     let error = word.error().unwrap_or_else(|| panic!("one too many was taken: {word:?}"));
     assert!(error.starts_with("TOOMANY ") && error.contains(limit), "{error}");
 }
 
-fn refused(answer: &Answer, limit: &str) {
+fn refused(answer: &HttpResponse, limit: &str) {
     let seen = (answer.status, answer.reason());
     assert_eq!(seen, (503, "too_many".into()), "{}", answer.text());
     assert!(answer.text().contains(limit) && answer.header("retry-after").is_some());
@@ -41,7 +41,7 @@ fn sessions_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
     let mut redis = resp(&server);
     let open = || command(&[b"CREDENZA.SESSION", b"OPEN"]);
     let opened = say_all(&mut redis, (0..SESSIONS_MAX).map(|_| open()));
-    assert_eq!(opened.iter().find_map(Word::error), None, "all of them fit");
+    assert_eq!(opened.iter().find_map(RespReply::error), None, "all of them fit");
     let sessions = "/v1/sessions/default/default";
     for session in &opened[..2] {
         let (mut redis, mut web) = (resp(&server), http(&server));
@@ -74,7 +74,7 @@ fn buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
     let create = |n: usize| command(&[b"CREDENZA.CREATE", format!("b{n:06}").as_bytes()]);
     // `default/default` is there already.
     let made = say_all(&mut resp(&server), (1..BUCKETS_MAX).map(create));
-    assert_eq!(made.iter().find_map(Word::error), None, "all of them fit");
+    assert_eq!(made.iter().find_map(RespReply::error), None, "all of them fit");
     for round in 0..2 {
         let (mut redis, mut web) = (resp(&server), http(&server));
         let extra = format!("/v1/buckets/default/extra{round}");

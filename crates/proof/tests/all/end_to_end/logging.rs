@@ -1,7 +1,7 @@
 //! Keys and values in the log: whatever clients send, at every protocol and level, none is written.
 
 use super::{fresh_with, get, http, key_path, put, resp};
-use proof::client::{Arakoon, Http, Resp, Riak, Step, command, encoded};
+use proof::client::{Arakoon, Http, Resp, Riak, SequenceStep, command, encoded};
 use proof::rigs::{Cluster, Options, Scratch};
 use proof::server::{Server, signal};
 use rustix::process::Signal;
@@ -189,11 +189,11 @@ fn speak_arakoon(server: &Server) {
     assert_eq!(door.get(key).expect("it is there"), value);
     assert!(door.get(value).is_err() && door.delete(value).is_err());
     door.test_and_set(key, Some(key), Some(value)).expect("it answers");
-    let steps: [&[Step]; 4] = [
-        &[Step::Set(value, key), Step::Assert(key, Some(key))],
-        &[Step::AssertRange(b"Cust", &[value, key])],
-        &[Step::Delete(value)],
-        &[Step::DeletePrefix(key)],
+    let steps: [&[SequenceStep]; 4] = [
+        &[SequenceStep::Set(value, key), SequenceStep::Assert(key, Some(key))],
+        &[SequenceStep::AssertRange(b"Cust", &[value, key])],
+        &[SequenceStep::Delete(value)],
+        &[SequenceStep::DeletePrefix(key)],
     ];
     for steps in steps {
         let _ = connect().sequence(steps);

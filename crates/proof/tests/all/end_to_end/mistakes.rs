@@ -3,14 +3,14 @@
 use super::{fresh, http, output, put};
 use proof::report::skipped;
 use proof::rigs::{Scratch, find, text};
-use proof::server::{Refusal, Server, Setup};
+use proof::server::{Server, Setup, StartRefusal};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 /// A refused start: its exit code, and one line that holds all these words.
 fn refused(setup: &Setup, code: i32, words: &[&str]) {
-    let Refusal { code: given, words: said } = Server::start(setup).expect_err("it started");
+    let StartRefusal { code: given, words: said } = Server::start(setup).expect_err("it started");
     let lines: Vec<_> = said.lines().filter(|line| line.starts_with("credenza: ")).collect();
     assert_eq!(lines.len(), 1, "not one line: {said}");
     for word in words {

@@ -48,7 +48,7 @@ mod transfer;
 mod typed;
 mod verdict;
 
-use proof::client::{Answer, Http, Resp, encoded};
+use proof::client::{Http, HttpResponse, Resp, encoded};
 use proof::rigs::Scratch;
 use proof::server::{Server, Setup};
 use std::process::{Command, Output};
@@ -81,13 +81,13 @@ fn key_path(key: &[u8]) -> String {
 }
 
 /// Puts through HTTP; gives the answer whatever it is.
-fn put(door: &mut Http, key: &[u8], value: &[u8]) -> Answer {
+fn put(door: &mut Http, key: &[u8], value: &[u8]) -> HttpResponse {
     let octets = [("content-type", "application/octet-stream")];
     door.ask_with("PUT", &key_path(key), &octets, value).expect("the server answers")
 }
 
 /// Gets through HTTP; gives the answer whatever it is.
-fn get(door: &mut Http, key: &[u8]) -> Answer {
+fn get(door: &mut Http, key: &[u8]) -> HttpResponse {
     door.ask("GET", &key_path(key), b"").expect("the server answers")
 }
 

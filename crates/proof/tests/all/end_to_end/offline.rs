@@ -1,7 +1,7 @@
 //! Data directories that no node has open: verified, copied, and refused in words.
 
 use super::{fresh, output, resp, tool};
-use proof::client::Word;
+use proof::client::RespReply;
 use proof::rigs::{Scratch, text};
 use proof::server::{Server, Setup};
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn with_checkpoint(name: &str) -> (Scratch, Server, PathBuf) {
     let mut redis = resp(&server);
     for n in 0..300 {
         let done = redis.say(&format!("SET key{n:03} canary-{n:03}")).expect("answers");
-        assert_eq!(done, Word::Simple("OK".into()));
+        assert_eq!(done, RespReply::Simple("OK".into()));
     }
     let said = tool(&server, &["checkpoint", "one"]);
     let one = scratch.join("data/checkpoints/one");
@@ -41,7 +41,7 @@ fn with_checkpoint(name: &str) -> (Scratch, Server, PathBuf) {
 fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node() {
     let (scratch, mut server, one) = with_checkpoint("restore");
     let before = resp(&server).say("SET late 1").expect("answers");
-    assert_eq!(before, Word::Simple("OK".into()));
+    assert_eq!(before, RespReply::Simple("OK".into()));
     let (code, report) = json(&["check", text(&one), "--json"]);
     assert_eq!((code, &report["sound"]), (0, &Value::Bool(true)), "{report}");
     assert!(report["disk"]["fdatasync_us_p50"].as_f64().is_some_and(|us| us > 0.0), "{report}");
@@ -65,10 +65,14 @@ fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node()
     let mut redis = resp(&restored);
     for n in 0..300 {
         let found = redis.say(&format!("GET key{n:03}")).expect("answers");
-        assert_eq!(found, Word::Bulk(Some(format!("canary-{n:03}").into_bytes())));
+        assert_eq!(found, RespReply::Bulk(Some(format!("canary-{n:03}").into_bytes())));
     }
-    assert_eq!(redis.say("GET late").expect("answers"), Word::Bulk(None), "not of that moment");
-    assert_eq!(redis.say("SET late 2").expect("it takes writes"), Word::Simple("OK".into()));
+    assert_eq!(
+        redis.say("GET late").expect("answers"),
+        RespReply::Bulk(None),
+        "not of that moment"
+    );
+    assert_eq!(redis.say("SET late 2").expect("it takes writes"), RespReply::Simple("OK".into()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! crash.
 
 use super::{fresh, http, resp};
-use proof::client::{Answer, Http, Word};
+use proof::client::{Http, HttpResponse, RespReply};
 use proof::server::Server;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SEQUENCE: &str = "/v1/buckets/default/default/sequence";
 const UPDATE: &str = "/v1/buckets/default/default/update";
 
-fn post(web: &mut Http, path: &str, body: serde_json::Value) -> Answer {
+fn post(web: &mut Http, path: &str, body: serde_json::Value) -> HttpResponse {
     web.ask("POST", path, body.to_string().as_bytes()).expect("the server answers")
 }
 
@@ -42,7 +42,7 @@ fn a_sequence_holds_together_or_not_at_all() {
     );
     assert_eq!((failed.status, failed.reason()), (409, "assertion_failed".into()));
     assert_eq!(redis.say("GET a").expect("answers").bytes(), Some(&b"50"[..]));
-    assert_eq!(redis.say("GET b").expect("answers"), Word::Bulk(None));
+    assert_eq!(redis.say("GET b").expect("answers"), RespReply::Bulk(None));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn readers_never_see_half_a_sequence() {
 }
 
 /// Adds one to a counter as the given attempt of a session.
-fn add(web: &mut Http, session: &str, number: u64) -> Answer {
+fn add(web: &mut Http, session: &str, number: u64) -> HttpResponse {
     let number = number.to_string();
     let headers = [("x-credenza-session", session), ("x-credenza-request", &number)];
     let body = json!({"op": "add", "key": "counter", "delta": 1}).to_string();
@@ -161,7 +161,7 @@ fn a_number_of_a_session_answers_its_update_alone_in_its_bucket_alone() {
         web.ask_with("POST", &path, &headers(number), body.to_string().as_bytes()).expect("answers")
     };
     let secret = json!({"op": "replace", "key": "k", "wanted": "mine"});
-    assert_eq!(redis.say("SET k secret").expect("answers"), Word::Simple("OK".into()));
+    assert_eq!(redis.say("SET k secret").expect("answers"), RespReply::Simple("OK".into()));
     let first = update(&mut web, "default", "1", secret.clone());
     assert_eq!(first.json()["old"], "secret", "{}", first.text());
     let made = web.ask("PUT", "/v1/buckets/default/other", b"{}").expect("answers");
@@ -181,9 +181,9 @@ fn a_number_of_a_session_answers_its_update_alone_in_its_bucket_alone() {
         assert_eq!(update(&mut web, "default", "1", secret.clone()).json(), first.json(), "{life}");
         // Redis' clients see the same session: the number is taken there, too.
         let used = redis.say(&format!("CREDENZA.SESSION USE {session}")).expect("answers");
-        assert_eq!(used, Word::Simple("OK".into()));
+        assert_eq!(used, RespReply::Simple("OK".into()));
         let taken = redis.say("CREDENZA.RETRY 1 SET k other").expect("answers");
-        let Word::Error(taken) = taken else { panic!("{life}: {taken:?}") };
+        let RespReply::Error(taken) = taken else { panic!("{life}: {taken:?}") };
         assert!(taken.starts_with("RETRYMISMATCH "), "{life}: {taken}");
         assert_eq!(redis.say("GET k").expect("answers").bytes(), Some(&b"mine"[..]), "{life}");
         server.kill();

@@ -1,17 +1,17 @@
 //! Every operation by HTTP, against the real node: what it gives, and what it leaves behind.
 
 use super::{fresh, get, http, key_path};
-use proof::client::{Answer, Http};
+use proof::client::{Http, HttpResponse};
 use serde_json::{Value, json};
 
 const BUCKET: &str = "/v1/buckets/default/default";
 
-fn ask(web: &mut Http, method: &str, path: &str, body: Value) -> Answer {
+fn ask(web: &mut Http, method: &str, path: &str, body: Value) -> HttpResponse {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     web.ask(method, &format!("{BUCKET}{path}"), &body).expect("the server answers")
 }
 
-fn index(answer: &Answer) -> u64 {
+fn index(answer: &HttpResponse) -> u64 {
     let index = answer.header("x-credenza-index").and_then(|index| index.parse().ok());
     index.unwrap_or_else(|| panic!("no index: {:?} {}", answer.headers, answer.text()))
 }
@@ -212,7 +212,7 @@ fn reads_are_as_fresh_as_they_are_asked_to_be() {
 }
 
 /// The keys of a page, `+` behind them if there is more.
-fn keys(answer: &Answer) -> String {
+fn keys(answer: &HttpResponse) -> String {
     let json = answer.json();
     let entries = json["entries"].as_array().unwrap_or_else(|| panic!("{}", answer.text()));
     let keys: Vec<&str> = entries.iter().filter_map(|entry| entry["key"].as_str()).collect();

@@ -1,7 +1,7 @@
 //! `/ready` says no, and why, whenever the node does not serve: while it starts, stops, has failed.
 
 use super::{fresh, http, put, resp};
-use proof::client::{Answer, Http, Resp};
+use proof::client::{Http, HttpResponse, Resp};
 use proof::report::skipped;
 use proof::rigs::{Root, Scratch, Trace, missing};
 use proof::server::{Server, Setup, signal};
@@ -23,7 +23,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn says_no(answer: &Answer, reason: &str, word: &str) {
+fn says_no(answer: &HttpResponse, reason: &str, word: &str) {
     assert_eq!((answer.status, answer.reason()), (503, reason.into()), "{}", answer.text());
     assert!(answer.text().contains(word), "{}", answer.text());
 }

@@ -2,7 +2,7 @@
 //! door.
 
 use super::{fresh, http, resp, tool};
-use proof::client::{Word, command};
+use proof::client::{RespReply, command};
 use proof::report::{Figures, skipped};
 use proof::rigs::{Root, Scratch, missing, run, text};
 use proof::server::{Server, Setup};
@@ -103,7 +103,7 @@ fn every_package_of_the_machine_goes_in_and_comes_out_byte_for_byte() {
 fn same_through_resp(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut redis = resp(server);
     let count = redis.say("DBSIZE").expect("answers");
-    assert_eq!(count, Word::Number(packages.len() as i64));
+    assert_eq!(count, RespReply::Number(packages.len() as i64));
     let rows: Vec<_> = packages.iter().collect();
     for part in rows.chunks(200) {
         let bytes: Vec<u8> = part.iter().flat_map(|(key, _)| command(&[b"GET", key])).collect();

@@ -1,7 +1,7 @@
 //! Redis' own command line and load generator, unmodified, against the binary.
 
 use super::{fresh, resp};
-use proof::client::Word;
+use proof::client::RespReply;
 use proof::report::skipped;
 use proof::rigs::{Root, missing};
 use proof::server::Server;
@@ -107,7 +107,11 @@ fn redis_benchmark_is_served_unchanged() {
     assert!(run(&server, "redis-benchmark", &custom, b"").status.success());
     // One of the four runs drew its keys by chance; the others counted on one key, exactly.
     let counted = resp(&server).say("GET counter:__rand_int__").expect("answers");
-    assert_eq!(counted, Word::Bulk(Some(b"6000".to_vec())), "three runs of 2,000 INCRs on one key");
+    assert_eq!(
+        counted,
+        RespReply::Bulk(Some(b"6000".to_vec())),
+        "three runs of 2,000 INCRs on one key"
+    );
     // What only lists and sets could answer is refused with a name.
     let lists = run(&server, "redis-benchmark", &["-t", "lpush", "-n", "10", "-q"], b"");
     assert!(!lists.status.success());

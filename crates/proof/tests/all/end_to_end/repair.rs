@@ -2,8 +2,8 @@
 //! log says later what must not be forgotten of it, under its id, and else as another node; one
 //! that has nobody to ask stops.
 
-use proof::attentive::{Hand, Seen};
-use proof::checkers::causal::Told;
+use proof::attentive::{Hand, ShownValues};
+use proof::checkers::causal::CallAnswer;
 use proof::rigs::{Cluster, Options, Scratch, wait};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn two_of_three_are_lost_for_good_and_the_third_goes_on_with_all_it_had() {
     for number in 0..VALUES {
         let found = redis.say(&format!("GET k{number}")).expect("it answers");
         let wanted = format!("1{}", "v".repeat(400)).into_bytes();
-        assert_eq!(found, proof::client::Word::Bulk(Some(wanted)), "k{number}");
+        assert_eq!(found, proof::client::RespReply::Bulk(Some(wanted)), "k{number}");
     }
 }
 
@@ -163,9 +163,9 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     cluster.share_ring();
     let mut hand = Hand::new(&cluster.clients(), "available/left", "hand");
     let key = |at: usize| format!("k{at:03}");
-    let nothing = Seen::default();
+    let nothing = ShownValues::default();
     for at in 0..KEYS {
-        assert_eq!(hand.put(1 + at % 5, &key(at), &nothing, "w=all"), Told::Done);
+        assert_eq!(hand.put(1 + at % 5, &key(at), &nothing, "w=all"), CallAnswer::Done);
     }
     cluster.must_be_quiet();
     cluster.nodes().for_each(|node| cluster.kill(node));
@@ -207,7 +207,7 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     // It goes on: everything is written anew, and others take their parts with all of it.
     for at in 0..KEYS {
         let seen = hand.get(1, &key(at), "").expect("it is read");
-        assert_eq!(hand.put(1, &key(at), &seen, ""), Told::Done);
+        assert_eq!(hand.put(1, &key(at), &seen, ""), CallAnswer::Done);
     }
     for node in [2, 3] {
         cluster.begin(node);

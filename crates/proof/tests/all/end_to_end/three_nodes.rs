@@ -1,7 +1,7 @@
 //! Three real nodes as clients meet them: any node is asked, and one of them dies meanwhile.
 
 use super::clients::python;
-use proof::client::{Arakoon, Cluster as Nodes, Http, Resp};
+use proof::client::{Arakoon, ArakoonCluster as Nodes, Http, Resp};
 use proof::report::skipped;
 use proof::rigs::{Cluster, Options, Scratch};
 use std::io::{BufRead, BufReader, Read, Write};

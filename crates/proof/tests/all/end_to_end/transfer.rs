@@ -1,7 +1,7 @@
 //! Import and export: whatever the bytes, whatever is wrong in a line, wherever it was cut off.
 
 use super::{fresh, http, output, put, resp, tool};
-use proof::client::{Word, command};
+use proof::client::{RespReply, command};
 use proof::rigs::text;
 use proof::server::Server;
 use proptest::collection::{btree_map, vec};
@@ -47,10 +47,10 @@ fn any_bytes_travel_through_every_format_and_back() {
         tool(&server, &["bucket", "create", &from]);
         let mut redis = resp(&server);
         let chosen = redis.say(&format!("CREDENZA.BUCKET {from}")).expect("answers");
-        assert_eq!(chosen, Word::Simple("OK".into()));
+        assert_eq!(chosen, RespReply::Simple("OK".into()));
         for (key, value) in &rows {
             redis.send(&command(&[b"SET", key, value])).expect("it listens");
-            assert_eq!(redis.receive().expect("answers"), Word::Simple("OK".into()));
+            assert_eq!(redis.receive().expect("answers"), RespReply::Simple("OK".into()));
         }
         prop_assert_eq!(&rows_of(&server, &from), &rows);
         for format in ["tsv", "jsonl", "csv", "raw"] {
@@ -101,7 +101,7 @@ fn a_key_that_stands_twice_has_the_later_value() {
     for key in 0..7u32 {
         let last = (0..40_000u32).rev().find(|n| n % 7 == key).expect("each stands there");
         let found = resp(&server).say(&format!("GET key{key}")).expect("answers");
-        assert_eq!(found, Word::Bulk(Some(last.to_string().into_bytes())), "key{key}");
+        assert_eq!(found, RespReply::Bulk(Some(last.to_string().into_bytes())), "key{key}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an operator types, to the letter: nodes that join as a witness and as a learner, votes that
 //! are given and taken, and buckets with the promise and the group they are to have.
 
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::rigs::{Cluster, Options, Scratch, wait};
 use proof::server::binary;
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn must_take(cluster: &Cluster, key: &str) {
     wait("a write", || {
         let mut redis = Resp::connect(cluster.client(1)).map_err(|no| no.to_string())?;
         let answer = redis.say(&format!("SET {key} v")).map_err(|no| no.to_string())?;
-        if answer == Word::Simple("OK".into()) { Ok(()) } else { Err(format!("{answer:?}")) }
+        if answer == RespReply::Simple("OK".into()) { Ok(()) } else { Err(format!("{answer:?}")) }
     });
 }
 

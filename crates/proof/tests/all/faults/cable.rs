@@ -3,16 +3,16 @@
 
 use super::small;
 use proof::checkers::check;
-use proof::recorder::{Plan, Recorder, Turns};
+use proof::recorder::{Recorder, RecorderPlan, Turns};
 use proof::report::{Figures, skipped};
-use proof::rigs::{Link, Network, Scratch, alone};
+use proof::rigs::{Cable, Network, Scratch, alone};
 use proof::server::Server;
 use std::time::Duration;
 
 const NODE: usize = 1;
 const CLIENTS: usize = 2;
 
-fn while_it_is(network: &Network, to_the_node: Link, back: Link, time: Duration) {
+fn while_it_is(network: &Network, to_the_node: Cable, back: Cable, time: Duration) {
     network.link(CLIENTS, NODE, to_the_node);
     network.link(NODE, CLIENTS, back);
     std::thread::sleep(time);
@@ -36,20 +36,28 @@ fn clients_behind_a_bad_cable_see_one_order() {
     setup.wrapper = network.wrapper(NODE);
     let server = Server::must(&setup);
     let (pause, patience) = (Duration::from_millis(2), Duration::from_millis(300));
-    let plan = Plan { clients: 6, keys: 3, seed: 5, pause, patience, pairs: 1, turns: Turns::Back };
+    let plan = RecorderPlan {
+        clients: 6,
+        keys: 3,
+        seed: 5,
+        pause,
+        patience,
+        pairs: 1,
+        turns: Turns::Back,
+    };
     // Threads that are started on a host stay there.
     let recorder = network.on(CLIENTS, || Recorder::start(&[server.address], plan));
     std::thread::sleep(Duration::from_millis(500));
 
     // Answers are lost: what was asked is done, and the clients can't know it.
-    let good = Link::default();
-    while_it_is(&network, good, Link::CUT, Duration::from_secs(1));
+    let good = Cable::default();
+    while_it_is(&network, good, Cable::CUT, Duration::from_secs(1));
     // Questions are lost.
-    while_it_is(&network, Link::CUT, good, Duration::from_secs(1));
-    while_it_is(&network, Link::CUT, Link::CUT, Duration::from_secs(1));
+    while_it_is(&network, Cable::CUT, good, Duration::from_secs(1));
+    while_it_is(&network, Cable::CUT, Cable::CUT, Duration::from_secs(1));
     // Everything is slow, some is lost, some comes twice, nothing in order.
     let (delay, jitter) = (Duration::from_millis(10), Duration::from_millis(20));
-    let bad = Link { delay, jitter, loss: 50, twice: 100, ..Link::default() };
+    let bad = Cable { delay, jitter, loss: 50, twice: 100, ..Cable::default() };
     while_it_is(&network, bad, bad, Duration::from_secs(3));
     figures.faults = 4;
 

@@ -6,7 +6,7 @@ use proof::history::Ledger;
 use proof::load::Load;
 use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone};
-use proof::server::{Refusal, Server, Setup, tells_of_panic};
+use proof::server::{Server, Setup, StartRefusal, tells_of_panic};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -172,7 +172,7 @@ fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
         assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
     }
     // An abort that says nothing is no death at the armed place either.
-    let mute = Refusal { code: None, words: String::new() };
+    let mute = StartRefusal { code: None, words: String::new() };
     assert!(complaint(|| mute.must_have_died_armed()).is_some(), "any end counts");
     let at_work = |folder, words| {
         let mut server = Server::must(&armed(folder, words));

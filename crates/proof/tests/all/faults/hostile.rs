@@ -2,7 +2,7 @@
 
 use super::small;
 use base::codec::Writer;
-use proof::client::{Resp, Word, command, encoded};
+use proof::client::{Resp, RespReply, command, encoded};
 use proof::report::{Figures, long, times};
 use proof::rigs::{Scratch, alone, resident_bytes};
 use proof::server::Server;
@@ -301,7 +301,7 @@ fn survives_at(port: Port, name: &str, seed: u64, frame: &(dyn Fn(&mut Dice) -> 
     figures.faults = sent;
     assert!(server.alive(), "it died: {}", server.said());
     let seen = bystander.say("GET bystander").expect("the bystander's connection lives");
-    assert_eq!(seen, Word::Bulk(Some(b"unhurt".to_vec())));
+    assert_eq!(seen, RespReply::Bulk(Some(b"unhurt".to_vec())));
     let grown = resident_bytes(server.pid()).saturating_sub(before);
     figures.also("seed", seed);
     figures.also("grown_mib", grown >> 20);
@@ -362,6 +362,6 @@ fn every_byte_of_a_valid_frame_flipped_is_answered_or_closed() {
         }
     }
     let mut redis = Resp::connect(server.address).expect("it listens");
-    assert_eq!(redis.say("PING").expect("answers"), Word::Simple("PONG".into()));
+    assert_eq!(redis.say("PING").expect("answers"), RespReply::Simple("PONG".into()));
     figures.print();
 }

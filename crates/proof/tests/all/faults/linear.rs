@@ -2,8 +2,8 @@
 //! order of all calls must explain every answer.
 
 use super::small;
-use proof::checkers::{Report, check};
-use proof::recorder::{History, Plan, Recorder, Turns};
+use proof::checkers::{LinearReport, check};
+use proof::recorder::{History, Recorder, RecorderPlan, Turns};
 use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone, must, text};
 use proof::server::Server;
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 const STEPS_MAX: u64 = 2_000_000;
 
-fn plan(seed: u64) -> Plan {
+fn plan(seed: u64) -> RecorderPlan {
     let (pause, patience) = (Duration::from_millis(1), Duration::from_secs(10));
-    Plan { clients: 8, keys: 4, seed, pause, patience, pairs: 1, turns: Turns::Back }
+    RecorderPlan { clients: 8, keys: 4, seed, pause, patience, pairs: 1, turns: Turns::Back }
 }
 
 /// What the clients meet between two pieces of work.
@@ -57,7 +57,7 @@ fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
     history
 }
 
-fn judged(history: &History, figures: &mut Figures) -> Report {
+fn judged(history: &History, figures: &mut Figures) -> LinearReport {
     let report = check(&history.calls, STEPS_MAX);
     let (ok, refused, unknown) = history.counts();
     figures.ok += ok;

@@ -1,6 +1,6 @@
 //! A million puts, SIGKILL, and how long until it serves again: flushing bounds the replay.
 
-use proof::client::{Resp, Word, command};
+use proof::client::{Resp, RespReply, command};
 use proof::report::{Figures, long, skipped};
 use proof::rigs::{Scratch, alone};
 use proof::server::{Server, Setup};
@@ -27,14 +27,14 @@ fn put_share(address: SocketAddr, client: u64) {
         let set = |n: &u64| command(&[b"SET", key(*n).as_bytes(), &value(*n)]);
         redis.send(&part.iter().flat_map(set).collect::<Vec<u8>>()).expect("it listens");
         for _ in part {
-            assert_eq!(redis.receive().expect("it answers"), Word::Simple("OK".into()));
+            assert_eq!(redis.receive().expect("it answers"), RespReply::Simple("OK".into()));
         }
     }
 }
 
 fn must_hold_all(address: SocketAddr) {
     let mut redis = Resp::connect(address).expect("it listens");
-    assert_eq!(redis.say("DBSIZE").expect("it answers"), Word::Number(PUTS as i64));
+    assert_eq!(redis.say("DBSIZE").expect("it answers"), RespReply::Number(PUTS as i64));
     let all: Vec<_> = (0..PUTS).collect();
     for part in all.chunks(DEPTH as usize) {
         let get = |n: &u64| command(&[b"GET", key(*n).as_bytes()]);

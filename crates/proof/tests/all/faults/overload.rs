@@ -2,8 +2,8 @@
 
 use super::flood::{at_once, crowd, steadily};
 use super::{count, judge, small};
-use proof::client::{Http, Resp, Word};
-use proof::history::{Tongue, Writing};
+use proof::client::{Http, Resp, RespReply};
+use proof::history::{ClientProtocol, Writing};
 use proof::load::Load;
 use proof::report::{Figures, skipped, times};
 use proof::rigs::{MemoryGroup, Root, Scratch, StopOnDrop, Trace, alone, missing, resident_bytes};
@@ -154,7 +154,7 @@ fn two_hundred_and_fifty_six_mebibytes_are_enough() {
         keys: 30,
         depth: 2,
         bytes: 1 << 20,
-        tongue: if client % 2 == 0 { Tongue::Resp } else { Tongue::Http },
+        tongue: if client % 2 == 0 { ClientProtocol::Resp } else { ClientProtocol::Http },
     };
     let load = Load::start(server.address, &(0..20).map(how).collect::<Vec<_>>());
     let idle: Vec<_> = (0..180).filter_map(|_| Resp::connect(server.address).ok()).collect();
@@ -219,7 +219,7 @@ fn out_of_file_descriptors_it_serves_whom_it_has_and_does_not_spin() {
     let until = Instant::now() + Duration::from_secs(15);
     loop {
         let again = Resp::connect(server.address).and_then(|mut redis| redis.say("GET a"));
-        if matches!(&again, Ok(Word::Bulk(Some(value))) if value == b"b") {
+        if matches!(&again, Ok(RespReply::Bulk(Some(value))) if value == b"b") {
             break;
         }
         assert!(Instant::now() < until, "it does not recover: {again:?}");

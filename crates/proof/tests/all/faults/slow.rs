@@ -2,7 +2,7 @@
 
 use super::small;
 use base::limits::{HELLO_MS_MAX, REQUEST_READ_MS_MAX};
-use proof::client::{Resp, Word, command};
+use proof::client::{Resp, RespReply, command};
 use proof::report::{Figures, long, skipped, times};
 use proof::rigs::{Root, Scratch, alone, missing};
 use proof::server::Server;
@@ -50,7 +50,7 @@ fn p99(server: &Server, calls: usize) -> u128 {
     for n in 0..calls {
         let begun = Instant::now();
         let answer = redis.say(&format!("SET normal{} x", n % 50)).expect("it is answered");
-        assert_eq!(answer, Word::Simple("OK".into()));
+        assert_eq!(answer, RespReply::Simple("OK".into()));
         times.push(begun.elapsed().as_micros());
     }
     times.sort_unstable();
@@ -160,7 +160,7 @@ fn a_client_that_never_reads_is_cut_off_and_costs_no_memory() {
     loop {
         let mut redis = Resp::connect(server.address).expect("a normal client is let in");
         let clients = redis.say("PING").expect("it is answered");
-        assert_eq!(clients, Word::Simple("PONG".into()));
+        assert_eq!(clients, RespReply::Simple("PONG".into()));
         let open = proof::rigs::sockets(server.pid());
         // The one that asks is there too.
         if open <= own + 1 {

@@ -1,8 +1,8 @@
 //! F-28, F-29: no space, no inodes, a disk that turned read-only.
 
 use super::{count, judge, small};
-use proof::client::{Http, Resp, Word};
-use proof::history::{Ledger, Tongue, Writing};
+use proof::client::{Http, Resp, RespReply};
+use proof::history::{ClientProtocol, Ledger, Writing};
 use proof::load::Load;
 use proof::report::{Figures, skipped};
 use proof::rigs::{Mount, Root, Scratch, System, alone, missing};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const RECOVER_MAX: Duration = Duration::from_secs(20);
 
 fn writing(client: usize) -> Writing {
-    Writing { client, keys: 300, depth: 4, bytes: 8_000, tongue: Tongue::Resp }
+    Writing { client, keys: 300, depth: 4, bytes: 8_000, tongue: ClientProtocol::Resp }
 }
 
 /// Lets clients write until every client is refused or gone, or time is up.
@@ -253,7 +253,7 @@ fn a_disk_that_turns_read_only_stops_the_node_and_loses_nothing() {
     let server = Server::must(&setup);
     judge(&mut figures, &ledger, &server);
     let mut redis = Resp::connect(server.address).expect("it listens");
-    assert_eq!(redis.say("SET a b").expect("answers"), Word::Simple("OK".into()));
+    assert_eq!(redis.say("SET a b").expect("answers"), RespReply::Simple("OK".into()));
     drop(server);
     figures.print();
 }

@@ -1,7 +1,7 @@
 //! F-25 to F-27: system calls that fail under a running node.
 
 use super::{count, judge, load_for_a_while, small};
-use proof::client::{Resp, Word};
+use proof::client::{Resp, RespReply};
 use proof::report::{Figures, skipped};
 use proof::rigs::{Mount, Root, Scratch, System, Trace, alone, missing};
 use proof::server::Server;
@@ -119,11 +119,11 @@ fn a_read_that_fails_is_an_error_and_never_an_empty_answer() {
     let trace = Trace::attach(server.pid(), "pread64", "error=EIO:when=1+", scratch.join("record"));
     for n in 0..600 {
         match redis.say(&format!("GET key{n}")) {
-            Ok(Word::Bulk(Some(found))) => {
+            Ok(RespReply::Bulk(Some(found))) => {
                 figures.ok += 1;
                 assert_eq!(found.len(), value.len());
             }
-            Ok(Word::Error(_)) => figures.fail += 1,
+            Ok(RespReply::Error(_)) => figures.fail += 1,
             Ok(other) => panic!("key{n} was acknowledged and is answered {other:?}"),
             Err(_) => {
                 figures.info += 1;

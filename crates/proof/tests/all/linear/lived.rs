@@ -3,7 +3,7 @@
 
 use super::{ENOUGH, history};
 use proof::checkers::replay::Decided;
-use proof::checkers::{Call, Operation, Outcome, check};
+use proof::checkers::{Call, CallOperation, CallOutcome, check};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -30,16 +30,16 @@ pub fn lived_and_logged(
         for at in 0..calls {
             let value = format!("{client}.{at}").into_bytes();
             let operation = match dice.random_range(0..10) {
-                0..4 => Operation::Get,
-                4..7 => Operation::Put(value),
-                7 => Operation::Delete,
-                _ => Operation::TestAndSet { expect: None, wanted: Some(value) },
+                0..4 => CallOperation::Get,
+                4..7 => CallOperation::Put(value),
+                7 => CallOperation::Delete,
+                _ => CallOperation::TestAndSet { expect: None, wanted: Some(value) },
             };
             let (began, ended) = (now, now + dice.random_range(1..40));
             let mut happens = dice.random_range(began..=ended);
-            let mut outcome = Outcome::Done;
+            let mut outcome = CallOutcome::Done;
             if dice.random_bool(unknown) {
-                outcome = Outcome::Unknown;
+                outcome = CallOutcome::Unknown;
                 let never = dice.random_bool(0.5);
                 happens = if never { u64::MAX } else { began + dice.random_range(0..300) };
             }
@@ -59,7 +59,7 @@ pub fn lived_and_logged(
     for (happens, call) in &mut moments {
         if *happens < u64::MAX {
             let index = log.last().expect("one was begun").index + dice.random_range(1..4);
-            if call.operation == Operation::Get || dice.random_bool(0.3) {
+            if call.operation == CallOperation::Get || dice.random_bool(0.3) {
                 log.push(Decided { index, effects: Vec::new() });
             }
             let before = table.get(&call.key).cloned();
@@ -77,17 +77,17 @@ pub fn lived_and_logged(
 fn live(call: &mut Call, table: &mut BTreeMap<String, Vec<u8>>) {
     let before = table.get(&call.key).cloned();
     let told = match &call.operation {
-        Operation::Get => Outcome::Found(before),
-        Operation::Put(value) => {
+        CallOperation::Get => CallOutcome::Found(before),
+        CallOperation::Put(value) => {
             table.insert(call.key.clone(), value.clone());
-            Outcome::Done
+            CallOutcome::Done
         }
-        Operation::Delete => Outcome::Existed(table.remove(&call.key).is_some()),
-        Operation::TestAndSet { expect, wanted } => {
+        CallOperation::Delete => CallOutcome::Existed(table.remove(&call.key).is_some()),
+        CallOperation::TestAndSet { expect, wanted } => {
             if *expect == before {
                 table.insert(call.key.clone(), wanted.clone().expect("ours write"));
             }
-            Outcome::Found(before)
+            CallOutcome::Found(before)
         }
     };
     if call.is_known() {
@@ -111,8 +111,8 @@ fn what_a_true_register_answers_is_accepted() {
 /// The known writes of a key that surely came one after the other: each of the pair is over before
 /// the next begins, and a read that begins after the second.
 fn place_for_a_lie(calls: &[Call]) -> Option<(usize, usize, usize)> {
-    let is_put = |call: &Call| matches!(call.operation, Operation::Put(_)) && call.is_known();
-    let read = |call: &Call| call.operation == Operation::Get && call.is_known();
+    let is_put = |call: &Call| matches!(call.operation, CallOperation::Put(_)) && call.is_known();
+    let read = |call: &Call| call.operation == CallOperation::Get && call.is_known();
     for (older, first) in calls.iter().enumerate().filter(|(_, call)| is_put(call)) {
         for (newer, second) in calls.iter().enumerate().filter(|(_, call)| is_put(call)) {
             if second.key != first.key || second.began <= first.ended {
@@ -140,23 +140,25 @@ fn tampered_histories_are_refused() {
             assert!(report.is_violated(), "seed {seed}, {what}: {report:?}");
         };
         let written = |at: usize| match &calls[at].operation {
-            Operation::Put(value) => Some(value.clone()),
+            CallOperation::Put(value) => Some(value.clone()),
             _ => None,
         };
         // A stale read: the value of a write that another had surely replaced.
         let mut stale = calls.clone();
-        stale[read].outcome = Outcome::Found(written(older));
+        stale[read].outcome = CallOutcome::Found(written(older));
         refused("stale read", &stale);
         // A lost write: acknowledged, but whoever saw it finds that nobody wrote it.
         let seen = calls.iter().find_map(|call| match &call.outcome {
-            Outcome::Found(Some(value)) if call.operation == Operation::Get => Some(value.clone()),
+            CallOutcome::Found(Some(value)) if call.operation == CallOperation::Get => {
+                Some(value.clone())
+            }
             _ => None,
         });
         let seen = seen.expect("some read found something");
         let mut lost = calls.clone();
         lost.retain(|call| match &call.operation {
-            Operation::Put(value) => *value != seen,
-            Operation::TestAndSet { wanted, .. } => wanted.as_ref() != Some(&seen),
+            CallOperation::Put(value) => *value != seen,
+            CallOperation::TestAndSet { wanted, .. } => wanted.as_ref() != Some(&seen),
             _ => true,
         });
         refused("a read of what nobody wrote", &lost);
@@ -174,13 +176,13 @@ fn tampered_histories_are_refused() {
             calls
         };
         let mut gone = finally(&["1 get k - 1 2"]);
-        gone.last_mut().expect("one was added").outcome = Outcome::Found(written(older));
+        gone.last_mut().expect("one was added").outcome = CallOutcome::Found(written(older));
         refused("lost write", &gone);
         // A read from the future: what is written only after it.
         let mut future = calls.clone();
         future[newer] =
             Call { client: 2_000, began: end + 10, ended: end + 20, ..calls[newer].clone() };
-        future[read].outcome = Outcome::Found(written(newer));
+        future[read].outcome = CallOutcome::Found(written(newer));
         refused("read from the future", &future);
         // A split brain: two sides go on, each with its own; one side alone is good.
         let (left, right) =

@@ -10,14 +10,14 @@ mod replayed;
 mod transactions;
 mod twin;
 
-use proof::checkers::{Call, Operation, Outcome, Value, Verdict, check};
+use proof::checkers::{Call, CallOperation, CallOutcome, CallValue, LinearVerdict, check};
 use proof::recorder::History;
 use std::time::Duration;
 use twin::brute;
 
 const ENOUGH: u64 = 1_000_000;
 
-fn bytes(text: &str) -> Value {
+fn bytes(text: &str) -> CallValue {
     (text != "-").then(|| text.as_bytes().to_vec())
 }
 
@@ -28,21 +28,21 @@ fn history(lines: &[&str]) -> Vec<Call> {
     let call = |line: &&str| {
         let words: Vec<_> = line.split_whitespace().collect();
         let (operation, outcome) = match words[1] {
-            "put" => (Operation::Put(bytes(words[3]).expect("a value")), Outcome::Done),
-            "get" => (Operation::Get, Outcome::Found(bytes(words[3]))),
-            "del" if words[3] == "done" => (Operation::Delete, Outcome::Done),
-            "del" => (Operation::Delete, Outcome::Existed(words[3] == "yes")),
+            "put" => (CallOperation::Put(bytes(words[3]).expect("a value")), CallOutcome::Done),
+            "get" => (CallOperation::Get, CallOutcome::Found(bytes(words[3]))),
+            "del" if words[3] == "done" => (CallOperation::Delete, CallOutcome::Done),
+            "del" => (CallOperation::Delete, CallOutcome::Existed(words[3] == "yes")),
             "tas" => {
                 let (expect, wanted) = (bytes(words[3]), bytes(words[4]));
-                (Operation::TestAndSet { expect, wanted }, Outcome::Found(bytes(words[5])))
+                (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(bytes(words[5])))
             }
             other => panic!("no such call: {other}"),
         };
         let [began, ended] = words[words.len() - 2..] else { panic!("two times") };
         let began: u64 = began.parse().expect("a time");
         let (outcome, ended) = match ended {
-            "?" => (Outcome::Unknown, began),
-            "x" => (Outcome::Refused, began),
+            "?" => (CallOutcome::Unknown, began),
+            "x" => (CallOutcome::Refused, began),
             time => (outcome, time.parse().expect("a time")),
         };
         let client = words[0].parse().expect("a number");
@@ -126,7 +126,7 @@ fn histories_that_do_not_hold() {
     refused(&["1 put a x 0 1", "2 put a y 2 3", "1 get a x 4 5", "2 get a y 6 7"]);
     // One bad key among good ones is named.
     let calls = history(&["1 put a x 0 1", "2 put b x 0 1", "3 get a x 2 3", "4 get b - 2 3"]);
-    let Verdict::Violated(found) = check(&calls, ENOUGH).verdict else { panic!("not seen") };
+    let LinearVerdict::Violated(found) = check(&calls, ENOUGH).verdict else { panic!("not seen") };
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].key.as_str(), found[0].ordered), ("b", 1));
     assert_eq!((found[0].holds.clone(), found[0].stuck.len()), (bytes("x"), 1));
@@ -135,12 +135,13 @@ fn histories_that_do_not_hold() {
 
 #[test]
 fn a_broken_recorder_is_no_evidence() {
-    let unusable = |calls: &[Call]| matches!(check(calls, ENOUGH).verdict, Verdict::Unusable(_));
+    let unusable =
+        |calls: &[Call]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
     assert!(unusable(&history(&["1 put a x 0 5", "1 get a x 4 6"])), "two calls at once");
     assert!(unusable(&history(&["1 put a x 0 ?", "1 get a x 4 6"])), "goes on after unknown");
     assert!(unusable(&history(&["1 put a x 5 4"])), "ends before it begins");
     let mut odd = history(&["1 put a x 0 1"]);
-    odd[0].outcome = Outcome::Existed(true);
+    odd[0].outcome = CallOutcome::Existed(true);
     assert!(unusable(&odd), "no answer to a write");
     assert!(!unusable(&history(&["1 put a x 0 4", "1 get a x 4 6"])));
 }
@@ -153,7 +154,7 @@ fn too_much_work_is_undecided_and_never_good() {
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();
     let calls = history(&lines);
     let verdict = check(&calls, 50).verdict;
-    assert_eq!(verdict, Verdict::Undecided(vec!["a".into()]));
+    assert_eq!(verdict, LinearVerdict::Undecided(vec!["a".into()]));
     // A violation elsewhere is a violation all the same.
     let mut worse = calls.clone();
     worse.extend(history(&["90 put b x 0 1", "91 get b - 2 3"]));

@@ -3,8 +3,8 @@
 
 use super::lived::lived_and_logged;
 use super::{ENOUGH, bytes, history};
-use proof::checkers::replay::{Decided, Report, Verdict, replay};
-use proof::checkers::{Call, Operation, Outcome, Value, check};
+use proof::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};
+use proof::checkers::{Call, CallOperation, CallOutcome, CallValue, check};
 
 /// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes the key away.
 fn log(lines: &[&str]) -> Vec<Decided> {
@@ -27,13 +27,13 @@ fn explained(calls: &[&str], lines: &[&str]) {
     check(&calls, ENOUGH).must_be_linearizable();
 }
 
-fn is_violated(report: &Report) -> bool {
-    matches!(report.verdict, Verdict::Violated(_))
+fn is_violated(report: &ReplayReport) -> bool {
+    matches!(report.verdict, ReplayVerdict::Violated(_))
 }
 
 fn violated(calls: &[&str], lines: &[&str], said: &str) {
     let report = replay(&history(calls), &log(lines));
-    let Verdict::Violated(found) = &report.verdict else { panic!("{calls:?}: {report:?}") };
+    let ReplayVerdict::Violated(found) = &report.verdict else { panic!("{calls:?}: {report:?}") };
     assert!(found.iter().any(|words| words.contains(said)), "{said}: {found:?}");
 }
 
@@ -91,7 +91,7 @@ fn logs_that_do_not() {
 fn what_says_nothing_is_no_evidence() {
     let unusable = |calls: &[&str], lines: &[&str]| {
         let report = replay(&history(calls), &log(lines));
-        assert!(matches!(report.verdict, Verdict::Unusable(_)), "{report:?}");
+        assert!(matches!(report.verdict, ReplayVerdict::Unusable(_)), "{report:?}");
     };
     unusable(&["1 put a x 0 1"], &["2 a=x", "2 b=y"]);
     unusable(&["1 put a x 0 1", "2 put a x 2 3"], &["1 a=x"]);
@@ -114,7 +114,7 @@ fn what_a_true_register_did_is_explained_by_its_log() {
         guessed += report.guessed;
         match report.verdict {
             // Eight clients delete two keys all the time: it may be wrong who took what.
-            Verdict::Undecided(_) => undecided += 1,
+            ReplayVerdict::Undecided(_) => undecided += 1,
             _ => report.must_explain(),
         }
     }
@@ -129,7 +129,7 @@ fn some_write(calls: &[Call], log: &[Decided]) -> (usize, usize, usize) {
     });
     let mut known = places.filter_map(|(at, nth, (key, value))| {
         let wrote = |call: &Call| {
-            let Operation::Put(written) = &call.operation else { return false };
+            let CallOperation::Put(written) = &call.operation else { return false };
             call.is_known() && call.key == *key && Some(written) == value.as_ref()
         };
         Some((calls.iter().position(wrote)?, at, nth))
@@ -154,7 +154,7 @@ fn tampered_histories_and_logs_are_refused() {
         more.last_mut().expect("one").effects.push(twice);
         refused("a write that was done twice", &calls, &more);
         let mut no = calls.clone();
-        no[call].outcome = Outcome::Refused;
+        no[call].outcome = CallOutcome::Refused;
         refused("a refusal of what was done", &no, &log);
         let mut without = calls.clone();
         without.remove(call);
@@ -163,9 +163,9 @@ fn tampered_histories_and_logs_are_refused() {
         let mut late = calls.clone();
         let (began, ended) = (last + 10, last + 20);
         late[call] = Call { client: 9_000, began, ended, ..calls[call].clone() };
-        let end: Value = Some(b"end".to_vec());
-        let put = Operation::Put(b"end".to_vec());
-        let (key, outcome) = (calls[call].key.clone(), Outcome::Done);
+        let end: CallValue = Some(b"end".to_vec());
+        let put = CallOperation::Put(b"end".to_vec());
+        let (key, outcome) = (calls[call].key.clone(), CallOutcome::Done);
         let other = Call { client: 9_001, key: key.clone(), operation: put, outcome, began, ended };
         late.push(Call { began: last + 1, ended: last + 2, ..other });
         let mut ends = log.clone();

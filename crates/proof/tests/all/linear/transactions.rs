@@ -2,7 +2,8 @@
 //! not.
 
 use proof::checkers::transactions::{
-    Committed, Effect, Level, Outcome, Report, Said, Step, Transaction, judge,
+    Committed, Level, StepAnswer, Transaction, TransactionOutcome, TransactionReport,
+    TransactionStep, ValueEffect, judge,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -11,29 +12,29 @@ fn value(text: &str) -> Option<Vec<u8>> {
     (text != "-").then(|| text.as_bytes().to_vec())
 }
 
-fn get(key: &str) -> Step {
-    Step::Get(key.into())
+fn get(key: &str) -> TransactionStep {
+    TransactionStep::Get(key.into())
 }
 
-fn set(key: &str, text: &str) -> Step {
-    Step::Set(key.into(), text.into(), None)
+fn set(key: &str, text: &str) -> TransactionStep {
+    TransactionStep::Set(key.into(), text.into(), None)
 }
 
-fn row(text: &str) -> Said {
-    Said::Row(value(text))
+fn row(text: &str) -> StepAnswer {
+    StepAnswer::Row(value(text))
 }
 
-fn number(sum: i64) -> Said {
-    Said::Number(sum.to_string().into_bytes())
+fn number(sum: i64) -> StepAnswer {
+    StepAnswer::Number(sum.to_string().into_bytes())
 }
 
 /// A transaction on a connection of its own.
-fn done(steps: &[Step], said: &[Said], (began, ended): (u64, u64)) -> Transaction {
+fn done(steps: &[TransactionStep], said: &[StepAnswer], (began, ended): (u64, u64)) -> Transaction {
     Transaction {
         connection: began as u32,
         steps: steps.to_vec(),
         level: Level::Consistent,
-        outcome: Outcome::Done(said.to_vec()),
+        outcome: TransactionOutcome::Done(said.to_vec()),
         index: None,
         began,
         ended,
@@ -41,7 +42,7 @@ fn done(steps: &[Step], said: &[Said], (began, ended): (u64, u64)) -> Transactio
     }
 }
 
-fn ended(outcome: Outcome, mut one: Transaction) -> Transaction {
+fn ended(outcome: TransactionOutcome, mut one: Transaction) -> Transaction {
     one.outcome = outcome;
     one
 }
@@ -58,7 +59,7 @@ fn log(lines: &[&str]) -> Vec<Committed> {
         let (key, text) = word.split_once('=').expect("KEY=VALUE");
         let expires = text.ends_with('!').then_some(100);
         let row = value(text.trim_end_matches('!')).map(|value| (value, expires));
-        Effect { key: key.into(), row }
+        ValueEffect { key: key.into(), row }
     };
     let committed = |line: &&str| {
         let mut words = line.split_whitespace();
@@ -68,7 +69,7 @@ fn log(lines: &[&str]) -> Vec<Committed> {
     lines.iter().map(committed).collect()
 }
 
-fn explained(history: &[Transaction], lines: &[&str]) -> Report {
+fn explained(history: &[Transaction], lines: &[&str]) -> TransactionReport {
     let report = judge(history, &log(lines));
     report.must_explain();
     report
@@ -81,7 +82,7 @@ fn refused(said: &str, history: &[Transaction], lines: &[&str]) {
 
 #[test]
 fn a_register_is_judged_across_doors() {
-    let write = |at, text: &str| done(&[set("a", text)], &[Said::Done], (at, at + 1));
+    let write = |at, text: &str| done(&[set("a", text)], &[StepAnswer::Done], (at, at + 1));
     let read = |at, text: &str| done(&[get("a")], &[row(text)], (at, at + 1));
     let two = ["1 a=x", "2 a=y"];
     explained(&[read(0, "-"), write(2, "x"), read(4, "x"), write(6, "y"), read(8, "y")], &two);
@@ -91,11 +92,11 @@ fn a_register_is_judged_across_doors() {
     refused("nobody asked", &[write(2, "x")], &two);
     refused("2 times", &[write(2, "x"), write(4, "y")], &["1 a=x", "2 a=y", "3 a=x"]);
     refused("done at place", &[write(2, "x"), write(6, "y")], &["1 a=y", "2 a=x"]);
-    let unknown = ended(Outcome::Unknown, write(2, "x"));
+    let unknown = ended(TransactionOutcome::Unknown, write(2, "x"));
     explained(&[unknown.clone(), write(4, "y"), read(8, "x")], &["1 a=y", "2 a=x"]);
     explained(&[unknown.clone(), write(4, "y"), read(8, "y")], &["1 a=y"]);
     refused("done at place", &[write(0, "y"), unknown], &["1 a=x", "2 a=y"]);
-    let no = ended(Outcome::Refused, write(2, "x"));
+    let no = ended(TransactionOutcome::Refused, write(2, "x"));
     refused("refused, and in the log", &[no.clone(), write(6, "y")], &two);
     let dirty = at_level(Level::Dirty, 9, read(8, "x"));
     refused("no state", &[no, write(6, "y"), dirty], &["2 a=y"]);
@@ -103,8 +104,8 @@ fn a_register_is_judged_across_doors() {
 
 #[test]
 fn numbers_that_are_lost_or_doubled_are_refused() {
-    let add = |at, sum| done(&[Step::Add("n".into(), 2)], &[number(sum)], (at, at + 1));
-    let lost = ended(Outcome::Unknown, add(4, 0));
+    let add = |at, sum| done(&[TransactionStep::Add("n".into(), 2)], &[number(sum)], (at, at + 1));
+    let lost = ended(TransactionOutcome::Unknown, add(4, 0));
     explained(&[add(0, 2), add(2, 4)], &["1 n=2", "2 n=4"]);
     let late = explained(&[add(0, 2), lost.clone(), add(8, 6)], &["1 n=2", "2 n=4", "3 n=6"]);
     assert_eq!((late.updates, late.late), (2, 1));
@@ -114,8 +115,8 @@ fn numbers_that_are_lost_or_doubled_are_refused() {
     refused("nobody asked", &[add(0, 2), lost.clone()], &["1 n=2", "2 n=4", "3 n=6"]);
     refused("the state before it", &[add(0, 2), lost, add(8, 7)], &["1 n=2", "2 n=7"]);
     let float = |at, sum: &str| {
-        let said = Said::Number(sum.as_bytes().to_vec());
-        done(&[Step::AddFloat("f".into(), 0.25)], &[said], (at, at + 1))
+        let said = StepAnswer::Number(sum.as_bytes().to_vec());
+        done(&[TransactionStep::AddFloat("f".into(), 0.25)], &[said], (at, at + 1))
     };
     explained(&[float(0, "0.25"), float(2, "0.5")], &["1 f=0.25", "2 f=0.5"]);
     refused(
@@ -128,17 +129,17 @@ fn numbers_that_are_lost_or_doubled_are_refused() {
 #[test]
 fn skew_and_torn_sequences_are_refused() {
     let guarded = |at, guard: &str, key: &str, text: &str| {
-        let steps = [Step::Assert(guard.into(), None), set(key, text)];
-        done(&steps, &[Said::Done, Said::Done], (at, at + 5))
+        let steps = [TransactionStep::Assert(guard.into(), None), set(key, text)];
+        done(&steps, &[StepAnswer::Done, StepAnswer::Done], (at, at + 5))
     };
     let both = [guarded(0, "a", "b", "x"), guarded(1, "b", "a", "y")];
     refused("not those of the state", &both, &["1 b=x", "2 a=y"]);
-    let failed = ended(Outcome::Failed, both[1].clone());
+    let failed = ended(TransactionOutcome::Failed, both[1].clone());
     let report = explained(&[both[0].clone(), failed.clone()], &["1 b=x"]);
     assert_eq!(report.failed, 1);
     refused("no state", &[failed], &[]);
     let swap = |at, old: &str, text: &str| {
-        let step = |key: &str| Step::TestAndSet(key.into(), value(old), text.into());
+        let step = |key: &str| TransactionStep::TestAndSet(key.into(), value(old), text.into());
         done(&[step("a"), step("b")], &[row(old), row(old)], (at, at + 1))
     };
     explained(&[swap(0, "-", "x"), swap(2, "x", "y")], &["1 a=x b=x", "2 a=y b=y"]);
@@ -146,14 +147,14 @@ fn skew_and_torn_sequences_are_refused() {
     refused("answers", &[swap(0, "-", "x")], &["1 a=x"]);
     refused("answers", &[swap(0, "-", "x"), swap(2, "-", "y")], &["1 a=x b=x", "2 a=y b=y"]);
     // Of two tests without an answer either may have held alone.
-    let write = |key: &str| done(&[set(key, "w")], &[Said::Done], (0, 1));
-    let unknown = ended(Outcome::Unknown, swap(2, "-", "x"));
+    let write = |key: &str| done(&[set(key, "w")], &[StepAnswer::Done], (0, 1));
+    let unknown = ended(TransactionOutcome::Unknown, swap(2, "-", "x"));
     let report = explained(&[write("a"), unknown.clone()], &["1 a=w", "2 b=x"]);
     assert_eq!(report.late, 1);
     explained(&[write("b"), unknown.clone()], &["1 b=w", "2 a=x"]);
     explained(&[write("b"), unknown.clone()], &["1 b=w"]);
     refused("answers", &[write("c"), unknown], &["1 c=w", "2 b=x"]);
-    let no = ended(Outcome::Refused, swap(2, "-", "x"));
+    let no = ended(TransactionOutcome::Refused, swap(2, "-", "x"));
     refused("refused, and in the log", &[write("a"), no], &["1 a=w", "2 b=x"]);
     // What stands between two halves of a transaction is seen by nobody.
     let gets = |said: [&str; 2]| done(&[get("a"), get("b")], &said.map(row), (1, 9));
@@ -163,13 +164,16 @@ fn skew_and_torn_sequences_are_refused() {
 
 #[test]
 fn ranges_show_one_index() {
-    let insert = |at, key: &str| done(&[set(key, "v")], &[Said::Done], (at, at + 1));
+    let insert = |at, key: &str| done(&[set(key, "v")], &[StepAnswer::Done], (at, at + 1));
     let range = |span, keys: &[&str]| {
         let rows = keys.iter().map(|key| (key.to_string(), b"v".to_vec())).collect();
-        done(&[Step::Range("k".into())], &[Said::Rows(rows)], span)
+        done(&[TransactionStep::Range("k".into())], &[StepAnswer::Rows(rows)], span)
     };
-    let deletes =
-        done(&[Step::Delete("k2".into()), set("t", "1")], &[Said::Done, Said::Done], (6, 7));
+    let deletes = done(
+        &[TransactionStep::Delete("k2".into()), set("t", "1")],
+        &[StepAnswer::Done, StepAnswer::Done],
+        (6, 7),
+    );
     let three = ["1 k1=v", "2 k2=v k3=v", "3 k2=- t=1"];
     let history = |seen: Transaction| {
         let inserts = [insert(0, "k1"), insert(2, "k2"), insert(2, "k3")];
@@ -183,8 +187,8 @@ fn ranges_show_one_index() {
     refused("no state", &history(range((8, 9), &["k1", "k2", "k3"])), &three);
     let must = |keys: &[&str]| {
         let keys = keys.iter().map(|key| key.to_string()).collect();
-        let steps = [Step::AssertRange("k".into(), keys), set("t", "2")];
-        done(&steps, &[Said::Done, Said::Done], (8, 9))
+        let steps = [TransactionStep::AssertRange("k".into(), keys), set("t", "2")];
+        done(&steps, &[StepAnswer::Done, StepAnswer::Done], (8, 9))
     };
     let four = [three[0], three[1], three[2], "4 t=2"];
     explained(&history(must(&["k1", "k3"])), &four);
@@ -193,7 +197,7 @@ fn ranges_show_one_index() {
 
 #[test]
 fn levels_are_held() {
-    let write = |at, text: &str| done(&[set("a", text)], &[Said::Done], (at, at + 1));
+    let write = |at, text: &str| done(&[set("a", text)], &[StepAnswer::Done], (at, at + 1));
     let read = |level, connection, at, text: &str| {
         at_level(level, connection, done(&[get("a")], &[row(text)], (at, at + 1)))
     };
@@ -217,21 +221,21 @@ fn levels_are_held() {
 #[test]
 fn pipelines_keep_their_order() {
     let mine = |step, said| at_level(Level::Consistent, 5, done(&[step], &[said], (1, 9)));
-    let both = |first: &str| [mine(set("a", "x"), Said::Done), mine(get("a"), row(first))];
+    let both = |first: &str| [mine(set("a", "x"), StepAnswer::Done), mine(get("a"), row(first))];
     explained(&both("x"), &["1 a=x"]);
     refused("no state", &both("-"), &["1 a=x"]);
-    let other = done(&[set("a", "y")], &[Said::Done], (0, 9));
+    let other = done(&[set("a", "y")], &[StepAnswer::Done], (0, 9));
     explained(&[&both("y")[..], std::slice::from_ref(&other)].concat(), &["1 a=x", "2 a=y"]);
     refused("no state", &[&both("y")[..], &[other]].concat(), &["1 a=y", "2 a=x"]);
 }
 
 /// A transaction of a pipeline on connection 5, from 1 to 9.
-fn piped(steps: &[Step], said: &[Said]) -> Transaction {
+fn piped(steps: &[TransactionStep], said: &[StepAnswer]) -> Transaction {
     at_level(Level::Consistent, 5, done(steps, said, (1, 9)))
 }
 
 fn piped_set(key: &str, text: &str) -> Transaction {
-    piped(&[set(key, text)], &[Said::Done])
+    piped(&[set(key, text)], &[StepAnswer::Done])
 }
 
 fn piped_get(key: &str, text: &str) -> Transaction {
@@ -239,9 +243,9 @@ fn piped_get(key: &str, text: &str) -> Transaction {
 }
 
 /// Updates of others, each on a connection of its own, under way as long as the pipeline.
-fn others(steps: &[Step]) -> Vec<Transaction> {
-    let other = |(at, step): (usize, &Step)| {
-        let one = done(std::slice::from_ref(step), &[Said::Done], (1, 9));
+fn others(steps: &[TransactionStep]) -> Vec<Transaction> {
+    let other = |(at, step): (usize, &TransactionStep)| {
+        let one = done(std::slice::from_ref(step), &[StepAnswer::Done], (1, 9));
         at_level(Level::Consistent, 100 + at as u32, one)
     };
     steps.iter().enumerate().map(other).collect()
@@ -249,7 +253,8 @@ fn others(steps: &[Step]) -> Vec<Transaction> {
 
 #[test]
 fn pipelined_reads_behind_an_update_may_show_part_of_a_value() {
-    let with = |pipeline: &[Transaction], steps: &[Step]| [pipeline, &others(steps)].concat();
+    let with =
+        |pipeline: &[Transaction], steps: &[TransactionStep]| [pipeline, &others(steps)].concat();
     let (x, after) = (piped_set("a", "x"), [set("b", "y")]);
     explained(&with(&[x.clone(), piped_get("b", "-")], &after), &["1 a=x b=y"]);
     explained(&with(&[x.clone(), piped_get("b", "y")], &after), &["1 a=x b=y"]);
@@ -263,9 +268,9 @@ fn pipelined_reads_behind_an_update_may_show_part_of_a_value() {
     explained(&own, &["1 a=x a=z"]);
     explained(&own, &["1 a=x", "2 a=z"]);
     explained(&with(&own, &two), &["1 b=p a=x b=q a=z"]);
-    let add = |sum| piped(&[Step::Add("n".into(), 1)], &[number(sum)]);
+    let add = |sum| piped(&[TransactionStep::Add("n".into(), 1)], &[number(sum)]);
     let sums = [add(1), piped_get("n", "1"), add(3), piped_get("n", "3")];
-    let other = done(&[Step::Add("n".into(), 1)], &[number(2)], (0, 9));
+    let other = done(&[TransactionStep::Add("n".into(), 1)], &[number(2)], (0, 9));
     explained(&[&sums[..], &[other]].concat(), &["1 n=1 n=2 n=3"]);
     // What was read in front of the update, and whole values.
     let front = [piped_get("b", "-"), piped_set("a", "x"), piped_get("b", "y")];
@@ -297,7 +302,8 @@ fn parts_of_a_value_are_shown_to_nobody_else() {
 
 #[test]
 fn pipelines_that_break_their_order_are_refused() {
-    let with = |pipeline: &[Transaction], steps: &[Step]| [pipeline, &others(steps)].concat();
+    let with =
+        |pipeline: &[Transaction], steps: &[TransactionStep]| [pipeline, &others(steps)].concat();
     let (x, y) = (piped_set("a", "x"), [set("b", "y")]);
     let own = [x.clone(), piped_set("a", "z")];
     refused("done at place", &own, &["1 a=z a=x"]);
@@ -310,12 +316,12 @@ fn pipelines_that_break_their_order_are_refused() {
     let back = [x.clone(), piped_get("b", "y"), piped_get("b", "-")];
     refused("no state", &with(&back, &y), &["1 a=x b=y"]);
     // Halves of what holds together.
-    let both = done(&[set("b", "y"), set("c", "y")], &[Said::Done, Said::Done], (0, 9));
+    let both = done(&[set("b", "y"), set("c", "y")], &[StepAnswer::Done, StepAnswer::Done], (0, 9));
     let half = [x.clone(), piped_get("b", "y"), piped_get("c", "-"), both.clone()];
     refused("no state", &half, &["1 a=x b=y c=y"]);
     explained(&[x.clone(), piped_get("b", "-"), piped_get("c", "y"), both], &["1 a=x b=y c=y"]);
     // What was answered before the pipeline began, and what was asked for behind its end.
-    let write = |at| done(&[set("b", "y")], &[Said::Done], (at, at));
+    let write = |at| done(&[set("b", "y")], &[StepAnswer::Done], (at, at));
     let seen = |text| [x.clone(), piped_get("b", text)];
     let (old, new) = ([&seen("-")[..], &[write(0)]].concat(), [&seen("y")[..], &[write(10)]]);
     refused("no state", &old, &["1 b=y", "2 a=x"]);
@@ -333,14 +339,14 @@ fn an_update_names_the_value_that_holds_it() {
         one.index = Some(index);
         one
     };
-    let write = |text: &str| done(&[set("a", text)], &[Said::Done], (1, 9));
+    let write = |text: &str| done(&[set("a", text)], &[StepAnswer::Done], (1, 9));
     let (x, y) = (write("x"), at_level(Level::Consistent, 2, write("y")));
     let both = ["4 a=x", "6 a=y"];
     explained(&[named(4, x.clone()), named(6, y.clone())], &both);
     refused("another index", &[named(4, x.clone()), named(7, y.clone())], &both);
     refused("another index", &[named(4, x.clone()), named(4, y.clone())], &both);
     // One that changes nothing was evaluated on the values before, and on a part of its own.
-    let swap = Step::TestAndSet("a".into(), value("other"), b"z".to_vec());
+    let swap = TransactionStep::TestAndSet("a".into(), value("other"), b"z".to_vec());
     let kept = |text: &str| done(std::slice::from_ref(&swap), &[row(text)], (1, 9));
     let history = |kept: Transaction| [x.clone(), y.clone(), at_level(Level::Consistent, 3, kept)];
     explained(&history(named(6, kept("x"))), &both);
@@ -352,8 +358,8 @@ fn an_update_names_the_value_that_holds_it() {
 
 #[test]
 fn rows_live_their_time_and_do_not_come_back() {
-    let mortal = Step::Set("m".into(), b"x".to_vec(), Some(1_000));
-    let write = done(&[mortal], &[Said::Done], (0, 1));
+    let mortal = TransactionStep::Set("m".into(), b"x".to_vec(), Some(1_000));
+    let write = done(&[mortal], &[StepAnswer::Done], (0, 1));
     let read = |at, text: &str| done(&[get("m")], &[row(text)], (at, at + 1));
     let with = |reads: &[Transaction]| [std::slice::from_ref(&write), reads].concat();
     let report = explained(&with(&[read(5, "x"), read(SECOND, "-")]), &["7 m=x!"]);
@@ -371,7 +377,7 @@ fn rows_live_their_time_and_do_not_come_back() {
     refused("nobody asked", &with(&[]), &["7 m=x!", "99 m=-"]);
     refused(
         "nobody asked",
-        &[done(&[set("m", "x")], &[Said::Done], (0, 1))],
+        &[done(&[set("m", "x")], &[StepAnswer::Done], (0, 1))],
         &["7 m=x", "101 m=-"],
     );
 }

@@ -2,14 +2,14 @@
 //! memory; and the two agree on thousands of small histories with any answers.
 
 use super::{ENOUGH, bytes};
-use proof::checkers::{Call, Operation, Outcome, Value, Verdict, check};
+use proof::checkers::{Call, CallOperation, CallOutcome, CallValue, LinearVerdict, check};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 /// Whether any order explains the history.
 pub fn brute(calls: &[Call]) -> bool {
-    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != Outcome::Refused).collect();
+    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
     ordered(&calls, &BTreeMap::new())
 }
 
@@ -33,45 +33,45 @@ fn ordered(left: &[&Call], table: &BTreeMap<&str, Vec<u8>>) -> bool {
 /// Does it on a plain table; false when it can't have been answered so.
 fn apply<'a>(call: &'a Call, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
     let before = table.get(call.key.as_str()).cloned();
-    let mut set = |value: &Value| match value {
+    let mut set = |value: &CallValue| match value {
         Some(value) => drop(table.insert(&call.key, value.clone())),
         None => drop(table.remove(call.key.as_str())),
     };
     match &call.operation {
-        Operation::Get => {}
-        Operation::Put(value) => set(&Some(value.clone())),
-        Operation::Delete => set(&None),
-        Operation::TestAndSet { expect, wanted } if *expect == before => set(wanted),
-        Operation::TestAndSet { .. } => {}
+        CallOperation::Get => {}
+        CallOperation::Put(value) => set(&Some(value.clone())),
+        CallOperation::Delete => set(&None),
+        CallOperation::TestAndSet { expect, wanted } if *expect == before => set(wanted),
+        CallOperation::TestAndSet { .. } => {}
     }
     match &call.outcome {
-        Outcome::Found(found) => *found == before,
-        Outcome::Existed(existed) => *existed == before.is_some(),
-        Outcome::Done | Outcome::Refused | Outcome::Unknown => true,
+        CallOutcome::Found(found) => *found == before,
+        CallOutcome::Existed(existed) => *existed == before.is_some(),
+        CallOutcome::Done | CallOutcome::Refused | CallOutcome::Unknown => true,
     }
 }
 
-fn any_value(dice: &mut StdRng) -> Value {
+fn any_value(dice: &mut StdRng) -> CallValue {
     bytes(["-", "x", "y"][dice.random_range(0..3)])
 }
 
 /// A call with any answer, true or not.
 fn any_call(dice: &mut StdRng, client: u32) -> Call {
     let (operation, outcome) = match dice.random_range(0..6) {
-        0 | 1 => (Operation::Get, Outcome::Found(any_value(dice))),
-        2 | 3 => (Operation::Put(vec![b'x' + dice.random_range(0..3)]), Outcome::Done),
+        0 | 1 => (CallOperation::Get, CallOutcome::Found(any_value(dice))),
+        2 | 3 => (CallOperation::Put(vec![b'x' + dice.random_range(0..3)]), CallOutcome::Done),
         4 => {
-            let told = [Outcome::Done, Outcome::Existed(true), Outcome::Existed(false)];
-            (Operation::Delete, told[dice.random_range(0..3)].clone())
+            let told = [CallOutcome::Done, CallOutcome::Existed(true), CallOutcome::Existed(false)];
+            (CallOperation::Delete, told[dice.random_range(0..3)].clone())
         }
         _ => {
             let (expect, wanted) = (any_value(dice), any_value(dice));
-            (Operation::TestAndSet { expect, wanted }, Outcome::Found(any_value(dice)))
+            (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(any_value(dice)))
         }
     };
     let outcome = match dice.random_range(0..10) {
-        0..3 => Outcome::Unknown,
-        3 => Outcome::Refused,
+        0..3 => CallOutcome::Unknown,
+        3 => CallOutcome::Refused,
         _ => outcome,
     };
     let began = dice.random_range(0..12);
@@ -92,7 +92,7 @@ fn it_agrees_with_a_naive_twin() {
         let count = dice.random_range(1..8);
         let calls: Vec<_> = (0..count).map(|client| any_call(&mut dice, client)).collect();
         let report = check(&calls, ENOUGH);
-        let holds = report.verdict == Verdict::Linearizable;
+        let holds = report.verdict == LinearVerdict::Linearizable;
         assert!(holds || report.is_violated(), "seed {seed}: {report:?}");
         assert_eq!(holds, brute(&calls), "seed {seed}: {report:?}\n{}", told(&calls));
         verdicts[usize::from(holds)] += 1;

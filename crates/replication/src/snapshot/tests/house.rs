@@ -15,8 +15,8 @@ use std::time::Duration;
 use store::{Change, Chunk, Row, Trees};
 use tokio::sync::Notify;
 use transport::{
-    Asked, Boxed, Broken, Credit, Creditor, Delivered, Incarnation, Lane, Member, Message, Network,
-    PeerStatus, Peers, Receiver, Sending, Sink,
+    Boxed, Broken, Credit, Creditor, Delivered, Incarnation, IncomingCall, Lane, Member, Message,
+    Network, PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
 pub(super) const GROUP: GroupId = GroupId(7);
@@ -157,7 +157,7 @@ impl Sink for Door {
 }
 
 impl Receiver for Door {
-    fn asked(&self, asked: Asked) {
+    fn asked(&self, asked: IncomingCall) {
         self.snapshots.asked(self.peers.get().unwrap(), asked, Some(first()));
     }
 }

@@ -1,22 +1,24 @@
 //! The bytes between the two: what is written is read, and nothing else is.
 
 use super::house::{first, mark};
-use crate::snapshot::message::{Answer, Ends, Head, Offer, Question, read_rows, write_rows};
+use crate::snapshot::message::{
+    Ends, Offer, PartHead, SnapshotAnswer, SnapshotQuestion, read_rows, write_rows,
+};
 use base::LogIndex;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
-fn questions() -> [Question; 4] {
+fn questions() -> [SnapshotQuestion; 4] {
     [
-        Question::Begin { stream: 0x0102_0304 },
-        Question::Resume { stream: 5, id: 6, after: None },
-        Question::Resume { stream: 7, id: 8, after: Some("a key".into()) },
-        Question::End { id: u64::MAX },
+        SnapshotQuestion::Begin { stream: 0x0102_0304 },
+        SnapshotQuestion::Resume { stream: 5, id: 6, after: None },
+        SnapshotQuestion::Resume { stream: 7, id: 8, after: Some("a key".into()) },
+        SnapshotQuestion::End { id: u64::MAX },
     ]
 }
 
-fn answers() -> [Answer; 5] {
+fn answers() -> [SnapshotAnswer; 5] {
     let offer = Offer {
         id: 9,
         mark: mark(1_000),
@@ -25,11 +27,17 @@ fn answers() -> [Answer; 5] {
         rows_about: 10,
         bytes_about: 11,
     };
-    [Answer::Offer(offer), Answer::GoesOn, Answer::Gone, Answer::Busy, Answer::Nothing]
+    [
+        SnapshotAnswer::Offer(offer),
+        SnapshotAnswer::GoesOn,
+        SnapshotAnswer::Gone,
+        SnapshotAnswer::Busy,
+        SnapshotAnswer::Nothing,
+    ]
 }
 
-fn head() -> Head {
-    Head { id: 1, stream: 2, number: 3, ends: Ends::All, digest: 4 }
+fn head() -> PartHead {
+    PartHead { id: 1, stream: 2, number: 3, ends: Ends::All, digest: 4 }
 }
 
 #[test]
@@ -44,9 +52,9 @@ fn what_is_written_is_read_and_nothing_shorter_or_longer() {
         assert!(read(&[bytes, &[0]].concat()).is_err());
         assert!(read(&[&[bytes[0] ^ 0x80], &bytes[1..]].concat()).is_err());
     }
-    questions().iter().for_each(|one| whole(one, &one.write(), Question::read));
-    answers().iter().for_each(|one| whole(one, &one.write(), Answer::read));
-    assert_eq!(Head::read(&head().write()), Ok(head()));
+    questions().iter().for_each(|one| whole(one, &one.write(), SnapshotQuestion::read));
+    answers().iter().for_each(|one| whole(one, &one.write(), SnapshotAnswer::read));
+    assert_eq!(PartHead::read(&head().write()), Ok(head()));
 }
 
 proptest! {
@@ -59,7 +67,8 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes: Vec<u8>) {
-        let _ = (Question::read(&bytes), Answer::read(&bytes), Head::read(&bytes));
+        let _ = (SnapshotQuestion::read(&bytes), SnapshotAnswer::read(&bytes));
+        let _ = PartHead::read(&bytes);
         let _ = read_rows(&Bytes::from(bytes));
     }
 }

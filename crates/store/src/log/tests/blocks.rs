@@ -1,8 +1,8 @@
 //! What happens where blocks meet, and where one life of the log ends and the next begins.
 
-use super::super::frame::{self, BLOCK_BYTES, COMMIT, Shape};
+use super::super::frame::{self, BLOCK_BYTES, COMMIT, FrameShape};
 use super::super::segment::{HEADER_BYTES, Segment};
-use super::super::walk::{Bad, Step, Walk};
+use super::super::walk::{Bad, FrameWalk, WalkStep};
 use super::*;
 use crate::disk::{Access, crash_states};
 
@@ -131,10 +131,10 @@ fn a_torn_footer_that_began_a_life_is_a_torn_tail_and_no_damage() {
 }
 
 /// One forged frame: generation, shape, kind, and length of the body.
-type Forged = (u32, Shape, u8, usize);
+type Forged = (u32, FrameShape, u8, usize);
 
 /// A valid segment with these frames in it, one behind the other.
-fn forge(frames: &[Forged]) -> Walk {
+fn forge(frames: &[Forged]) -> FrameWalk {
     let disk = memory();
     drop(open(&disk, WIDE).expect("begins"));
     let mut bytes = Vec::new();
@@ -146,12 +146,12 @@ fn forge(frames: &[Forged]) -> Walk {
     }
     let segment = Segment::open(&disk, 1, Access::Write).expect("opens");
     segment.file.write_at(&bytes, HEADER_BYTES).expect("writes");
-    Walk::new(segment)
+    FrameWalk::new(segment)
 }
 
 #[test]
 fn valid_frames_in_an_order_that_is_never_written_are_not_put_together() {
-    use Shape::{First, Last, Middle, Whole};
+    use FrameShape::{First, Last, Middle, Whole};
     let rest = (BLOCK_BYTES - HEADER_BYTES) as usize - 16;
     let cases: [(&[Forged], u64, &str); 9] = [
         (&[(1, Last, 1, 60)], 0, "the first piece is missing"),
@@ -165,12 +165,12 @@ fn valid_frames_in_an_order_that_is_never_written_are_not_put_together() {
         (&[(1, Whole, 1, 47)], 0, "decided index"),
     ];
     for (frames, behind, why) in cases {
-        let Ok(Step::Bad(bad)) = forge(frames).next() else { panic!("{frames:?}") };
+        let Ok(WalkStep::Bad(bad)) = forge(frames).next() else { panic!("{frames:?}") };
         let found = (bad.start, bad.why);
         assert_eq!(found, (HEADER_BYTES, why), "{frames:?}");
         let place = Bad { start: HEADER_BYTES, offset: bad.offset, why };
         assert_eq!(bad, place);
         assert!(bad.offset <= HEADER_BYTES + behind, "{frames:?}: {}", bad.offset);
     }
-    assert!(matches!(forge(&[(1, Whole, COMMIT, 16)]).next(), Ok(Step::Unit(..))));
+    assert!(matches!(forge(&[(1, Whole, COMMIT, 16)]).next(), Ok(WalkStep::Unit(..))));
 }

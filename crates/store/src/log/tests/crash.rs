@@ -2,7 +2,7 @@
 //! contains everything that was durable, and nothing that was cut comes back.
 
 use super::*;
-use crate::disk::{Access, Operation, crash_states};
+use crate::disk::{Access, DiskCall, crash_states};
 
 /// A step of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,10 @@ impl History {
             Step::Collapse => self.collapse(log)?,
             Step::Snapshot => {
                 let number = self.records.last().map_or(0, |it| it.1.index) + 1;
-                self.put(log, OwnedRecord { kind: Kind::Checkpoint, ..record(number, 2500) })?;
+                self.put(
+                    log,
+                    OwnedRecord { kind: RecordKind::Checkpoint, ..record(number, 2500) },
+                )?;
                 log.commit(true)?;
                 self.collapse(log)?;
             }
@@ -284,7 +287,7 @@ fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
 }
 
 /// Which of the first `count` syncs must not be left out, as the judge finds.
-fn needed(ground: &Ground, steps: &[Step], sync: Operation, count: u64) -> Vec<u64> {
+fn needed(ground: &Ground, steps: &[Step], sync: DiskCall, count: u64) -> Vec<u64> {
     let forgets = |nth: &u64| {
         let verdict = try_history(ground, steps, 12, &|disk| disk.skip_nth(sync, *nth));
         let Err(error) = verdict else { return false };
@@ -301,7 +304,7 @@ fn needed(ground: &Ground, steps: &[Step], sync: Operation, count: u64) -> Vec<u
 #[test]
 fn each_sync_that_is_left_out_is_found_out() {
     let (fresh, recycled) = (fresh_ground(), recycled_ground());
-    use Operation::{Sync, SyncDirectory};
+    use DiskCall::{Sync, SyncDirectory};
     use Step::{Batch, Collapse, Commit, Roll, Small, Write};
     let short = [Small, Commit, Batch, Commit];
     assert_eq!(needed(&fresh, &short, Sync, 4), [2, 3, 4], "its header, two commits");

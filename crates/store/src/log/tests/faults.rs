@@ -1,8 +1,8 @@
 //! Calls that fail: what the log says, what it keeps, and what it never does again.
 
-use super::super::segment::Names;
+use super::super::segment::LogNames;
 use super::*;
-use crate::disk::{Operation, crash_states};
+use crate::disk::{DiskCall, crash_states};
 use std::io::ErrorKind;
 
 fn append(log: &mut Log, number: u64, bytes: usize) -> Result<Position, StoreError> {
@@ -24,7 +24,7 @@ fn the_first_failed_sync_closes_the_log_and_no_sync_is_tried_again() {
     for nth in 1..6 {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
-        disk.fail_nth(Operation::Sync, nth, ErrorKind::Other);
+        disk.fail_nth(DiskCall::Sync, nth, ErrorKind::Other);
         let mut durable = Vec::new();
         let mut number = 0;
         let error = loop {
@@ -59,7 +59,7 @@ fn what_a_failed_sync_left_readable_is_durable_before_it_is_given_to_anyone() {
     append(&mut log, 1, 2000).expect("appends");
     log.commit(true).expect("commits");
     append(&mut log, 2, 2000).expect("appends");
-    disk.fail_nth(Operation::Sync, 1, ErrorKind::Other);
+    disk.fail_nth(DiskCall::Sync, 1, ErrorKind::Other);
     assert!(log.commit(true).is_err());
     drop(log);
     assert!(after_power_cut(&disk).contains(&vec![1]), "it is in memory only");
@@ -87,7 +87,7 @@ fn a_failed_write_closes_the_log() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     append(&mut log, 1, 10).expect("appends");
-    disk.fail_nth(Operation::Write, 1, ErrorKind::Other);
+    disk.fail_nth(DiskCall::Write, 1, ErrorKind::Other);
     let text = log.commit(false).expect_err("fails").to_string();
     assert!(text.starts_with("can't write 0000000000000001.log: "), "{text}");
     assert!(matches!(log.commit(true), Err(StoreError::Closed)));
@@ -99,8 +99,8 @@ fn a_write_without_space_keeps_the_records_for_the_next_try() {
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     for number in 1..4 {
         append(&mut log, number, 100).expect("appends");
-        disk.fail_nth(Operation::Write, 1, ErrorKind::StorageFull);
-        disk.fail_nth(Operation::Write, 2, ErrorKind::StorageFull);
+        disk.fail_nth(DiskCall::Write, 1, ErrorKind::StorageFull);
+        disk.fail_nth(DiskCall::Write, 2, ErrorKind::StorageFull);
         let end = log.end();
         assert!(matches!(log.commit(true), Err(StoreError::Full)));
         assert!(matches!(log.commit(true), Err(StoreError::Full)));
@@ -123,12 +123,12 @@ fn until_refused(log: &mut Log, mut number: u64) -> (u64, StoreError) {
 
 #[test]
 fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
-    let refusals: [(Operation, u64, ErrorKind); 5] = [
-        (Operation::Create, 1, ErrorKind::StorageFull),
-        (Operation::Write, 1, ErrorKind::StorageFull),
-        (Operation::Write, 2, ErrorKind::QuotaExceeded),
-        (Operation::Write, 3, ErrorKind::StorageFull),
-        (Operation::Sync, 1, ErrorKind::StorageFull),
+    let refusals: [(DiskCall, u64, ErrorKind); 5] = [
+        (DiskCall::Create, 1, ErrorKind::StorageFull),
+        (DiskCall::Write, 1, ErrorKind::StorageFull),
+        (DiskCall::Write, 2, ErrorKind::QuotaExceeded),
+        (DiskCall::Write, 3, ErrorKind::StorageFull),
+        (DiskCall::Sync, 1, ErrorKind::StorageFull),
     ];
     for (operation, nth, kind) in refusals {
         let disk = memory();
@@ -154,7 +154,7 @@ fn no_room_for_a_segments_name_is_a_full_disk_and_no_failed_log() {
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
         // The first rename makes the spare, the others give it its name.
         for nth in 2..4 + u64::from(restarted) {
-            disk.fail_nth(Operation::Rename, nth, ErrorKind::StorageFull);
+            disk.fail_nth(DiskCall::Rename, nth, ErrorKind::StorageFull);
         }
         let (refused, error) = until_refused(&mut log, 1);
         assert!(matches!(error, StoreError::Full), "{error}");
@@ -190,7 +190,7 @@ fn no_room_for_a_segments_name_is_a_full_disk_and_no_failed_log() {
 #[test]
 fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
     let disk = memory();
-    let segments = |disk: &MemoryDisk| Names::list(disk).expect("lists").segments.len();
+    let segments = |disk: &MemoryDisk| LogNames::list(disk).expect("lists").segments.len();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     for number in 1..11 {
         append(&mut log, number, 1000).expect("appends");
@@ -206,8 +206,8 @@ fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
         }
     };
     let (mut log, found, _) = open(&last, SMALL).expect("opens");
-    last.fail_nth(Operation::Rename, 2, ErrorKind::StorageFull);
-    last.fail_nth(Operation::Rename, 3, ErrorKind::StorageFull);
+    last.fail_nth(DiskCall::Rename, 2, ErrorKind::StorageFull);
+    last.fail_nth(DiskCall::Rename, 3, ErrorKind::StorageFull);
     for _ in 0..2 {
         assert!(matches!(append(&mut log, 11, 16), Err(StoreError::Full)));
         assert_eq!(segments(&last), 1);
@@ -224,8 +224,8 @@ fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
 #[test]
 fn another_failure_to_name_a_segment_closes_the_log() {
     let faults = [
-        (Operation::Rename, 2, ErrorKind::Other),
-        (Operation::SyncDirectory, 1, ErrorKind::StorageFull),
+        (DiskCall::Rename, 2, ErrorKind::Other),
+        (DiskCall::SyncDirectory, 1, ErrorKind::StorageFull),
     ];
     for (operation, nth, kind) in faults {
         let disk = memory();
@@ -253,8 +253,8 @@ fn without_descriptors_the_present_segment_and_a_recycled_one_still_work() {
     let (segments, room) = (log.segments(), log.room());
     assert!(segments == 1 && room > 2 * SMALL.segment_bytes, "two spares are ready");
     let no_descriptors = ErrorKind::Other;
-    disk.fail_nth(Operation::Create, 1, no_descriptors);
-    disk.fail_nth(Operation::Open, 1, no_descriptors);
+    disk.fail_nth(DiskCall::Create, 1, no_descriptors);
+    disk.fail_nth(DiskCall::Open, 1, no_descriptors);
     let (refused, error) = until_refused(&mut log, number);
     assert_eq!(log.segments(), 3, "rolled twice with what was open");
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
@@ -264,7 +264,7 @@ fn without_descriptors_the_present_segment_and_a_recycled_one_still_work() {
 
 #[test]
 fn a_failure_while_clearing_away_is_told_once_and_closes_the_log() {
-    for operation in [Operation::Rename, Operation::SyncDirectory] {
+    for operation in [DiskCall::Rename, DiskCall::SyncDirectory] {
         let disk = memory();
         let (mut log, ..) = open(&disk, SMALL).expect("begins");
         let mut number = 0;

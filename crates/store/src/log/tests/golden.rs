@@ -17,7 +17,7 @@ const GOLDEN: LogSettings =
     LogSettings { segment_bytes: SEGMENT_BYTES_MIN, id: 0x00C0_FFEE, ahead: Ahead::Inline };
 
 fn golden_records() -> Vec<OwnedRecord> {
-    use Kind::*;
+    use RecordKind::*;
     let kinds = [Accept, Truncate, Promise, Decided, Vnode, Reset, Checkpoint];
     let small = (1..).zip(kinds).map(|(number, kind)| OwnedRecord { kind, ..record(number, 40) });
     small.chain([record(8, 1700), record(9, 40_000), record(10, 0), record(11, 3000)]).collect()
@@ -74,7 +74,7 @@ fn the_log_of_format_1_is_read_and_written_as_it_always_was() {
 
 /// A segment of version 1, then the one of version 2 that a staged value began.
 fn staged_records() -> [OwnedRecord; 4] {
-    let kinds = [Kind::Accept, Kind::Stage, Kind::Stage, Kind::Truncate];
+    let kinds = [RecordKind::Accept, RecordKind::Stage, RecordKind::Stage, RecordKind::Truncate];
     let mut number = 0;
     kinds.map(|kind| {
         number += 1;

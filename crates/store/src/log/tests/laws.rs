@@ -4,7 +4,7 @@
 use super::super::frame::{BLOCK_BYTES, unit_bytes_max};
 use super::super::record::Owners;
 use super::super::segment::Segment;
-use super::super::walk::Walk;
+use super::super::walk::FrameWalk;
 use super::*;
 use crate::disk::Access;
 use base::limits::LOG_RECORD_BYTES_MAX;
@@ -135,7 +135,7 @@ proptest! {
             disk.damage(name, 4096 + at as u64, |_| byte);
         }
         let segment = Segment::open(&disk, 1, Access::Read).expect("its header is whole");
-        let mut walk = Walk::new(segment);
+        let mut walk = FrameWalk::new(segment);
         prop_assert!(walk.find(0).expect("reads").is_none());
         let (_, found, _) = open(&disk, SMALL).expect("no frame is valid: a torn tail");
         prop_assert!(found.is_empty());

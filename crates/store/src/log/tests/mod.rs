@@ -30,7 +30,13 @@ pub(super) fn memory() -> MemoryDisk {
 
 /// A record that no other looks like: `number` decides everything, the payload has `bytes` bytes.
 pub(super) fn record(number: u64, bytes: usize) -> OwnedRecord {
-    let kinds = [Kind::Accept, Kind::Truncate, Kind::Promise, Kind::Decided, Kind::Vnode];
+    let kinds = [
+        RecordKind::Accept,
+        RecordKind::Truncate,
+        RecordKind::Promise,
+        RecordKind::Decided,
+        RecordKind::Vnode,
+    ];
     let mut payload: Vec<u8> = Vec::with_capacity(bytes + 8);
     while payload.len() < bytes {
         let word = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ payload.len() as u64;

@@ -2,7 +2,7 @@
 //! not.
 
 use super::*;
-use crate::disk::Operation;
+use crate::disk::DiskCall;
 use proptest::prelude::*;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -235,7 +235,7 @@ fn without_descriptors_it_says_so_and_gives_the_same_once_there_are_some() {
     let (disk, log, written) = many();
     // Before the first segment, and between two.
     for (nth, before) in [(1, false), (2, true)] {
-        disk.fail_nth(Operation::Open, nth, ErrorKind::WouldBlock);
+        disk.fail_nth(DiskCall::Open, nth, ErrorKind::WouldBlock);
         let found: Vec<_> = log.reader().read_from(Position(0)).collect();
         let (last, good) = found.split_last().expect("an error at least");
         assert!(matches!(last, Err(ReadError::NoDescriptors)), "{last:?}");
@@ -244,7 +244,7 @@ fn without_descriptors_it_says_so_and_gives_the_same_once_there_are_some() {
         assert!(good.iter().map(|it| it.as_ref().expect("good")).eq(&wanted));
         assert_eq!(all(&log.reader(), Position(0)).expect("reads").len(), written.len());
     }
-    disk.fail_nth(Operation::Open, 1, ErrorKind::Other);
+    disk.fail_nth(DiskCall::Open, 1, ErrorKind::Other);
     let refused = all(&log.reader(), Position(0)).expect_err("another error is none of these");
     assert!(matches!(refused, ReadError::Store(StoreError::Io { .. })), "{refused}");
 }
@@ -276,7 +276,7 @@ fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
 fn a_position_behind_a_footer_is_where_the_next_segment_begins() {
     let (disk, mut log, _) = many();
     let mut records = log.reader().read_from(log.end());
-    disk.fail_nth(Operation::Rename, 1, ErrorKind::StorageFull);
+    disk.fail_nth(DiskCall::Rename, 1, ErrorKind::StorageFull);
     let full = loop {
         match log.append(&record(9, 700).as_record()) {
             Ok(_) => {}
@@ -317,7 +317,7 @@ fn what_was_not_committed_and_what_a_closed_log_held_is_not_read() {
     (0..100).for_each(|_| append(&mut log, &mut written, 400));
     let reader = log.reader();
     assert!(all(&reader, Position(0)).expect("reads").is_empty(), "nothing was committed");
-    disk.fail_nth(Operation::Sync, 1, ErrorKind::Other);
+    disk.fail_nth(DiskCall::Sync, 1, ErrorKind::Other);
     assert!(log.commit(true).is_err());
     assert!(all(&reader, Position(0)).expect("reads").is_empty(), "the sync failed");
     drop(log);

@@ -6,12 +6,12 @@
 //! log takes nothing more and the disk is left alone.
 
 use super::*;
-use crate::disk::{Operation, crash_states};
+use crate::disk::{DiskCall, crash_states};
 use std::io::ErrorKind;
 
 const RECORDS: u64 = 90;
-const OPERATIONS: [Operation; 6] = {
-    use Operation::*;
+const OPERATIONS: [DiskCall; 6] = {
+    use DiskCall::*;
     [Create, Write, Sync, Rename, Remove, SyncDirectory]
 };
 
@@ -98,7 +98,7 @@ fn judge(found: &[OwnedRecord], outcome: &Outcome) {
 }
 
 /// Runs the history with the `nth` such call failing; none: there are fewer.
-fn sweep(operation: Operation, nth: u64, kind: ErrorKind) -> Option<Outcome> {
+fn sweep(operation: DiskCall, nth: u64, kind: ErrorKind) -> Option<Outcome> {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     disk.fail_nth(operation, nth, kind);
@@ -131,7 +131,7 @@ fn sweep(operation: Operation, nth: u64, kind: ErrorKind) -> Option<Outcome> {
 }
 
 /// All outcomes of one kind of failure, by operation.
-fn outcomes(kind: ErrorKind) -> Vec<(Operation, Vec<Outcome>)> {
+fn outcomes(kind: ErrorKind) -> Vec<(DiskCall, Vec<Outcome>)> {
     let all = |operation| (1..).map_while(|nth| sweep(operation, nth, kind)).collect();
     OPERATIONS.into_iter().map(|operation| (operation, all(operation))).collect()
 }
@@ -144,7 +144,7 @@ fn wherever_the_disk_is_full_nothing_is_lost_and_it_goes_on() {
         println!("{operation:?}: {} positions, {closed} closed", outcomes.len());
         assert!(outcomes.len() > 3, "{operation:?}");
         tried += outcomes.len();
-        let mends = matches!(operation, Operation::Create | Operation::Write);
+        let mends = matches!(operation, DiskCall::Create | DiskCall::Write);
         assert!(!mends || closed == 0, "{operation:?}: space comes back");
     }
     println!("{tried} positions of a full disk");

@@ -8,9 +8,9 @@ fn kept() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/spans-v1")
 }
 
-fn known() -> Vec<Found> {
+fn known() -> Vec<DeadStretch> {
     let of = |key: &'static str| Bytes::from_static(key.as_bytes());
-    let found = |[start, end, first, last]: [&'static str; 4], dead| Found {
+    let found = |[start, end, first, last]: [&'static str; 4], dead| DeadStretch {
         start: of(start),
         end: of(end),
         first: of(first),

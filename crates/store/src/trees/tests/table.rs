@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 
-use super::super::run::Walk;
+use super::super::run::RunWalk;
 use super::super::table::{CHUNK_ROWS, MemoryTable};
 use super::super::view::{Bounds, Version, crossed};
 use super::*;
@@ -50,7 +50,7 @@ fn in_order(
 ) -> Vec<(Bytes, Version)> {
     let mut rows = BTreeMap::new();
     for run in table.runs(bounds, sequence).into_iter().rev() {
-        let found: Vec<_> = Walk::new(run, bounds, sequence, reverse).collect();
+        let found: Vec<_> = RunWalk::new(run, bounds, sequence, reverse).collect();
         let goes_on = |pair: &[(Bytes, Version)]| (pair[0].0 < pair[1].0) != reverse;
         assert!(found.windows(2).all(goes_on), "in order, each key once");
         rows.extend(found);
@@ -100,7 +100,7 @@ proptest! {
                 .collect();
             prop_assert_eq!(in_order(&table, &bounds, upto, reverse), known);
         }
-        let whole = Walk::new(table.whole().into(), &EVERYTHING, u64::MAX, false);
+        let whole = RunWalk::new(table.whole().into(), &EVERYTHING, u64::MAX, false);
         let known = model.iter().filter_map(|(key, versions)| {
             Some((Bytes::copy_from_slice(key), newest(versions, u64::MAX)?))
         });

@@ -13,11 +13,11 @@ use base::{
     Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall, RingTransfer,
 };
 use bytes::Bytes;
-use logic::ring::{Change, Rack, Ring, plan};
+use logic::ring::{Rack, Ring, RingWish, plan};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use transport::{Asked, Broken, Delivered, Incarnation, Network, Peers, Receiver, Sink};
+use transport::{Broken, Delivered, Incarnation, IncomingCall, Network, Peers, Receiver, Sink};
 
 /// The node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
@@ -116,7 +116,7 @@ impl Sink for Clerk {
 }
 
 impl Receiver for Clerk {
-    fn asked(&self, asked: Asked) {
+    fn asked(&self, asked: IncomingCall) {
         let directory = self.0.upgrade().expect("it never falls");
         let request = Request::read(&asked.payload.slice(LETTER_HEAD..)).expect("it reads");
         let Call::Directory(DirectoryCall::Ring(call)) = &request.call else {
@@ -215,13 +215,13 @@ impl World {
             (dice.below(5), here[one], spare.get(dice.below(spare.len() as u64) as usize))
         });
         let (change, name) = match (kind, other) {
-            (0, Some(node)) => (Change::Join { node: *node, rack: rack() }, "ring join"),
+            (0, Some(node)) => (RingWish::Join { node: *node, rack: rack() }, "ring join"),
             (1, Some(new)) => {
-                (Change::Replace { old: one, new: *new, rack: rack() }, "ring replace")
+                (RingWish::Replace { old: one, new: *new, rack: rack() }, "ring replace")
             }
-            (3, _) if told.ring.partitions() < 32 => (Change::Double, "ring double"),
-            (3 | 4, _) => (Change::Halve, "ring halve"),
-            _ => (Change::Leave { node: one }, "ring leave"),
+            (3, _) if told.ring.partitions() < 32 => (RingWish::Double, "ring double"),
+            (3 | 4, _) => (RingWish::Halve, "ring halve"),
+            _ => (RingWish::Leave { node: one }, "ring leave"),
         };
         if self.begin_change(change) { name } else { "ring change refused" }
     }
@@ -250,8 +250,8 @@ impl World {
         let new = told.nodes.iter().find(|node| node.0 == old.0 + 100).expect("it has come");
         let has_place = told.ring.layout().nodes().contains_key(new);
         let change = match has_place {
-            true => Change::Leave { node: old },
-            false => Change::Replace { old, new: *new, rack: rack() },
+            true => RingWish::Leave { node: old },
+            false => RingWish::Replace { old, new: *new, rack: rack() },
         };
         Some(if self.begin_change(change) { "ring rejoin" } else { "ring rejoin refused" })
     }
@@ -265,7 +265,7 @@ impl World {
     }
 
     /// Begins a change, unless it is unsafe.
-    pub(super) fn begin_change(&self, change: Change) -> bool {
+    pub(super) fn begin_change(&self, change: RingWish) -> bool {
         let told = self.told();
         let down = self.down();
         let Ok(planned) = plan(&told.ring, &[change], COPIES, &down) else { return false };

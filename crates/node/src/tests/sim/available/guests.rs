@@ -6,7 +6,7 @@ use super::world::World;
 use base::Properties;
 use dynamo::local::{Rules, Spot};
 use dynamo::replica::Brought;
-use logic::ring::Change;
+use logic::ring::RingWish;
 use runtime::mutants::{Flaw, break_on_thread};
 use std::cell::Cell;
 
@@ -24,7 +24,7 @@ fn has_it_still(world: u64) -> Option<bool> {
     story.write(*old);
     world.stage.run(1_000_000);
     let row = story.has(*old).expect("it owns it");
-    assert!(world.begin_change(Change::Leave { node: *old }));
+    assert!(world.begin_change(RingWish::Leave { node: *old }));
     let partition = story.partition();
     while world.told().ring.owners(partition, 1) == [*old] {
         world.stage.run(100);

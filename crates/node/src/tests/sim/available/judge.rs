@@ -93,7 +93,8 @@ impl Judge {
     pub(super) fn stands(&mut self, write: Write, seen: Option<&Seen>, now: Seen) -> Option<Dot> {
         let key = self.writes[write].key;
         let dot = seen.and_then(|seen| {
-            let fresh = |(id, all): &(&Actor, &base::dots::Seen)| !seen.contains(id, all.highest());
+            let fresh =
+                |(id, all): &(&Actor, &base::dots::CounterSet)| !seen.contains(id, all.highest());
             let entry = now.entries().find(fresh);
             entry.map(|(id, all)| (*id, all.highest()))
         });

@@ -11,7 +11,7 @@ use crate::recovery::{Mended, replay, terms};
 use crate::{Inner, NodeSettings};
 use base::{ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Properties, Stay};
 use logic::ring::Ring;
-use runtime::keeper::{AppendSink, Writer, record};
+use runtime::keeper::{AppendSink, LogWriter, record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ pub(super) struct Place {
 /// What dies with the node.
 pub(super) struct Life {
     pub inner: Arc<Inner>,
-    desk: Arc<Mutex<Writer>>,
+    desk: Arc<Mutex<LogWriter>>,
 }
 
 /// What all nodes are told.
@@ -173,7 +173,7 @@ impl Mate {
         wire::at(hub).begins(self.which, End { node: self.node, incarnation, process, sink });
         life::tend_vnodes(&inner);
         let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
-        let writer = Writer::new(log, keeper, metrics, NEVER);
+        let writer = LogWriter::new(log, keeper, metrics, NEVER);
         let desk = Arc::new(Mutex::new(writer));
         let writes = write(inner.clone(), desk.clone(), self.slow_disk.clone());
         here().begin(Some(self.which), writes);
@@ -280,7 +280,7 @@ impl Told {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, slow: Arc<Mutex<bool>>) {
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<LogWriter>>, slow: Arc<Mutex<bool>>) {
     let post: Arc<dyn AppendSink> = Arc::new(Post::of(&inner));
     loop {
         if runtime::world::timeout(INTERVAL, inner.keeper.given.notified()).await.is_none() {
@@ -303,7 +303,7 @@ async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, slow: Arc<Mutex<bool
 }
 
 /// The log writer's next step; whether its round goes on.
-fn step(desk: &Mutex<Writer>, post: &Arc<dyn AppendSink>) -> bool {
+fn step(desk: &Mutex<LogWriter>, post: &Arc<dyn AppendSink>) -> bool {
     let mut writer = desk.lock().expect("one thread");
     writer.step(&**post).expect("a disk without faults");
     !writer.rests()

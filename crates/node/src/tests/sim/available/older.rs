@@ -6,7 +6,7 @@ use super::directory::at as of;
 use super::strays::Story;
 use super::wire;
 use base::NodeId;
-use dynamo::slots::Span;
+use dynamo::slots::SlotSpan;
 use logic::ring::point;
 use runtime::mutants::{Flaw, break_on_thread};
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ fn taken_by_a_former_owner() -> bool {
     world.mates.borrow_mut()[which].place.heard = 0;
     world.start(which);
     let inner = world.mates.borrow()[which].inner().expect("it lives").clone();
-    let span = Span::new(&before, before.partition(&point));
+    let span = SlotSpan::new(&before, before.partition(&point));
     let pairs = inner.available.pairs(&BTreeSet::from([3])).into_iter();
     let mut pairs = pairs.filter(|((it, _), other)| *it == span && other.node == old);
     let (copies, other) = pairs.next().expect("they were a pair");

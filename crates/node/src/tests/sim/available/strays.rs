@@ -9,7 +9,7 @@ use super::world::World;
 use base::{AvailableCall, BucketName, Content, Key, NodeId, Partition, Store};
 use bytes::Bytes;
 use dynamo::layout::row_key;
-use logic::ring::{Change, Rack, point};
+use logic::ring::{Rack, RingWish, point};
 use runtime::mutants::{Flaw, break_on_thread};
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ impl Story {
     /// One takes the place of the other.
     pub(super) fn replaces(&self) {
         let (old, new) = (self.old, self.new);
-        assert!(self.world.begin_change(Change::Replace { old, new, rack: Rack::default() }));
+        assert!(self.world.begin_change(RingWish::Replace { old, new, rack: Rack::default() }));
     }
 
     /// Where the key lies.

@@ -9,7 +9,7 @@ use super::mate::{Mate, Place, Told};
 use super::stage::{Clock, Stage};
 use super::wire::{self, Hub, Links};
 use base::{BucketName, Key, NodeId, Properties, Replication};
-use logic::ring::{Change, Rack, Ring, plan};
+use logic::ring::{Rack, Ring, RingWish, plan};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -62,7 +62,7 @@ pub(super) struct World {
 
 fn ring(nodes: &[NodeId]) -> Ring {
     let mut ring = Ring::founded(nodes[0], Rack::default(), PARTITIONS, 3);
-    let join = |node: &NodeId| Change::Join { node: *node, rack: Rack::default() };
+    let join = |node: &NodeId| RingWish::Join { node: *node, rack: Rack::default() };
     let changes: Vec<_> = nodes[1..].iter().map(join).collect();
     let planned = plan(&ring, &changes, COPIES, &BTreeSet::new()).expect("a plan");
     ring = ring.commit(&planned).expect("the ring is as it was");

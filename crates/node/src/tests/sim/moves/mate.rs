@@ -10,7 +10,7 @@ use crate::recovery::{Mended, replay, terms};
 use crate::{Inner, NodeSettings, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
-use runtime::keeper::{AppendSink, Writer, record};
+use runtime::keeper::{AppendSink, LogWriter, record};
 use runtime::world;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(super) struct Mate {
 /// What dies with the node.
 struct Life {
     inner: Arc<Inner>,
-    desk: Arc<Mutex<Writer>>,
+    desk: Arc<Mutex<LogWriter>>,
 }
 
 impl Mate {
@@ -122,7 +122,7 @@ impl Mate {
             .for_each(|group| crate::group_lifecycle::drive(&inner, group));
         world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
         let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
-        let writer = Writer::new(log, keeper, metrics, NEVER);
+        let writer = LogWriter::new(log, keeper, metrics, NEVER);
         let desk = Arc::new(Mutex::new(writer));
         let writes = write(inner.clone(), desk.clone(), self.disk_takes.clone());
         here().begin(Some(self.which), writes);
@@ -155,7 +155,7 @@ impl Mate {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, takes: Arc<Mutex<Takes>>) {
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<LogWriter>>, takes: Arc<Mutex<Takes>>) {
     let post: Arc<dyn AppendSink> = Arc::new(Post::of(&inner));
     loop {
         inner.keeper.given.notified().await;
@@ -173,7 +173,7 @@ async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, takes: Arc<Mutex<Tak
 }
 
 /// The log writer's next step; whether its round goes on.
-fn step(desk: &Mutex<Writer>, post: &Arc<dyn AppendSink>) -> bool {
+fn step(desk: &Mutex<LogWriter>, post: &Arc<dyn AppendSink>) -> bool {
     let mut writer = desk.lock().expect("one thread");
     writer.step(&**post).expect("a disk without faults");
     !writer.rests()

@@ -3,9 +3,9 @@
 
 use super::faults::Fault::{self, *};
 use super::{SECOND, hostile};
-use proof::client::{Http, Resp, Word};
+use proof::client::{Http, Resp, RespReply};
 use proof::report::long;
-use proof::rigs::{Clock, Cluster, Frozen, Link, Options, Scratch, resident_bytes, wait};
+use proof::rigs::{Cable, Cluster, Frozen, NodeClock, Options, Scratch, resident_bytes, wait};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub struct Faulty {
     pub cluster: Cluster,
     /// What hostile requests came to.
     pub hostile: hostile::Report,
-    clocks: Vec<Clock>,
+    clocks: Vec<NodeClock>,
     /// The group of the default bucket.
     home: u64,
     down: Vec<usize>,
@@ -58,7 +58,7 @@ impl Faulty {
     pub fn start(scratch: &Scratch, options: Options, seed: u64) -> Faulty {
         let mut cluster = Cluster::start(scratch, options);
         let clocks = cluster.nodes().map(|node| {
-            let clock = Clock::new(scratch.join(&format!("clock{node}")));
+            let clock = NodeClock::new(scratch.join(&format!("clock{node}")));
             assert_eq!(cluster.stop(node), Some(0));
             cluster.how(node).environment = clock.environment();
             cluster.begin(node);
@@ -213,11 +213,11 @@ impl Faulty {
         match one.fault {
             OneWayCut => {
                 let (follower, master) = (one.hurt[0], self.master());
-                self.cluster.network().link(master, follower, Link::CUT);
+                self.cluster.network().link(master, follower, Cable::CUT);
             }
             LossyCables => {
-                let delay = Duration::from_millis(2);
-                let bad = Link { delay, jitter: 5 * delay, loss: 50, twice: 20, ..Link::default() };
+                let (delay, jitter) = (Duration::from_millis(2), Duration::from_millis(10));
+                let bad = Cable { delay, jitter, loss: 50, twice: 20, ..Cable::default() };
                 for (from, to) in nodes.clone().flat_map(|a| nodes.clone().map(move |b| (a, b))) {
                     if from != to {
                         self.cluster.network().link(from, to, bad);
@@ -382,7 +382,7 @@ impl Faulty {
                     redis.say("SET probe served")
                 };
                 match ask() {
-                    Ok(Word::Simple(_)) => Ok(()),
+                    Ok(RespReply::Simple(_)) => Ok(()),
                     other => Err(format!("{other:?}")),
                 }
             });

@@ -6,7 +6,7 @@
 //! master stays, that other clients are served, and that memory stays within its bound.
 
 use super::{MEMORY_BYTES_MAX, MEMORY_SLACK_BYTES, SECOND, mib};
-use proof::client::{Http, Resp, Word, command};
+use proof::client::{Http, Resp, RespReply, command};
 use proof::report::{BoundChecks, say, times};
 use proof::rigs::{Cluster, StopOnDrop, resident_bytes};
 use std::io;
@@ -139,7 +139,7 @@ fn connect(to: SocketAddr) -> io::Result<Resp> {
 }
 
 /// Sends all at once, then reads as many answers.
-fn pipeline(redis: &mut Resp, commands: &[Vec<u8>]) -> io::Result<Vec<Word>> {
+fn pipeline(redis: &mut Resp, commands: &[Vec<u8>]) -> io::Result<Vec<RespReply>> {
     redis.send(&commands.concat())?;
     commands.iter().map(|_| redis.receive()).collect()
 }
@@ -167,7 +167,7 @@ fn fill(redis: &mut Resp, name: &str, count: usize) -> io::Result<()> {
         let pairs = keys.iter().flat_map(|key| [key.as_bytes(), b"x"]);
         let words: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(pairs).collect();
         // Where other faults leave no majority each would be waited for, and refused.
-        if let Word::Error(refused) = redis.call(&words)? {
+        if let RespReply::Error(refused) = redis.call(&words)? {
             return Err(io::Error::other(refused));
         }
     }

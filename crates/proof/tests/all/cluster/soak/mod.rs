@@ -27,9 +27,9 @@ use proof::checkers::check;
 use proof::everyday::{self, Everyday};
 use proof::load::Load;
 use proof::probes::Probes;
-use proof::recorder::{Plan, Recorder, Turns};
+use proof::recorder::{Recorder, RecorderPlan, Turns};
 use proof::report::{BoundChecks, Figures, long, say, skipped, times};
-use proof::rigs::{Clock, Cluster, Network, Options, Root, Scratch, System, alone, missing};
+use proof::rigs::{Cluster, Network, NodeClock, Options, Root, Scratch, System, alone, missing};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -74,7 +74,8 @@ fn five_nodes_keep_everyday_work_under_every_fault() {
 
 fn soak(name: &str, nodes: usize) {
     let tools = [System::Ext4.tools(), &["fsfreeze"]].concat();
-    let without = missing(Root::Needed, &tools).or_else(Network::missing).or_else(Clock::missing);
+    let without =
+        missing(Root::Needed, &tools).or_else(Network::missing).or_else(NodeClock::missing);
     if let Some(why) = without {
         return skipped(name, &why);
     }
@@ -135,7 +136,7 @@ struct Soak {
     figures: Figures,
     faulty: Faulty,
     dice: StdRng,
-    plan: attentive::Plan,
+    plan: attentive::AttentivePlan,
     probes: Probes,
     recorder: Recorder,
     ledger: Load,
@@ -152,7 +153,7 @@ impl Soak {
         cluster.must_serve();
         let nodes = cluster.clients();
         let patience = 2 * SECOND;
-        let recorded = Plan {
+        let recorded = RecorderPlan {
             clients: 4,
             keys: 8,
             seed: seed % 0xffff,
@@ -161,12 +162,12 @@ impl Soak {
             pairs: 2,
             turns: Turns::On,
         };
-        let plan = attentive::Plan {
+        let plan = attentive::AttentivePlan {
             clients: 3,
             pause: Duration::from_millis(10),
             place: "available/soak".into(),
             returns: Some(SECOND),
-            ..attentive::Plan::of(seed % 0xffff)
+            ..attentive::AttentivePlan::of(seed % 0xffff)
         };
         let (probes, recorder, ledger, everyday, available) = cluster.from_clients(|| {
             (
@@ -308,7 +309,12 @@ fn judge_available(cluster: &mut Cluster, place: &str, deeds: &[Deed]) {
 }
 
 /// What is held over the whole soak: memory, the rate at its end, and that each fault was drawn.
-fn bounds(checks: &mut BoundChecks, name: &str, timeline: &Timeline, everyday: &everyday::Told) {
+fn bounds(
+    checks: &mut BoundChecks,
+    name: &str,
+    timeline: &Timeline,
+    everyday: &everyday::EverydayAnswers,
+) {
     let memory: Vec<_> = timeline.memory.iter().map(|(_, bytes)| *bytes as f64).collect();
     let most = memory.iter().copied().fold(0.0, f64::max);
     let limit = (MEMORY_BYTES_MAX + MEMORY_SLACK_BYTES) as f64;
@@ -347,7 +353,11 @@ fn mib(bytes: f64) -> f64 {
 
 /// Median of acknowledged steps a second, of the seconds in which no fault was on: two spans of a
 /// soak have different faults.
-fn calm_rate(timeline: &Timeline, told: &everyday::Told, span: std::ops::Range<usize>) -> f64 {
+fn calm_rate(
+    timeline: &Timeline,
+    told: &everyday::EverydayAnswers,
+    span: std::ops::Range<usize>,
+) -> f64 {
     let all = told.by_second.iter().enumerate().take(span.end).skip(span.start);
     let calm = all.filter(|(second, _)| timeline.is_calm(*second as u64));
     let seconds = calm.map(|(_, count)| Duration::from_secs(*count)).collect();

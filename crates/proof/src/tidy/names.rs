@@ -1,0 +1,68 @@
+//! Names of types: each says what it is, to somebody who reads it in another file.
+
+use super::{Complaint, House};
+use std::collections::BTreeMap;
+
+/// Times that a name may be given to a type, in all crates together.
+const TIMES_MAX: usize = 2;
+/// Names that every engineer takes for a convention, and looks at the module for the rest: state
+/// behind a lock, input and output of a machine, one end of a connection.
+const CONVENTIONAL: [&str; 4] = ["Effect", "Event", "Inner", "State"];
+/// Words that are no noun of the field: participles, adverbs, pronouns.
+const NO_NOUNS: [&str; 33] = [
+    "Answered", "Asked", "Asking", "Beside", "Came", "Cut", "Done", "Ended", "Found", "Given",
+    "Going", "Heard", "Held", "Here", "Kept", "Known", "Landed", "Laid", "Left", "Only", "Reached",
+    "Said", "Seen", "Sent", "Shown", "Staged", "Taken", "Then", "There", "Told", "What", "Which",
+    "Written",
+];
+
+/// Complains about names that too many types have, and about names that are no nouns, but for those
+/// in `known`: that list only shrinks.
+pub fn type_names(house: &House, known: &[&str]) -> Vec<Complaint> {
+    let mut given: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
+    for source in &house.sources {
+        for (line, text) in source.shipped() {
+            if let Some(name) = defined(text) {
+                given.entry(name).or_default().push((&source.path, line));
+            }
+        }
+    }
+    let mut complaints = Vec::new();
+    for (name, places) in &given {
+        let often = places.len() > TIMES_MAX && !CONVENTIONAL.contains(name);
+        let is_known = known.contains(name);
+        let (path, line) = places[0];
+        if (often || NO_NOUNS.contains(name)) && !is_known {
+            let paths: Vec<_> = places.iter().map(|(path, _)| *path).collect();
+            let mend = format!(
+                "`{name}` is the name of {} types: name each by its noun in the field: {}",
+                places.len(),
+                paths.join(", ")
+            );
+            complaints.push(Complaint::new("names", path, line, mend));
+        }
+        if is_known && !often && !NO_NOUNS.contains(name) {
+            let mend = format!("`{name}` is a good name by now: take it off the list");
+            complaints.push(Complaint::new("names", path, line, mend));
+        }
+    }
+    for name in known.iter().filter(|name| !given.contains_key(*name)) {
+        let mend = format!("no type is called `{name}` any more: take it off the list");
+        complaints.push(Complaint::new("names", "crates", 1, mend));
+    }
+    complaints
+}
+
+/// The type that a line defines, if it stands at the left: those inside functions are their own
+/// affair.
+fn defined(line: &str) -> Option<&str> {
+    let mut rest = line;
+    if let Some(behind) = rest.strip_prefix("pub") {
+        let closed = behind.strip_prefix('(').and_then(|it| it.split_once(')'));
+        rest = closed.map_or(behind, |(_, rest)| rest).strip_prefix(' ')?;
+    }
+    let kinds = ["struct ", "enum ", "trait ", "type "];
+    let rest = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    Some(&rest[..end])
+}
