@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The group that data moves to and back.
-const SECOND_GROUP: u64 = 2;
+pub(super) const SECOND_GROUP: u64 = 2;
 /// A bucket that always lives there.
 const SECOND_BUCKET: &str = "default/second";
 /// How often cables flap.
@@ -48,8 +48,8 @@ pub struct Faulty {
     pub hostile: hostile::Report,
     clocks: Vec<NodeClock>,
     /// The group of the default bucket.
-    home: u64,
-    down: Vec<usize>,
+    pub(super) home: u64,
+    pub(super) down: Vec<usize>,
 }
 
 impl Faulty {
@@ -81,35 +81,6 @@ impl Faulty {
         each.max().unwrap_or_default()
     }
 
-    /// The master of the default bucket's group, once there is one among the nodes that are up.
-    fn master(&self) -> usize {
-        let mut master = None;
-        wait("a master of the data", || {
-            let up = self.cluster.nodes().filter(|node| !self.down.contains(node));
-            let said = up.filter_map(|node| self.cluster.said(node, self.home));
-            let leads =
-                said.filter(|one| one.role == "master").max_by_key(|one| one.ballot.clone());
-            master = leads.map(|one| one.node);
-            master.map(|_| ()).ok_or_else(|| self.cluster.words())
-        });
-        master.expect("it was waited for")
-    }
-
-    /// Any nodes but the master, in an order of chance.
-    fn followers(&self, count: usize, dice: &mut StdRng) -> Vec<usize> {
-        let master = self.master();
-        let mut others: Vec<_> = self.cluster.nodes().filter(|node| *node != master).collect();
-        while others.len() > count {
-            others.remove(dice.random_range(0..others.len()));
-        }
-        others
-    }
-
-    /// Most nodes that may be away while a majority is whole.
-    fn minority(&self) -> usize {
-        (self.cluster.size() - 1) / 2
-    }
-
     /// A command of the tool, said to the nodes that are up in turn until one does it: behind a
     /// cable that is cut one way a node may not reach the directory's master while others do.
     fn operate(&self, words: &[&str]) {
@@ -125,7 +96,7 @@ impl Faulty {
     }
 
     /// The nodes that no fault keeps from serving.
-    fn up(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn up(&self) -> impl Iterator<Item = usize> {
         self.cluster.nodes().filter(|node| !self.down.contains(node))
     }
 
@@ -179,29 +150,6 @@ impl Faulty {
         }
         self.down.extend(&one.hurt);
         one
-    }
-
-    /// Who can't serve while it lasts.
-    fn victims(&self, fault: Fault, dice: &mut StdRng) -> Vec<usize> {
-        match fault {
-            KillMaster | PauseMaster | IsolateMaster | FlappingCables | HungDiskOfMaster => {
-                vec![self.master()]
-            }
-            KillFollower | OneWayCut | HungDiskOfFollower | MembersWhileDown => {
-                self.followers(1, dice)
-            }
-            PauseFollowers | CutOffMinority => self.followers(self.minority(), dice),
-            KillMajority => {
-                let mut some = self.followers(self.minority(), dice);
-                some.push(self.master());
-                some
-            }
-            KillAll | PowerCutOfAll => self.cluster.nodes().collect(),
-            PowerCutOfOne | Restart => vec![dice.random_range(1..=self.cluster.size())],
-            // The others join by asking node 1.
-            WipedMember => vec![dice.random_range(2..=self.cluster.size())],
-            _ => Vec::new(),
-        }
     }
 
     fn kill(&mut self, one: &Ongoing) {
