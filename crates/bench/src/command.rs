@@ -196,9 +196,9 @@ fn run_load(arguments: RunArguments, json: bool) -> Result<(), Wrong> {
         config.test_dir = directory;
     }
     let shown = match (json, arguments.live) {
-        (true, _) => job::Shown::Nothing,
-        (false, true) => job::Shown::Live,
-        (false, false) => job::Shown::Lines,
+        (true, _) => job::ProgressDisplay::Nothing,
+        (false, true) => job::ProgressDisplay::Live,
+        (false, false) => job::ProgressDisplay::Lines,
     };
     let (folder, report) = job::run(&config, arguments.name.as_deref(), shown)?;
     print_report(&report, &folder, json)?;

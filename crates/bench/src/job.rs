@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 /// What is shown while a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ProgressDisplay {
     /// Nothing.
     Nothing,
     /// A line for every interval.
@@ -28,7 +28,7 @@ pub enum Shown {
 pub fn run(
     config: &Config,
     name: Option<&str>,
-    shown: Shown,
+    shown: ProgressDisplay,
 ) -> Result<(PathBuf, RunReport), Wrong> {
     machine::allow_many_files();
     let started = time_name(SystemTime::now());
@@ -38,7 +38,7 @@ pub fn run(
     let folder = Folder::make(&config.test_dir, &name)?;
     folder.write("config.toml", &config.text)?;
     let title = format!("{name}: {}, {} clients", target.version(), config.concurrent);
-    if shown != Shown::Nothing {
+    if shown != ProgressDisplay::Nothing {
         print(&load_in_words(config, &target.version()))?;
     }
     let (mut csv, mut curves) = (Csv::make(&folder.path, config)?, Curves::default());
@@ -47,15 +47,15 @@ pub fn run(
         let (mut live, mut progress);
         let mut views = Views(vec![&mut csv, &mut curves]);
         match shown {
-            Shown::Live if std::io::stdout().is_terminal() => {
+            ProgressDisplay::Live if std::io::stdout().is_terminal() => {
                 live = Live::new(config, title)?;
                 views.0.push(&mut live);
             }
-            Shown::Live | Shown::Lines => {
+            ProgressDisplay::Live | ProgressDisplay::Lines => {
                 progress = ProgressPrinter::new(config);
                 views.0.push(&mut progress);
             }
-            Shown::Nothing => {}
+            ProgressDisplay::Nothing => {}
         }
         load::run(config, &*target, &stop, &mut views)
     };

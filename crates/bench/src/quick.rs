@@ -58,7 +58,7 @@ impl QuickArguments {
     pub fn run(self, json: bool) -> Result<(), Wrong> {
         let config = self.config()?;
         self.load()?;
-        let shown = if json { job::Shown::Nothing } else { job::Shown::Lines };
+        let shown = if json { job::ProgressDisplay::Nothing } else { job::ProgressDisplay::Lines };
         let (folder, report) = job::run(&config, None, shown)?;
         crate::console::print_report(&report, &folder, json)
     }

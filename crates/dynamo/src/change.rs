@@ -5,7 +5,7 @@
 
 use super::data_type::{Change, together};
 use super::layout::{Row, Stored};
-use super::local::{Only, Seen, What, Write};
+use super::local::{SeenVersions, Write, WriteCondition, WriteContent};
 use super::request::{KeyRequest, done_untold};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};
@@ -47,8 +47,8 @@ impl KeyRequest<'_> {
             now_ms: world::unix_ms(),
             bytes_max: self.properties.value_bytes_max,
         };
-        let what = What::Change(change);
-        let write = Write { what, seen: Seen::Everything, only: Only::Always };
+        let what = WriteContent::Change(change);
+        let write = Write { what, seen: SeenVersions::Everything, only: WriteCondition::Always };
         let written = self.write(&key, write, &options).await?;
         let told = match options.return_body {
             true => self.shown(&key, &written.row, kind).map(|found| Body::Typed(Box::new(found))),

@@ -5,12 +5,12 @@
 //! write, the repairs of a read) goes on behind it, until it is done or the time is up.
 
 use super::crowd::Crowd;
-use super::held::{Held, held};
+use super::held::{HeldRow, held};
 use super::key_owners::{Chosen, KeyOwners};
 use super::layout::Row;
 use super::letter::{self, VnodeQuestion};
-use super::local::{Rules, Spot, Write, Written};
-use super::moving::Beside;
+use super::local::{EvaluatedWrite, Rules, Spot, Write};
+use super::moving::ExtraReceivers;
 use super::reply;
 use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
 use super::writing::StoreErrand;
@@ -41,10 +41,10 @@ impl Available {
         write: Write,
         (rules, needs): (Rules, StoreNeeds),
         within: Duration,
-    ) -> Result<Written> {
+    ) -> Result<EvaluatedWrite> {
         self.look_at_fence();
         let hint = self.stands_in_for(&owners.replicas);
-        let beside = Beside::new(self.node, &owners);
+        let beside = ExtraReceivers::new(self.node, &owners);
         let KeyOwners { spot, replicas, epoch, .. } = owners;
         let written = self.shelf.write(&spot, write, rules, hint)?;
         let (sender, receiver) = oneshot::channel();
@@ -153,13 +153,13 @@ struct FetchErrand {
     epoch: u64,
 }
 
-type FetchAnswer = (NodeId, Result<Option<Held>>);
+type FetchAnswer = (NodeId, Result<Option<HeldRow>>);
 
 impl FetchErrand {
     async fn run(
         self,
-        mut machine: Fetch<Held>,
-        caller: oneshot::Sender<Fetched<Held>>,
+        mut machine: Fetch<HeldRow>,
+        caller: oneshot::Sender<Fetched<HeldRow>>,
         within: Duration,
     ) {
         let began = world::milliseconds();
@@ -212,7 +212,12 @@ impl FetchErrand {
 
     /// Returns true if a node refused because it knows another ring, and this node knows it now
     /// too.
-    async fn is_outdated(&self, by: NodeId, answer: &Result<Option<Held>>, deadline: u64) -> bool {
+    async fn is_outdated(
+        &self,
+        by: NodeId,
+        answer: &Result<Option<HeldRow>>,
+        deadline: u64,
+    ) -> bool {
         let refused = answer.as_ref().is_err_and(|error| error.reason == Reason::Changed);
         refused && self.available.learn_ring(by, self.epoch, until(deadline)).await
     }
@@ -242,7 +247,7 @@ impl FetchErrand {
         });
     }
 
-    fn repair(&self, node: NodeId, versions: Held, (deadline, within): (u64, Duration)) {
+    fn repair(&self, node: NodeId, versions: HeldRow, (deadline, within): (u64, Duration)) {
         // What was read long ago, by a node that slept meanwhile, might by now be what a tombstone
         // deleted that is itself gone.
         if world::milliseconds() > deadline + LATE_MS {

@@ -11,7 +11,7 @@ use base::datatype::{FieldKind, TypeOperation};
 use base::dots::DotContext;
 use base::error::damaged;
 use base::{Actor, Error, Reason, Result};
-use logic::causal::{Minter, Written};
+use logic::causal::{MintedWrite, Minter};
 use logic::types::{self, Refused, Typed};
 use runtime::world;
 
@@ -35,7 +35,7 @@ impl Change {
         minter: &mut Minter,
         local: Row,
         seen: &DotContext<Actor>,
-    ) -> Result<Written<Stored>> {
+    ) -> Result<MintedWrite<Stored>> {
         let before = together(&local, self.kind)?.unwrap_or_else(|| Typed::new(self.kind));
         let before = before.after(&local.join());
         let mut failed = None;

@@ -17,7 +17,7 @@ use std::ops::Bound;
 use store::Snapshot;
 
 /// A partition, and how many copies its buckets' keys have.
-pub(super) type Which = (SlotSpan, u8);
+pub(super) type TreeId = (SlotSpan, u8);
 
 /// How many copies the keys of a bucket have; none: there is no such bucket.
 pub type Copies = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
@@ -29,11 +29,11 @@ const TREES_BYTES_MAX: usize = 256 << 20;
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Hashes {
-    trees: BTreeMap<Which, KnownHash>,
+    trees: BTreeMap<TreeId, KnownHash>,
     /// They are those of a ring of so many partitions; 0: there are none.
     of: u32,
     /// When each was looked at last, in looks.
-    looks: BTreeMap<Which, u64>,
+    looks: BTreeMap<TreeId, u64>,
     look: u64,
 }
 
@@ -45,7 +45,7 @@ enum KnownHash {
 
 impl Hashes {
     /// The tree, if it is whole.
-    pub(super) fn whole(&mut self, which: Which) -> Option<&HashTree> {
+    pub(super) fn whole(&mut self, which: TreeId) -> Option<&HashTree> {
         self.fit(which);
         self.look += 1;
         match self.trees.get(&which) {
@@ -68,7 +68,7 @@ impl Hashes {
     }
 
     /// Trees of another number of partitions are of no use any more.
-    fn fit(&mut self, (span, _): Which) {
+    fn fit(&mut self, (span, _): TreeId) {
         if self.of != span.of {
             self.forget();
             self.of = span.of;
@@ -76,7 +76,7 @@ impl Hashes {
     }
 
     /// Begins a tree, with what the snapshot does not show. False: it is begun or whole already.
-    pub(super) fn begin(&mut self, which: Which, unseen: HashTree) -> bool {
+    pub(super) fn begin(&mut self, which: TreeId, unseen: HashTree) -> bool {
         self.fit(which);
         if self.trees.contains_key(&which) {
             return false;
@@ -86,7 +86,7 @@ impl Hashes {
     }
 
     /// The snapshot's rows are read. False: it was forgotten meanwhile.
-    pub(super) fn built(&mut self, which: Which, mut tree: HashTree) -> bool {
+    pub(super) fn built(&mut self, which: TreeId, mut tree: HashTree) -> bool {
         match self.trees.get_mut(&which) {
             Some(known @ KnownHash::Building(_)) => {
                 if let KnownHash::Building(since) = known {
@@ -101,7 +101,7 @@ impl Hashes {
     }
 
     /// Forgets trees until the others fit; never this one.
-    fn make_room(&mut self, kept: Which, bytes_max: usize) {
+    fn make_room(&mut self, kept: TreeId, bytes_max: usize) {
         let bytes = |known: &KnownHash| match known {
             KnownHash::Building(tree) | KnownHash::Whole(tree) => tree.bytes(),
         };
@@ -140,13 +140,13 @@ impl Hashes {
     }
 
     /// It could not be built.
-    pub(super) fn drop_one(&mut self, which: Which) {
+    pub(super) fn drop_one(&mut self, which: TreeId) {
         self.trees.remove(&which);
     }
 }
 
 /// In which tree a row counts, of a ring of so many partitions.
-pub(super) fn which(key: &Bytes, of: u32, copies: &Copies) -> Option<Which> {
+pub(super) fn which(key: &Bytes, of: u32, copies: &Copies) -> Option<TreeId> {
     let slot = slot_of(key)?;
     let (bucket, _) = read_row_key(key)?;
     Some((SlotSpan::around(slot, of), copies(&bucket)?))

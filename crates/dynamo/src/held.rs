@@ -8,17 +8,17 @@ use logic::quorum::Versions;
 
 /// Row of a key at a replica.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held(pub Row);
+pub struct HeldRow(pub Row);
 
-impl Versions for Held {
-    fn merge(&mut self, other: &Held) {
+impl Versions for HeldRow {
+    fn merge(&mut self, other: &HeldRow) {
         self.0 = std::mem::take(&mut self.0).sync(other.0.clone());
     }
 }
 
 /// Decodes a row. One that has heard of writes and holds none is still something: what it has heard
 /// of matters to a merge.
-pub fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
+pub fn held(row: Option<&Bytes>) -> Result<Option<HeldRow>> {
     let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
-    Ok(row.map(Held))
+    Ok(row.map(HeldRow))
 }

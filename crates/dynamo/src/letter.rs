@@ -11,7 +11,7 @@
 //! A partition is a u32: its number, and in the upper half how many its sender's ring has. Versions
 //! that wrote the number alone, and one before each key, are refused, and refuse this one.
 
-use super::hashes::Which;
+use super::hashes::TreeId;
 use super::local::{Rules, Spot};
 use super::slots::SlotSpan;
 use base::codec::{Malformed, Reader, Writer};
@@ -79,10 +79,10 @@ pub(super) enum VnodeQuestion {
     Holds(Meanwhile),
     /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
     /// answer of `logic::sync`.
-    Compare { which: Which, question: sync::SyncQuestion },
+    Compare { which: TreeId, question: sync::SyncQuestion },
     /// Rows of a partition, of the buckets with so many copies, behind this place in their order:
     /// whether more follow, up to where these go, and the rows.
-    Rows { which: Which, after: Option<Bytes>, bytes_max: usize },
+    Rows { which: TreeId, after: Option<Bytes>, bytes_max: usize },
     /// About how many copies of partitions, rows and bytes are here: three numbers.
     Weight,
     /// How far this node is with what it has to do for a change of the ring: as `RingTransfer`.

@@ -93,7 +93,7 @@ impl Rules {
 
 /// What a write has seen.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum SeenVersions {
     /// Nothing: it replaces nothing.
     Nothing,
     /// This.
@@ -104,7 +104,7 @@ pub enum Seen {
 
 /// When a write is done.
 #[derive(Clone, Debug)]
-pub enum Only {
+pub enum WriteCondition {
     /// Unconditionally.
     Always,
     /// The key has no value.
@@ -115,7 +115,7 @@ pub enum Only {
 
 /// What is written.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum WriteContent {
     /// A value.
     Value(Stored),
     /// What becomes of the key's data type.
@@ -126,15 +126,15 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Value, or change of a data type.
-    pub what: What,
+    pub what: WriteContent,
     /// Versions of the key that the client had seen.
-    pub seen: Seen,
+    pub seen: SeenVersions,
     /// Condition of the write.
-    pub only: Only,
+    pub only: WriteCondition,
 }
 
 /// A write that was evaluated.
-pub struct Written {
+pub struct EvaluatedWrite {
     /// Reached when it is as firm as the bucket wants.
     pub ticket: u64,
     /// The row from now on, for the other replicas.
@@ -170,7 +170,7 @@ impl Shelf {
         write: Write,
         rules: Rules,
         hint: Option<NodeId>,
-    ) -> Result<Written> {
+    ) -> Result<EvaluatedWrite> {
         let key = spot.row_key();
         let mut guard = self.admit()?;
         let state = &mut *guard;
@@ -180,15 +180,17 @@ impl Shelf {
         let before = self.minter(state, spot.slot)?;
         let seen = match write.seen {
             _ if rules.overwrites => local.join(),
-            Seen::Nothing if flawed(Flaw::BlindReplaces) => local.join(),
-            Seen::Nothing => DotContext::empty(),
-            Seen::Context(context) => context,
-            Seen::Everything => local.join(),
+            SeenVersions::Nothing if flawed(Flaw::BlindReplaces) => local.join(),
+            SeenVersions::Nothing => DotContext::empty(),
+            SeenVersions::Context(context) => context,
+            SeenVersions::Everything => local.join(),
         };
         let (size, mut minter) = (local.size(), before);
         let written = match &write.what {
-            What::Value(value) => minter.write(local, &seen, value.clone(), world::chance()),
-            What::Change(change) => change.write(&mut minter, local, &seen)?,
+            WriteContent::Value(value) => {
+                minter.write(local, &seen, value.clone(), world::chance())
+            }
+            WriteContent::Change(change) => change.write(&mut minter, local, &seen)?,
         };
         let row = rules.settle(written.clock);
         if row.size() > rules.siblings_max && row.size() > size {
@@ -207,7 +209,7 @@ impl Shelf {
         state.minters.insert(spot.slot, minter);
         let ticket = self.note(state, changes, rules.sync);
         let context = seen.and(written.dot.id, written.dot.count);
-        Ok(Written { ticket, bytes, row, context })
+        Ok(EvaluatedWrite { ticket, bytes, row, context })
     }
 
     /// Another replica's state; gives the ticket. `hint`: in place of which node.
@@ -318,14 +320,14 @@ pub fn living(row: &Row) -> bool {
     row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))
 }
 
-fn check(only: &Only, local: &Row) -> Result<()> {
+fn check(only: &WriteCondition, local: &Row) -> Result<()> {
     let fails = |text: &str| Err(Error::new(Reason::Changed, text));
     match only {
-        Only::Absent if living(local) => fails("the key has a value"),
-        Only::Unchanged(seen) if !seen.covers(&seen_in(local)) => {
+        WriteCondition::Absent if living(local) => fails("the key has a value"),
+        WriteCondition::Unchanged(seen) if !seen.covers(&seen_in(local)) => {
             fails("the key was written since: read it again")
         }
-        Only::Always | Only::Absent | Only::Unchanged(_) => Ok(()),
+        WriteCondition::Always | WriteCondition::Absent | WriteCondition::Unchanged(_) => Ok(()),
     }
 }
 

@@ -10,10 +10,10 @@ use std::sync::{Arc, RwLock};
 
 /// See the head of this file.
 pub struct Offered {
-    told: RwLock<Told>,
+    told: RwLock<KnownSchema>,
 }
 
-struct Told {
+struct KnownSchema {
     types: BTreeMap<String, Arc<Properties>>,
     /// Buckets whose properties are not their type's.
     custom: BTreeMap<BucketName, Arc<Properties>>,
@@ -30,7 +30,7 @@ impl Default for Offered {
         let (types, custom, ring) = (BTreeMap::new(), BTreeMap::new(), None);
         let built_in = Arc::new(Properties::available());
         let changed = Vec::new();
-        Offered { told: RwLock::new(Told { types, custom, ring, changed, built_in }) }
+        Offered { told: RwLock::new(KnownSchema { types, custom, ring, changed, built_in }) }
     }
 }
 

@@ -7,7 +7,9 @@
 
 use super::contexts::{ContextCodec, seen_in, shortened};
 use super::layout::{Row, Stored};
-use super::local::{Only, Rules, Seen, What, Write, Written, living};
+use super::local::{
+    EvaluatedWrite, Rules, SeenVersions, Write, WriteCondition, WriteContent, living,
+};
 use super::passing::only_key;
 use super::timing::until;
 use crate::Available;
@@ -133,7 +135,7 @@ impl KeyRequest<'_> {
                 self.plain()?;
                 let content = Content::plain(value);
                 let what = (Some(&content), expiry);
-                let how = (Seen::Everything, Only::Always);
+                let how = (SeenVersions::Everything, WriteCondition::Always);
                 self.store(&key, what, how, &StoreOptions::default()).await?;
                 Ok(Body::Updated(Outcome::Done))
             }
@@ -159,14 +161,14 @@ impl KeyRequest<'_> {
                 let base::Store { key, content, context, options, condition } = *store;
                 content.headers.check()?;
                 let seen = match &context {
-                    Some(context) => Seen::Context(self.contexts().decode(&key, context)?),
-                    None => Seen::Nothing,
+                    Some(context) => SeenVersions::Context(self.contexts().decode(&key, context)?),
+                    None => SeenVersions::Nothing,
                 };
                 let only = match &condition {
-                    None => Only::Always,
-                    Some(Condition::Absent) => Only::Absent,
+                    None => WriteCondition::Always,
+                    Some(Condition::Absent) => WriteCondition::Absent,
                     Some(Condition::Unchanged(context)) => {
-                        Only::Unchanged(self.contexts().decode(&key, context)?)
+                        WriteCondition::Unchanged(self.contexts().decode(&key, context)?)
                     }
                 };
                 let what = (Some(&content), Expiry::Default);
@@ -264,11 +266,11 @@ impl KeyRequest<'_> {
         &self,
         key: &Key,
         (content, expiry): (Option<&Content>, Expiry),
-        (seen, only): (Seen, Only),
+        (seen, only): (SeenVersions, WriteCondition),
         options: &StoreOptions,
     ) -> Result<Body> {
         self.check_content(content)?;
-        let what = What::Value(self.stored(content, expiry));
+        let what = WriteContent::Value(self.stored(content, expiry));
         let written = self.write(key, Write { what, seen, only }, options).await?;
         let told = match options.return_body {
             true => self.siblings(key, &written.row).map(Body::Siblings),
@@ -286,7 +288,7 @@ impl KeyRequest<'_> {
         key: &Key,
         write: Write,
         options: &StoreOptions,
-    ) -> Result<Written> {
+    ) -> Result<EvaluatedWrite> {
         self.check_key(key)?;
         Metrics::count(&self.available.metrics.updates);
         let it = &self.properties.replication;
@@ -333,7 +335,7 @@ impl KeyRequest<'_> {
                 _ => return Ok(None),
             },
         };
-        let how = (Seen::Context(seen), Only::Always);
+        let how = (SeenVersions::Context(seen), WriteCondition::Always);
         self.store(key, (None, Expiry::Never), how, options).await.map(Some)
     }
 

@@ -19,7 +19,7 @@ use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::causal::Minter;
 use runtime::complaint::Complaint;
-use runtime::keeper::{Done, Keeper, store_error};
+use runtime::keeper::{Keeper, LoggedRecord, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,9 +52,9 @@ pub struct Shelf {
     /// Tells if there is nobody to meet.
     pub(super) alone: Alone,
     state: Mutex<ShelfState>,
-    mailbox: Mutex<Vec<Done>>,
+    mailbox: Mutex<Vec<LoggedRecord>>,
     wake: Notify,
-    pub(super) landed: watch::Sender<Landed>,
+    pub(super) landed: watch::Sender<StoreProgress>,
     tickets: Tickets,
     /// How many copies a bucket's keys have.
     pub(super) copies: Copies,
@@ -102,7 +102,7 @@ struct SentBatch {
 
 /// How far batches are in the store, and why no more will be.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Landed {
+pub(super) struct StoreProgress {
     pub(super) upto: u64,
     failed: Option<Error>,
     ended: bool,
@@ -131,7 +131,7 @@ impl Shelf {
             hinted: None,
             waiting: WaitingHints::default(),
         };
-        let landed = Landed { upto: mark.applied, ..Landed::default() };
+        let landed = StoreProgress { upto: mark.applied, ..StoreProgress::default() };
         Shelf {
             node,
             trees,
@@ -297,7 +297,7 @@ impl Shelf {
     }
 
     /// The keeper's news.
-    pub fn done(&self, done: &[Done]) {
+    pub fn done(&self, done: &[LoggedRecord]) {
         self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(done);
         self.wake.notify_one();
     }

@@ -6,7 +6,7 @@
 //! Promises: a whole tree is that of the newest rows, whatever was written while it was built.
 //! Never: reads the store while a write waits.
 
-use super::hashes::{self, Which};
+use super::hashes::{self, TreeId};
 use super::shelf::{Shelf, ShelfState};
 use super::span_rows::rows_of;
 use base::Result;
@@ -41,12 +41,12 @@ impl Shelf {
     }
 
     /// Has a look at a whole tree; none: it is not whole.
-    pub(super) fn hashed<T>(&self, which: Which, look: impl FnOnce(&HashTree) -> T) -> Option<T> {
+    pub(super) fn hashed<T>(&self, which: TreeId, look: impl FnOnce(&HashTree) -> T) -> Option<T> {
         self.state().hashes.whole(which).map(look)
     }
 
     /// Builds a tree, unless there is one or it is being built. Long: off the threads that answer.
-    pub(super) fn build(&self, which: Which) -> Result<()> {
+    pub(super) fn build(&self, which: TreeId) -> Result<()> {
         let Some(snapshot) = self.begin_tree(which)? else { return Ok(()) };
         let read = || -> Result<HashTree> {
             let mut tree = HashTree::new();
@@ -71,7 +71,7 @@ impl Shelf {
     }
 
     /// A snapshot, and a tree of what it does not show: what is logged and not in the store yet.
-    fn begin_tree(&self, which: Which) -> Result<Option<Box<dyn Snapshot>>> {
+    fn begin_tree(&self, which: TreeId) -> Result<Option<Box<dyn Snapshot>>> {
         let mut guard = self.state();
         let state = &mut *guard;
         let snapshot = self.trees.snapshot();

@@ -11,7 +11,7 @@
 //! Never: takes anything away (a merge only adds what is newer).
 
 use super::crowd::Crowd;
-use super::hashes::{Which, which};
+use super::hashes::{TreeId, which};
 use super::held::held;
 use super::key_owners::Chosen;
 use super::layout::{read_row_tail, row_tail};
@@ -106,7 +106,7 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
 
 impl Available {
     /// The copies that this node compares with another's.
-    pub fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, Chosen)> {
+    pub fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(TreeId, Chosen)> {
         let Some(ring) = self.schema.ring() else { return Vec::new() };
         let mut pairs = Vec::new();
         for span in SlotSpan::all(&ring) {
@@ -128,7 +128,7 @@ impl Available {
     /// Compares one copy with another node's, and brings together what differs.
     pub async fn compare_copies(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         other: Chosen,
     ) -> Result<Summary> {
         self.bring_together(which, other, Toward::Both).await
@@ -138,7 +138,7 @@ impl Available {
     /// and has arrived.
     pub(super) async fn bring_together(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         other: Chosen,
         toward: Toward,
     ) -> Result<Summary> {
@@ -179,7 +179,7 @@ impl Available {
 
     async fn ask_other(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         other: NodeId,
         question: sync::SyncQuestion,
     ) -> Event {
@@ -197,7 +197,7 @@ impl Available {
     /// This node's side of another one's comparison.
     pub(super) async fn compared(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         question: sync::SyncQuestion,
     ) -> Result<SyncAnswer> {
         self.whole_tree(which).await?;
@@ -218,7 +218,7 @@ impl Available {
     }
 
     /// Sees to it that there is a tree.
-    async fn whole_tree(self: &Arc<Available>, which: Which) -> Result<()> {
+    async fn whole_tree(self: &Arc<Available>, which: TreeId) -> Result<()> {
         if self.shelf.hashed(which, |_| ()).is_some() {
             return Ok(());
         }
@@ -229,7 +229,7 @@ impl Available {
 
     async fn rows_here(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         leaves: Vec<Leaf>,
         after: Option<Key>,
         upto: Option<Key>,
@@ -245,7 +245,7 @@ impl Available {
     /// The rows here that fall into these leaves, and whether more follow.
     fn scan(
         &self,
-        of: Which,
+        of: TreeId,
         leaves: &[Leaf],
         after: Option<&Key>,
         upto: Option<&Key>,

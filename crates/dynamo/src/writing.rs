@@ -8,7 +8,7 @@
 use super::crowd::Crowd;
 use super::letter::VnodeQuestion;
 use super::local::{Rules, Spot};
-use super::moving::Beside;
+use super::moving::ExtraReceivers;
 use super::reply;
 use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
 use crate::Available;
@@ -43,7 +43,7 @@ pub(super) struct StoreErrand {
 impl StoreErrand {
     pub(super) async fn run(
         self,
-        (mut machine, mut beside): (Store, Beside),
+        (mut machine, mut beside): (Store, ExtraReceivers),
         caller: oneshot::Sender<Stored>,
         within: Duration,
     ) {
@@ -113,19 +113,24 @@ impl StoreErrand {
     }
 
     /// What a write came to, those counted who own the key next.
-    fn counted(&self, stored: Stored, beside: &Beside) -> Stored {
+    fn counted(&self, stored: Stored, beside: &ExtraReceivers) -> Stored {
         let short = || beside.short_of(self.pw, &self.available, &self.spot);
         if stored == Stored::Enough { short().map_or(stored, Stored::TooFew) } else { stored }
     }
 
     /// Sends it to those who are to keep the key by a ring that was heard of since.
-    fn ask_missed(&self, beside: &mut Beside, deadline: u64, crowd: &mut Crowd<(NodeId, bool)>) {
+    fn ask_missed(
+        &self,
+        beside: &mut ExtraReceivers,
+        deadline: u64,
+        crowd: &mut Crowd<(NodeId, bool)>,
+    ) {
         let since = beside.missed(&self.available, &self.spot);
         self.ask_beside(since, beside, deadline, crowd);
     }
 
     /// Waits no longer for those nodes beside the owners.
-    fn give_up(&self, beside: &mut Beside, whom: impl Fn(NodeId) -> bool) {
+    fn give_up(&self, beside: &mut ExtraReceivers, whom: impl Fn(NodeId) -> bool) {
         for node in beside.give_up(whom) {
             self.remember(node, beside);
         }
@@ -135,7 +140,7 @@ impl StoreErrand {
     fn ask_beside(
         &self,
         nodes: Vec<NodeId>,
-        beside: &mut Beside,
+        beside: &mut ExtraReceivers,
         deadline: u64,
         crowd: &mut Crowd<(NodeId, bool)>,
     ) {
@@ -149,7 +154,7 @@ impl StoreErrand {
         }
     }
 
-    fn remember(&self, node: NodeId, beside: &Beside) {
+    fn remember(&self, node: NodeId, beside: &ExtraReceivers) {
         if beside.must_have(node)
             && let Err(error) = self.available.shelf.remember(&self.spot, node)
         {

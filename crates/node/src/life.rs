@@ -27,7 +27,7 @@ use replication::comparison::Comparisons;
 use replication::group::{Group, Shared};
 use replication::recovered::RecoveredGroup;
 use replication::snapshot::{Pace, Snapshots};
-use runtime::keeper::{AppendSink, Done, Keeper, store_error};
+use runtime::keeper::{AppendSink, Keeper, LoggedRecord, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::world;
@@ -312,7 +312,7 @@ impl Post {
 }
 
 impl AppendSink for Post {
-    fn done(&self, done: &[Done]) {
+    fn done(&self, done: &[LoggedRecord]) {
         for mine in done.chunk_by(|one, next| one.group == next.group) {
             if mine[0].group == VNODES {
                 self.shelf.done(mine);

@@ -26,18 +26,18 @@ impl Inner {
         name: &BucketName,
         call: &AvailableCall,
     ) -> Submitted {
-        let asked = Asked { inner: self.clone(), bucket: name.clone() };
+        let asked = BucketCaller { inner: self.clone(), bucket: name.clone() };
         let call = call.clone();
         Submitted::Later(Box::pin(async move { asked.answer(call).await }))
     }
 }
 
-struct Asked {
+struct BucketCaller {
     inner: Arc<Inner>,
     bucket: BucketName,
 }
 
-impl Asked {
+impl BucketCaller {
     async fn ask(&self, call: Call) -> Result<Reply> {
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         let submitted = self.inner.submit(&mut Flow::default(), request);

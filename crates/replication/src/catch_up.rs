@@ -12,7 +12,7 @@ use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
-use runtime::keeper::{Done, store_error};
+use runtime::keeper::{LoggedRecord, store_error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{RecordKind, Row, Snapshot};
@@ -80,7 +80,7 @@ impl Group {
     }
 
     /// A record was written: is it the one that was waited for?
-    pub(super) fn note_firm(state: &mut GroupState, done: &Done) {
+    pub(super) fn note_firm(state: &mut GroupState, done: &LoggedRecord) {
         let staged = state.arrived.staged.as_ref().map(Staged::upto);
         if done.kind == RecordKind::Decided && Some(done.index) == staged {
             state.arrived.synced = true;

@@ -32,7 +32,7 @@ use base::limits::{
 use base::{BucketId, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
-use runtime::keeper::{Done, Job};
+use runtime::keeper::{Job, LoggedRecord};
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::{Mutex, MutexGuard};
@@ -83,7 +83,7 @@ pub struct Group {
     /// True if the driver goes on.
     pub(super) driven: watch::Sender<bool>,
     /// Written records that the driver has not seen yet.
-    pub mailbox: Mutex<Vec<Done>>,
+    pub mailbox: Mutex<Vec<LoggedRecord>>,
     /// Messages of other members, likewise.
     pub inbox: Mutex<Inbox>,
     /// Wakes the driver.

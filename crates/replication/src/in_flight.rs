@@ -7,7 +7,7 @@
 //! Promises: [`InFlight::oldest`] is never behind the beginning of a record that was handed over
 //! and not processed; memory is one entry per turn with records on their way.
 
-use runtime::keeper::{Done, Job};
+use runtime::keeper::{Job, LoggedRecord};
 use runtime::mutants::{Flaw, flawed};
 use std::collections::VecDeque;
 use store::{Position, RecordKind};
@@ -40,7 +40,7 @@ impl InFlight {
     }
 
     /// The oldest of them is processed.
-    pub fn processed(&mut self, done: &Done) {
+    pub fn processed(&mut self, done: &LoggedRecord) {
         let Some(turn) = self.turns.front_mut() else { return };
         turn.records -= 1;
         if turn.records == 0 {

@@ -20,7 +20,7 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 /// values first, since what keeps the group's master is small.
 #[derive(Default)]
 pub struct Inbox {
-    came: Vec<Came>,
+    came: Vec<InboxMessage>,
     /// Of messages with values.
     bytes: usize,
     /// Warning about members whose messages break the protocol, and the last one of them.
@@ -29,7 +29,7 @@ pub struct Inbox {
 }
 
 /// A message of another member.
-pub struct Came {
+pub struct InboxMessage {
     /// Member that sent it.
     pub(super) from: NodeId,
     /// The message itself.
@@ -42,7 +42,7 @@ pub struct Came {
 
 impl Inbox {
     /// Takes a message unless that would be too many; one with values is taken if it is alone.
-    pub(super) fn push(&mut self, came: Came, bytes_max: usize) -> bool {
+    pub(super) fn push(&mut self, came: InboxMessage, bytes_max: usize) -> bool {
         let brings = !came.values.is_empty();
         let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > bytes_max;
         if overflows || self.came.len() >= INBOX_MESSAGES_MAX {
@@ -61,7 +61,7 @@ impl Inbox {
     }
 
     /// Everything that is there.
-    pub(super) fn take(&mut self) -> Vec<Came> {
+    pub(super) fn take(&mut self) -> Vec<InboxMessage> {
         self.bytes = 0;
         std::mem::take(&mut self.came)
     }
@@ -108,10 +108,10 @@ mod tests {
         bytes
     }
 
-    fn came(values: u64, bytes: usize) -> Came {
+    fn came(values: u64, bytes: usize) -> InboxMessage {
         let message = Message::read(&mut Reader::new(&accept(5))).expect("well formed");
         let values = (0..values).map(|index| (LogIndex(index), Bytes::new())).collect();
-        Came { from: NodeId(1), message, values, bytes }
+        InboxMessage { from: NodeId(1), message, values, bytes }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Events for consensus from outside the driver: messages of other members, and written records.
 
 use super::group::{Group, GroupState};
-use super::inbox::{Came, INBOX_BYTES_MAX, read};
+use super::inbox::{INBOX_BYTES_MAX, InboxMessage, read};
 use super::value::read_sign;
 use base::codec::Malformed;
 use base::{Millis, NodeId};
 use bytes::Bytes;
 use logic::consensus::{Body, Event};
-use runtime::keeper::Done;
+use runtime::keeper::LoggedRecord;
 use store::RecordKind;
 
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master
@@ -35,7 +35,7 @@ impl Group {
             }
             return;
         }
-        let came = Came { from, message, values, bytes };
+        let came = InboxMessage { from, message, values, bytes };
         let bytes_max = INBOX_BYTES_MAX.min(self.undecided_bytes_max);
         let taken = inbox.push(came, bytes_max);
         drop(inbox);
@@ -52,8 +52,8 @@ impl Group {
     }
 
     /// Gives a message to consensus.
-    pub(super) fn receive(&self, state: &mut GroupState, came: Came, now: Millis) {
-        let Came { from, message, values, .. } = came;
+    pub(super) fn receive(&self, state: &mut GroupState, came: InboxMessage, now: Millis) {
+        let InboxMessage { from, message, values, .. } = came;
         let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
         let bytes_max = UNAPPLIED_BYTES_MAX.min(self.undecided_bytes_max);
         let full = state.values.waiting_bytes() > bytes_max || overflows();
@@ -79,10 +79,10 @@ impl Group {
     }
 
     /// A record is as firm as it asked to be.
-    pub(super) fn written(&self, state: &mut GroupState, done: Done) {
+    pub(super) fn written(&self, state: &mut GroupState, done: LoggedRecord) {
         Group::note_firm(state, &done);
         state.values.in_flight.processed(&done);
-        let Done { kind, ballot, index, decided, start, .. } = done;
+        let LoggedRecord { kind, ballot, index, decided, start, .. } = done;
         state.values.runs.record(kind, ballot, index, decided, start);
         let event = match kind {
             RecordKind::Promise => Event::PromiseSaved { ballot },

@@ -144,13 +144,13 @@ impl Applied {
     }
 
     /// Waits until `index` is applied, whoever proposed what stands there.
-    pub fn reached(&self, index: LogIndex) -> Reached<'_> {
-        Reached { applied: self, index, term: None }
+    pub fn reached(&self, index: LogIndex) -> AppliedWait<'_> {
+        AppliedWait { applied: self, index, term: None }
     }
 
     /// Waits until `index` is applied as it was proposed in `term`.
-    pub fn settled(&self, term: u64, index: LogIndex) -> Reached<'_> {
-        Reached { applied: self, index, term: Some(term) }
+    pub fn settled(&self, term: u64, index: LogIndex) -> AppliedWait<'_> {
+        AppliedWait { applied: self, index, term: Some(term) }
     }
 
     /// Returns true if everything up to there is applied as it was proposed in that term.
@@ -161,13 +161,13 @@ impl Applied {
 }
 
 /// See [`Applied::reached`] and [`Applied::settled`].
-pub struct Reached<'a> {
+pub struct AppliedWait<'a> {
     applied: &'a Applied,
     index: LogIndex,
     term: Option<u64>,
 }
 
-impl Future for Reached<'_> {
+impl Future for AppliedWait<'_> {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
@@ -222,11 +222,11 @@ fn late_decision() -> Error {
 mod tests {
     use super::*;
 
-    fn poll(future: &mut Reached<'_>) -> Poll<Result<()>> {
+    fn poll(future: &mut AppliedWait<'_>) -> Poll<Result<()>> {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn reason(future: &mut Reached<'_>) -> Option<Reason> {
+    fn reason(future: &mut AppliedWait<'_>) -> Option<Reason> {
         match poll(future) {
             Poll::Ready(Err(error)) => Some(error.reason),
             _ => None,

@@ -36,7 +36,7 @@ const HANGS_LEASES: u64 = 2;
 /// Receiver of the log writer's completions.
 pub trait AppendSink: Send + Sync {
     /// These records are as durable as they asked to be.
-    fn done(&self, done: &[Done]);
+    fn done(&self, done: &[LoggedRecord]);
     /// The log failed: nothing more will be written.
     fn failed(&self, error: Error);
 }
@@ -61,7 +61,7 @@ pub struct Job {
 
 /// A record that is as firm as it asked to be.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct LoggedRecord {
     /// Kind of the record.
     pub kind: RecordKind,
     /// Group it is of.
@@ -86,9 +86,9 @@ impl Job {
     }
 
     /// What is said of it once it is written, beginning there.
-    pub fn done(&self, start: Position) -> Done {
+    pub fn done(&self, start: Position) -> LoggedRecord {
         let Job { kind, group, ballot, index, decided, .. } = *self;
-        Done { kind, group, ballot, index, decided, start }
+        LoggedRecord { kind, group, ballot, index, decided, start }
     }
 }
 

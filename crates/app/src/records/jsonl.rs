@@ -107,7 +107,7 @@ fn said(error: serde_json::Error) -> String {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct KeyAndValue<'a> {
     key: Option<&'a RawValue>,
     value: Option<&'a RawValue>,
 }
@@ -115,14 +115,14 @@ struct Found<'a> {
 struct Find<'f>(&'f FieldNames);
 
 impl<'a> Visitor<'a> for Find<'_> {
-    type Value = Found<'a>;
+    type Value = KeyAndValue<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<Found<'a>, M::Error> {
-        let mut found = Found::default();
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<KeyAndValue<'a>, M::Error> {
+        let mut found = KeyAndValue::default();
         while let Some(name) = map.next_key::<Cow<'a, str>>()? {
             let place = if name == self.0.key.as_str() {
                 &mut found.key

@@ -134,7 +134,7 @@ fn a_whole_run_writes_its_folder() {
     );
     let config = Config::read(Items::parse("a.toml", &settings).expect("whole")).expect("whole");
     let (folder, report) =
-        crate::job::run(&config, Some("one"), crate::job::Shown::Nothing).expect("runs");
+        crate::job::run(&config, Some("one"), crate::job::ProgressDisplay::Nothing).expect("runs");
     assert!(report.ok > 0 && report.failed == 0);
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect(name);
     let summary = read("summary.csv");
@@ -160,7 +160,7 @@ fn a_whole_run_writes_its_folder() {
     }
     let link = std::fs::read_link(directory.join("current")).expect("a link");
     assert_eq!(link, PathBuf::from("one"));
-    let twice = crate::job::run(&config, Some("one"), crate::job::Shown::Nothing);
+    let twice = crate::job::run(&config, Some("one"), crate::job::ProgressDisplay::Nothing);
     assert!(twice.expect_err("never overwrites").text.contains("can't make"));
     std::fs::remove_dir_all(&directory).expect("removed");
 }

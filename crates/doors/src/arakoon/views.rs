@@ -1,8 +1,8 @@
 //! What a node tells of its cluster: who is master, who belongs to it, how far each is.
 //!
 //! Everything that depends on there being more nodes than this one is asked here, of one
-//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else in
-//! this door.
+//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else
+//! in this door.
 
 use super::errors::ArakoonRefusal;
 use super::nursery::{self, ClientAddress};

@@ -1,6 +1,6 @@
 //! One connection from its first request to its end.
 
-use super::output::{self, Asked, HttpOutput};
+use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
 use super::translate::{self, NativePlan, NativeShape};
 use super::{errors, operators, render, stream};
@@ -127,8 +127,8 @@ struct Begun {
     expects_continue: bool,
 }
 
-fn asked(operation: OperationKind, manner: Manner) -> Asked {
-    Asked { operation, since: Instant::now(), manner, is_read: true }
+fn asked(operation: OperationKind, manner: Manner) -> AnswerOrigin {
+    AnswerOrigin { operation, since: Instant::now(), manner, is_read: true }
 }
 
 impl Conversation {
@@ -269,7 +269,7 @@ impl Conversation {
         request: Request,
         shape: &NativeShape,
         key: &Key,
-        asked: Asked,
+        asked: AnswerOrigin,
     ) -> Result<(), Stop> {
         let bucket = request.bucket.clone();
         let mut master = None;
@@ -296,7 +296,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn refuse(&mut self, refusal: HttpRefusal, asked: Asked) {
+    fn refuse(&mut self, refusal: HttpRefusal, asked: AnswerOrigin) {
         let mut answer = errors::with_status(refusal.status, &refusal.error);
         answer.allow = refusal.allow;
         let verdict = Verdict::of(&Err::<(), Error>(refusal.error));

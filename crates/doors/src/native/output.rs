@@ -44,13 +44,13 @@ pub struct HttpOutput {
 struct WaitingAnswer {
     place: Range<usize>,
     ticket: Ticket,
-    asked: Asked,
+    asked: AnswerOrigin,
     verdict: Verdict,
 }
 
 /// Whose answer it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct AnswerOrigin {
     /// What was asked, for the counters.
     pub operation: OperationKind,
     /// Since when.
@@ -75,7 +75,13 @@ impl HttpOutput {
     }
 
     /// An answer that is valid now.
-    pub fn push(&mut self, shared: &Shared, answer: HttpAnswer, asked: Asked, verdict: Verdict) {
+    pub fn push(
+        &mut self,
+        shared: &Shared,
+        answer: HttpAnswer,
+        asked: AnswerOrigin,
+        verdict: Verdict,
+    ) {
         let (_, verdict) = self.append(shared, answer, asked, verdict);
         observe(shared, &asked, verdict);
     }
@@ -85,7 +91,7 @@ impl HttpOutput {
         &mut self,
         shared: &Shared,
         answer: HttpAnswer,
-        asked: Asked,
+        asked: AnswerOrigin,
         verdict: Verdict,
         ticket: Ticket,
     ) {
@@ -97,7 +103,7 @@ impl HttpOutput {
         &mut self,
         shared: &Shared,
         mut answer: HttpAnswer,
-        asked: Asked,
+        asked: AnswerOrigin,
         mut verdict: Verdict,
     ) -> (Range<usize>, Verdict) {
         debug_assert!(self.tail.is_none(), "nothing stands behind a tail");
@@ -169,7 +175,7 @@ impl HttpOutput {
         self.bytes.extend_from_slice(&old[copied..]);
     }
 
-    fn replace(&mut self, shared: &Shared, error: &Error, asked: &Asked) {
+    fn replace(&mut self, shared: &Shared, error: &Error, asked: &AnswerOrigin) {
         let answer = errors::answer(error);
         let date = self.date.at(shared.clock.unix_ms());
         answer.encode_head(&mut self.bytes, asked.manner, date);
@@ -193,7 +199,7 @@ impl HttpOutput {
     }
 }
 
-fn observe(shared: &Shared, asked: &Asked, verdict: Verdict) {
+fn observe(shared: &Shared, asked: &AnswerOrigin, verdict: Verdict) {
     let took = asked.since.elapsed();
     let (operation, took_us) = (asked.operation, took.as_micros() as u64);
     tracing::debug!(target: "http", ?operation, ?verdict, took_us, "answered");

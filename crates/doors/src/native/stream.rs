@@ -3,7 +3,7 @@
 use super::connection::{Conversation, Stop};
 use super::errors;
 use super::json::write;
-use super::output::{self, Asked};
+use super::output::{self, AnswerOrigin};
 use crate::counters::{ClientProtocol, Verdict};
 use crate::http::date::DateCache;
 use crate::http::{AnswerContent, HttpAnswer, StatusCode};
@@ -24,7 +24,7 @@ pub async fn rows(
     conversation: &mut Conversation,
     request: Request,
     mut range: Range,
-    asked: Asked,
+    asked: AnswerOrigin,
 ) -> Result<(), Stop> {
     let shared = conversation.shared.clone();
     let _reserved = match shared.reserve(RESERVED_BYTES) {
@@ -113,7 +113,11 @@ fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
     out.extend_from_slice(b"\r\n");
 }
 
-async fn broken(conversation: &mut Conversation, error: &Error, asked: Asked) -> Result<(), Stop> {
+async fn broken(
+    conversation: &mut Conversation,
+    error: &Error,
+    asked: AnswerOrigin,
+) -> Result<(), Stop> {
     let mut line = vec![b'{'];
     errors::error_onto(&mut line, error);
     line.extend_from_slice(b"}\n");

@@ -19,7 +19,7 @@
 
 use super::stray::Sweep;
 use crate::Available;
-use crate::hashes::{Which, which};
+use crate::hashes::{TreeId, which};
 use crate::key_owners::Chosen;
 use crate::layout::{record_key, row_tail};
 use crate::slots::{Slot, SlotSpan};
@@ -136,7 +136,7 @@ impl Available {
     }
 
     /// Returns true if this node keeps any of it, or is to.
-    pub(super) fn keeps(&self, ring: &Ring, (span, n): Which) -> bool {
+    pub(super) fn keeps(&self, ring: &Ring, (span, n): TreeId) -> bool {
         let (n, me) = (usize::from(n), &self.node);
         span.in_ring(ring).any(|partition| {
             ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
@@ -146,7 +146,7 @@ impl Available {
     async fn clear_copies(
         self: &Arc<Available>,
         ring: &Ring,
-        of: Which,
+        of: TreeId,
         clearing: &mut Clearing,
         stop: &watch::Receiver<bool>,
     ) -> Result<bool> {
@@ -202,7 +202,7 @@ impl Available {
     }
 
     /// The next rows as they were.
-    async fn read_on(self: &Arc<Available>, of: Which, mut reading: Reading) -> Result<Reading> {
+    async fn read_on(self: &Arc<Available>, of: TreeId, mut reading: Reading) -> Result<Reading> {
         let available = self.clone();
         unhurried(move || {
             let Reading { snapshot, after, rows: found } = &mut reading;

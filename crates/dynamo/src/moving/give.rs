@@ -2,7 +2,7 @@
 //! how much there is.
 
 use crate::Available;
-use crate::hashes::{Which, which};
+use crate::hashes::{TreeId, which};
 use crate::layout::row_tail;
 use crate::letter::{LetterResult, TAIL_BYTES_MAX};
 use crate::slots::SlotSpan;
@@ -100,7 +100,7 @@ impl Available {
     /// A page of a partition's rows, of the buckets with so many copies.
     pub async fn rows_to_give(
         self: &Arc<Available>,
-        of: Which,
+        of: TreeId,
         after: Option<Bytes>,
         bytes_max: usize,
     ) -> Result<RowPage> {
@@ -108,7 +108,7 @@ impl Available {
         unhurried(move || available.read_page(of, after.as_ref(), bytes_max.min(PAGE_BYTES))).await
     }
 
-    fn read_page(&self, of: Which, after: Option<&Bytes>, bytes_max: usize) -> Result<RowPage> {
+    fn read_page(&self, of: TreeId, after: Option<&Bytes>, bytes_max: usize) -> Result<RowPage> {
         let snapshot = self.trees.snapshot();
         let (mut page, mut bytes) = (RowPage::default(), 0);
         let rows = rows_of(&*snapshot, of.0, after.map(|after| &after[..]));

@@ -23,9 +23,9 @@ pub mod stale;
 pub mod stray;
 
 pub use progress::Moving;
-pub(super) use stale::Beside;
+pub(super) use stale::ExtraReceivers;
 
-use super::hashes::Which;
+use super::hashes::TreeId;
 use super::slots::SlotSpan;
 use crate::Available;
 use base::error::going_down;
@@ -160,7 +160,7 @@ impl Available {
         self.moving.begins(since, left as u64);
         self.weigh_what_comes(ring, partition).await;
         for n in copies.iter().filter(|_| !flawed(Flaw::ReceivesNothing)) {
-            let which: Which = (SlotSpan::new(ring, partition), *n);
+            let which: TreeId = (SlotSpan::new(ring, partition), *n);
             self.receive(ring, which, since, stop).await?;
         }
         let node = self.node;

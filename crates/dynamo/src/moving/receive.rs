@@ -15,7 +15,7 @@
 
 use super::give::{PAGE_BYTES, RowPage};
 use crate::Available;
-use crate::hashes::Which;
+use crate::hashes::TreeId;
 use crate::key_owners::Chosen;
 use crate::layout::{arrival_key, read_row, read_row_tail};
 use crate::letter::VnodeQuestion;
@@ -69,7 +69,7 @@ impl Available {
     pub(super) async fn receive(
         self: &Arc<Available>,
         ring: &Ring,
-        which: Which,
+        which: TreeId,
         since: u64,
         stop: &watch::Receiver<bool>,
     ) -> Result<()> {
@@ -95,7 +95,7 @@ impl Available {
 
     /// Who is asked for a partition: all that own it and can be reached, if they are so many that
     /// one of them has heard of every write that was acknowledged by a majority.
-    fn sources(&self, ring: &Ring, (span, n): Which) -> Result<Vec<NodeId>> {
+    fn sources(&self, ring: &Ring, (span, n): TreeId) -> Result<Vec<NodeId>> {
         let partition = span.partition;
         let owners = ring.owners(partition, n.into());
         let members = owners.iter().filter(|node| self.members.member(**node).is_some());
@@ -113,7 +113,7 @@ impl Available {
         Err(Error::new(Reason::NoQuorum, text))
     }
 
-    fn arrival(&self, (span, n): Which) -> Result<Arrival> {
+    fn arrival(&self, (span, n): TreeId) -> Result<Arrival> {
         let found = self.shelf.firm(&arrival_key(span.partition, n))?;
         let arrival = found.map(|bytes| Arrival::read(&bytes)).transpose().map_err(damaged)?;
         Ok(arrival.unwrap_or_default())
@@ -123,7 +123,7 @@ impl Available {
     /// way.
     async fn fetch_pages(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         from: NodeId,
         mut arrival: Arrival,
         stop: &watch::Receiver<bool>,
@@ -157,7 +157,7 @@ impl Available {
 
     async fn fetch_page(
         self: &Arc<Available>,
-        which: Which,
+        which: TreeId,
         from: NodeId,
         after: Option<Bytes>,
     ) -> Result<RowPage> {
@@ -172,7 +172,12 @@ impl Available {
 
     /// Merges a page's rows, and notes how far the copy is: in that order in the log. Gives the
     /// ticket.
-    fn take_page(&self, which: Which, rows: Vec<(Bytes, Bytes)>, arrival: &Arrival) -> Result<u64> {
+    fn take_page(
+        &self,
+        which: TreeId,
+        rows: Vec<(Bytes, Bytes)>,
+        arrival: &Arrival,
+    ) -> Result<u64> {
         let (count, mut bytes) = (rows.len(), 0);
         for (tail, row) in rows {
             bytes += tail.len() + row.len();

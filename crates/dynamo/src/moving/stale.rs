@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// Who is sent a write beside the key's owners: who is to keep the key, by this ring or by one that
 /// is heard of before the write is answered, and who kept it a moment ago.
-pub struct Beside {
+pub struct ExtraReceivers {
     me: NodeId,
     epoch: u64,
     first: Vec<NodeId>,
@@ -41,14 +41,14 @@ pub struct Beside {
     stored: BTreeSet<NodeId>,
 }
 
-impl Beside {
+impl ExtraReceivers {
     /// Begins with the replicas that are asked anyway.
-    pub fn new(me: NodeId, owners: &KeyOwners) -> Beside {
+    pub fn new(me: NodeId, owners: &KeyOwners) -> ExtraReceivers {
         let asked = owners.replicas.primaries.iter().copied().collect();
         let first = owners.receivers.iter().chain(&owners.former).copied().collect();
         let (former, epoch) = (owners.former.clone(), owners.epoch);
         let (owed, stored) = (BTreeSet::new(), BTreeSet::new());
-        Beside { me, epoch, first, former, asked, owed, stored }
+        ExtraReceivers { me, epoch, first, former, asked, owed, stored }
     }
 
     /// Who is asked from the start.

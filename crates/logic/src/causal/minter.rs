@@ -77,7 +77,7 @@ impl Start {
 
 /// A client's write, done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<V> {
+pub struct MintedWrite<V> {
     /// The key's row from now on; it is what the other replicas get.
     pub clock: Clock<Actor, V>,
     /// The write's own dot.
@@ -140,7 +140,7 @@ impl Minter {
         context: &DotContext<Actor>,
         value: V,
         chance: u64,
-    ) -> Written<V> {
+    ) -> MintedWrite<V> {
         self.write_as(local, context, chance, |_| value)
     }
 
@@ -151,7 +151,7 @@ impl Minter {
         context: &DotContext<Actor>,
         chance: u64,
         make: impl FnOnce(&Dot<Actor>) -> V,
-    ) -> Written<V> {
+    ) -> MintedWrite<V> {
         let seen = |minter: &Minter| (local.seen(&minter.actor), context.seen(&minter.actor));
         let (known, named) = seen(self);
         let renewed = self.make_sure(known, named, chance);
@@ -165,7 +165,7 @@ impl Minter {
         let mut clock = local.discard(context);
         let value = make(&dot);
         clock.event(dot.clone(), value);
-        Written { clock, dot, renewed }
+        MintedWrite { clock, dot, renewed }
     }
 
     /// Another replica's clock for a key whose row here is `local`. If it names dots of this actor

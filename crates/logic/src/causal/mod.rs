@@ -30,7 +30,7 @@ mod settle;
 
 pub use clock::{Clock, Dot, Entry};
 pub use coding::{Coded, decode, encode};
-pub use minter::{Doubt, Minter, Start, Written};
+pub use minter::{Doubt, MintedWrite, Minter, Start};
 
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,7 @@ struct AskedNode {
 
 /// One request's asking.
 #[derive(Clone, Debug)]
-pub(super) struct Asking {
+pub(super) struct AskedReplicas {
     primaries: Vec<NodeId>,
     down: BTreeSet<NodeId>,
     /// Fallbacks that nobody has asked yet.
@@ -48,12 +48,12 @@ pub(super) struct Asking {
 /// Ask this node, in the place of that one if it is not itself a primary.
 pub(super) type Ask = (NodeId, Option<NodeId>);
 
-impl Asking {
-    pub(super) fn new(replicas: Replicas) -> Asking {
+impl AskedReplicas {
+    pub(super) fn new(replicas: Replicas) -> AskedReplicas {
         let Replicas { primaries, fallbacks, down } = replicas;
         let can_stand_in = |node: &NodeId| !primaries.contains(node) && !down.contains(node);
         let left = fallbacks.into_iter().filter(can_stand_in).collect();
-        Asking { primaries, down, left, asked: BTreeMap::new() }
+        AskedReplicas { primaries, down, left, asked: BTreeMap::new() }
     }
 
     /// Whom to ask first: each primary, or whoever stands in for one that is down. If nobody does,

@@ -29,7 +29,7 @@ struct RingRow {
 }
 
 /// The planned changes.
-struct Staged {
+struct StagedChanges {
     row: Option<Value>,
     changes: Vec<RingChange>,
 }
@@ -41,10 +41,10 @@ impl Directory {
         Ok(Some(RingRow { row, ring }))
     }
 
-    fn staged(&self) -> Result<Staged> {
+    fn staged(&self) -> Result<StagedChanges> {
         let row = self.get(&staged::key())?;
         let changes = row.as_ref().map(|row| staged::read(row)).transpose()?;
-        Ok(Staged { row, changes: changes.unwrap_or_default() })
+        Ok(StagedChanges { row, changes: changes.unwrap_or_default() })
     }
 
     /// For which numbers of copies buckets keep rows.
@@ -114,7 +114,7 @@ impl Directory {
         change: &RingChange,
         down: &BTreeSet<NodeId>,
     ) -> Result<CallPlan> {
-        let Staged { row, mut changes } = self.staged()?;
+        let StagedChanges { row, mut changes } = self.staged()?;
         staged::check(change, changes.len())?;
         changes.push(change.clone());
         self.worked_out(&known.ring, &changes, down)?;
@@ -173,7 +173,7 @@ impl Directory {
         epoch: Option<u64>,
         down: &BTreeSet<NodeId>,
     ) -> Result<CallPlan> {
-        let Staged { row, changes } = self.staged()?;
+        let StagedChanges { row, changes } = self.staged()?;
         if changes.is_empty() {
             let text = "no change of the ring is planned: `credenza cluster ring join NODE`";
             return Err(Error::new(Reason::Changed, text));

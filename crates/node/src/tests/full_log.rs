@@ -2,7 +2,7 @@
 
 use base::{Ballot, Error, GroupId, Reason};
 use replication::records;
-use runtime::keeper::{AppendSink, Done, Keeper};
+use runtime::keeper::{AppendSink, Keeper, LoggedRecord};
 use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Failures(Mutex<Sender<Error>>);
 
 impl AppendSink for Failures {
-    fn done(&self, _: &[Done]) {
+    fn done(&self, _: &[LoggedRecord]) {
         panic!("nothing can be written");
     }
 

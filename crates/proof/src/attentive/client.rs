@@ -2,7 +2,7 @@
 
 use super::{AttentivePlan, AttentiveShared, Moment, Witnessed};
 use crate::checkers::causal::{Act, CallAnswer, Deed};
-use crate::client::{HttpResponse, Riak, RiakOutcome, Shown};
+use crate::client::{HttpResponse, Riak, RiakObject, RiakOutcome};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +150,7 @@ impl AttentiveClient {
     fn outcome(
         &mut self,
         answer: io::Result<RiakOutcome>,
-    ) -> (CallAnswer, Option<Shown>, io::Result<()>) {
+    ) -> (CallAnswer, Option<RiakObject>, io::Result<()>) {
         match answer {
             Ok(RiakOutcome::Done(shown)) => (CallAnswer::Done, Some(shown), Ok(())),
             Ok(RiakOutcome::Absent(_)) => (CallAnswer::Refused, None, Ok(())),
@@ -166,7 +166,7 @@ impl AttentiveClient {
         if answer.status < 500 { CallAnswer::Refused } else { CallAnswer::Unknown }
     }
 
-    fn learn(&mut self, key: &str, shown: Shown) -> BTreeSet<String> {
+    fn learn(&mut self, key: &str, shown: RiakObject) -> BTreeSet<String> {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
         let values: BTreeSet<_> = shown.values.iter().map(text).collect();
         let known = GivenContext { context: shown.context, values: values.clone() };

@@ -2,7 +2,7 @@
 
 use super::Witnessed;
 use crate::checkers::causal::{Act, CallAnswer, Deed};
-use crate::client::{Riak, RiakOutcome, Shown};
+use crate::client::{Riak, RiakObject, RiakOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Hand {
         Witnessed { deeds: self.deeds, ..Witnessed::default() }
     }
 
-    fn saw(&mut self, key: &str, shown: Shown) -> ShownValues {
+    fn saw(&mut self, key: &str, shown: RiakObject) -> ShownValues {
         let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
         let seen =
             ShownValues { context: shown.context, values: shown.values.iter().map(text).collect() };

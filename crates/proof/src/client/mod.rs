@@ -12,7 +12,7 @@ mod riak;
 pub use arakoon::{Arakoon, ArakoonCluster, SequenceStep, Trouble};
 pub use http::{Http, HttpResponse, encoded};
 pub use resp::{Resp, RespReply, command};
-pub use riak::{Riak, RiakOutcome, Shown};
+pub use riak::{Riak, RiakObject, RiakOutcome};
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What a key holds, as a client is shown it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct RiakObject {
     /// Its values; deleted ones are left out.
     pub values: Vec<Vec<u8>>,
     /// Deletes that stand beside them.
@@ -20,9 +20,9 @@ pub struct Shown {
 #[derive(Clone, Debug)]
 pub enum RiakOutcome {
     /// It was done; what is there is shown where it was asked for.
-    Done(Shown),
+    Done(RiakObject),
     /// Nothing is there (any more), so a delete did nothing.
-    Absent(Shown),
+    Absent(RiakObject),
     /// Anything else, as it was answered.
     Other(HttpResponse),
 }
@@ -84,21 +84,21 @@ fn path(place: &str, key: &str, options: &str) -> String {
 fn said(answer: HttpResponse) -> RiakOutcome {
     let context = answer.header("x-riak-vclock").map(String::from);
     match answer.status {
-        200 => RiakOutcome::Done(Shown { values: vec![answer.body], deletes: 0, context }),
-        204 => RiakOutcome::Done(Shown { context, ..Shown::default() }),
+        200 => RiakOutcome::Done(RiakObject { values: vec![answer.body], deletes: 0, context }),
+        204 => RiakOutcome::Done(RiakObject { context, ..RiakObject::default() }),
         300 => {
             let kind = answer.header("content-type").unwrap_or_default();
             match kind.split_once("boundary=") {
                 Some((_, boundary)) => {
                     let (values, deletes) = parts(&answer.body, boundary);
-                    RiakOutcome::Done(Shown { values, deletes, context })
+                    RiakOutcome::Done(RiakObject { values, deletes, context })
                 }
                 None => RiakOutcome::Other(answer),
             }
         }
         404 => {
             let deletes = usize::from(answer.header("x-riak-deleted").is_some());
-            RiakOutcome::Absent(Shown { values: Vec::new(), deletes, context })
+            RiakOutcome::Absent(RiakObject { values: Vec::new(), deletes, context })
         }
         _ => RiakOutcome::Other(answer),
     }

@@ -31,7 +31,7 @@ enum FetchEnd {
 }
 
 /// What a wait led to.
-enum Came {
+enum WaitOutcome {
     Rows(Vec<Row>, Credit, bool),
     /// A part of a chunk that goes on.
     Part,
@@ -123,8 +123,8 @@ impl Fetch<'_> {
         let mut take = Take::new(self.group, &offer);
         loop {
             match self.wait(&mut take).await {
-                Came::Part => {}
-                Came::Rows(rows, credit, all) => {
+                WaitOutcome::Part => {}
+                WaitOutcome::Rows(rows, credit, all) => {
                     self.count(&rows);
                     install = put(install, rows, all).await?;
                     drop(credit);
@@ -136,7 +136,7 @@ impl Fetch<'_> {
                         return Ok(FetchEnd::Whole(Staged { group, offer, install, trees }));
                     }
                 }
-                Came::Lost(why) => {
+                WaitOutcome::Lost(why) => {
                     if !self.go_on(&offer, &mut take, why).await? {
                         return Ok(FetchEnd::Forgotten);
                     }
@@ -146,19 +146,19 @@ impl Fetch<'_> {
     }
 
     /// Waits for the next part.
-    async fn wait(&mut self, take: &mut Take) -> Came {
+    async fn wait(&mut self, take: &mut Take) -> WaitOutcome {
         let (head, bytes, credit) =
             match timeout(self.snapshots.pace.quiet, self.intake.next()).await {
                 Ok(IntakeEvent::Part(head, bytes, credit)) => (head, bytes, credit),
-                Ok(IntakeEvent::Broken) => return Came::Lost("the connection"),
-                Err(_) => return Came::Lost("everything, for a while"),
+                Ok(IntakeEvent::Broken) => return WaitOutcome::Lost("the connection"),
+                Err(_) => return WaitOutcome::Lost("everything, for a while"),
             };
         let received = &self.snapshots.metrics.snapshot_bytes_received;
         received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         match take.part(head, bytes) {
-            Ok(Some((rows, all))) => Came::Rows(rows, credit, all),
-            Ok(None) => Came::Part,
-            Err(malformed) => Came::Lost(malformed.0),
+            Ok(Some((rows, all))) => WaitOutcome::Rows(rows, credit, all),
+            Ok(None) => WaitOutcome::Part,
+            Err(malformed) => WaitOutcome::Lost(malformed.0),
         }
     }
 

@@ -12,7 +12,7 @@
 //! that a later one would not find.
 //! Never: waits; retries a sync.
 
-use super::{Done, Job, Keeper, record};
+use super::{Job, Keeper, LoggedRecord, record};
 use crate::keeper::AppendSink;
 use crate::metrics::Metrics;
 use crate::world;
@@ -62,7 +62,7 @@ pub struct LogWriter {
     /// Records of this round that are not appended yet, in their order.
     jobs: VecDeque<Job>,
     /// Those that are appended, and nobody was told so.
-    done: Vec<Done>,
+    done: Vec<LoggedRecord>,
     sync: bool,
     /// What others build on by name was written, and the log does not state that it is durable.
     must_state: bool,

@@ -25,7 +25,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::records::{FieldNames, Format};
 use crate::settings::units::time_with_unit_ms;
-use parcels::{Cut, Parcel};
+use parcels::{InputFormat, Parcel};
 use progress::ImportProgress;
 use resume::{InputPosition, Resume};
 use send::{ImportRoute, Sender, SentParcel};
@@ -163,7 +163,7 @@ impl Import {
     }
 
     /// Returns the columns and delimiter by which the input is cut.
-    fn cut(&self, format: Format, skips: Arc<Skips>) -> Outcome<Cut> {
+    fn cut(&self, format: Format, skips: Arc<Skips>) -> Outcome<InputFormat> {
         let skips_some = self.rejects.is_some() || self.max_errors.is_some();
         let errors = match self.errors {
             Some(Errors::Stop) if skips_some => {
@@ -179,7 +179,7 @@ impl Import {
         let fields = FieldNames { key: self.key_field.clone(), value, delimiter: self.delimiter };
         let records_max = self.batch as usize;
         let allows_empty_key = self.allow_empty_key;
-        Ok(Cut { format, fields, errors, skips, allows_empty_key, records_max })
+        Ok(InputFormat { format, fields, errors, skips, allows_empty_key, records_max })
     }
 
     /// Starts a task for every connection; each ends when there are no more parcels or at a

@@ -86,7 +86,7 @@ impl Input {
 }
 
 /// How the input is cut.
-pub struct Cut {
+pub struct InputFormat {
     /// Its format.
     pub format: Format,
     /// Fields of `jsonl`, columns of `csv`.
@@ -109,7 +109,7 @@ pub struct Cut {
 pub fn read(
     mut input: Input,
     start: InputPosition,
-    cut: Cut,
+    cut: InputFormat,
     lanes: Lanes,
 ) -> Outcome<JoinHandle<Outcome>> {
     let path = input.path.clone();
@@ -141,7 +141,7 @@ struct ParcelRound {
     end: InputPosition,
 }
 
-fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &Cut, lanes: &Lanes) -> Outcome {
+fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) -> Outcome {
     for number in 0.. {
         let batches = vec![RecordBatch::default(); lanes.len()];
         let mut round = ParcelRound { batches, skipped: 0, end: reached(&reader) };
@@ -166,7 +166,11 @@ fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &Cut, lanes: &Lanes) -> Outco
 }
 
 /// Fills a round until one lane's batch is full; `false` at the end of the input.
-fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut ParcelRound) -> Outcome<bool> {
+fn fill<R: BufRead>(
+    reader: &mut Reader<R>,
+    cut: &InputFormat,
+    round: &mut ParcelRound,
+) -> Outcome<bool> {
     let mut one = RecordBatch::default();
     loop {
         one.clear();
@@ -193,7 +197,7 @@ fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut ParcelRound) 
     }
 }
 
-impl Cut {
+impl InputFormat {
     /// Adds the record that was read, if there is one, to its lane; `true`: the lane is full.
     fn add<R: BufRead>(
         &self,

@@ -11,10 +11,10 @@ fn reached(offset: u64) -> InputPosition {
     InputPosition { offset, number: offset / 10 }
 }
 
-fn cut_of(format: Format, errors: Errors, records_max: usize) -> Cut {
+fn cut_of(format: Format, errors: Errors, records_max: usize) -> InputFormat {
     let skips = Skips::new(indicatif::ProgressBar::hidden(), None, false).expect("no file");
     let (fields, skips) = (FieldNames::default(), Arc::new(skips));
-    Cut { format, fields, errors, skips, allows_empty_key: false, records_max }
+    InputFormat { format, fields, errors, skips, allows_empty_key: false, records_max }
 }
 
 fn sent(number: u64, offset: u64) -> SentParcel {

@@ -1,7 +1,7 @@
 //! What nodes do with their mail.
 
 use super::asking::Serving;
-use super::mail::{Mail, Put, What};
+use super::mail::{DvvAction, Mail, Put};
 use super::{DvvNode, ReplicaState, World, nanoseconds};
 use crate::dvv::kinds::ClockKind;
 use crate::dvv::study::{READ, REPLICAS, WRITTEN, partition, replicas};
@@ -177,6 +177,6 @@ impl<K: ClockKind> World<'_, K> {
         let found = answer.iter().flatten();
         let bytes = found.map(|state| state.bytes(self.load.value_bytes)).sum();
         let flight = self.flight(bytes);
-        self.at(self.now + flight, What::Answered { client, answer });
+        self.at(self.now + flight, DvvAction::Answered { client, answer });
     }
 }

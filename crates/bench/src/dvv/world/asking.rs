@@ -1,6 +1,6 @@
 //! The clients, and what is being served for them.
 
-use super::mail::{Mail, Put, What};
+use super::mail::{DvvAction, Mail, Put};
 use super::{Context, ReplicaState, World, nanoseconds};
 use crate::dvv::kinds::{ClockKind, DvvWriter, Write};
 use crate::dvv::measured::Returned;
@@ -133,7 +133,7 @@ impl<K: ClockKind> World<'_, K> {
                 self.clients[number].context = Rc::new(context);
                 if doing == Doing::Update {
                     let think = nanoseconds(self.load.think);
-                    return self.at(self.now + think, What::Put { client: number });
+                    return self.at(self.now + think, DvvAction::Put { client: number });
                 }
             }
         }

@@ -12,7 +12,7 @@ pub struct DvvEvent<K: ClockKind> {
     /// Which of those at one time comes first.
     pub number: u64,
     /// What.
-    pub what: What<K>,
+    pub what: DvvAction<K>,
 }
 
 impl<K: ClockKind> PartialEq for DvvEvent<K> {
@@ -36,7 +36,7 @@ impl<K: ClockKind> Ord for DvvEvent<K> {
 }
 
 /// What happens.
-pub enum What<K: ClockKind> {
+pub enum DvvAction<K: ClockKind> {
     /// A client begins an operation.
     Begin {
         /// Which.

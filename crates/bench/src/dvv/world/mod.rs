@@ -122,26 +122,26 @@ impl<'a, K: ClockKind> World<'a, K> {
     fn begin(&mut self) {
         for client in 0..self.clients.len() {
             let at = self.network.below(50_000_000);
-            self.at(at, mail::What::Begin { client });
+            self.at(at, mail::DvvAction::Begin { client });
         }
     }
 
-    fn at(&mut self, at: u64, what: mail::What<K>) {
+    fn at(&mut self, at: u64, what: mail::DvvAction<K>) {
         self.counted += 1;
         self.events.push(Reverse(DvvEvent { at, number: self.counted, what }));
     }
 
     fn happens(&mut self, event: DvvEvent<K>) {
         match event.what {
-            mail::What::Begin { client } => self.begin_operation(client),
-            mail::What::Put { client } => self.put_of(client),
-            mail::What::Answered { client, answer } => self.answered(client, answer),
-            mail::What::Arrived { node, mail } => {
+            mail::DvvAction::Begin { client } => self.begin_operation(client),
+            mail::DvvAction::Put { client } => self.put_of(client),
+            mail::DvvAction::Answered { client, answer } => self.answered(client, answer),
+            mail::DvvAction::Arrived { node, mail } => {
                 let done = self.nodes[node].free_at.max(self.now) + self.effort(&mail);
                 self.nodes[node].free_at = done;
-                self.at(done, mail::What::Done { node, mail });
+                self.at(done, mail::DvvAction::Done { node, mail });
             }
-            mail::What::Done { node, mail } => self.act(node, mail),
+            mail::DvvAction::Done { node, mail } => self.act(node, mail),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'a, K: ClockKind> World<'a, K> {
     fn send(&mut self, from: Option<usize>, to: usize, mail: Mail<K>) {
         let bytes = mail.bytes(self.load.value_bytes);
         let flight = if from == Some(to) { 0 } else { self.flight(bytes) };
-        self.at(self.now + flight, mail::What::Arrived { node: to, mail });
+        self.at(self.now + flight, mail::DvvAction::Arrived { node: to, mail });
     }
 
     /// How long a message of so many bytes is on its way.

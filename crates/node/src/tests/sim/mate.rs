@@ -10,7 +10,7 @@ use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
 use replication::group::{Group, Shared};
 use replication::snapshot::{Pace, Snapshots};
-use runtime::keeper::{self, AppendSink, Done, Keeper, LogWriter, record, store_error};
+use runtime::keeper::{self, AppendSink, Keeper, LogWriter, LoggedRecord, record, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::world;
@@ -126,7 +126,7 @@ impl Life {
 struct Post<'a>(&'a [Seat]);
 
 impl AppendSink for Post<'_> {
-    fn done(&self, done: &[Done]) {
+    fn done(&self, done: &[LoggedRecord]) {
         for done in done {
             let seat = self.0.iter().find(|seat| seat.group.id == done.group);
             let Some(seat) = seat else { continue }; // The directory's statements.
