@@ -13,6 +13,7 @@ use store::RecordKind;
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master
 /// sends them again later, and memory stays bounded. A group with little memory takes fewer.
 const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
+
 impl Group {
     /// A message of another member arrived.
     pub fn arrived(&self, from: NodeId, payload: Bytes) {
