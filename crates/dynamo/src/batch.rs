@@ -10,7 +10,7 @@ use base::error::damaged;
 use base::{Ballot, LogIndex, Result};
 use bytes::Bytes;
 use runtime::keeper::{Job, store_error};
-use store::{Change, RecordKind, Trees};
+use store::{RecordKind, RowChange, Trees};
 
 const FORM: u8 = 1;
 
@@ -59,11 +59,11 @@ impl Mark {
         Ok(Mark { applied: word()?, ended: word()? })
     }
 
-    pub(super) fn change(self) -> Change {
+    pub(super) fn change(self) -> RowChange {
         let mut bytes = Vec::with_capacity(16);
         bytes.put_u64(self.applied);
         bytes.put_u64(self.ended);
-        Change::Put(layout::mark_key(), bytes.into())
+        RowChange::Put(layout::mark_key(), bytes.into())
     }
 }
 
@@ -79,8 +79,8 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
             let put = reader.u8("which change")?;
             let key = payload.slice_ref(reader.string(usize::MAX, "key")?);
             changes.push(match put {
-                0 => Change::Remove(key),
-                1 => Change::Put(key, payload.slice_ref(reader.string(usize::MAX, "row")?)),
+                0 => RowChange::Remove(key),
+                1 => RowChange::Put(key, payload.slice_ref(reader.string(usize::MAX, "row")?)),
                 _ => return Err(Malformed("which change")),
             });
         }

@@ -18,7 +18,7 @@ use base::{Partition, Result};
 use bytes::Bytes;
 use runtime::keeper::store_error;
 use std::ops::Bound;
-use store::{Change, Trees};
+use store::{RowChange, Trees};
 
 /// So many rows are put elsewhere together.
 const ROWS: usize = 1_024;
@@ -38,7 +38,7 @@ pub fn put_in_slots(trees: &dyn Trees) -> Result<usize> {
                 let key = read_former_key(&former);
                 let key = key.ok_or_else(|| damaged(Malformed("a key of an earlier version")))?;
                 let value = beside(trees, &key, value)?;
-                changes.extend([Change::Put(key, value), Change::Remove(former)]);
+                changes.extend([RowChange::Put(key, value), RowChange::Remove(former)]);
             }
             trees.apply(&mut changes.into_iter()).map_err(store_error)?;
             if trees.pressure().rotate_is_due() {
@@ -142,13 +142,13 @@ mod tests {
         let hint = former(2, &9_u64.to_be_bytes(), b"hinted");
         let (record, arrival) = (record_key(Slot(7)), arrival_key(Partition(7), 3));
         let mut planted: Vec<_> = (0..all)
-            .map(|number| Change::Put(former(1, b"", &key(number)), row(1, "former")))
+            .map(|number| RowChange::Put(former(1, b"", &key(number)), row(1, "former")))
             .collect();
-        planted.push(Change::Put(hint, Bytes::new()));
+        planted.push(RowChange::Put(hint, Bytes::new()));
         // The newest of this one was written before the start was cut short.
-        planted.push(Change::Put(row_key(&bucket, &key(5)), row(2, "now")));
-        planted.push(Change::Put(record.clone(), Bytes::from_static(b"who")));
-        planted.push(Change::Put(arrival.clone(), Bytes::from_static(b"how far")));
+        planted.push(RowChange::Put(row_key(&bucket, &key(5)), row(2, "now")));
+        planted.push(RowChange::Put(record.clone(), Bytes::from_static(b"who")));
+        planted.push(RowChange::Put(arrival.clone(), Bytes::from_static(b"how far")));
         trees.apply(&mut planted.into_iter()).expect("memory");
 
         assert_eq!(put_in_slots(&trees).expect("memory"), all as usize + 1);

@@ -19,7 +19,7 @@ use runtime::keeper::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 use std::sync::atomic::Ordering;
-use store::Change;
+use store::RowChange;
 
 impl Shelf {
     /// Who mints for a slot here.
@@ -76,7 +76,7 @@ impl Shelf {
 
     /// The records of vnodes that wrote nothing since the node fell: once a life has ended well,
     /// nobody would know any more that they are in doubt.
-    fn renewed(&self) -> Result<Vec<Change>> {
+    fn renewed(&self) -> Result<Vec<RowChange>> {
         let mut guard = self.state();
         let state = &mut *guard;
         let mut changes = Vec::new();
@@ -85,7 +85,7 @@ impl Shelf {
             let idle = !state.minters.contains_key(&slot);
             if idle && self.newest(state, &key)?.1.is_some() {
                 let record = self.minter(state, slot)?.record();
-                changes.push(Change::Put(key, record.into()));
+                changes.push(RowChange::Put(key, record.into()));
             }
         }
         Ok(changes)

@@ -72,14 +72,14 @@ mod tests {
     use crate::layout::row_key;
     use base::BucketName;
     use logic::ring::{Rack, Ring};
-    use store::{Change, MemoryTrees, Trees};
+    use store::{MemoryTrees, RowChange, Trees};
 
     #[test]
     fn rows_of_several_slots_come_in_one_order_and_go_on_behind_any() {
         let trees = MemoryTrees::new(1 << 20);
         let bucket = BucketName::new("available", "b").expect("a name");
         let key = |number: u32| format!("k{number:04}");
-        let put = |number| Change::Put(row_key(&bucket, key(number).as_bytes()), Bytes::new());
+        let put = |number| RowChange::Put(row_key(&bucket, key(number).as_bytes()), Bytes::new());
         trees.apply(&mut (0..400).map(put)).expect("memory");
         let snapshot = trees.snapshot();
         let tails = |span: SlotSpan, after: Option<&[u8]>| -> Vec<Bytes> {

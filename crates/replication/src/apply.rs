@@ -13,7 +13,7 @@ use runtime::keeper::store_error;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::{Change, Trees};
+use store::{RowChange, Trees};
 
 /// Values applied in one turn: heartbeats are answered in between.
 const TURN_BYTES_MAX: usize = 4 << 20;
@@ -130,19 +130,19 @@ fn apply_marked(
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
     let mut key = Vec::new();
     layout::mark_key(group, &mut key);
-    let marked = Change::Put(key.into(), mark.write());
+    let marked = RowChange::Put(key.into(), mark.write());
     let configured = sign.map(|configuration| {
         let mut key = Vec::new();
         layout::configuration_key(group, &mut key);
-        Change::Put(key.into(), layout::write_configuration(index, &configuration))
+        RowChange::Put(key.into(), layout::write_configuration(index, &configuration))
     });
     let mut prefix = Vec::new();
     if observer.is_some() {
         layout::row_key(group, OWN, &[], &mut prefix);
     }
     let mut marker = None;
-    let tell = |change: &Change| {
-        if let Change::Put(key, round) = change
+    let tell = |change: &RowChange| {
+        if let RowChange::Put(key, round) = change
             && is_marker(key)
         {
             marker = Some(round.clone());
@@ -150,8 +150,8 @@ fn apply_marked(
         let Some(observer) = observer else { return };
         if let Some(key) = change.key().strip_prefix(prefix.as_slice()) {
             match change {
-                Change::Put(_, row) => observer.changed(key, Some(row)),
-                Change::Remove(_) => observer.changed(key, None),
+                RowChange::Put(_, row) => observer.changed(key, Some(row)),
+                RowChange::Remove(_) => observer.changed(key, None),
             }
         }
     };

@@ -7,7 +7,7 @@
 
 use super::group::{Group, GroupState, Observer};
 use super::seals::OWN;
-use super::snapshot::{Arrived, Fetched, Staged};
+use super::snapshot::{Arrived, Fetched, StagedSnapshot};
 use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -15,13 +15,13 @@ use logic::consensus::Event;
 use runtime::keeper::{LoggedRecord, store_error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{RecordKind, Row, Snapshot};
+use store::{RecordKind, Snapshot, TreeRow};
 use tokio::task::{JoinError, JoinSet};
 
 /// The task that fetches a snapshot for a group: one at most.
 #[derive(Default)]
 pub(super) struct Fetches {
-    pub tasks: JoinSet<Result<Staged>>,
+    pub tasks: JoinSet<Result<StagedSnapshot>>,
     from: NodeId,
 }
 
@@ -53,7 +53,10 @@ impl Group {
     }
 
     /// A fetch has ended.
-    pub fn fetched(&self, ended: std::result::Result<Result<Staged>, JoinError>) -> Result<()> {
+    pub fn fetched(
+        &self,
+        ended: std::result::Result<Result<StagedSnapshot>, JoinError>,
+    ) -> Result<()> {
         let group = self.id.0;
         match ended {
             Ok(Ok(staged)) => {
@@ -81,14 +84,14 @@ impl Group {
 
     /// A record was written: is it the one that was waited for?
     pub(super) fn note_firm(state: &mut GroupState, done: &LoggedRecord) {
-        let staged = state.arrived.staged.as_ref().map(Staged::upto);
+        let staged = state.arrived.staged.as_ref().map(StagedSnapshot::upto);
         if done.kind == RecordKind::Decided && Some(done.index) == staged {
             state.arrived.synced = true;
         }
     }
 
     /// One has come, and waits for the log.
-    pub fn keep_waiting(&self, staged: Staged) {
+    pub fn keep_waiting(&self, staged: StagedSnapshot) {
         self.state().arrived = Arrived { staged: Some(staged), synced: false };
     }
 
@@ -152,7 +155,7 @@ fn tell_changes(
     let mut prefix = Vec::new();
     layout::row_key(group, OWN, &[], &mut prefix);
     let (old, new) = (rows(before, &prefix)?, rows(after, &prefix)?);
-    let find = |rows: &[Row], key: &Bytes| {
+    let find = |rows: &[TreeRow], key: &Bytes| {
         let place = rows.binary_search_by(|(at, _)| at.cmp(key)).ok();
         place.map(|place| rows[place].1.clone())
     };
@@ -165,7 +168,7 @@ fn tell_changes(
     Ok(())
 }
 
-fn rows(snapshot: &dyn Snapshot, prefix: &[u8]) -> Result<Vec<Row>> {
+fn rows(snapshot: &dyn Snapshot, prefix: &[u8]) -> Result<Vec<TreeRow>> {
     let all = store::Chunk::read(snapshot, prefix, None, usize::MAX);
     all.map(|chunk| chunk.rows).map_err(store_error)
 }

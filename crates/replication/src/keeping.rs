@@ -11,7 +11,7 @@ use runtime::keeper::store_error;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Mutex;
-use store::{Change, Trees};
+use store::{RowChange, Trees};
 
 /// So much may come once a witness is full: what its master had under way.
 const OVERFLOW_BYTES: u64 = 2 * UNDECIDED_BYTES_MAX as u64;
@@ -92,15 +92,15 @@ pub fn keep_value(
     let (ValueHead { time, first_version, updates, sign }, _) =
         read_value(payload).map_err(damaged)?;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
-    let kept = is_needed.then(|| Change::Put(layout::kept_key(group, index), payload.clone()));
+    let kept = is_needed.then(|| RowChange::Put(layout::kept_key(group, index), payload.clone()));
     let configured = sign.map(|configuration| {
         let mut key = Vec::new();
         layout::configuration_key(group, &mut key);
-        Change::Put(key.into(), layout::write_configuration(index, &configuration))
+        RowChange::Put(key.into(), layout::write_configuration(index, &configuration))
     });
     let mut key = Vec::new();
     layout::mark_key(group, &mut key);
-    let marked = Change::Put(key.into(), mark.write());
+    let marked = RowChange::Put(key.into(), mark.write());
     let mut all = kept.into_iter().chain(configured).chain([marked]);
     trees.apply(&mut all).map_err(store_error)?;
     Ok(mark)

@@ -4,7 +4,7 @@ use super::batch::{EFFECT_HEAD_BYTES, FORMAT, FORMAT_SIGN, HEAD_BYTES, PUT, REMO
 use base::codec::{Malformed, Reader};
 use bytes::Bytes;
 use logic::consensus::Configuration;
-use store::Change;
+use store::RowChange;
 
 /// What stands in front of a value's effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    fn read(&mut self) -> Result<Change, Malformed> {
+    fn read(&mut self) -> Result<RowChange, Malformed> {
         let mut reader = Reader::new(&self.payload[self.at..]);
         let tag = reader.u8("effect tag")?;
         let key_bytes = reader.u32("effect key length")? as usize;
@@ -69,15 +69,15 @@ impl Changes {
         self.at = row_start + row_bytes;
         let key = self.payload.slice(key_start..row_start);
         match tag {
-            PUT => Ok(Change::Put(key, self.payload.slice(row_start..self.at))),
-            REMOVE => Ok(Change::Remove(key)),
+            PUT => Ok(RowChange::Put(key, self.payload.slice(row_start..self.at))),
+            REMOVE => Ok(RowChange::Remove(key)),
             _ => Err(Malformed("effect tag")),
         }
     }
 }
 
 impl Iterator for Changes {
-    type Item = Result<Change, Malformed>;
+    type Item = Result<RowChange, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         (self.at < self.payload.len()).then(|| {

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use logic::consensus::Event;
 use runtime::keeper::store_error;
 use std::sync::MutexGuard;
-use store::Change;
+use store::RowChange;
 
 /// Values let go of in one turn.
 const TURN_VALUES_MAX: usize = 1_024;
@@ -67,7 +67,7 @@ impl Group {
         let mut gone = Vec::new();
         while gone.len() < most && keeping.first <= upto {
             let Some(bytes) = keeping.sizes.pop_front() else { break };
-            gone.push(Change::Remove(layout::kept_key(self.id, keeping.first)));
+            gone.push(RowChange::Remove(layout::kept_key(self.id, keeping.first)));
             keeping.bytes -= u64::from(bytes);
             keeping.first = keeping.first.next();
         }

@@ -27,5 +27,5 @@ pub use log::{
     ReadError, Record, RecordKind, Recovered, Replay,
 };
 pub use trees::{
-    Change, Chunk, Install, LsmTrees, MemoryTrees, Row, Snapshot, TreeSettings, Trees,
+    Chunk, Install, LsmTrees, MemoryTrees, RowChange, Snapshot, TreeRow, TreeSettings, Trees,
 };

@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use store::failpoint::{EXIT_CODE, POINTS, Point, arm};
 use store::{
-    Ahead, Change, Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, Owner, Record, RecordKind,
+    Ahead, Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, Owner, Record, RecordKind,
+    RowChange,
 };
 use store::{Position, TreeSettings, Trees, check_trees};
 
@@ -67,7 +68,8 @@ impl Node {
 
     fn apply(&mut self, index: u64) {
         let applied = Bytes::copy_from_slice(&index.to_le_bytes());
-        let changes = [Change::Put(row(index), value(index)), Change::Put(APPLIED.into(), applied)];
+        let changes =
+            [RowChange::Put(row(index), value(index)), RowChange::Put(APPLIED.into(), applied)];
         self.trees.apply(&mut changes.into_iter()).expect("applies");
         self.applied = index;
     }
@@ -103,7 +105,7 @@ impl Node {
     }
 
     fn tidy(&mut self, index: u64) {
-        let gone = Change::Put(Bytes::from(format!("gone {index}")), value(index));
+        let gone = RowChange::Put(Bytes::from(format!("gone {index}")), value(index));
         self.trees.apply(&mut std::iter::once(gone)).expect("applies");
         self.trees.rotate().and_then(|_| self.trees.flush()).expect("flushes");
         while self.trees.compact().expect("merges") {}

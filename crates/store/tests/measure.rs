@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::{
-    Change, Chunk, FileDisk, Log, LogSettings, LsmTrees, Owner, Record, RecordKind, StoreError,
+    Chunk, FileDisk, Log, LogSettings, LsmTrees, Owner, Record, RecordKind, RowChange, StoreError,
 };
 use store::{TreeSettings, Trees};
 
@@ -183,7 +183,7 @@ fn what_a_million_puts_in_the_log_cost_at_start() {
         let at = |n: usize| (n * ROW_BYTES, n * ROW_BYTES + KEY_BYTES, (n + 1) * ROW_BYTES);
         let put = |n| {
             let (key, value, end) = at(n);
-            Change::Put(record.payload.slice(key..value), record.payload.slice(value..end))
+            RowChange::Put(record.payload.slice(key..value), record.payload.slice(value..end))
         };
         trees.apply(&mut (0..16).map(put)).expect("applies");
         if trees.pressure().rotate_is_due() {
@@ -266,7 +266,7 @@ fn load(trees: &LsmTrees, rows: u64, batch: u64) -> Duration {
     took
 }
 
-fn changes(numbers: Range<u64>) -> Vec<Change> {
+fn changes(numbers: Range<u64>) -> Vec<RowChange> {
     let count = (numbers.end - numbers.start) as usize;
     let mut buffer = BytesMut::with_capacity(ROW_BYTES * count);
     for n in numbers {
@@ -277,7 +277,7 @@ fn changes(numbers: Range<u64>) -> Vec<Change> {
     }
     let buffer: Bytes = buffer.freeze();
     let row = |at: usize| buffer.slice(at..at + ROW_BYTES);
-    let put = |row: Bytes| Change::Put(row.slice(..KEY_BYTES), row.slice(KEY_BYTES..));
+    let put = |row: Bytes| RowChange::Put(row.slice(..KEY_BYTES), row.slice(KEY_BYTES..));
     (0..count).map(|n| put(row(n * ROW_BYTES))).collect()
 }
 

@@ -25,7 +25,7 @@ use std::path::Path;
 
 /// A setting that the file gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct IniSetting {
     /// The setting's name.
     pub name: &'static str,
     /// Its text, as one would write it in our own file.
@@ -38,7 +38,7 @@ pub struct Given {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// Settings.
-    pub given: Vec<Given>,
+    pub given: Vec<IniSetting>,
     /// What means nothing here, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -172,7 +172,7 @@ impl Configuration {
     }
 
     fn give(&mut self, name: &'static str, text: String, line: usize) {
-        self.given.push(Given { name, text, line });
+        self.given.push(IniSetting { name, text, line });
     }
 
     /// Says of every key of a section what becomes of it.

@@ -73,7 +73,7 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
 /// The settings of listeners that a file gives, where `listen` is said elsewhere or not.
 fn listeners(text: &str, node: &str, listen: Option<&str>) -> Vec<(&'static str, String)> {
     let found = configure(text, Some(node), listen).expect("it can be mapped");
-    let is_one = |given: &&Given| given.name.contains("listen") || given.name == "advertise";
+    let is_one = |given: &&IniSetting| given.name.contains("listen") || given.name == "advertise";
     let all = found.given.iter().filter(|given| given.name != "peer_listen").filter(is_one);
     all.map(|given| (given.name, given.text.clone())).collect()
 }
@@ -249,8 +249,9 @@ fn who_is_to_be_master_is_taken_over() {
         let text = with(&format!("cluster_id = ricky\n{lines}"));
         let found = configured(&text, Some("a")).expect("it can be mapped");
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-        let named =
-            |given: &&Given| given.name.ends_with("_master") || given.name.ends_with("_masters");
+        let named = |given: &&IniSetting| {
+            given.name.ends_with("_master") || given.name.ends_with("_masters")
+        };
         let named: Vec<_> = found.given.iter().filter(named).cloned().collect();
         let [only] = &named[..] else { panic!("one setting: {named:?}") };
         (only.name, only.text.clone(), only.line)

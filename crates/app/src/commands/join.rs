@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{Body, BucketName, DirectoryCall, Error, JoinToken, Kind, Part};
 use doors::Alone;
-use doors::native::Client;
+use doors::native::NativeClient;
 use node::Joining;
 use std::time::Duration;
 
@@ -66,10 +66,10 @@ pub async fn blocking<T: Send + 'static>(
 pub fn clients<'a>(
     nodes: &'a [String],
     token: Option<&JoinToken>,
-) -> Outcome<Vec<(&'a String, Client)>> {
+) -> Outcome<Vec<(&'a String, NativeClient)>> {
     let client = |node| {
         let mut client =
-            Client::new(&format!("http://{node}"), ANSWER_WAIT).map_err(not_started)?;
+            NativeClient::new(&format!("http://{node}"), ANSWER_WAIT).map_err(not_started)?;
         token.into_iter().for_each(|token| client.show(token.clone()));
         Ok((node, client))
     };

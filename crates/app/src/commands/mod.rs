@@ -128,7 +128,7 @@ pub enum Command {
     LogLevels(log_levels::LogLevels),
     /// Show every setting of `serve`: its value in force and where it came from
     #[command(after_help = settings::EXAMPLES)]
-    Settings(settings::Settings),
+    Settings(settings::SettingsCommand),
 }
 
 impl Command {

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{BucketName, ClusterCall, DirectoryCall, Error, Kind, Reason};
 use doors::Alone;
-use doors::native::Client;
+use doors::native::NativeClient;
 use node::{Mending, Node, Rejoining};
 
 /// Said at once, for where no majority of sound members is left this waits for a person.
@@ -108,7 +108,7 @@ async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
 }
 
 /// Whether this member is one of a majority that decides.
-async fn has_majority(client: &mut Client) -> bool {
+async fn has_majority(client: &mut NativeClient) -> bool {
     let describe = DirectoryCall::Cluster(ClusterCall::Describe);
     client.directory(&BucketName::default(), describe).await.is_ok()
 }

@@ -13,7 +13,7 @@ Examples:
 
 /// `credenza settings`.
 #[derive(clap::Args)]
-pub struct Settings {
+pub struct SettingsCommand {
     #[command(flatten)]
     flags: Flags,
     /// As JSON
@@ -24,7 +24,7 @@ pub struct Settings {
     markdown: bool,
 }
 
-impl Settings {
+impl SettingsCommand {
     /// Prints the table.
     pub fn run(self) -> Outcome {
         if self.markdown {

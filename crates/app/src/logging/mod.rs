@@ -34,10 +34,10 @@ const KEPT_LEVEL: u8 = 4;
 /// The log of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Logging {
-    shared: Arc<Shared>,
+    shared: Arc<LoggingShared>,
 }
 
-struct Shared {
+struct LoggingShared {
     levels: LevelsInForce,
     ring: Option<EventRing>,
     writer: LineWriter,
@@ -49,7 +49,7 @@ impl Logging {
         let in_force = LevelsInForce::default();
         in_force.replace(levels);
         let ring = ring.then(EventRing::new);
-        let shared = Shared { levels: in_force, ring, writer: LineWriter::start(target) };
+        let shared = LoggingShared { levels: in_force, ring, writer: LineWriter::start(target) };
         Logging { shared: Arc::new(shared) }
     }
 

@@ -199,10 +199,10 @@ impl Flags {
 }
 
 /// A setting as it was said somewhere, and where.
-type Said = (&'static SettingRow, Option<(String, Origin)>);
+type SettingSource = (&'static SettingRow, Option<(String, Origin)>);
 
 /// Takes a setting of a file where nobody said it before.
-fn fill(said: &mut [Said], name: &str, text: String, file: &Path, line: usize) {
+fn fill(said: &mut [SettingSource], name: &str, text: String, file: &Path, line: usize) {
     if let Some((_, said @ None)) = said.iter_mut().find(|(row, _)| row.name == name) {
         *said = Some((text, Origin::File(file.to_path_buf(), line)));
     }

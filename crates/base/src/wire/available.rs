@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, types};
+use super::{WireResult, types};
 use crate::Partition;
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
@@ -62,7 +62,7 @@ pub(super) fn put_call<W: Fields>(call: &AvailableCall, out: &mut W) {
     }
 }
 
-pub(super) fn take_call(from: &mut Source<'_>) -> Taken<AvailableCall> {
+pub(super) fn take_call(from: &mut Source<'_>) -> WireResult<AvailableCall> {
     Ok(match from.byte("which available call")? {
         0 => AvailableCall::Fetch { key: from.key()?, options: take_fetch(from)? },
         1 => AvailableCall::Store(Box::new(Store {
@@ -112,7 +112,7 @@ fn put_fetch<W: Fields>(options: &FetchOptions, out: &mut W) {
     out.maybe_word(*timeout_ms);
 }
 
-fn take_fetch(from: &mut Source<'_>) -> Taken<FetchOptions> {
+fn take_fetch(from: &mut Source<'_>) -> WireResult<FetchOptions> {
     Ok(FetchOptions {
         r: take_quorum(from)?,
         pr: take_quorum(from)?,
@@ -132,7 +132,7 @@ fn put_store<W: Fields>(options: &StoreOptions, out: &mut W) {
     out.maybe_word(*timeout_ms).yes(*return_body);
 }
 
-fn take_store(from: &mut Source<'_>) -> Taken<StoreOptions> {
+fn take_store(from: &mut Source<'_>) -> WireResult<StoreOptions> {
     Ok(StoreOptions {
         w: take_quorum(from)?,
         dw: take_quorum(from)?,
@@ -153,7 +153,7 @@ fn put_quorum<W: Fields>(quorum: Option<Quorum>, out: &mut W) {
     };
 }
 
-fn take_quorum(from: &mut Source<'_>) -> Taken<Option<Quorum>> {
+fn take_quorum(from: &mut Source<'_>) -> WireResult<Option<Quorum>> {
     Ok(match from.byte("quorum or none")? {
         0 => None,
         1 => Some(Quorum::One),
@@ -171,7 +171,7 @@ fn put_count<W: Fields>(count: Option<u8>, out: &mut W) {
     };
 }
 
-fn take_count(from: &mut Source<'_>) -> Taken<Option<u8>> {
+fn take_count(from: &mut Source<'_>) -> WireResult<Option<u8>> {
     from.maybe("count or none", |from| from.byte("count"))
 }
 
@@ -182,7 +182,7 @@ fn put_flag<W: Fields>(flag: Option<bool>, out: &mut W) {
     };
 }
 
-fn take_flag(from: &mut Source<'_>) -> Taken<Option<bool>> {
+fn take_flag(from: &mut Source<'_>) -> WireResult<Option<bool>> {
     from.maybe("flag or none", |from| from.yes("flag"))
 }
 
@@ -190,7 +190,7 @@ fn put_context<W: Fields>(context: Option<&Context>, out: &mut W) {
     out.maybe_bytes(context.map(|context| &context.0));
 }
 
-pub(super) fn take_context(from: &mut Source<'_>) -> Taken<Context> {
+pub(super) fn take_context(from: &mut Source<'_>) -> WireResult<Context> {
     from.bytes(CONTEXT_BYTES_MAX, "context").map(Context)
 }
 
@@ -210,7 +210,7 @@ fn put_content<W: Fields>(content: &Content, out: &mut W) {
     });
 }
 
-fn take_content(from: &mut Source<'_>) -> Taken<Content> {
+fn take_content(from: &mut Source<'_>) -> WireResult<Content> {
     let value = from.value()?;
     let headers = from.maybe("headers or none", take_headers)?;
     if headers.as_ref().is_some_and(|headers| headers.is_empty() || headers.check().is_err()) {
@@ -219,7 +219,7 @@ fn take_content(from: &mut Source<'_>) -> Taken<Content> {
     Ok(Content { value, headers: headers.unwrap_or_default() })
 }
 
-fn take_headers(from: &mut Source<'_>) -> Taken<Headers> {
+fn take_headers(from: &mut Source<'_>) -> WireResult<Headers> {
     let text = |from: &mut Source<'_>| from.bytes(CONTENT_HEADERS_BYTES_MAX, "header");
     let pair = |from: &mut Source<'_>| Ok((text(from)?, text(from)?));
     let most = CONTENT_HEADERS_MAX;
@@ -239,7 +239,7 @@ pub(super) fn put_stored<W: Fields>(context: &Context, out: &mut W) {
     out.bytes(&context.0);
 }
 
-pub(super) fn take_stored(from: &mut Source<'_>) -> Taken<Context> {
+pub(super) fn take_stored(from: &mut Source<'_>) -> WireResult<Context> {
     take_context(from)
 }
 
@@ -251,7 +251,7 @@ pub(super) fn put_siblings<W: Fields>(siblings: &Siblings, out: &mut W) {
     });
 }
 
-pub(super) fn take_siblings(from: &mut Source<'_>) -> Taken<Siblings> {
+pub(super) fn take_siblings(from: &mut Source<'_>) -> WireResult<Siblings> {
     Ok(Siblings {
         context: take_context(from)?,
         values: from.list((SIBLINGS_TOLD_MAX, 30), "how many siblings", |from| {
@@ -269,7 +269,7 @@ pub(super) fn put_keys<W: Fields>(keys: &Keys, out: &mut W) {
     out.keys(&keys.keys).yes(keys.more);
 }
 
-pub(super) fn take_keys(from: &mut Source<'_>) -> Taken<Keys> {
+pub(super) fn take_keys(from: &mut Source<'_>) -> WireResult<Keys> {
     Ok(Keys { keys: from.keys(PAGE_ROWS_MAX)?, more: from.yes("more")? })
 }
 
@@ -277,7 +277,7 @@ pub(super) fn put_names<W: Fields>(names: &BucketNames, out: &mut W) {
     out.list(&names.names, |name, out| put_name(name, out)).yes(names.more);
 }
 
-pub(super) fn take_names(from: &mut Source<'_>) -> Taken<BucketNames> {
+pub(super) fn take_names(from: &mut Source<'_>) -> WireResult<BucketNames> {
     let names = from.list((BUCKETS_MAX, 7), "how many buckets", take_name)?;
     Ok(BucketNames { names, more: from.yes("more")? })
 }
@@ -289,7 +289,7 @@ pub(super) fn put_owners<W: Fields>(owners: &[Owner], out: &mut W) {
     });
 }
 
-pub(super) fn take_owners(from: &mut Source<'_>) -> Taken<Vec<Owner>> {
+pub(super) fn take_owners(from: &mut Source<'_>) -> WireResult<Vec<Owner>> {
     from.list((PEERS_MAX, 13), "how many owners", |from| {
         Ok(Owner {
             partition: Partition(from.half("partition")?),
@@ -317,7 +317,7 @@ pub(super) fn put_replication<W: Fields>(replication: &Replication, out: &mut W)
 /// Stands beside a data type's number: who does not know of it can't read it, and says so.
 const WRITTEN_ONCE: u8 = 0x80;
 
-pub(super) fn take_replication(from: &mut Source<'_>) -> Taken<Replication> {
+pub(super) fn take_replication(from: &mut Source<'_>) -> WireResult<Replication> {
     let n_val = from.byte("n_val")?;
     let quorum = |from: &mut Source<'_>| take_quorum(from)?.ok_or(Malformed("quorum"));
     let mut replication = Replication {

@@ -1,6 +1,6 @@
 //! Members and placement: what is asked about them, and what the directory knows.
 
-use super::Taken;
+use super::WireResult;
 use super::fields::{Fields, Source};
 use crate::cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
 use crate::codec::Malformed;
@@ -74,7 +74,7 @@ pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
     }
 }
 
-pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
+pub(super) fn take_call(from: &mut Source<'_>) -> WireResult<ClusterCall> {
     let which = from.byte("which cluster call")?;
     if which != SHOWN {
         return take_other(which, from);
@@ -87,7 +87,7 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
     Ok(ClusterCall::Shown { digest, call: Box::new(take_other(which, from)?) })
 }
 
-fn take_other(which: u8, from: &mut Source<'_>) -> Taken<ClusterCall> {
+fn take_other(which: u8, from: &mut Source<'_>) -> WireResult<ClusterCall> {
     Ok(match which {
         0 => ClusterCall::Describe,
         1 => ClusterCall::AddMember {
@@ -136,7 +136,7 @@ fn take_other(which: u8, from: &mut Source<'_>) -> Taken<ClusterCall> {
     })
 }
 
-fn take_digest(from: &mut Source<'_>) -> Taken<TokenDigest> {
+fn take_digest(from: &mut Source<'_>) -> WireResult<TokenDigest> {
     let digest = from.bytes(TokenDigest::BYTES, "digest")?;
     digest[..].try_into().map(TokenDigest).map_err(|_| Malformed("digest"))
 }
@@ -165,7 +165,7 @@ pub(super) fn put_whole<W: Fields>(described: &ClusterDescription, out: &mut W) 
     described.groups.iter().for_each(|placement| put_begin(placement, out));
 }
 
-pub(super) fn take_whole(from: &mut Source<'_>) -> Taken<ClusterDescription> {
+pub(super) fn take_whole(from: &mut Source<'_>) -> WireResult<ClusterDescription> {
     let mut described = take(from)?;
     for placement in &mut described.groups {
         take_begin(placement, from)?;
@@ -189,7 +189,9 @@ pub(super) fn put_joined<W: Fields>(
     }
 }
 
-pub(super) fn take_joined(from: &mut Source<'_>) -> Taken<(ClusterDescription, ClusterSecret)> {
+pub(super) fn take_joined(
+    from: &mut Source<'_>,
+) -> WireResult<(ClusterDescription, ClusterSecret)> {
     let secret = from.bytes(ClusterSecret::BYTES, "secret")?;
     let secret = secret[..].try_into().map_err(|_| Malformed("secret"))?;
     let described = match from.yes("plain")? {
@@ -205,7 +207,7 @@ pub(super) fn put_placement<W: Fields>(placement: &Placement, out: &mut W) {
     put_begin(placement, out);
 }
 
-pub(super) fn take_placement(from: &mut Source<'_>) -> Taken<Placement> {
+pub(super) fn take_placement(from: &mut Source<'_>) -> WireResult<Placement> {
     let mut placement = take_wanted(from)?;
     take_begin(&mut placement, from)?;
     Ok(placement)
@@ -217,14 +219,14 @@ fn put_begin<W: Fields>(placement: &Placement, out: &mut W) {
     });
 }
 
-fn take_begin(placement: &mut Placement, from: &mut Source<'_>) -> Taken<()> {
+fn take_begin(placement: &mut Placement, from: &mut Source<'_>) -> WireResult<()> {
     placement.replicas = from.half("replicas")?;
     placement.founders = from
         .list((GROUP_MEMBERS_MAX, 8), "how many founders", |from| from.word("node").map(NodeId))?;
     Ok(())
 }
 
-pub(super) fn take(from: &mut Source<'_>) -> Taken<ClusterDescription> {
+pub(super) fn take(from: &mut Source<'_>) -> WireResult<ClusterDescription> {
     Ok(ClusterDescription {
         cluster: ClusterId(from.word("cluster")?),
         founder: NodeId(from.word("founder")?),
@@ -235,7 +237,7 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<ClusterDescription> {
     })
 }
 
-fn take_wanted(from: &mut Source<'_>) -> Taken<Placement> {
+fn take_wanted(from: &mut Source<'_>) -> WireResult<Placement> {
     let group = GroupId(from.half("group")?);
     let members = from.list((GROUP_MEMBERS_MAX, 9), "how many members", |from| {
         Ok((NodeId(from.word("node")?), take_part(from)?))
@@ -253,7 +255,7 @@ fn put_member<W: Fields>(member: &MemberDescription, out: &mut W) {
     });
 }
 
-fn take_member(from: &mut Source<'_>) -> Taken<MemberDescription> {
+fn take_member(from: &mut Source<'_>) -> WireResult<MemberDescription> {
     Ok(MemberDescription {
         node: NodeId(from.word("node")?),
         name: take_name(from)?,
@@ -269,11 +271,11 @@ fn take_member(from: &mut Source<'_>) -> Taken<MemberDescription> {
     })
 }
 
-fn take_name(from: &mut Source<'_>) -> Taken<String> {
+fn take_name(from: &mut Source<'_>) -> WireResult<String> {
     from.text(NAME_BYTES_MAX, "member's name").map(String::from)
 }
 
-fn take_address(from: &mut Source<'_>) -> Taken<String> {
+fn take_address(from: &mut Source<'_>) -> WireResult<String> {
     from.text(PEER_ADDRESS_BYTES_MAX, "address").map(String::from)
 }
 
@@ -285,7 +287,7 @@ fn part_number(part: Part) -> u8 {
     }
 }
 
-fn take_part(from: &mut Source<'_>) -> Taken<Part> {
+fn take_part(from: &mut Source<'_>) -> WireResult<Part> {
     Ok(match from.byte("part")? {
         0 => Part::Voter,
         1 => Part::Witness,

@@ -1,6 +1,6 @@
 //! An error: the number of its reason, its detail. The kind follows from the reason.
 
-use super::Taken;
+use super::WireResult;
 use super::fields::{Fields, Source};
 use crate::codec::Malformed;
 use crate::limits::PEER_DETAIL_BYTES_MAX;
@@ -10,7 +10,7 @@ pub(super) fn put<W: Fields>(error: &Error, out: &mut W) {
     out.byte(number(error.reason)).bytes(cut(&error.detail));
 }
 
-pub(super) fn take(from: &mut Source<'_>) -> Taken<Error> {
+pub(super) fn take(from: &mut Source<'_>) -> WireResult<Error> {
     let reason = reason(from.byte("reason")?).ok_or(Malformed("reason"))?;
     Ok(Error { reason, detail: from.bytes(PEER_DETAIL_BYTES_MAX, "detail")? })
 }

@@ -1,6 +1,6 @@
 //! What requests, replies and errors are made of, written in a row and read with care.
 
-use super::Taken;
+use super::WireResult;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::limits::{KEY_BYTES_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX};
 use crate::{Key, Value};
@@ -115,28 +115,28 @@ impl<'a> Source<'a> {
         Source { whole, rest: Reader::new(whole), steps: SEQUENCE_STEPS_MAX }
     }
 
-    pub fn end(self, field: &'static str) -> Taken<()> {
+    pub fn end(self, field: &'static str) -> WireResult<()> {
         self.rest.end(field)
     }
 
-    pub fn byte(&mut self, field: &'static str) -> Taken<u8> {
+    pub fn byte(&mut self, field: &'static str) -> WireResult<u8> {
         self.rest.u8(field)
     }
 
-    pub fn half(&mut self, field: &'static str) -> Taken<u32> {
+    pub fn half(&mut self, field: &'static str) -> WireResult<u32> {
         self.rest.u32(field)
     }
 
-    pub fn word(&mut self, field: &'static str) -> Taken<u64> {
+    pub fn word(&mut self, field: &'static str) -> WireResult<u64> {
         self.rest.u64(field)
     }
 
     /// A number that this machine counts with.
-    pub fn size(&mut self, field: &'static str) -> Taken<usize> {
+    pub fn size(&mut self, field: &'static str) -> WireResult<usize> {
         usize::try_from(self.word(field)?).map_err(|_| Malformed(field))
     }
 
-    pub fn yes(&mut self, field: &'static str) -> Taken<bool> {
+    pub fn yes(&mut self, field: &'static str) -> WireResult<bool> {
         match self.byte(field)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -144,25 +144,25 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub fn key(&mut self) -> Taken<Key> {
+    pub fn key(&mut self) -> WireResult<Key> {
         self.bytes(KEY_BYTES_MAX, "key")
     }
 
-    pub fn value(&mut self) -> Taken<Value> {
+    pub fn value(&mut self) -> WireResult<Value> {
         self.bytes(VALUE_BYTES_MAX, "value")
     }
 
-    pub fn maybe_value(&mut self) -> Taken<Option<Value>> {
+    pub fn maybe_value(&mut self) -> WireResult<Option<Value>> {
         self.maybe("value or none", Source::value)
     }
 
     /// A slice of the message.
-    pub fn bytes(&mut self, max: usize, field: &'static str) -> Taken<Bytes> {
+    pub fn bytes(&mut self, max: usize, field: &'static str) -> WireResult<Bytes> {
         let bytes = self.rest.string(max, field)?;
         Ok(self.whole.slice_ref(bytes))
     }
 
-    pub fn text(&mut self, max: usize, field: &'static str) -> Taken<&'a str> {
+    pub fn text(&mut self, max: usize, field: &'static str) -> WireResult<&'a str> {
         let bytes = self.rest.string(max, field)?;
         std::str::from_utf8(bytes).map_err(|_| Malformed(field))
     }
@@ -170,8 +170,8 @@ impl<'a> Source<'a> {
     pub fn maybe<T>(
         &mut self,
         field: &'static str,
-        take: impl FnOnce(&mut Self) -> Taken<T>,
-    ) -> Taken<Option<T>> {
+        take: impl FnOnce(&mut Self) -> WireResult<T>,
+    ) -> WireResult<Option<T>> {
         Ok(if self.yes(field)? { Some(take(self)?) } else { None })
     }
 
@@ -181,8 +181,8 @@ impl<'a> Source<'a> {
         &mut self,
         (max, bytes_each): (usize, usize),
         field: &'static str,
-        mut take: impl FnMut(&mut Self) -> Taken<T>,
-    ) -> Taken<Vec<T>> {
+        mut take: impl FnMut(&mut Self) -> WireResult<T>,
+    ) -> WireResult<Vec<T>> {
         let count = self.half(field)? as usize;
         if count > max || count > self.rest.rest().len() / bytes_each {
             return Err(Malformed(field));
@@ -195,7 +195,7 @@ impl<'a> Source<'a> {
     }
 
     /// At most `max` keys.
-    pub fn keys(&mut self, max: usize) -> Taken<Vec<Key>> {
+    pub fn keys(&mut self, max: usize) -> WireResult<Vec<Key>> {
         self.list((max, 4), "how many keys", Source::key)
     }
 
@@ -203,8 +203,8 @@ impl<'a> Source<'a> {
     pub fn steps<T>(
         &mut self,
         depth: usize,
-        mut take: impl FnMut(&mut Self, usize) -> Taken<T>,
-    ) -> Taken<Vec<T>> {
+        mut take: impl FnMut(&mut Self, usize) -> WireResult<T>,
+    ) -> WireResult<Vec<T>> {
         if depth >= SEQUENCE_DEPTH_MAX {
             return Err(Malformed("depth of a sequence"));
         }

@@ -37,7 +37,7 @@ use bytes::Bytes;
 pub use digest::UpdateDigest;
 use fields::{Fields, Size, Source};
 
-type Taken<T> = std::result::Result<T, Malformed>;
+type WireResult<T> = std::result::Result<T, Malformed>;
 
 impl Request {
     /// Appends the request.
@@ -52,7 +52,7 @@ impl Request {
     }
 
     /// Reads a request that fills these bytes; its keys and values are slices of them.
-    pub fn read(bytes: &Bytes) -> Taken<Request> {
+    pub fn read(bytes: &Bytes) -> WireResult<Request> {
         let mut from = Source::new(bytes);
         let request = request::take(&mut from)?;
         from.end("request")?;
@@ -73,7 +73,7 @@ impl Reply {
     }
 
     /// Reads a reply that fills these bytes; its keys and values are slices of them.
-    pub fn read(bytes: &Bytes) -> Taken<Reply> {
+    pub fn read(bytes: &Bytes) -> WireResult<Reply> {
         let mut from = Source::new(bytes);
         let reply = reply::take(&mut from)?;
         from.end("reply")?;
@@ -88,7 +88,7 @@ impl Error {
     }
 
     /// Reads an error that fills these bytes.
-    pub fn read(bytes: &Bytes) -> Taken<Error> {
+    pub fn read(bytes: &Bytes) -> WireResult<Error> {
         let mut from = Source::new(bytes);
         let error = error::take(&mut from)?;
         from.end("error")?;
@@ -138,7 +138,7 @@ pub fn answer_bytes(answer: &Result<Reply>) -> usize {
 }
 
 /// Reads an answer that fills these bytes.
-pub fn read_answer(bytes: &Bytes) -> Taken<Result<Reply>> {
+pub fn read_answer(bytes: &Bytes) -> WireResult<Result<Reply>> {
     let mut from = Source::new(bytes);
     let answer = match from.byte("which answer")? {
         0 => Ok(reply::take(&mut from)?),

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, available, cluster, error, ring, types};
+use super::{WireResult, available, cluster, error, ring, types};
 use crate::codec::Malformed;
 use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
@@ -19,7 +19,7 @@ pub(super) fn put<W: Fields>(reply: &Reply, out: &mut W) {
     put_body(&reply.body, out.word(reply.index.0));
 }
 
-pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
+pub(super) fn take(from: &mut Source<'_>) -> WireResult<Reply> {
     let index = LogIndex(from.word("index")?);
     let body = match from.byte("which body")? {
         5 => Body::Updated(take_outcome(from, 0)?),
@@ -131,7 +131,7 @@ fn put_types<W: Fields>(types: &[(String, Properties)], out: &mut W) {
 }
 
 /// What a read may show, alone or among the steps of a sequence; there nothing else may stand.
-fn take_shown(number: u8, from: &mut Source<'_>) -> Taken<Body> {
+fn take_shown(number: u8, from: &mut Source<'_>) -> WireResult<Body> {
     Ok(match number {
         0 => Body::Done,
         1 => Body::Row(take_row(from)?),
@@ -157,7 +157,7 @@ fn put_row<W: Fields>(row: Option<&Row>, out: &mut W) {
     };
 }
 
-fn take_row(from: &mut Source<'_>) -> Taken<Option<Row>> {
+fn take_row(from: &mut Source<'_>) -> WireResult<Option<Row>> {
     from.maybe("row or none", |from| {
         let (value, version) = (from.value()?, Version(from.word("version")?));
         let expires_in_ms = from.maybe("expiry or none", |from| from.word("expiry"))?;
@@ -186,7 +186,7 @@ fn put_outcome<W: Fields>(outcome: &Outcome, out: &mut W) {
 }
 
 /// Reads an outcome that has `depth` sequences around it.
-fn take_outcome(from: &mut Source<'_>, depth: usize) -> Taken<Outcome> {
+fn take_outcome(from: &mut Source<'_>, depth: usize) -> WireResult<Outcome> {
     Ok(match from.byte("which outcome")? {
         0 => Outcome::Done,
         1 => Outcome::Applied(from.yes("applied")?),
@@ -214,7 +214,7 @@ fn put_step<W: Fields>(step: &Result<Outcome, Error>, out: &mut W) {
     }
 }
 
-fn take_step(from: &mut Source<'_>, depth: usize) -> Taken<Result<Outcome, Error>> {
+fn take_step(from: &mut Source<'_>, depth: usize) -> WireResult<Result<Outcome, Error>> {
     Ok(if from.yes("a step's answer")? {
         Ok(take_outcome(from, depth)?)
     } else {
@@ -235,13 +235,13 @@ fn put_moving<W: Fields>(moving: Option<Moving>, out: &mut W) {
 }
 
 /// Buckets of which some are on their way: where to, of each, stands behind them all.
-fn take_moving(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
+fn take_moving(from: &mut Source<'_>) -> WireResult<Vec<BucketDescription>> {
     let buckets = take_moves(from)?;
     let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
     if rest { Err(Malformed("moves")) } else { Ok(buckets) }
 }
 
-fn take_moves(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
+fn take_moves(from: &mut Source<'_>) -> WireResult<Vec<BucketDescription>> {
     let mut buckets = from.list((BUCKETS_MAX, 41), "how many buckets", take_bucket)?;
     for bucket in &mut buckets {
         bucket.moving = from.maybe("a move or none", |from| {
@@ -253,20 +253,20 @@ fn take_moves(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
 }
 
 /// Buckets of which some are replicated in a way of their own: how, of each, stands at the end.
-fn take_replicated(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
+fn take_replicated(from: &mut Source<'_>) -> WireResult<Vec<BucketDescription>> {
     let mut buckets = take_moves(from)?;
     take_replications(from, buckets.iter_mut().map(|bucket| &mut bucket.properties))?;
     Ok(buckets)
 }
 
-fn take_types(from: &mut Source<'_>) -> Taken<Vec<(String, Properties)>> {
+fn take_types(from: &mut Source<'_>) -> WireResult<Vec<(String, Properties)>> {
     from.list((BUCKETS_MAX, 30), "how many types", |from| {
         let name = from.text(NAME_BYTES_MAX, "type")?.to_string();
         Ok((name, take_properties(from)?))
     })
 }
 
-fn take_replicated_types(from: &mut Source<'_>) -> Taken<Vec<(String, Properties)>> {
+fn take_replicated_types(from: &mut Source<'_>) -> WireResult<Vec<(String, Properties)>> {
     let mut types = take_types(from)?;
     take_replications(from, types.iter_mut().map(|(_, properties)| properties))?;
     Ok(types)
@@ -275,7 +275,7 @@ fn take_replicated_types(from: &mut Source<'_>) -> Taken<Vec<(String, Properties
 fn take_replications<'a>(
     from: &mut Source<'_>,
     all: impl Iterator<Item = &'a mut Properties>,
-) -> Taken<()> {
+) -> WireResult<()> {
     let mut said = false;
     for properties in all {
         properties.replication = available::take_replication(from)?;
@@ -284,7 +284,7 @@ fn take_replications<'a>(
     if said { Ok(()) } else { Err(Malformed("replication")) }
 }
 
-fn take_bucket(from: &mut Source<'_>) -> Taken<BucketDescription> {
+fn take_bucket(from: &mut Source<'_>) -> WireResult<BucketDescription> {
     Ok(BucketDescription {
         name: take_name(from)?,
         id: BucketId(from.half("bucket's number")?),
@@ -307,7 +307,7 @@ fn put_properties<W: Fields>(properties: &Properties, out: &mut W) {
     out.word(*key_bytes_max as u64).word(*value_bytes_max as u64).word(*ttl_ms);
 }
 
-fn take_properties(from: &mut Source<'_>) -> Taken<Properties> {
+fn take_properties(from: &mut Source<'_>) -> WireResult<Properties> {
     let properties = Properties {
         promise: match from.byte("promise")? {
             0 => Promise::Consistent,

@@ -3,7 +3,7 @@
 //! The retry id stands in front of the call, which is the long part.
 
 use super::fields::{Fields, Source};
-use super::{Taken, available, cluster, ring, update};
+use super::{WireResult, available, cluster, ring, update};
 use crate::bucket::BucketName;
 use crate::codec::Malformed;
 use crate::limits::{
@@ -44,7 +44,7 @@ pub(super) fn put<W: Fields>(request: &Request, out: &mut W) {
     }
 }
 
-pub(super) fn take(from: &mut Source<'_>) -> Taken<Request> {
+pub(super) fn take(from: &mut Source<'_>) -> WireResult<Request> {
     let bucket = take_name(from)?;
     let retry = from.maybe("retry id or none", |from| {
         let session = SessionId(from.word("session")?);
@@ -69,12 +69,12 @@ pub(super) fn put_name<W: Fields>(name: &BucketName, out: &mut W) {
     out.bytes(name.full().as_bytes());
 }
 
-pub(super) fn take_name(from: &mut Source<'_>) -> Taken<BucketName> {
+pub(super) fn take_name(from: &mut Source<'_>) -> WireResult<BucketName> {
     let text = from.text(NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX, "bucket")?;
     BucketName::from_full(text).map_err(|_| Malformed("bucket"))
 }
 
-fn take_consistency(from: &mut Source<'_>) -> Taken<Consistency> {
+fn take_consistency(from: &mut Source<'_>) -> WireResult<Consistency> {
     Ok(match from.byte("consistency")? {
         0 => Consistency::Consistent,
         1 => Consistency::Dirty,
@@ -99,7 +99,7 @@ pub(super) fn put_read<W: Fields>(read: &Read, out: &mut W) {
     };
 }
 
-pub(super) fn take_read(from: &mut Source<'_>) -> Taken<Read> {
+pub(super) fn take_read(from: &mut Source<'_>) -> WireResult<Read> {
     Ok(match from.byte("which read")? {
         0 => Read::Get(from.key()?),
         1 => Read::Exists(from.keys(KEYS_PER_READ_MAX)?),
@@ -137,7 +137,7 @@ fn put_range<W: Fields>(range: &Range, out: &mut W) {
     });
 }
 
-fn take_range(from: &mut Source<'_>) -> Taken<Range> {
+fn take_range(from: &mut Source<'_>) -> WireResult<Range> {
     Ok(Range {
         low: take_bound(from)?,
         high: take_bound(from)?,
@@ -161,7 +161,7 @@ fn take_range(from: &mut Source<'_>) -> Taken<Range> {
     })
 }
 
-fn take_bound(from: &mut Source<'_>) -> Taken<Bound> {
+fn take_bound(from: &mut Source<'_>) -> WireResult<Bound> {
     Ok(match from.byte("bound")? {
         0 => Bound::Open,
         1 => Bound::Included(from.key()?),
@@ -213,7 +213,7 @@ fn put_directory<W: Fields>(call: &DirectoryCall, out: &mut W) {
     }
 }
 
-fn take_directory(from: &mut Source<'_>) -> Taken<DirectoryCall> {
+fn take_directory(from: &mut Source<'_>) -> WireResult<DirectoryCall> {
     Ok(match from.byte("which directory call")? {
         0 => DirectoryCall::CreateBucket(take_changes(from)?),
         1 => DirectoryCall::AlterBucket(take_changes(from)?),
@@ -260,7 +260,7 @@ fn put_changes<W: Fields>(changes: &Changes, out: &mut W) {
     });
 }
 
-fn take_changes(from: &mut Source<'_>) -> Taken<Changes> {
+fn take_changes(from: &mut Source<'_>) -> WireResult<Changes> {
     from.list((CHANGES_MAX, 8), "how many changes", |from| {
         let name = from.text(HTTP_SMALL_BODY_BYTES_MAX, "property")?.to_string();
         Ok((name, from.text(HTTP_SMALL_BODY_BYTES_MAX, "property")?.to_string()))

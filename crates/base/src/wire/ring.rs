@@ -1,6 +1,6 @@
 //! What is asked and answered about the ring.
 
-use super::Taken;
+use super::WireResult;
 use super::fields::{Fields, Source};
 use crate::codec::Malformed;
 use crate::limits::{NAME_BYTES_MAX, PARTITIONS_MAX, PEERS_MAX, RING_CHANGES_MAX};
@@ -36,7 +36,7 @@ pub(super) fn put_call<W: Fields>(call: &RingCall, out: &mut W) {
     };
 }
 
-pub(super) fn take_call(from: &mut Source<'_>) -> Taken<RingCall> {
+pub(super) fn take_call(from: &mut Source<'_>) -> WireResult<RingCall> {
     Ok(match from.byte("which ring call")? {
         0 => RingCall::Describe,
         1 => RingCall::Claim,
@@ -65,13 +65,13 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<RingCall> {
     })
 }
 
-fn take_partition(from: &mut Source<'_>) -> Taken<Partition> {
+fn take_partition(from: &mut Source<'_>) -> WireResult<Partition> {
     let partition = from.half("partition")?;
     let known = (partition as usize) < PARTITIONS_MAX;
     if known { Ok(Partition(partition)) } else { Err(Malformed("partition")) }
 }
 
-fn take_count(from: &mut Source<'_>) -> Taken<u32> {
+fn take_count(from: &mut Source<'_>) -> WireResult<u32> {
     let count = from.half("partitions")?;
     let known = (1..=PARTITIONS_MAX as u32).contains(&count);
     if known { Ok(count) } else { Err(Malformed("partitions")) }
@@ -95,7 +95,7 @@ fn put_names<W: Fields>(which: u8, names: &[&String], out: &mut W) {
     });
 }
 
-fn take_change(from: &mut Source<'_>) -> Taken<RingChange> {
+fn take_change(from: &mut Source<'_>) -> WireResult<RingChange> {
     let name = |from: &mut Source<'_>| from.text(NAME_BYTES_MAX, "name").map(String::from);
     Ok(match from.byte("which change of the ring")? {
         0 => RingChange::Join { node: name(from)?, rack: name(from)? },
@@ -114,7 +114,7 @@ pub(super) fn put_ring<W: Fields>(ring: &RingDescription, out: &mut W) {
     });
 }
 
-pub(super) fn take_ring(from: &mut Source<'_>) -> Taken<RingDescription> {
+pub(super) fn take_ring(from: &mut Source<'_>) -> WireResult<RingDescription> {
     Ok(RingDescription {
         epoch: from.word("epoch")?,
         owners: from.list((PARTITIONS_MAX, 8), "how many partitions", |from| {
@@ -142,7 +142,7 @@ pub(super) fn put_plan<W: Fields>(plan: &RingPlan, out: &mut W) {
     }
 }
 
-pub(super) fn take_plan(from: &mut Source<'_>) -> Taken<RingPlan> {
+pub(super) fn take_plan(from: &mut Source<'_>) -> WireResult<RingPlan> {
     let words = |from: &mut Source<'_>| from.text(WORDS_BYTES_MAX, "words").map(String::from);
     Ok(RingPlan {
         epoch: from.word("epoch")?,
@@ -179,7 +179,7 @@ pub(super) fn put_transfers<W: Fields>(transfers: &RingTransfers, out: &mut W) {
     });
 }
 
-pub(super) fn take_transfers(from: &mut Source<'_>) -> Taken<RingTransfers> {
+pub(super) fn take_transfers(from: &mut Source<'_>) -> WireResult<RingTransfers> {
     Ok(RingTransfers {
         epoch: from.word("epoch")?,
         left: from.word("left")?,

@@ -1,6 +1,6 @@
 //! What is done to a data type, and how it is shown.
 
-use super::Taken;
+use super::WireResult;
 use super::available::take_context;
 use super::fields::{Fields, Source};
 use crate::available::TypeFound;
@@ -40,7 +40,7 @@ pub(super) fn put_operation<W: Fields>(operation: &TypeOperation, out: &mut W) {
 }
 
 /// Reads an operation that stands `depth` maps deep.
-pub(super) fn take_operation(from: &mut Source<'_>, depth: usize) -> Taken<TypeOperation> {
+pub(super) fn take_operation(from: &mut Source<'_>, depth: usize) -> WireResult<TypeOperation> {
     Ok(match from.byte("which operation")? {
         0 => TypeOperation::Add(from.word("what is added")?.cast_signed()),
         1 => TypeOperation::Elements(from.list((TYPE_STEPS_MAX, 5), "how many steps", |from| {
@@ -65,7 +65,7 @@ pub(super) fn take_operation(from: &mut Source<'_>, depth: usize) -> Taken<TypeO
     })
 }
 
-fn take_element(from: &mut Source<'_>) -> Taken<Bytes> {
+fn take_element(from: &mut Source<'_>) -> WireResult<Bytes> {
     from.bytes(VALUE_BYTES_MAX, "element")
 }
 
@@ -73,12 +73,12 @@ fn put_field<W: Fields>(field: &Field, out: &mut W) {
     out.byte(field.kind as u8).bytes(&field.name);
 }
 
-fn take_field(from: &mut Source<'_>) -> Taken<Field> {
+fn take_field(from: &mut Source<'_>) -> WireResult<Field> {
     let kind = take_kind(from)?;
     Ok(Field { name: from.bytes(KEY_BYTES_MAX, "field's name")?, kind })
 }
 
-fn take_kind(from: &mut Source<'_>) -> Taken<FieldKind> {
+fn take_kind(from: &mut Source<'_>) -> WireResult<FieldKind> {
     let number = usize::from(from.byte("which data type")?);
     FieldKind::ALL.get(number).copied().ok_or(Malformed("which data type"))
 }
@@ -92,7 +92,7 @@ pub(super) fn put_found<W: Fields>(found: &TypeFound, out: &mut W) {
     out.bytes(&context.0).yes(*tombstone);
 }
 
-pub(super) fn take_found(from: &mut Source<'_>) -> Taken<TypeFound> {
+pub(super) fn take_found(from: &mut Source<'_>) -> WireResult<TypeFound> {
     let kind = take_kind(from)?;
     Ok(TypeFound {
         kind,
@@ -129,7 +129,7 @@ fn put_value<W: Fields>(value: &TypeValue, out: &mut W) {
     }
 }
 
-fn take_value(kind: FieldKind, from: &mut Source<'_>, depth: usize) -> Taken<TypeValue> {
+fn take_value(kind: FieldKind, from: &mut Source<'_>, depth: usize) -> WireResult<TypeValue> {
     let elements =
         |from: &mut Source<'_>| from.list((usize::MAX, 4), "how many elements", take_element);
     Ok(match kind {

@@ -1,6 +1,6 @@
 //! An update: its number, its fields. A sequence holds its steps and then its mode.
 
-use super::Taken;
+use super::WireResult;
 use super::fields::{Fields, Source};
 use super::request::{put_read, take_read};
 use crate::Version;
@@ -96,7 +96,7 @@ fn number(update: &Update) -> u8 {
 }
 
 /// Reads an update that has `depth` sequences around it.
-pub(super) fn take(from: &mut Source<'_>, depth: usize) -> Taken<Update> {
+pub(super) fn take(from: &mut Source<'_>, depth: usize) -> WireResult<Update> {
     let number = from.byte("which update")?;
     if let 18..=20 = number {
         return Ok(match number {
@@ -142,7 +142,7 @@ pub(super) fn take(from: &mut Source<'_>, depth: usize) -> Taken<Update> {
 }
 
 /// A finite number: doors refuse all others.
-fn take_float(from: &mut Source<'_>) -> Taken<f64> {
+fn take_float(from: &mut Source<'_>) -> WireResult<f64> {
     let float = f64::from_bits(from.word("delta")?);
     if float.is_finite() { Ok(float) } else { Err(Malformed("delta")) }
 }
@@ -156,7 +156,7 @@ fn put_expiry<W: Fields>(expiry: Expiry, out: &mut W) {
     };
 }
 
-fn take_expiry(from: &mut Source<'_>) -> Taken<Expiry> {
+fn take_expiry(from: &mut Source<'_>) -> WireResult<Expiry> {
     Ok(match from.byte("expiry")? {
         0 => Expiry::Default,
         1 => Expiry::Keep,
@@ -175,7 +175,7 @@ fn put_when<W: Fields>(when: When, out: &mut W) {
     };
 }
 
-fn take_when(from: &mut Source<'_>) -> Taken<When> {
+fn take_when(from: &mut Source<'_>) -> WireResult<When> {
     Ok(match from.byte("condition")? {
         0 => When::Always,
         1 => When::Absent,
@@ -196,7 +196,7 @@ fn put_expire_when<W: Fields>(when: ExpireWhen, out: &mut W) {
     });
 }
 
-fn take_expire_when(from: &mut Source<'_>) -> Taken<ExpireWhen> {
+fn take_expire_when(from: &mut Source<'_>) -> WireResult<ExpireWhen> {
     Ok(match from.byte("condition")? {
         0 => ExpireWhen::Always,
         1 => ExpireWhen::HasNone,
@@ -208,7 +208,7 @@ fn take_expire_when(from: &mut Source<'_>) -> Taken<ExpireWhen> {
     })
 }
 
-fn take_missing(from: &mut Source<'_>) -> Taken<Missing> {
+fn take_missing(from: &mut Source<'_>) -> WireResult<Missing> {
     Ok(match from.byte("missing")? {
         0 => Missing::Fails,
         1 => Missing::Skipped,
@@ -216,7 +216,7 @@ fn take_missing(from: &mut Source<'_>) -> Taken<Missing> {
     })
 }
 
-fn take_mode(from: &mut Source<'_>) -> Taken<Steps> {
+fn take_mode(from: &mut Source<'_>) -> WireResult<Steps> {
     Ok(match from.byte("mode")? {
         0 => Steps::AllOrNothing,
         1 => Steps::Synced,

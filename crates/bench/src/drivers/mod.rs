@@ -104,7 +104,7 @@ pub enum Answer<'a> {
     /// The row's value, or none.
     Value(Option<&'a [u8]>),
     /// The row, of a server that may keep several values of one key.
-    Row(Found<'a>),
+    Row(RowContext<'a>),
     /// Whether a test_and_set wrote: what etcd says.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only etcd answers so"))]
     Swapped(bool),
@@ -116,7 +116,7 @@ pub enum Answer<'a> {
 
 /// A row with what happened before what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct RowContext<'a> {
     /// Its value, if it is a single one.
     pub value: Option<&'a [u8]>,
     /// How many values it has.

@@ -4,7 +4,7 @@ use super::http::HttpTarget;
 use super::http_reply::{HttpReply, head};
 use super::percent::percent;
 use super::sockets::{Addresses, Parsed, WireProtocol};
-use super::{Answer, Call, Driver, Failure, Found as Row, Target};
+use super::{Answer, Call, Driver, Failure, RowContext as Row, Target};
 use crate::config::{HttpConfig, Operation, RiakConfig};
 use crate::wrong::Wrong;
 use base::BucketName;

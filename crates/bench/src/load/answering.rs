@@ -5,7 +5,7 @@ use super::causality::Leg;
 use super::clients::Flight;
 use super::record::{Recorder, Result as Outcome};
 use crate::config::Operation;
-use crate::drivers::{Answer, Driver, Failure, Found};
+use crate::drivers::{Answer, Driver, Failure, RowContext};
 use crate::generators::sealed_for;
 use std::time::{Duration, Instant};
 
@@ -78,9 +78,10 @@ impl ThreadState<'_> {
             (_, answer) if is_absent(answer) => Outcome::Missing,
             // The value of its look is a key.
             (Operation::Pop, _) => Outcome::Ok,
-            (_, Answer::Value(Some(value)) | Answer::Row(Found { value: Some(value), .. }))
-                if self.config.verify =>
-            {
+            (
+                _,
+                Answer::Value(Some(value)) | Answer::Row(RowContext { value: Some(value), .. }),
+            ) if self.config.verify => {
                 self.key.clear();
                 self.config.key_generator.write(&flight.key, &mut self.key);
                 if sealed_for(&self.key, value) { Outcome::Ok } else { self.wrong("wrong_value") }
@@ -170,5 +171,5 @@ impl ThreadState<'_> {
 
 /// Whether there is no such row.
 fn is_absent(answer: &Answer<'_>) -> bool {
-    matches!(answer, Answer::Value(None) | Answer::Row(Found { values: 0, .. }))
+    matches!(answer, Answer::Value(None) | Answer::Row(RowContext { values: 0, .. }))
 }

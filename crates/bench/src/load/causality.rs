@@ -1,6 +1,6 @@
 //! What gets of a server that keeps several values of a key tell beside their time.
 
-use crate::drivers::Found;
+use crate::drivers::RowContext;
 use hdrhistogram::Histogram;
 
 /// Longest context told from longer ones, and most values of a key.
@@ -34,7 +34,7 @@ impl Default for Causality {
 
 impl Causality {
     /// Counts a row.
-    pub fn count(&mut self, found: &Found<'_>) {
+    pub fn count(&mut self, found: &RowContext<'_>) {
         let text = found.context.unwrap_or_default();
         let filled = text.iter().filter(|letter| **letter != b'=').count();
         self.clock_bytes.saturating_record(filled as u64 * 3 / 4);

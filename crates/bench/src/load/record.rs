@@ -2,7 +2,7 @@
 
 use super::causality::{Causality, Leg};
 use crate::config::Config;
-use crate::drivers::Found;
+use crate::drivers::RowContext;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
@@ -217,7 +217,7 @@ impl Recorder {
     }
 
     /// Counts the context and the values of a row that was found.
-    pub fn found(&mut self, operation: usize, found: &Found<'_>) {
+    pub fn found(&mut self, operation: usize, found: &RowContext<'_>) {
         if found.values > 0 {
             self.operations[operation].causality.get_or_insert_default().count(found);
         }

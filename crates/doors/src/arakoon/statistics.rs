@@ -68,7 +68,7 @@ const SIZES: [(&str, Class); 7] = [
 
 /// A series of numbers, of which only these are kept (B. P. Welford's method).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Series {
+pub struct NumberSeries {
     n: i32,
     min: f64,
     max: f64,
@@ -76,13 +76,13 @@ pub struct Series {
     avg: f64,
 }
 
-impl Default for Series {
-    fn default() -> Series {
-        Series { n: 0, min: f64::MAX, max: 0.0, m2: 0.0, avg: 0.0 }
+impl Default for NumberSeries {
+    fn default() -> NumberSeries {
+        NumberSeries { n: 0, min: f64::MAX, max: 0.0, m2: 0.0, avg: 0.0 }
     }
 }
 
-impl Series {
+impl NumberSeries {
     /// One more.
     pub fn add(&mut self, number: f64) {
         self.n = self.n.saturating_add(1);
@@ -94,8 +94,8 @@ impl Series {
     }
 
     /// Of which only the number and the average are known.
-    pub fn of_average(n: u64, avg: f64) -> Series {
-        Series { n: i32::try_from(n).unwrap_or(i32::MAX), avg, ..Series::default() }
+    pub fn of_average(n: u64, avg: f64) -> NumberSeries {
+        NumberSeries { n: i32::try_from(n).unwrap_or(i32::MAX), avg, ..NumberSeries::default() }
     }
 
     fn write(&self, name: &str, out: &mut Vec<u8>) {
@@ -115,9 +115,9 @@ impl Series {
 pub struct Statistics {
     /// Unix seconds of the first and the last request.
     span: Option<(f64, f64)>,
-    times: [Series; SERIES.len()],
+    times: [NumberSeries; SERIES.len()],
     sizes: [f64; SERIES.len()],
-    all: Series,
+    all: NumberSeries,
 }
 
 /// What the node adds.
@@ -125,7 +125,7 @@ pub struct Surroundings<'a> {
     /// Now, in Unix seconds.
     pub now: f64,
     /// Batches of updates: how many, and how many updates each had.
-    pub harvest: Series,
+    pub harvest: NumberSeries,
     /// Memory of the store, and of the process, in KiB.
     pub memory_kib: (f64, i32),
     /// The bucket's group.

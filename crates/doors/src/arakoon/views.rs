@@ -7,7 +7,7 @@
 use super::errors::ArakoonRefusal;
 use super::nursery::{self, ClientAddress};
 use super::serve::Visit;
-use super::statistics::{Series, Surroundings};
+use super::statistics::{NumberSeries, Surroundings};
 use super::translate::{ClusterQuery, on_master_refusal};
 use super::words::Wire;
 use node::{BucketPlacement, Sample};
@@ -93,7 +93,7 @@ fn statistics(visit: &Visit, place: &BucketPlacement) -> Vec<u8> {
     let store = node.status().store;
     let around = Surroundings {
         now: visit.shared.clock.since_1970().as_secs_f64(),
-        harvest: Series::of_average(values as u64, average),
+        harvest: NumberSeries::of_average(values as u64, average),
         memory_kib: ((store.memory_bytes + store.cached_bytes) as f64 / 1024.0, resident as i32),
         place,
     };

@@ -34,7 +34,7 @@ mod table;
 mod target;
 mod translate;
 
-pub use client::{Client, SentRequest, WireResponse};
+pub use client::{NativeClient, SentRequest, WireResponse};
 pub(crate) use connection::serve;
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub enum Operate {
 
 /// Makes the plan.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
-    let name = target.route.name;
+    let (name, level) = (target.route.name, target.query.consistency);
     let (call, shape) = match name {
         RouteName::GetKey | RouteName::HeadKey => {
             let shape = NativeShape::Value {
@@ -123,7 +123,7 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
                 if_none_match: target.if_none_match.take(),
             };
             let key = std::mem::take(&mut target.key);
-            (Call::Read(Read::Get(key), target.query.consistency), shape)
+            (Call::Read(Read::Get(key), level), shape)
         }
         RouteName::PutKey => match put(&mut target, body)? {
             Some((update, shape)) => (Call::Update(update), shape),
@@ -139,24 +139,17 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
             Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }),
             NativeShape::Json,
         ),
-        RouteName::MultiGet => {
-            (Call::Read(bodies::multi_get(&body)?, target.query.consistency), NativeShape::Json)
-        }
-        RouteName::Read => (
-            Call::Read(bodies::read_operation(&body)?, target.query.consistency),
-            NativeShape::Json,
-        ),
+        RouteName::MultiGet => (Call::Read(bodies::multi_get(&body)?, level), NativeShape::Json),
+        RouteName::Read => (Call::Read(bodies::read_operation(&body)?, level), NativeShape::Json),
         RouteName::Range => {
             let range = std::mem::take(&mut target.query.bounds).into_range()?;
-            (Call::Read(Read::Range(range), target.query.consistency), NativeShape::Json)
+            (Call::Read(Read::Range(range), level), NativeShape::Json)
         }
         RouteName::ListKeys => key_pages::call(std::mem::take(&mut target.query.bounds))?,
-        RouteName::Count => {
-            (Call::Read(Read::KeyCount, target.query.consistency), NativeShape::Json)
-        }
+        RouteName::Count => (Call::Read(Read::KeyCount, level), NativeShape::Json),
         RouteName::Stream => {
             let range = std::mem::take(&mut target.query.bounds).into_range()?;
-            let call = Call::Read(Read::Range(range.clone()), target.query.consistency);
+            let call = Call::Read(Read::Range(range.clone()), level);
             let request = Request { bucket: target.bucket, call, retry: None };
             return Ok(NativePlan::Stream(request, range));
         }
@@ -168,22 +161,22 @@ pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error>
         | RouteName::ListCheckpoints
         | RouteName::RemoveCheckpoint
         | RouteName::GetLogLevels
-        | RouteName::PutLogLevels => return of_node(target, &body).map(NativePlan::Operate),
+        | RouteName::PutLogLevels
+        | RouteName::Cluster
+        | RouteName::Status
+        | RouteName::Metrics
+        | RouteName::Live
+        | RouteName::Ready
+        | RouteName::OpenApi => return of_node(target, &body).map(NativePlan::Operate),
         RouteName::SeeMove | RouteName::EmptyPrefix => {
             return of_bucket(target, &body).map(NativePlan::Operate);
         }
-        RouteName::Cluster => return Ok(NativePlan::Operate(Operate::Cluster)),
         RouteName::Transfer | RouteName::Verify | RouteName::DecidedValue => {
             return of_group(target, &body).map(NativePlan::Operate);
         }
         RouteName::MakeToken => {
             return Ok(NativePlan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
         }
-        RouteName::Status => return Ok(NativePlan::Operate(Operate::Status)),
-        RouteName::Metrics => return Ok(NativePlan::Operate(Operate::Metrics)),
-        RouteName::Live => return Ok(NativePlan::Operate(Operate::Live)),
-        RouteName::Ready => return Ok(NativePlan::Operate(Operate::Ready)),
-        RouteName::OpenApi => return Ok(NativePlan::Operate(Operate::OpenApi)),
         _ => match siblings::call(&mut target, &body)? {
             Some(asked) => asked,
             None => directory(&mut target, &body)?,
@@ -198,6 +191,12 @@ fn of_node(target: RequestTarget, body: &[u8]) -> Result<Operate, Error> {
         RouteName::ListCheckpoints => Operate::ListCheckpoints,
         RouteName::RemoveCheckpoint => Operate::RemoveCheckpoint(target.checkpoint),
         RouteName::PutLogLevels => Operate::PutLogLevels(bodies::changes(body)?),
+        RouteName::Cluster => Operate::Cluster,
+        RouteName::Status => Operate::Status,
+        RouteName::Metrics => Operate::Metrics,
+        RouteName::Live => Operate::Live,
+        RouteName::Ready => Operate::Ready,
+        RouteName::OpenApi => Operate::OpenApi,
         _ => Operate::GetLogLevels,
     })
 }

@@ -11,12 +11,12 @@ const SLOW_MIN_MICROS: u64 = 100_000;
 
 /// The moving average of a node's answers: each new one counts an eighth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct NodePace {
     micros: u64,
     samples: u32,
 }
 
-impl Pace {
+impl NodePace {
     /// An answer took so long, or was not there after so long.
     pub(super) fn took(&mut self, after: Millis) {
         // Over an hour is no measure of pace any more; the bound keeps the arithmetic in range.
@@ -27,12 +27,12 @@ impl Pace {
 
     /// Forgets all but that there was nothing wrong.
     pub(super) fn forget(&mut self) {
-        *self = Pace::default();
+        *self = NodePace::default();
     }
 
     /// Whether this one is slow beside those others. Two others at least must be known: with one,
     /// nobody could say which of the two is usual.
-    pub(super) fn is_slow(&self, others: &[Pace]) -> bool {
+    pub(super) fn is_slow(&self, others: &[NodePace]) -> bool {
         if self.samples < SAMPLES_MIN || self.micros <= SLOW_MIN_MICROS {
             return false;
         }
@@ -40,14 +40,14 @@ impl Pace {
     }
 
     /// Whether one answer is quick enough for a node that was called slow.
-    pub(super) fn is_usual(after: Millis, others: &[Pace]) -> bool {
+    pub(super) fn is_usual(after: Millis, others: &[NodePace]) -> bool {
         let bound = usual(others).map_or(0, |usual| usual.saturating_mul(SLOW_TIMES / 2));
         after.0.saturating_mul(1_000) <= bound.max(SLOW_MIN_MICROS / 2)
     }
 }
 
 /// The median of those that are known, the quicker of two.
-fn usual(others: &[Pace]) -> Option<u64> {
+fn usual(others: &[NodePace]) -> Option<u64> {
     let known = others.iter().filter(|pace| pace.samples >= SAMPLES_MIN);
     let mut known: Vec<_> = known.map(|pace| pace.micros).collect();
     known.sort_unstable();

@@ -1,6 +1,6 @@
 //! The machine: what is heard of each node, and what follows.
 
-use super::pace::Pace;
+use super::pace::NodePace;
 use base::{Millis, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,7 +104,7 @@ struct NodeRecord {
     /// Since when there is no link; `None`: there is one.
     unlinked: Option<Millis>,
     misses: u32,
-    pace: Pace,
+    pace: NodePace,
     doubt: Option<Doubt>,
     /// When it was last trusted again, and after how many good probes.
     recovered: Option<(Millis, u32)>,
@@ -216,7 +216,7 @@ impl Watch {
             None if known.pace.is_slow(&others) => known.begin_doubt(now),
             None => {}
             Some(doubt) => {
-                let good = Pace::is_usual(after, &others);
+                let good = NodePace::is_usual(after, &others);
                 doubt.good = if good { doubt.good + 1 } else { 0 };
                 if doubt.good >= doubt.needed {
                     known.recovered = Some((now, doubt.needed));
@@ -244,7 +244,7 @@ impl Watch {
     }
 
     /// How long all others take that are trusted.
-    fn others(&self, node: NodeId) -> Vec<Pace> {
+    fn others(&self, node: NodeId) -> Vec<NodePace> {
         let others = self.nodes.iter().filter(|(other, known)| {
             **other != node && known.doubt.is_none() && known.unlinked.is_none()
         });
@@ -278,7 +278,7 @@ impl NodeRecord {
         NodeRecord {
             unlinked: Some(now),
             misses: 0,
-            pace: Pace::default(),
+            pace: NodePace::default(),
             doubt: None,
             recovered: None,
             told: Health::Suspect,

@@ -7,7 +7,7 @@ use replication::Comparing;
 use replication::comparison::{ComparisonReport, Difference};
 use replication::layout::{self, StoredRow};
 use std::collections::BTreeSet;
-use store::Change;
+use store::RowChange;
 
 const BUCKET: BucketId = BucketId(77);
 
@@ -25,7 +25,7 @@ fn row(value: &str) -> Bytes {
 }
 
 /// Changes a row in one node's store, past all logs.
-fn spoil(house: &House, which: usize, change: Change) {
+fn spoil(house: &House, which: usize, change: RowChange) {
     let group = house.group(which);
     group.shared.trees.apply(&mut std::iter::once(change)).expect("it goes");
 }
@@ -82,10 +82,10 @@ async fn a_row_changed_behind_one_replica_s_back_is_named() {
     let house = filled().await;
     let master = house.master().await;
     let (odd, even) = ((master + 1) % 3, (master + 2) % 3);
-    spoil(&house, odd, Change::Put(tree_key("k17"), row("spoiled")));
+    spoil(&house, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
     // Two more: one that only the spoiled replica has, one that it lacks.
-    spoil(&house, odd, Change::Put(tree_key("k30x"), row("from nowhere")));
-    spoil(&house, odd, Change::Remove(tree_key("k59")));
+    spoil(&house, odd, RowChange::Put(tree_key("k30x"), row("from nowhere")));
+    spoil(&house, odd, RowChange::Remove(tree_key("k59")));
     let report = compare(&house, &[BUCKET]).await;
     let found = report.differences();
     let [first, ..] = &found[..] else { panic!("nothing was found: {report:?}") };
@@ -95,10 +95,10 @@ async fn a_row_changed_behind_one_replica_s_back_is_named() {
     assert_eq!(first.camps, [most, BTreeSet::from([house.ids[odd]])]);
     // Made good, it is found the same again; one difference hides the others of its piece.
     let good = house.group(master).shared.trees.get(&tree_key("k17")).expect("a row");
-    spoil(&house, odd, Change::Put(tree_key("k17"), good.expect("a row")));
+    spoil(&house, odd, RowChange::Put(tree_key("k17"), good.expect("a row")));
     let keys = compare(&house, &[BUCKET]).await.differences()[0].keys();
     assert_eq!(keys, (Bytes::from("k30"), Bytes::from("k31")));
-    spoil(&house, odd, Change::Remove(tree_key("k30x")));
+    spoil(&house, odd, RowChange::Remove(tree_key("k30x")));
     let keys = compare(&house, &[BUCKET]).await.differences()[0].keys();
     assert_eq!(keys, (Bytes::from("k59"), Bytes::new()), "up to the bucket's end");
     house.write("k59", "anew").await.expect("it goes");
@@ -109,7 +109,7 @@ async fn a_row_changed_behind_one_replica_s_back_is_named() {
 async fn the_master_may_be_the_odd_one() {
     let house = filled().await;
     let master = house.master().await;
-    spoil(&house, master, Change::Put(tree_key("k00"), row("spoiled")));
+    spoil(&house, master, RowChange::Put(tree_key("k00"), row("spoiled")));
     let found = compare(&house, &[BUCKET]).await.differences();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].keys().0, "k00");
@@ -121,7 +121,7 @@ async fn the_master_may_be_the_odd_one() {
 async fn rows_of_buckets_that_are_not_in_force_are_passed_by() {
     let house = filled().await;
     let odd = (house.master().await + 1) % 3;
-    spoil(&house, odd, Change::Put(tree_key("k17"), row("spoiled")));
+    spoil(&house, odd, RowChange::Put(tree_key("k17"), row("spoiled")));
     assert_eq!(compare(&house, &[]).await.differences(), []);
     assert_eq!(compare(&house, &[BUCKET]).await.differences().len(), 1);
 }

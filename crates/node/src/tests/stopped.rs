@@ -7,11 +7,11 @@ use crate::Node;
 use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
 use logic::consensus::Configuration;
 use replication::layout::{self, Mark};
-use replication::snapshot::Staged;
+use replication::snapshot::StagedSnapshot;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-use store::{Change, DataDir, MemoryTrees, StoreError, Trees};
+use store::{DataDir, MemoryTrees, RowChange, StoreError, Trees};
 
 /// Has a thread hold something until what comes back is dropped.
 fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> Sender<()> {
@@ -95,10 +95,11 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     let (away, from) = (GroupId(77), MemoryTrees::new(1 << 20));
     let (mut key, mark) = (Vec::new(), Mark { applied: 1, time: 0, next_version: 1 });
     layout::mark_key(away, &mut key);
-    from.apply(&mut [Change::Put(key.into(), mark.write())].into_iter()).expect("memory");
+    from.apply(&mut [RowChange::Put(key.into(), mark.write())].into_iter()).expect("memory");
     let inner = &node.inner;
     let (to, first) = (inner.trees.clone(), Configuration::alone(ConfigurationId(0), inner.node));
-    let staged = Staged::copied(&from, (to, &inner.file_tasks), away, first.ok()).expect("newer");
+    let staged =
+        StagedSnapshot::copied(&from, (to, &inner.file_tasks), away, first.ok()).expect("newer");
     inner.groups.find(GroupId(1)).expect("here").keep_waiting(staged);
     node.stop().await.expect("it stops");
     assert!(!node.inner.file_tasks.any());

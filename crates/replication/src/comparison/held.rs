@@ -12,7 +12,7 @@ use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::{Row, Snapshot, StoreError, Trees};
+use store::{Snapshot, StoreError, TreeRow, Trees};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use transport::{IncomingCall, Peers};
@@ -232,7 +232,7 @@ pub(crate) fn piece(
 
 /// The keys from `low` up to `high`.
 pub(crate) fn keys(snapshot: &dyn Snapshot, low: &Bytes, high: &Bytes) -> Result<Vec<Bytes>> {
-    let key = |row: std::result::Result<Row, _>| {
+    let key = |row: std::result::Result<TreeRow, _>| {
         row.map(|(key, _)| Bytes::copy_from_slice(&key)).map_err(store_error)
     };
     range(snapshot, low, high).map(key).collect()
@@ -242,6 +242,6 @@ fn range<'a>(
     snapshot: &'a dyn Snapshot,
     low: &Bytes,
     high: &Bytes,
-) -> impl Iterator<Item = std::result::Result<Row, StoreError>> + 'a {
+) -> impl Iterator<Item = std::result::Result<TreeRow, StoreError>> + 'a {
     snapshot.range(Bound::Included(low.clone()), Bound::Excluded(high.clone()), false)
 }

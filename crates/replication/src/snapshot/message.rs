@@ -22,7 +22,7 @@ use base::codec::{Malformed, Reader, Writer, checksum};
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use logic::consensus::Configuration;
-use store::Row;
+use store::TreeRow;
 use transport::CallKind;
 
 const VERSION: u8 = 1;
@@ -226,7 +226,7 @@ pub(super) fn digest(before: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Rows as bytes.
-pub(super) fn write_rows(rows: &[Row]) -> Bytes {
+pub(super) fn write_rows(rows: &[TreeRow]) -> Bytes {
     let bytes = rows.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
     let mut out = Vec::with_capacity(bytes);
     for (key, value) in rows {
@@ -237,7 +237,7 @@ pub(super) fn write_rows(rows: &[Row]) -> Bytes {
 }
 
 /// Rows from their bytes, keys and values being slices of them.
-pub(super) fn read_rows(bytes: &Bytes) -> Result<Vec<Row>, Malformed> {
+pub(super) fn read_rows(bytes: &Bytes) -> Result<Vec<TreeRow>, Malformed> {
     let mut reader = Reader::new(bytes);
     let mut rows = Vec::new();
     while !reader.is_empty() {

@@ -46,7 +46,7 @@ use send::Sender;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Change, Install, Trees};
+use store::{Install, RowChange, Trees};
 use tokio::task::JoinSet;
 use transport::{Delivered, IncomingCall, Peers};
 
@@ -58,7 +58,7 @@ pub use progress::{SnapshotProgress, SnapshotStatus};
 #[derive(Default)]
 pub struct Arrived {
     /// The snapshot; none: none is here.
-    pub(super) staged: Option<Staged>,
+    pub(super) staged: Option<StagedSnapshot>,
     /// Everything logged before it came is on disk.
     pub(super) synced: bool,
 }
@@ -100,7 +100,7 @@ impl Default for Pace {
 }
 
 /// A snapshot that is here whole, and not in force yet.
-pub struct Staged {
+pub struct StagedSnapshot {
     group: GroupId,
     offer: Offer,
     /// The rows; none: a witness takes the mark alone.
@@ -198,7 +198,7 @@ impl Installing {
     }
 }
 
-impl Staged {
+impl StagedSnapshot {
     /// The state is that after this value.
     pub fn upto(&self) -> LogIndex {
         LogIndex(self.offer.mark.applied)
@@ -210,9 +210,9 @@ impl Staged {
         to: Arc<dyn Trees>,
         group: GroupId,
         first: Option<Configuration>,
-    ) -> Option<Staged> {
+    ) -> Option<StagedSnapshot> {
         let offer = send::offer(&*from.snapshot(), group, first).expect("it is sound").ok()?;
-        Some(Staged { group, offer, install: None, trees: to })
+        Some(StagedSnapshot { group, offer, install: None, trees: to })
     }
 
     /// What a fetch leads to, without a network: the state that `from` has now, for `to`.
@@ -221,7 +221,7 @@ impl Staged {
         to: (Arc<dyn Trees>, &Arc<FileTasks>),
         group: GroupId,
         first: Option<Configuration>,
-    ) -> Option<Staged> {
+    ) -> Option<StagedSnapshot> {
         let ((to, file_tasks), snapshot) = (to, from.snapshot());
         let offer = send::offer(&*snapshot, group, first).expect("it is sound").ok()?;
         if applied_here(&*to, group).expect("it is sound") >= offer.mark.applied {
@@ -231,7 +231,7 @@ impl Staged {
         let mut install = Installing::begin(&to, file_tasks, &prefix).expect("room");
         let all = store::Chunk::read(&*snapshot, &prefix, None, usize::MAX).expect("it is sound");
         install.install.put(all.rows).expect("room");
-        Some(Staged { group, offer, install: Some(install), trees: to })
+        Some(StagedSnapshot { group, offer, install: Some(install), trees: to })
     }
 
     /// Puts it in force, durably; blocks for a few syncs. Nothing of the group may be applied
@@ -276,8 +276,10 @@ fn install_mark(group: GroupId, trees: &dyn Trees, to: &Fetched) -> Result<()> {
     layout::mark_key(group, &mut mark);
     layout::configuration_key(group, &mut configuration);
     let written = layout::write_configuration(to.base, &to.configuration);
-    let changes =
-        [Change::Put(configuration.into(), written), Change::Put(mark.into(), to.mark.write())];
+    let changes = [
+        RowChange::Put(configuration.into(), written),
+        RowChange::Put(mark.into(), to.mark.write()),
+    ];
     trees.apply(&mut changes.into_iter()).map_err(store_error)?;
     trees.rotate().map_err(store_error)?;
     trees.flush().map_err(store_error)

@@ -3,7 +3,7 @@
 use super::intake::{IntakeEvent, SnapshotIntake};
 use super::message::{Offer, SnapshotAnswer, SnapshotQuestion};
 use super::take::Take;
-use super::{Installing, SnapshotProgress, Snapshots, Staged, applied_here, overtaken};
+use super::{Installing, SnapshotProgress, Snapshots, StagedSnapshot, applied_here, overtaken};
 use base::error::going_down;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use runtime::keeper::store_error;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
-use store::Row;
+use store::TreeRow;
 use tokio::time::{sleep, timeout};
 use transport::{Credit, Peers};
 
@@ -25,14 +25,14 @@ const ANEW_MAX: u32 = 3;
 
 /// What an attempt led to.
 enum FetchEnd {
-    Whole(Staged),
+    Whole(StagedSnapshot),
     /// The sender has forgotten the snapshot.
     Forgotten,
 }
 
 /// What a wait led to.
 enum WaitOutcome {
-    Rows(Vec<Row>, Credit, bool),
+    Rows(Vec<TreeRow>, Credit, bool),
     /// A part of a chunk that goes on.
     Part,
     /// What was under way is lost, for this reason.
@@ -53,7 +53,12 @@ struct Fetch<'a> {
 impl Snapshots {
     /// Gets a snapshot of a group from a node that has one. What comes of it is to be installed by
     /// the group's driver. Dropping the future gives it up, and nothing has changed.
-    pub async fn fetch(&self, peers: &Peers, group: GroupId, from: NodeId) -> Result<Staged> {
+    pub async fn fetch(
+        &self,
+        peers: &Peers,
+        group: GroupId,
+        from: NodeId,
+    ) -> Result<StagedSnapshot> {
         let under_way = || Error::new(Reason::Overloaded, "a snapshot is under way already");
         let intake = self.intakes.begin(group, from).ok_or_else(under_way)?;
         let mut fetch = Fetch { snapshots: self, peers, group, from, intake, fruitless: 0 };
@@ -72,13 +77,18 @@ impl Snapshots {
     }
 
     /// The same for a witness: it takes the mark, and no rows.
-    pub async fn fetch_mark(&self, peers: &Peers, group: GroupId, from: NodeId) -> Result<Staged> {
+    pub async fn fetch_mark(
+        &self,
+        peers: &Peers,
+        group: GroupId,
+        from: NodeId,
+    ) -> Result<StagedSnapshot> {
         let question = SnapshotQuestion::Mark.write();
         let answer = peers.ask(from, group, question, ANSWER_MAX).await?;
         match SnapshotAnswer::read(&answer) {
             Ok(SnapshotAnswer::Offer(offer)) => {
                 let trees = Arc::clone(&self.trees);
-                Ok(Staged { group, offer, install: None, trees })
+                Ok(StagedSnapshot { group, offer, install: None, trees })
             }
             _ => Err(Error::new(Reason::NotFresh, format!("node {from} has no mark to give now"))),
         }
@@ -133,7 +143,12 @@ impl Fetch<'_> {
                         Metrics::count(&self.snapshots.metrics.snapshots_received);
                         let group = self.group;
                         let install = Some(install);
-                        return Ok(FetchEnd::Whole(Staged { group, offer, install, trees }));
+                        return Ok(FetchEnd::Whole(StagedSnapshot {
+                            group,
+                            offer,
+                            install,
+                            trees,
+                        }));
                     }
                 }
                 WaitOutcome::Lost(why) => {
@@ -162,7 +177,7 @@ impl Fetch<'_> {
         }
     }
 
-    fn count(&mut self, rows: &[Row]) {
+    fn count(&mut self, rows: &[TreeRow]) {
         self.fruitless = 0;
         let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
         self.note(|progress| {
@@ -223,7 +238,7 @@ impl Fetch<'_> {
 /// Gives rows to the store; behind the last ones all of them are on disk.
 pub(super) async fn put(
     mut installing: Installing,
-    rows: Vec<Row>,
+    rows: Vec<TreeRow>,
     all: bool,
 ) -> Result<Installing> {
     let taken = tokio::task::spawn_blocking(move || {

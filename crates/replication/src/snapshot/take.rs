@@ -6,7 +6,7 @@ use super::send::CHUNK_BYTES;
 use base::GroupId;
 use base::codec::Malformed;
 use bytes::{Bytes, BytesMut};
-use store::Row;
+use store::TreeRow;
 
 /// The most bytes that a chunk of rows has: one that is not longer than it should be, and one row.
 const CHUNK_MAX: usize = CHUNK_BYTES + KEY_MAX + VALUE_MAX + 64;
@@ -16,9 +16,9 @@ pub(super) struct Take {
     id: u64,
     prefix: [u8; 4],
     /// The first row there has to be.
-    mark: Row,
+    mark: TreeRow,
     /// What the row of the configuration says, if there is one.
-    configuration: Row,
+    configuration: TreeRow,
     /// The part that is due.
     number: u32,
     digest: u64,
@@ -64,7 +64,7 @@ impl Take {
         &mut self,
         head: PartHead,
         bytes: Bytes,
-    ) -> Result<Option<(Vec<Row>, bool)>, Malformed> {
+    ) -> Result<Option<(Vec<TreeRow>, bool)>, Malformed> {
         if head.id != self.id {
             return Err(Malformed("snapshot"));
         }
@@ -94,7 +94,7 @@ impl Take {
         Ok(Some((rows, head.ends == Ends::All)))
     }
 
-    fn check(&self, rows: &[Row]) -> Result<(), Malformed> {
+    fn check(&self, rows: &[TreeRow]) -> Result<(), Malformed> {
         let mut before = self.good.0.as_ref();
         for row in rows {
             match before {

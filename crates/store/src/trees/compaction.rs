@@ -24,7 +24,7 @@ use super::span::DeadStretch;
 use super::study::{Gaps, PrefixExchange};
 use super::table::MemoryTable;
 use super::view::{Bounds, Version, may_be_on_disk};
-use super::{Change, LsmTrees, Trees, hash};
+use super::{LsmTrees, RowChange, Trees, hash};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -216,7 +216,7 @@ impl LsmTrees {
                 break;
             }
             batch.iter().for_each(|key| gaps.dead(key));
-            self.apply(&mut batch.into_iter().map(Change::Remove))?;
+            self.apply(&mut batch.into_iter().map(RowChange::Remove))?;
             if self.pressure().rotate_is_due() {
                 self.rotate()?;
                 self.flush_sealed()?;

@@ -29,7 +29,7 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, Table, UserKey, ValueType};
 use super::compaction::bounds_of;
 use super::packed::pack;
 use super::study::{Gaps, PrefixExchange};
-use super::{Change, LsmTrees, Row, Rows, Snapshot, Trees};
+use super::{LsmTrees, RowChange, Rows, Snapshot, TreeRow, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -42,7 +42,7 @@ const ROW_OVERHEAD_BYTES: u64 = 64;
 pub trait Install: Send {
     /// Takes rows under the prefix, ascending, behind all before. Blocks when a table is written;
     /// keeps in memory what one table holds.
-    fn put(&mut self, rows: Vec<Row>) -> Result<(), StoreError>;
+    fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError>;
 
     /// Nothing more comes: writes what is not on disk yet. Blocks.
     fn complete(&mut self) -> Result<(), StoreError>;
@@ -69,7 +69,7 @@ impl Watch {
     }
 
     /// This is written.
-    pub fn see(&self, change: &Change) {
+    pub fn see(&self, change: &RowChange) {
         if change.key().starts_with(&self.prefix) {
             self.spoil();
         }
@@ -85,7 +85,7 @@ impl Watch {
     }
 
     /// Rows lie under the prefix, each behind the one before.
-    pub fn check(&self, last: Option<&Bytes>, rows: &[Row]) {
+    pub fn check(&self, last: Option<&Bytes>, rows: &[TreeRow]) {
         let mut before = last;
         for (key, _) in rows {
             assert!(before.is_none_or(|before| before < key), "rows come in the order of keys");
@@ -102,7 +102,7 @@ pub(super) struct LsmInstall {
     /// The number of all its rows.
     sequence: u64,
     /// Rows that are in no table yet.
-    waiting: Vec<Row>,
+    waiting: Vec<TreeRow>,
     waiting_bytes: u64,
     /// The last row that came.
     last: Option<Bytes>,
@@ -183,13 +183,13 @@ impl LsmInstall {
 }
 
 impl Install for LsmInstall {
-    fn put(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+    fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError> {
         assert!(!self.whole, "nothing more was to come");
         self.watch.check(self.last.as_ref(), &rows);
         if let Some((last, _)) = rows.last() {
             self.last = Some(last.clone());
         }
-        let bytes = |(key, value): &Row| (key.len() + value.len()) as u64 + ROW_OVERHEAD_BYTES;
+        let bytes = |(key, value): &TreeRow| (key.len() + value.len()) as u64 + ROW_OVERHEAD_BYTES;
         self.waiting_bytes += rows.iter().map(bytes).sum::<u64>();
         self.waiting.extend(rows);
         if self.waiting_bytes < self.trees.settings.merged_table_bytes() {
@@ -256,14 +256,14 @@ impl Drop for LsmInstall {
 }
 
 /// New rows, and tombstones for old ones that are not among them.
-struct Over<'a, New: Iterator<Item = &'a Row>> {
+struct Over<'a, New: Iterator<Item = &'a TreeRow>> {
     old: Peekable<Rows<'a>>,
     new: Peekable<New>,
     sequence: u64,
     failure: &'a mut Option<StoreError>,
 }
 
-impl<'a, New: Iterator<Item = &'a Row>> Iterator for Over<'a, New> {
+impl<'a, New: Iterator<Item = &'a TreeRow>> Iterator for Over<'a, New> {
     type Item = InternalValue;
 
     fn next(&mut self) -> Option<InternalValue> {

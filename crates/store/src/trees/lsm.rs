@@ -24,7 +24,7 @@ use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{Sight, Spans};
 use super::table::MemoryTable;
 use super::view::View;
-use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
+use super::{Pressure, RowChange, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::spared;
@@ -148,13 +148,13 @@ impl LsmTrees {
     pub(super) fn apply_as(
         &self,
         writer: &mut WriterState,
-        batch: &mut dyn Iterator<Item = Change>,
+        batch: &mut dyn Iterator<Item = RowChange>,
     ) -> u64 {
         reach(Point::ApplyBefore);
         let sequence = writer.sequence + 1;
         let salted = |key: &[u8]| hash(key, self.salt);
         let inserting = self.spans.begin(&writer.active);
-        let see = |change: &Change| {
+        let see = |change: &RowChange| {
             self.spans.see(change, sequence);
             writer.watches.iter().for_each(|watch| watch.see(change));
         };
@@ -282,7 +282,7 @@ impl LsmTrees {
 }
 
 impl Trees for LsmTrees {
-    fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError> {
+    fn apply(&self, batch: &mut dyn Iterator<Item = RowChange>) -> Result<u64, StoreError> {
         Ok(self.apply_as(&mut *self.writer()?, batch))
     }
 

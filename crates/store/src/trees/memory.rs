@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::compaction::bounds_of;
 use super::install::{Install, Watch};
 use super::view::crossed;
-use super::{Change, Pressure, Row, Rows, Snapshot, TreeStatistics, Trees};
+use super::{Pressure, RowChange, Rows, Snapshot, TreeRow, TreeStatistics, Trees};
 use crate::StoreError;
 
 /// What a version costs beside its key and value, in bytes; as in the real trees.
@@ -113,15 +113,15 @@ fn newest(versions: &[(u64, Option<Bytes>)], sequence: u64) -> Option<Bytes> {
 }
 
 impl Trees for MemoryTrees {
-    fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError> {
+    fn apply(&self, batch: &mut dyn Iterator<Item = RowChange>) -> Result<u64, StoreError> {
         let mut state = self.state()?;
         let sequence = state.sequence + 1;
         let points = state.points();
         for change in batch {
             state.watches.iter().for_each(|watch| watch.see(&change));
             match change {
-                Change::Put(key, value) => state.write(key, Some(value), sequence, &points),
-                Change::Remove(key) => state.write(key, None, sequence, &points),
+                RowChange::Put(key, value) => state.write(key, Some(value), sequence, &points),
+                RowChange::Remove(key) => state.write(key, None, sequence, &points),
             }
         }
         state.sequence = sequence;
@@ -184,7 +184,7 @@ impl Trees for MemoryTrees {
         let keys: Vec<Bytes> =
             state.rows.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
         drop(state);
-        self.apply(&mut keys.into_iter().map(Change::Remove))?;
+        self.apply(&mut keys.into_iter().map(RowChange::Remove))?;
         self.rotate()?;
         self.flush()
     }
@@ -216,11 +216,11 @@ impl Trees for MemoryTrees {
 struct MemoryInstall {
     trees: Arc<MemoryTrees>,
     watch: Arc<Watch>,
-    rows: Vec<Row>,
+    rows: Vec<TreeRow>,
 }
 
 impl Install for MemoryInstall {
-    fn put(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+    fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError> {
         self.watch.check(self.rows.last().map(|(key, _)| key), &rows);
         self.rows.extend(rows);
         Ok(())
@@ -269,7 +269,7 @@ impl MemorySnapshot {
         &self,
         bounds: &(Bound<Bytes>, Bound<Bytes>),
         reverse: bool,
-    ) -> Result<Option<Row>, StoreError> {
+    ) -> Result<Option<TreeRow>, StoreError> {
         let mut state = self.state.lock().map_err(|_| StoreError::Closed)?;
         let mut rows = state.rows.range::<Bytes, _>((bounds.0.as_ref(), bounds.1.as_ref()));
         let mut walked = 0;

@@ -63,34 +63,34 @@ pub const TREE_KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// One change of a batch. A later change of the same key in one batch wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RowChange {
     /// The key (1 to `TREE_KEY_BYTES_MAX` bytes) gets this value.
     Put(Bytes, Bytes),
     /// The key is absent afterwards.
     Remove(Bytes),
 }
 
-impl Change {
+impl RowChange {
     /// Whose row it changes.
     pub fn key(&self) -> &Bytes {
         match self {
-            Change::Put(key, _) | Change::Remove(key) => key,
+            RowChange::Put(key, _) | RowChange::Remove(key) => key,
         }
     }
 }
 
 /// A key and its value.
-pub type Row = (Bytes, Bytes);
+pub type TreeRow = (Bytes, Bytes);
 
 /// Rows in the order that was asked for; after an error it ends.
-pub type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + Send + 'a>;
+pub type Rows<'a> = Box<dyn Iterator<Item = Result<TreeRow, StoreError>> + Send + 'a>;
 
 /// Ordered rows of the whole node: read by many, written by one. An error from a call that writes
 /// means that the node has to stop, except `Full`, after which it may be repeated.
 pub trait Trees: Send + Sync {
     /// Applies a batch and publishes it whole; the result is its number, which only goes up (with
     /// gaps).
-    fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError>;
+    fn apply(&self, batch: &mut dyn Iterator<Item = RowChange>) -> Result<u64, StoreError>;
 
     /// The newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;

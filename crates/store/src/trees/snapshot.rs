@@ -20,7 +20,7 @@ use super::run::RunWalk;
 use super::span::{DeadStretch, after};
 use super::spans::{DEAD_MIN, Sight, Spans};
 use super::view::{Bounds, OnDisk, Version, View, crossed};
-use super::{Row, Rows, Snapshot};
+use super::{Rows, Snapshot, TreeRow};
 use crate::StoreError;
 use crate::panics::spared;
 
@@ -306,7 +306,7 @@ impl<'a> Merge<'a> {
     }
 
     /// The next row that is alive, and how many dead ones were walked over on the way.
-    pub fn step(&mut self) -> Result<(Option<Row>, u64), StoreError> {
+    pub fn step(&mut self) -> Result<(Option<TreeRow>, u64), StoreError> {
         loop {
             if let Some(failure) = self.failure.take() {
                 self.end();
@@ -347,9 +347,9 @@ impl<'a> Merge<'a> {
 }
 
 impl Iterator for Merge<'_> {
-    type Item = Result<Row, StoreError>;
+    type Item = Result<TreeRow, StoreError>;
 
-    fn next(&mut self) -> Option<Result<Row, StoreError>> {
+    fn next(&mut self) -> Option<Result<TreeRow, StoreError>> {
         self.step().map(|(row, _)| row).transpose()
     }
 }

@@ -24,7 +24,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::Change;
+use super::RowChange;
 use super::compaction::bounds_of;
 use super::span::{DeadStretch, Span, after, is_after};
 use super::table::MemoryTable;
@@ -111,14 +111,14 @@ impl Spans {
     }
 
     /// A change of this batch is about to be inserted.
-    pub fn see(&self, change: &Change, sequence: u64) {
+    pub fn see(&self, change: &RowChange, sequence: u64) {
         if self.is_empty() {
             return;
         }
         let mut index = self.index();
         match change {
-            Change::Put(key, _) => index.cut(key),
-            Change::Remove(key) => index.removed(key, sequence),
+            RowChange::Put(key, _) => index.cut(key),
+            RowChange::Remove(key) => index.removed(key, sequence),
         }
         self.changed(&index);
     }

@@ -1,7 +1,7 @@
 //! All rows of one prefix in chunks of bounded size, from one snapshot.
 
 use super::compaction::bounds_of;
-use super::{Row, Snapshot};
+use super::{Snapshot, TreeRow};
 use crate::StoreError;
 use bytes::Bytes;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use std::ops::Bound;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TreeRow>,
     /// Where the next chunk goes on: the last key of this one. None: there are no more rows.
     pub more_after: Option<Bytes>,
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use bytes::Bytes;
 use hashbrown::HashTable;
 
-use super::Change;
+use super::RowChange;
 use super::run::{Chunk, Run, RunEntry};
 use super::view::{Bounds, Version};
 
@@ -77,7 +77,7 @@ impl MemoryTable {
     pub fn insert(
         &self,
         sequence: u64,
-        changes: &mut dyn Iterator<Item = Change>,
+        changes: &mut dyn Iterator<Item = RowChange>,
         hash: impl Fn(&[u8]) -> u32,
     ) {
         let mut bytes = 0;
@@ -85,8 +85,8 @@ impl MemoryTable {
         loop {
             turn.extend(Iterator::take(&mut *changes, ROWS_PER_TURN).map(|change| {
                 let (key, value) = match change {
-                    Change::Put(key, value) => (key, Some(value)),
-                    Change::Remove(key) => (key, None),
+                    RowChange::Put(key, value) => (key, Some(value)),
+                    RowChange::Remove(key) => (key, None),
                 };
                 bytes += (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
                 (hash(&key), RunEntry { key, value, sequence, older: NONE })

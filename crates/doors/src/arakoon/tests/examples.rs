@@ -2,7 +2,7 @@
 
 use super::guest::{Guest, house};
 use crate::arakoon::errors::ArakoonRefusal;
-use crate::arakoon::statistics::{Series, Statistics, Surroundings};
+use crate::arakoon::statistics::{NumberSeries, Statistics, Surroundings};
 use crate::arakoon::words::Wire;
 use crate::arakoon::{nursery, translate};
 use base::{Error, LogIndex, Reason};
@@ -198,8 +198,12 @@ fn named_fields_and_routing_are_those_of_the_examples() {
     };
     let mut statistics = Statistics::default();
     (0..5).for_each(|_| statistics.add(1.5, None, 0.0, 0));
-    let around =
-        Surroundings { now: 9.0, harvest: Series::default(), memory_kib: (0.0, 0), place: &place };
+    let around = Surroundings {
+        now: 9.0,
+        harvest: NumberSeries::default(),
+        memory_kib: (0.0, 0),
+        place: &place,
+    };
     let bytes = statistics.write(&around);
     let holds = |wanted: &str| {
         let wanted = hex(wanted);

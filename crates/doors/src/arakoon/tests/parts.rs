@@ -6,7 +6,7 @@ use crate::arakoon::errors::ArakoonRefusal;
 use crate::arakoon::frame::{CLUSTER_ID_BYTES_MAX, Hello, ParseProgress, Parser, hello};
 use crate::arakoon::nursery::{self, ClientAddress, ROUTING_DEPTH_MAX};
 use crate::arakoon::output::Output;
-use crate::arakoon::statistics::{Class, Series, Statistics, Surroundings};
+use crate::arakoon::statistics::{Class, NumberSeries, Statistics, Surroundings};
 use crate::arakoon::tests::encoding;
 use crate::arakoon::tests::guest::prologue;
 use crate::arakoon::words::{Malformed, Wire};
@@ -173,7 +173,7 @@ fn statistics_have_every_child_in_its_place() {
     for (seconds, size) in [(1.0, 10), (3.0, 20)] {
         statistics.add(100.0, Some(Class::Get), seconds, size);
     }
-    let harvest = Series::of_average(4, 2.5);
+    let harvest = NumberSeries::of_average(4, 2.5);
     let around = Surroundings { now: 200.0, harvest, memory_kib: (7.0, 8), place: &place };
     let bytes = statistics.write(&around);
     let names = [

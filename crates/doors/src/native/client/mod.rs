@@ -28,22 +28,22 @@ use wire::Wire;
 pub use wire::{SentRequest, WireResponse};
 
 /// A client over one kept connection: one request after the other.
-pub struct Client {
+pub struct NativeClient {
     wire: Wire,
     token: Option<JoinToken>,
 }
 
-impl Client {
+impl NativeClient {
     /// Of the node at `http://HOST:PORT`; `wait_max` bounds each request. Nothing is connected yet.
     ///
     /// Errors: `Malformed` when the address is none.
-    pub fn new(url: &str, wait_max: Duration) -> Result<Client> {
+    pub fn new(url: &str, wait_max: Duration) -> Result<NativeClient> {
         let malformed = || Error::new(Reason::Malformed, "an address reads http://HOST:PORT");
         let authority = url.strip_prefix("http://").ok_or_else(malformed)?.trim_end_matches('/');
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ', '\r', '\n']) {
             return Err(malformed());
         }
-        Ok(Client { wire: Wire::new(authority.to_string(), wait_max), token: None })
+        Ok(NativeClient { wire: Wire::new(authority.to_string(), wait_max), token: None })
     }
 
     /// Shows this join token with whatever it asks of the cluster from now on.

@@ -1,7 +1,7 @@
 //! What the client writes the door reads as it was meant.
 
 use super::steps::{read_onto, update_onto};
-use super::{Client, replies, requests};
+use super::{NativeClient, replies, requests};
 use crate::connection::Face;
 use crate::guard::Guard;
 use crate::http::{Parsed, head};
@@ -300,10 +300,10 @@ proptest! {
 fn addresses_are_read_or_refused() {
     let wait = Duration::from_secs(1);
     for good in ["http://127.0.0.1:1", "http://a.example:7711/", "http://[::1]:5"] {
-        assert!(Client::new(good, wait).is_ok(), "{good}");
+        assert!(NativeClient::new(good, wait).is_ok(), "{good}");
     }
     for bad in ["127.0.0.1:1", "https://a", "http://", "http://a/b", "http://u@h", "http://a b"] {
-        assert!(Client::new(bad, wait).is_err(), "{bad}");
+        assert!(NativeClient::new(bad, wait).is_err(), "{bad}");
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use replication::layout::StoredRow;
 use replication::value::read_value;
 use std::collections::BTreeMap;
-use store::Change;
+use store::RowChange;
 
 #[derive(Default)]
 pub(super) struct Judge {
@@ -46,7 +46,7 @@ impl Judge {
         self.log.insert(index, payload.clone());
         let (_, changes) = read_value(payload).expect("a value");
         for change in changes {
-            let Change::Put(key, row) = change.expect("a change") else { continue };
+            let RowChange::Put(key, row) = change.expect("a change") else { continue };
             let Ok(row) = StoredRow::read(&row) else { continue };
             self.next_place += 1;
             self.places.insert((key.slice(9..), row.value), self.next_place);

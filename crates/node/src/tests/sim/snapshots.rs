@@ -4,7 +4,7 @@
 use super::mate::group_id;
 use super::world::{Event, World};
 use base::{ConfigurationId, NodeId};
-use replication::snapshot::Staged;
+use replication::snapshot::StagedSnapshot;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -42,8 +42,8 @@ impl World {
             let (from, group) = (&*self.mates[sender].trees, group_id(by.group));
             match (self.mates[sender].witness, self.mates[by.mate].witness) {
                 (true, _) => None,
-                (_, true) => Staged::marked(from, trees, group, first),
-                _ => Staged::copied(from, (trees, &Arc::default()), group, first),
+                (_, true) => StagedSnapshot::marked(from, trees, group, first),
+                _ => StagedSnapshot::copied(from, (trees, &Arc::default()), group, first),
             }
         });
         let takes = self.chance.between(1_000, 2_000_000);
@@ -54,7 +54,7 @@ impl World {
         [(from, to), (to, from)].iter().any(|way| self.cuts.get(way).is_some_and(|cuts| *cuts > 0))
     }
 
-    pub(super) fn staged(&mut self, by: Fetcher, staged: Option<Box<Staged>>) {
+    pub(super) fn staged(&mut self, by: Fetcher, staged: Option<Box<StagedSnapshot>>) {
         let life = self.mates[by.mate].life.as_mut();
         let Some(life) = life.filter(|life| life.number == by.life) else { return };
         let seat = &mut life.seats[by.group];

@@ -10,7 +10,7 @@ use super::weather::Weather;
 use base::{LogIndex, NodeId, Part, Placement};
 use bytes::Bytes;
 use replication::group::Group;
-use replication::snapshot::Staged;
+use replication::snapshot::StagedSnapshot;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(super) enum Event {
     Fault,
     Heals { from: usize, to: usize },
     Asked { from: NodeId, by: Fetcher },
-    Staged { by: Fetcher, staged: Option<Box<Staged>> },
+    Staged { by: Fetcher, staged: Option<Box<StagedSnapshot>> },
     Housekeeping,
     Maintains { mate: usize, life: u64 },
     Falls { mate: usize, life: u64 },

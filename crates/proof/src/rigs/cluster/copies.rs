@@ -8,7 +8,7 @@ use base::{Actor, BucketName, varint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::Path;
-use store::{Change, LsmTrees, TreeSettings, Trees};
+use store::{LsmTrees, RowChange, TreeSettings, Trees};
 
 /// The first owner of rows of available buckets; behind them stands the vnodes' mark.
 const FIRST: u32 = 1 << 31;
@@ -62,7 +62,7 @@ impl Cluster {
                 let text = name.and_then(|name| std::str::from_utf8(name).ok());
                 whole[4] == ROW && text.is_some_and(&key)
             })
-            .map(|(whole, _)| Change::Remove(whole.into()))
+            .map(|(whole, _)| RowChange::Remove(whole.into()))
             .collect();
         let count = gone.len();
         trees.apply(&mut gone.into_iter()).expect("ours to write");

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use store::{Change, Chunk, Row, Trees};
+use store::{Chunk, RowChange, TreeRow, Trees};
 use tokio::sync::Notify;
 use transport::{
     Boxed, Broken, Credit, Creditor, Delivered, Incarnation, IncomingCall, Lane, Member, Message,
@@ -197,16 +197,16 @@ impl<T: Trees + 'static> Home<T> {
     pub fn apply(&self, index: u64, rows: impl IntoIterator<Item = (u32, Option<Bytes>)>) {
         let mut key = Vec::new();
         layout::mark_key(GROUP, &mut key);
-        let mark = Change::Put(Bytes::copy_from_slice(&key), mark(index).write());
+        let mark = RowChange::Put(Bytes::copy_from_slice(&key), mark(index).write());
         let rows = rows.into_iter().map(|(number, value)| match value {
-            Some(value) => Change::Put(row_key(number), value),
-            None => Change::Remove(row_key(number)),
+            Some(value) => RowChange::Put(row_key(number), value),
+            None => RowChange::Remove(row_key(number)),
         });
         self.trees.apply(&mut rows.chain([mark])).unwrap();
     }
 
     /// All of the group.
-    pub fn content(&self) -> Vec<Row> {
+    pub fn content(&self) -> Vec<TreeRow> {
         let prefix = GROUP.0.to_be_bytes();
         Chunk::read(&*self.trees.snapshot(), &prefix, None, usize::MAX).unwrap().rows
     }
@@ -243,7 +243,7 @@ pub(super) fn second(trees: &dyn Trees, base: u64) -> Configuration {
     layout::configuration_key(GROUP, &mut key);
     let configuration = Configuration::alone(ConfigurationId(1), TWO).unwrap();
     let row = layout::write_configuration(LogIndex(base), &configuration);
-    trees.apply(&mut [Change::Put(key.into(), row)].into_iter()).unwrap();
+    trees.apply(&mut [RowChange::Put(key.into(), row)].into_iter()).unwrap();
     configuration
 }
 

@@ -7,7 +7,7 @@ use runtime::file_tasks::FileTasks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use store::{Install, MemoryTrees, Row, StoreError};
+use store::{Install, MemoryTrees, StoreError, TreeRow};
 
 /// Takes long to write a part.
 struct Slow {
@@ -17,7 +17,7 @@ struct Slow {
 }
 
 impl Install for Slow {
-    fn put(&mut self, _: Vec<Row>) -> Result<(), StoreError> {
+    fn put(&mut self, _: Vec<TreeRow>) -> Result<(), StoreError> {
         self.begins.send(()).expect("somebody waits");
         let _ = self.goes_on.recv(); // The other end is dropped.
         Ok(())

@@ -2,14 +2,14 @@
 
 use super::house::{Cable, GROUP, Home, ONE, TWO, first, mark, row_key, second, until, value};
 use crate::snapshot::message::Ends;
-use crate::snapshot::{Fetched, Staged};
+use crate::snapshot::{Fetched, StagedSnapshot};
 use base::limits::VALUE_BYTES_MAX;
 use base::{GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use store::{Change, LsmTrees, MemoryTrees, Row, TreeSettings, Trees};
+use store::{LsmTrees, MemoryTrees, RowChange, TreeRow, TreeSettings, Trees};
 
 /// Rows of the sender; a chunk holds about a hundred of them.
 const ROWS: u32 = 2_000;
@@ -23,7 +23,7 @@ fn homes<T: Trees + 'static>(one: T, two: T) -> Homes<T> {
     let (one, two) = (Home::at(&cable, ONE, one), Home::at(&cable, TWO, two));
     one.apply(90, (0..ROWS).map(|number| (number, Some(value(number, 1, BYTES)))));
     two.apply(40, (ROWS / 2..ROWS + 300).map(|number| (number, Some(value(number, 2, 50)))));
-    let elsewhere = Change::Put(Bytes::from_static(&[0, 0, 0, 8, 1]), "another group".into());
+    let elsewhere = RowChange::Put(Bytes::from_static(&[0, 0, 0, 8, 1]), "another group".into());
     two.trees.apply(&mut [elsewhere].into_iter()).unwrap();
     (cable, one, two)
 }
@@ -32,12 +32,16 @@ fn in_memory() -> Homes<MemoryTrees> {
     homes(MemoryTrees::new(1 << 20), MemoryTrees::new(1 << 20))
 }
 
-async fn fetch<T: Trees + 'static>(home: &Home<T>) -> Result<Staged> {
+async fn fetch<T: Trees + 'static>(home: &Home<T>) -> Result<StagedSnapshot> {
     home.snapshots.fetch(&home.peers, GROUP, ONE).await
 }
 
 /// It is installed, and nothing but it.
-fn installed<T: Trees + 'static>(home: &Home<T>, staged: Staged, wanted: &[Row]) -> Fetched {
+fn installed<T: Trees + 'static>(
+    home: &Home<T>,
+    staged: StagedSnapshot,
+    wanted: &[TreeRow],
+) -> Fetched {
     assert!(home.content() != wanted, "nothing is in force before");
     let fetched = staged.install().unwrap();
     assert!(home.content() == wanted, "what was sent is in force");

@@ -4,12 +4,12 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::{LsmTrees, Row, Trees};
+use super::super::{LsmTrees, TreeRow, Trees};
 use super::threads::StopOnDrop;
 use super::{Scratch, apply, open, open_at, put, remove};
 use crate::{StoreError, check_trees};
 
-fn read_all(trees: &LsmTrees) -> Vec<Row> {
+fn read_all(trees: &LsmTrees) -> Vec<TreeRow> {
     let rows = trees.snapshot();
     rows.range(Bound::Unbounded, Bound::Unbounded, false).map(Result::unwrap).collect()
 }
@@ -99,13 +99,13 @@ fn a_golden_store_is_read() {
     assert_eq!(report.damage, []);
     assert_eq!((report.tables, report.rows, report.tombstones), (2, 301, 1));
     let trees = open_at(&copy).unwrap();
-    let expected: Vec<Row> = golden_rows().collect();
+    let expected: Vec<TreeRow> = golden_rows().collect();
     assert_eq!(read_all(&trees), expected);
     assert_eq!(trees.statistics().sequence, 2);
     assert_eq!(apply(&trees, [put("next", "")]), 3);
 }
 
-fn golden_rows() -> impl Iterator<Item = Row> {
+fn golden_rows() -> impl Iterator<Item = TreeRow> {
     let value = |n: u32| if n == 7 { "newer".to_string() } else { format!("value {n} ").repeat(5) };
     let rows = (0..300u32).filter(|n| *n != 50);
     rows.map(move |n| (format!("key {n:03}").into(), value(n).into()))

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::super::{LsmTrees, Row, Trees};
+use super::super::{LsmTrees, TreeRow, Trees};
 use super::{Scratch, apply, open, open_at, put, remove};
 use crate::{StoreError, check_trees};
 
 /// A small store with a table on each of two levels, an older row below a newer one, a tombstone.
-fn make(scratch: &Scratch) -> Vec<Row> {
+fn make(scratch: &Scratch) -> Vec<TreeRow> {
     let trees = open(scratch);
     apply(&trees, (0..120).map(|n| put(format!("key {n:03}"), format!("value {n}").repeat(9))));
     trees.rotate().unwrap();
@@ -22,7 +22,7 @@ fn make(scratch: &Scratch) -> Vec<Row> {
     read_all(&trees).unwrap()
 }
 
-fn read_all(trees: &LsmTrees) -> Result<Vec<Row>, StoreError> {
+fn read_all(trees: &LsmTrees) -> Result<Vec<TreeRow>, StoreError> {
     let snapshot = trees.snapshot();
     snapshot.range(Bound::Unbounded, Bound::Unbounded, false).collect()
 }
@@ -48,7 +48,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// Opens and reads all, by range and by key. True: somebody noticed. Every row that is served must
 /// be right, and none may be missing unless there was an error.
-fn noticed(path: &Path, truth: &[Row], place: &str) -> bool {
+fn noticed(path: &Path, truth: &[TreeRow], place: &str) -> bool {
     let trees = match open_at(path) {
         Ok(trees) => trees,
         Err(StoreError::Corrupt { .. } | StoreError::Version { .. }) => return true,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{Change, LsmTrees, Trees};
+use super::super::{LsmTrees, RowChange, Trees};
 use super::threads::StopOnDrop;
 use super::{Scratch, apply, open, put, remove};
 
@@ -58,7 +58,7 @@ pub(super) fn push(trees: &dyn Trees, numbers: impl Iterator<Item = u32>) {
 fn pop(trees: &dyn Trees, times: u32, reverse: bool) {
     for _ in 0..times {
         let first = page(trees, reverse).into_iter().next().unwrap();
-        apply(trees, [Change::Remove(first)]);
+        apply(trees, [RowChange::Remove(first)]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Another content for a prefix: the old one or the new one, and nothing in between.
 
-use super::super::{Chunk, Install, MemoryTrees, Row, Snapshot, Trees};
+use super::super::{Chunk, Install, MemoryTrees, Snapshot, TreeRow, Trees};
 use super::{Scratch, apply, open, open_narrow, put, remove};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn value(number: u32, life: u8) -> Bytes {
 }
 
 /// What the prefix holds.
-fn content(snapshot: &dyn Snapshot) -> Vec<Row> {
+fn content(snapshot: &dyn Snapshot) -> Vec<TreeRow> {
     Chunk::read(snapshot, PREFIX, None, usize::MAX).unwrap().rows
 }
 
@@ -28,7 +28,7 @@ fn neighbours() -> [(&'static [u8], &'static str); 3] {
 }
 
 /// Old rows on disk, in a kept table, in the row cache and in memory; some removed.
-fn old(trees: &dyn Trees) -> Vec<Row> {
+fn old(trees: &dyn Trees) -> Vec<TreeRow> {
     for part in 0..4 {
         let rows = (0..400).filter(|number| number % 4 == part);
         apply(trees, rows.map(|number| put(key(number), value(number, 1))));
@@ -44,7 +44,7 @@ fn old(trees: &dyn Trees) -> Vec<Row> {
 }
 
 /// Rows that come: some are there today, some are not, some stay away.
-fn new(large: bool) -> Vec<Row> {
+fn new(large: bool) -> Vec<TreeRow> {
     let some = (200..700).filter(|number| number % 5 != 0);
     let value = |number: u32| match large {
         true => Bytes::from(vec![number as u8; 5 * LARGE]),
@@ -53,7 +53,7 @@ fn new(large: bool) -> Vec<Row> {
     some.map(|number| (key(number), value(number))).collect()
 }
 
-fn begin(trees: &Arc<impl Trees + 'static>, rows: &[Row]) -> Box<dyn Install> {
+fn begin(trees: &Arc<impl Trees + 'static>, rows: &[TreeRow]) -> Box<dyn Install> {
     let trees: Arc<dyn Trees> = Arc::clone(trees) as _;
     let mut install = trees.begin_install(PREFIX).unwrap();
     for chunk in rows.chunks(7) {
@@ -63,7 +63,7 @@ fn begin(trees: &Arc<impl Trees + 'static>, rows: &[Row]) -> Box<dyn Install> {
 }
 
 /// Points and ranges tell the same story.
-fn holds(trees: &dyn Trees, rows: &[Row], what: &str) {
+fn holds(trees: &dyn Trees, rows: &[TreeRow], what: &str) {
     assert!(content(&*trees.snapshot()) == rows, "{what}: a range differs");
     for number in 0..700 {
         let wanted = rows.binary_search_by(|(at, _)| at.cmp(&key(number)));
@@ -225,7 +225,7 @@ fn who_has_seen_the_new_content_never_sees_the_old_again() {
     });
     let readers: Vec<_> = readers.collect();
     for round in 1..30 {
-        let rows: Vec<Row> = (0..50).map(|number| life(number, round)).collect();
+        let rows: Vec<TreeRow> = (0..50).map(|number| life(number, round)).collect();
         assert!(begin(&trees, &rows).switch().unwrap());
     }
     done.store(true, SeqCst);

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::{Change, LsmTrees, TreeSettings, Trees};
+use super::{LsmTrees, RowChange, TreeSettings, Trees};
 use crate::StoreError;
 
 /// A directory of its own, removed at the end.
@@ -67,14 +67,14 @@ fn open_with(path: &Path, memory_bytes_max: u64) -> Result<LsmTrees, StoreError>
     LsmTrees::open(TreeSettings { memory_bytes_max, ..TreeSettings::new(path) })
 }
 
-pub(crate) fn put(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Change {
-    Change::Put(Bytes::copy_from_slice(key.as_ref()), Bytes::copy_from_slice(value.as_ref()))
+pub(crate) fn put(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> RowChange {
+    RowChange::Put(Bytes::copy_from_slice(key.as_ref()), Bytes::copy_from_slice(value.as_ref()))
 }
 
-pub(crate) fn remove(key: impl AsRef<[u8]>) -> Change {
-    Change::Remove(Bytes::copy_from_slice(key.as_ref()))
+pub(crate) fn remove(key: impl AsRef<[u8]>) -> RowChange {
+    RowChange::Remove(Bytes::copy_from_slice(key.as_ref()))
 }
 
-pub(crate) fn apply(trees: &dyn Trees, changes: impl IntoIterator<Item = Change>) -> u64 {
+pub(crate) fn apply(trees: &dyn Trees, changes: impl IntoIterator<Item = RowChange>) -> u64 {
     trees.apply(&mut changes.into_iter()).unwrap()
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::{Change, LsmTrees, MemoryTrees, Snapshot, Trees};
+use super::super::{LsmTrees, MemoryTrees, RowChange, Snapshot, Trees};
 use super::{Scratch, open, open_narrow};
 
 type Model = BTreeMap<Bytes, Bytes>;
@@ -16,7 +16,7 @@ type Bounds = (Bound<Bytes>, Bound<Bytes>);
 
 #[derive(Clone, Debug)]
 enum Step {
-    Apply(Vec<Change>),
+    Apply(Vec<RowChange>),
     Get(Bytes),
     Range(Bounds, bool),
     Rotate,
@@ -64,11 +64,11 @@ fn key() -> impl Strategy<Value = Bytes> {
         .prop_map(Bytes::from)
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = RowChange> {
     prop_oneof![
-        3 => (key(), vec(any::<u8>(), 0..40)).prop_map(|(k, v)| Change::Put(k, v.into())),
-        1 => (key(), 4000..9000usize).prop_map(|(k, n)| Change::Put(k, vec![b'v'; n].into())),
-        2 => key().prop_map(Change::Remove),
+        3 => (key(), vec(any::<u8>(), 0..40)).prop_map(|(k, v)| RowChange::Put(k, v.into())),
+        1 => (key(), 4000..9000usize).prop_map(|(k, n)| RowChange::Put(k, vec![b'v'; n].into())),
+        2 => key().prop_map(RowChange::Remove),
     ]
 }
 
@@ -96,10 +96,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn write(model: &mut Model, change: &Change) {
+fn write(model: &mut Model, change: &RowChange) {
     match change {
-        Change::Put(key, value) => model.insert(key.clone(), value.clone()),
-        Change::Remove(key) => model.remove(key),
+        RowChange::Put(key, value) => model.insert(key.clone(), value.clone()),
+        RowChange::Remove(key) => model.remove(key),
     };
 }
 

@@ -1,6 +1,6 @@
 //! A prefix in chunks: the rows of one moment, whatever happens meanwhile.
 
-use super::super::{Chunk, MemoryTrees, Row, Snapshot, Trees};
+use super::super::{Chunk, MemoryTrees, Snapshot, TreeRow, Trees};
 use super::{Scratch, apply, open_narrow, put, remove};
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 /// Rows under the prefix in memory and on disk, some written over, some removed, and neighbours.
-fn fill(trees: &dyn Trees) -> Vec<Row> {
+fn fill(trees: &dyn Trees) -> Vec<TreeRow> {
     for part in 0..4 {
         let rows = (0..200).filter(|number| number % 4 == part);
         apply(trees, rows.map(|number| put(key(number), value(number + part))));
@@ -34,7 +34,11 @@ fn fill(trees: &dyn Trees) -> Vec<Row> {
 }
 
 /// The whole stream; `between` happens between chunks. Every chunk is read twice.
-fn stream(snapshot: &dyn Snapshot, bytes_max: usize, mut between: impl FnMut(usize)) -> Vec<Row> {
+fn stream(
+    snapshot: &dyn Snapshot,
+    bytes_max: usize,
+    mut between: impl FnMut(usize),
+) -> Vec<TreeRow> {
     let (mut rows, mut after, mut chunks) = (Vec::new(), None, 0);
     loop {
         let chunk = Chunk::read(snapshot, PREFIX, after.as_ref(), bytes_max).unwrap();

@@ -63,7 +63,7 @@ fn fill(table: &MemoryTable, model: &mut Model, sequence: u64, batch: Vec<(Vec<u
         let value = Bytes::from(format!("{sequence} {at}"));
         let versions = model.entry(key.clone()).or_default();
         versions.insert(sequence, stays.then(|| value.clone()));
-        if stays { Change::Put(key.into(), value) } else { Change::Remove(key.into()) }
+        if stays { RowChange::Put(key.into(), value) } else { RowChange::Remove(key.into()) }
     };
     table.insert(sequence, &mut batch.into_iter().enumerate().map(change), hash);
 }
@@ -116,7 +116,7 @@ fn runs_stay_few_while_rows_become_many() {
     for sequence in 1..=1_100 {
         let key = |n: usize| Bytes::from(format!("{:08}", n * 7_919 % 1_000_003));
         let rows = (0..CHUNK_ROWS).map(|n| key(n + sequence * CHUNK_ROWS));
-        let put = rows.map(|key| Change::Put(key, Bytes::new()));
+        let put = rows.map(|key| RowChange::Put(key, Bytes::new()));
         table.insert(sequence as u64, &mut { put }, hash_of_all);
         let runs = table.runs(&EVERYTHING, u64::MAX);
         assert!(runs.len() <= 2 + 10, "{} runs after {sequence} chunks", runs.len());

@@ -7,7 +7,7 @@ use std::thread;
 
 use bytes::Bytes;
 
-use super::super::{Change, MemoryTrees, Trees};
+use super::super::{MemoryTrees, RowChange, Trees};
 use super::{Scratch, apply, open, open_narrow, put, remove};
 
 const KEYS: u64 = 40;
@@ -160,7 +160,7 @@ fn the_row_cache_never_keeps_an_old_row() {
         let _stop = StopOnDrop(done);
         for n in 1..=200_000u64 {
             let value = if n % 3 == 0 { large.clone() } else { n.to_le_bytes().to_vec().into() };
-            apply(trees, [Change::Put(key(n % FEW).to_vec().into(), value)]);
+            apply(trees, [RowChange::Put(key(n % FEW).to_vec().into(), value)]);
             written[(n % FEW) as usize].store(n, Ordering::Release);
         }
     });

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, RowChange, Trees};
 use transport::Peers;
 
 /// The cluster's id.
@@ -83,7 +83,7 @@ impl Place {
 
     /// Rows that are there before the first life.
     pub(super) fn plant(&self, rows: impl IntoIterator<Item = (bytes::Bytes, bytes::Bytes)>) {
-        let mut rows = rows.into_iter().map(|(key, row)| Change::Put(key, row));
+        let mut rows = rows.into_iter().map(|(key, row)| RowChange::Put(key, row));
         self.trees.apply(&mut rows).expect("memory");
         make_durable(&self.trees);
     }
@@ -96,7 +96,7 @@ impl Place {
         let snapshot = self.trees.snapshot();
         let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
         let rows = rows.map(|row| row.expect("memory"));
-        trees.apply(&mut rows.map(|(key, row)| Change::Put(key, row))).expect("memory");
+        trees.apply(&mut rows.map(|(key, row)| RowChange::Put(key, row))).expect("memory");
         drop(snapshot);
         make_durable(&trees);
         Place { disk, trees, begun, heard: self.heard, kept: self.kept }

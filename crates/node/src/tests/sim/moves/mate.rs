@@ -14,7 +14,7 @@ use runtime::keeper::{AppendSink, LogWriter, record};
 use runtime::world;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, RowChange, Trees};
 use transport::{Network, Peers};
 
 /// Length of the lease, milliseconds.
@@ -51,7 +51,7 @@ impl Mate {
         // Whoever applies would wait if it were full before the next flush.
         let trees = Arc::new(MemoryTrees::new(256 << 20));
         remains::watch("a store", &trees);
-        let mut rows = rows.iter().cloned().map(|(key, row)| Change::Put(key, row));
+        let mut rows = rows.iter().cloned().map(|(key, row)| RowChange::Put(key, row));
         trees.apply(&mut rows).expect("memory");
         let node = NodeId(which as u64 + 1);
         let disk = MemoryDisk::new(Honesty::Honest);
