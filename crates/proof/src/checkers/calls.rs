@@ -41,7 +41,7 @@ pub enum CallOutcome {
 
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ClientCall {
     /// Who called. A client has one call open at a time; one whose call stays without an answer is
     /// never heard of again (its connection goes on under another number).
     pub client: u32,
@@ -57,7 +57,7 @@ pub struct Call {
     pub ended: u64,
 }
 
-impl Call {
+impl ClientCall {
     /// Whether the client learned what became of it.
     pub fn is_known(&self) -> bool {
         self.outcome != CallOutcome::Unknown
@@ -69,7 +69,7 @@ fn text(value: &CallValue) -> String {
     String::from_utf8_lossy(bytes).chars().take(40).collect()
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for ClientCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "client {}: ", self.client)?;
         match &self.operation {

@@ -9,7 +9,7 @@
 //! 1997), so the work is bounded and "undecided" is an answer.
 
 use super::search::{CallStep, End, KeyCalls, Search};
-use super::{Call, CallOperation, CallOutcome, CallValue};
+use super::{CallOperation, CallOutcome, CallValue, ClientCall};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the judge says. Every key is absent before the first call.
@@ -37,7 +37,7 @@ pub struct Violation {
     /// What the key holds after that order.
     pub holds: CallValue,
     /// The calls of which one would have to come next; none fits.
-    pub stuck: Vec<Call>,
+    pub stuck: Vec<ClientCall>,
 }
 
 impl std::fmt::Display for Violation {
@@ -85,9 +85,9 @@ impl LinearReport {
 }
 
 /// Judges a history, with at most so many configurations tried for each key.
-pub fn check(history: &[Call], steps_max: u64) -> LinearReport {
+pub fn check(history: &[ClientCall], steps_max: u64) -> LinearReport {
     let unknown = history.iter().filter(|call| !call.is_known()).count();
-    let mut by_key: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
+    let mut by_key: BTreeMap<&str, Vec<&ClientCall>> = BTreeMap::new();
     for call in history {
         by_key.entry(&call.key).or_default().push(call);
     }
@@ -129,8 +129,8 @@ pub fn check(history: &[Call], steps_max: u64) -> LinearReport {
 }
 
 /// One client, one open call: a recorder that breaks this stamps its times at the wrong place.
-fn usable(history: &[Call]) -> Result<(), String> {
-    let mut by_client: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
+fn usable(history: &[ClientCall]) -> Result<(), String> {
+    let mut by_client: BTreeMap<u32, Vec<&ClientCall>> = BTreeMap::new();
     for call in history {
         if call.ended < call.began {
             return Err(format!("ends before it begins: {call}"));
@@ -154,7 +154,7 @@ fn usable(history: &[Call]) -> Result<(), String> {
     Ok(())
 }
 
-fn fits(call: &Call) -> bool {
+fn fits(call: &ClientCall) -> bool {
     match &call.outcome {
         CallOutcome::Refused | CallOutcome::Unknown => true,
         CallOutcome::Found(_) => {
@@ -168,7 +168,7 @@ fn fits(call: &Call) -> bool {
 }
 
 /// What a call would write, if it takes effect.
-fn writes(call: &Call) -> Option<&[u8]> {
+fn writes(call: &ClientCall) -> Option<&[u8]> {
     match &call.operation {
         CallOperation::Put(value) => Some(value),
         CallOperation::TestAndSet { wanted, .. } => wanted.as_deref(),
@@ -192,7 +192,7 @@ struct ValueCalls {
 ///   that client's answer;
 /// - one whose value nobody saw and nobody expects may be taken for one that never took effect,
 ///   unless a delete found something, which may have been that value.
-fn prepare(calls: Vec<&Call>) -> (Vec<&Call>, KeyCalls, Vec<CallValue>) {
+fn prepare(calls: Vec<&ClientCall>) -> (Vec<&ClientCall>, KeyCalls, Vec<CallValue>) {
     let mut told: BTreeMap<&[u8], ValueCalls> = BTreeMap::new();
     let mut deleted = false;
     for call in calls.iter().filter(|call| call.outcome != CallOutcome::Refused) {
@@ -230,9 +230,12 @@ fn prepare(calls: Vec<&Call>) -> (Vec<&Call>, KeyCalls, Vec<CallValue>) {
     numbered(bounded, open)
 }
 
-type Timed<'a> = Vec<(&'a Call, u64)>;
+type Timed<'a> = Vec<(&'a ClientCall, u64)>;
 
-fn numbered<'a>(bounded: Timed<'a>, open: Timed<'a>) -> (Vec<&'a Call>, KeyCalls, Vec<CallValue>) {
+fn numbered<'a>(
+    bounded: Timed<'a>,
+    open: Timed<'a>,
+) -> (Vec<&'a ClientCall>, KeyCalls, Vec<CallValue>) {
     let first_open = bounded.len();
     let all: Vec<_> = bounded.into_iter().chain(open).collect();
     let mut named: BTreeSet<&Vec<u8>> = BTreeSet::new();
@@ -269,7 +272,7 @@ fn numbered<'a>(bounded: Timed<'a>, open: Timed<'a>) -> (Vec<&'a Call>, KeyCalls
     (calls, KeyCalls::new(steps, times, first_open), values)
 }
 
-fn step(call: &Call, numbers: &BTreeMap<&CallValue, u32>) -> CallStep {
+fn step(call: &ClientCall, numbers: &BTreeMap<&CallValue, u32>) -> CallStep {
     let found = match &call.outcome {
         CallOutcome::Found(value) => Some(numbers[value]),
         _ => None,

@@ -13,5 +13,5 @@ pub mod replay;
 mod search;
 pub mod transactions;
 
-pub use calls::{Call, CallOperation, CallOutcome, CallValue};
+pub use calls::{CallOperation, CallOutcome, CallValue, ClientCall};
 pub use linear::{LinearReport, LinearVerdict, Violation, check};

@@ -1,7 +1,7 @@
 //! One client: what it calls, and what it makes of the answers.
 
 use super::{History, RecorderPlan, RecorderShared, Turns};
-use crate::checkers::{Call, CallOperation, CallOutcome, CallValue};
+use crate::checkers::{CallOperation, CallOutcome, CallValue, ClientCall};
 use crate::client::{Fate, Resp, RespReply};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -137,7 +137,7 @@ impl RecorderClient {
         };
         self.learn(&key, &what, &outcome);
         let (client, unknown) = (self.number, outcome == CallOutcome::Unknown);
-        self.history.calls.push(Call { client, key, operation: what, outcome, began, ended });
+        self.history.calls.push(ClientCall { client, key, operation: what, outcome, began, ended });
         if unknown {
             self.arrive(self.at);
         }
@@ -171,7 +171,7 @@ impl RecorderClient {
         };
         for (client, key) in [self.number, self.second].into_iter().zip(keys) {
             let (operation, outcome) = (what.clone(), outcome.clone());
-            self.history.calls.push(Call { client, key, operation, outcome, began, ended });
+            self.history.calls.push(ClientCall { client, key, operation, outcome, began, ended });
         }
         if outcome == CallOutcome::Unknown {
             self.arrive(self.at);

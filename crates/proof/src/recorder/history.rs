@@ -1,6 +1,6 @@
 //! What clients saw: their calls, and what can be measured of them.
 
-use crate::checkers::{Call, CallOperation, CallOutcome};
+use crate::checkers::{CallOperation, CallOutcome, ClientCall};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// Their calls.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ClientCall>,
     /// Answers that no such call may get.
     pub strange: Vec<String>,
     /// Which node each client called, by the client's number; nodes count from 0.
@@ -28,7 +28,7 @@ impl History {
 
     /// When updates were acknowledged, in the recorder's time, in order.
     pub fn updates(&self) -> Vec<Duration> {
-        let done = |call: &&Call| match (&call.operation, &call.outcome) {
+        let done = |call: &&ClientCall| match (&call.operation, &call.outcome) {
             (_, CallOutcome::Refused | CallOutcome::Unknown) | (CallOperation::Get, _) => false,
             (CallOperation::TestAndSet { expect, .. }, CallOutcome::Found(found)) => {
                 expect == found
@@ -50,7 +50,7 @@ impl History {
 
     /// How long each answered call of one node's clients took that began between two moments.
     pub fn times(&self, from: Duration, to: Duration, at: usize) -> Vec<Duration> {
-        let mine = |call: &&Call| {
+        let mine = |call: &&ClientCall| {
             let began = Duration::from_nanos(call.began);
             call.is_known() && (from..to).contains(&began) && self.places[&call.client] == at
         };

@@ -13,7 +13,7 @@ mod history;
 
 pub use history::History;
 
-use crate::checkers::{Call, CallOperation, CallOutcome};
+use crate::checkers::{CallOperation, CallOutcome, ClientCall};
 use crate::client::Resp;
 use client::RecorderClient;
 use std::io;
@@ -143,8 +143,9 @@ impl Recorder {
                 last.call_pair(&mut connection, self.plan.pair(pair), CallOperation::Get)?;
             }
         }
-        let refused =
-            |call: &&Call| matches!(call.outcome, CallOutcome::Refused | CallOutcome::Unknown);
+        let refused = |call: &&ClientCall| {
+            matches!(call.outcome, CallOutcome::Refused | CallOutcome::Unknown)
+        };
         if let Some(call) = last.history.calls.iter().find(refused) {
             return Err(io::Error::other(format!("the last read of all: {call}")));
         }

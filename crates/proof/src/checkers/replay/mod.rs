@@ -26,7 +26,7 @@ mod removals;
 
 pub use log::Decided;
 
-use super::{Call, CallOperation, CallOutcome};
+use super::{CallOperation, CallOutcome, ClientCall};
 use log::{LogPosition, ReplayLog};
 use places::Allowed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ impl ReplayReport {
 
 /// Judges a history by the log that decided it. The log holds at least everything that was decided
 /// between the first call's beginning and the last one's end.
-pub fn replay(history: &[Call], decided: &[Decided]) -> ReplayReport {
+pub fn replay(history: &[ClientCall], decided: &[Decided]) -> ReplayReport {
     let mut report = ReplayReport {
         verdict: ReplayVerdict::Explained,
         calls: history.len(),
@@ -109,7 +109,7 @@ fn surely(words: String) -> Unexplained {
 }
 
 fn judge(
-    history: &[Call],
+    history: &[ClientCall],
     log: &ReplayLog,
     report: &mut ReplayReport,
 ) -> Result<Vec<Unexplained>, String> {
@@ -145,7 +145,7 @@ struct Claimed {
 }
 
 /// Where a call may have been done, by what the log holds of it. An error: nowhere.
-fn content(call: &Call, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
+fn content(call: &ClientCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
     let line = log.line(&call.key);
     let known = call.is_known();
     match (&call.operation, &call.outcome) {
@@ -197,7 +197,12 @@ fn content(call: &Call, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowe
 }
 
 /// What stands in the log and nobody asked for, and what was written together and stands apart.
-fn strangers(history: &[Call], log: &ReplayLog, claimed: &Claimed, found: &mut Vec<Unexplained>) {
+fn strangers(
+    history: &[ClientCall],
+    log: &ReplayLog,
+    claimed: &Claimed,
+    found: &mut Vec<Unexplained>,
+) {
     let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
     let mut together: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((key, value), places) in log.written() {
@@ -216,8 +221,8 @@ fn strangers(history: &[Call], log: &ReplayLog, claimed: &Claimed, found: &mut V
 }
 
 /// One call wrote each value, and every delete says what it found.
-fn usable(history: &[Call]) -> Result<(), String> {
-    let mut writers: BTreeMap<(&str, &[u8]), &Call> = BTreeMap::new();
+fn usable(history: &[ClientCall]) -> Result<(), String> {
+    let mut writers: BTreeMap<(&str, &[u8]), &ClientCall> = BTreeMap::new();
     for call in history {
         let written = match &call.operation {
             CallOperation::Put(value) => Some(value),

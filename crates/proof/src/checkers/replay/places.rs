@@ -1,7 +1,7 @@
 //! Places for all calls that keep the order in which clients saw them end and begin.
 
 use super::log::{LogPosition, PlaceSpan, ReplayLog};
-use crate::checkers::Call;
+use crate::checkers::ClientCall;
 use std::sync::Arc;
 
 /// Where a call may have been done.
@@ -68,7 +68,11 @@ impl Allowed {
 }
 
 /// Calls to which what ended before leaves no place, each with the call that stands in its way.
-pub(super) fn misplaced(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) -> Vec<String> {
+pub(super) fn misplaced(
+    history: &[ClientCall],
+    log: &ReplayLog,
+    allowed: &[Allowed],
+) -> Vec<String> {
     let (floors, least, stuck) = upwards(history, log, allowed);
     let words = stuck.into_iter().map(|at| {
         let floor = floors[at];
@@ -84,13 +88,17 @@ pub(super) fn misplaced(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) 
 }
 
 /// What had surely been done before each call began.
-pub(super) fn floors(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) -> Vec<LogPosition> {
+pub(super) fn floors(
+    history: &[ClientCall],
+    log: &ReplayLog,
+    allowed: &[Allowed],
+) -> Vec<LogPosition> {
     upwards(history, log, allowed).0
 }
 
 /// What each call began behind, its least place, and those that have none.
 fn upwards(
-    history: &[Call],
+    history: &[ClientCall],
     log: &ReplayLog,
     allowed: &[Allowed],
 ) -> (Vec<LogPosition>, Vec<LogPosition>, Vec<usize>) {
@@ -115,7 +123,11 @@ fn upwards(
 }
 
 /// What each call must have been done at or before, since others began after it had ended.
-pub(super) fn ceilings(history: &[Call], log: &ReplayLog, allowed: &[Allowed]) -> Vec<LogPosition> {
+pub(super) fn ceilings(
+    history: &[ClientCall],
+    log: &ReplayLog,
+    allowed: &[Allowed],
+) -> Vec<LogPosition> {
     let mut by_end: Vec<usize> = (0..history.len()).collect();
     by_end.sort_by_key(|at| std::cmp::Reverse(history[*at].ended));
     let mut by_begin: Vec<usize> =

@@ -3,13 +3,13 @@
 use super::log::{LogPosition, ReplayLog};
 use super::places::{Allowed, ceilings, floors};
 use super::{Claimed, Unexplained};
-use crate::checkers::{Call, CallOperation, CallOutcome};
+use crate::checkers::{CallOperation, CallOutcome, ClientCall};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Gives each delete that found something its removal, and sees that what is left over may have
 /// been done by calls of unknown outcome. Gives how many deletes could have been several.
 pub(super) fn ascribe(
-    history: &[Call],
+    history: &[ClientCall],
     log: &ReplayLog,
     claimed: &Claimed,
     allowed: &mut [Allowed],
@@ -74,7 +74,7 @@ pub(super) fn ascribe(
 
 /// What no acknowledged call took away must have been taken by calls of unknown outcome, each once.
 fn left_over(
-    history: &[Call],
+    history: &[ClientCall],
     log: &ReplayLog,
     allowed: &[Allowed],
     free: &BTreeMap<&str, BTreeSet<LogPosition>>,

@@ -3,7 +3,7 @@
 
 use super::{ENOUGH, history};
 use proof::checkers::replay::Decided;
-use proof::checkers::{Call, CallOperation, CallOutcome, check};
+use proof::checkers::{CallOperation, CallOutcome, ClientCall, check};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// What a true register answers to clients whose calls overlap: each call happens at a moment
 /// between its beginning and its end; one without an answer at any moment after its beginning, or
 /// never. Every value is written once.
-fn lived(seed: u64, clients: u32, calls: usize, unknown: f64) -> Vec<Call> {
+fn lived(seed: u64, clients: u32, calls: usize, unknown: f64) -> Vec<ClientCall> {
     lived_and_logged(seed, clients, calls, unknown).0
 }
 
@@ -21,9 +21,9 @@ pub fn lived_and_logged(
     clients: u32,
     calls: usize,
     unknown: f64,
-) -> (Vec<Call>, Vec<Decided>) {
+) -> (Vec<ClientCall>, Vec<Decided>) {
     let mut dice = StdRng::seed_from_u64(seed);
-    let mut moments: Vec<(u64, Call)> = Vec::new();
+    let mut moments: Vec<(u64, ClientCall)> = Vec::new();
     let mut fresh = clients;
     for client in 0..clients {
         let (mut client, mut now) = (client, dice.random_range(0..20));
@@ -45,7 +45,7 @@ pub fn lived_and_logged(
             }
             now = ended + dice.random_range(1..10);
             let key = format!("k{}", dice.random_range(0..2));
-            let call = Call { client, key, operation, outcome, began, ended };
+            let call = ClientCall { client, key, operation, outcome, began, ended };
             if !call.is_known() {
                 client = fresh;
                 fresh += 1;
@@ -74,7 +74,7 @@ pub fn lived_and_logged(
     (moments.into_iter().map(|(_, call)| call).collect(), log)
 }
 
-fn live(call: &mut Call, table: &mut BTreeMap<String, Vec<u8>>) {
+fn live(call: &mut ClientCall, table: &mut BTreeMap<String, Vec<u8>>) {
     let before = table.get(&call.key).cloned();
     let told = match &call.operation {
         CallOperation::Get => CallOutcome::Found(before),
@@ -110,9 +110,10 @@ fn what_a_true_register_answers_is_accepted() {
 
 /// The known writes of a key that surely came one after the other: each of the pair is over before
 /// the next begins, and a read that begins after the second.
-fn place_for_a_lie(calls: &[Call]) -> Option<(usize, usize, usize)> {
-    let is_put = |call: &Call| matches!(call.operation, CallOperation::Put(_)) && call.is_known();
-    let read = |call: &Call| call.operation == CallOperation::Get && call.is_known();
+fn place_for_a_lie(calls: &[ClientCall]) -> Option<(usize, usize, usize)> {
+    let is_put =
+        |call: &ClientCall| matches!(call.operation, CallOperation::Put(_)) && call.is_known();
+    let read = |call: &ClientCall| call.operation == CallOperation::Get && call.is_known();
     for (older, first) in calls.iter().enumerate().filter(|(_, call)| is_put(call)) {
         for (newer, second) in calls.iter().enumerate().filter(|(_, call)| is_put(call)) {
             if second.key != first.key || second.began <= first.ended {
@@ -135,7 +136,7 @@ fn tampered_histories_are_refused() {
         let calls = lived(seed, 4, 30, 0.0);
         let Some((older, newer, read)) = place_for_a_lie(&calls) else { continue };
         tampered += 1;
-        let refused = |what: &str, calls: &[Call]| {
+        let refused = |what: &str, calls: &[ClientCall]| {
             let report = check(calls, ENOUGH);
             assert!(report.is_violated(), "seed {seed}, {what}: {report:?}");
         };
@@ -181,7 +182,7 @@ fn tampered_histories_are_refused() {
         // A read from the future: what is written only after it.
         let mut future = calls.clone();
         future[newer] =
-            Call { client: 2_000, began: end + 10, ended: end + 20, ..calls[newer].clone() };
+            ClientCall { client: 2_000, began: end + 10, ended: end + 20, ..calls[newer].clone() };
         future[read].outcome = CallOutcome::Found(written(newer));
         refused("read from the future", &future);
         // A split brain: two sides go on, each with its own; one side alone is good.

@@ -10,7 +10,7 @@ mod replayed;
 mod transactions;
 mod twin;
 
-use proof::checkers::{Call, CallOperation, CallOutcome, CallValue, LinearVerdict, check};
+use proof::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
 use proof::recorder::History;
 use std::time::Duration;
 use twin::brute;
@@ -24,7 +24,7 @@ fn bytes(text: &str) -> CallValue {
 /// `client put KEY VALUE BEGAN ENDED`, `client get KEY VALUE ...`,
 /// `client del KEY yes|no|done ...`, `client tas KEY EXPECT WANTED FOUND ...`;
 /// `-` is the absent value, and an end of `?` or `x` makes the outcome unknown or the call refused.
-fn history(lines: &[&str]) -> Vec<Call> {
+fn history(lines: &[&str]) -> Vec<ClientCall> {
     let call = |line: &&str| {
         let words: Vec<_> = line.split_whitespace().collect();
         let (operation, outcome) = match words[1] {
@@ -46,7 +46,7 @@ fn history(lines: &[&str]) -> Vec<Call> {
             time => (outcome, time.parse().expect("a time")),
         };
         let client = words[0].parse().expect("a number");
-        Call { client, key: words[2].into(), operation, outcome, began, ended }
+        ClientCall { client, key: words[2].into(), operation, outcome, began, ended }
     };
     lines.iter().map(call).collect()
 }
@@ -136,7 +136,7 @@ fn histories_that_do_not_hold() {
 #[test]
 fn a_broken_recorder_is_no_evidence() {
     let unusable =
-        |calls: &[Call]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
+        |calls: &[ClientCall]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
     assert!(unusable(&history(&["1 put a x 0 5", "1 get a x 4 6"])), "two calls at once");
     assert!(unusable(&history(&["1 put a x 0 ?", "1 get a x 4 6"])), "goes on after unknown");
     assert!(unusable(&history(&["1 put a x 5 4"])), "ends before it begins");

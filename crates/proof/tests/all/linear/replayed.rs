@@ -4,7 +4,7 @@
 use super::lived::lived_and_logged;
 use super::{ENOUGH, bytes, history};
 use proof::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};
-use proof::checkers::{Call, CallOperation, CallOutcome, CallValue, check};
+use proof::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, check};
 
 /// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes the key away.
 fn log(lines: &[&str]) -> Vec<Decided> {
@@ -100,7 +100,7 @@ fn what_says_nothing_is_no_evidence() {
 }
 
 /// What a register did, and its log.
-fn lived(seed: u64) -> (Vec<Call>, Vec<Decided>) {
+fn lived(seed: u64) -> (Vec<ClientCall>, Vec<Decided>) {
     let unknown = [0.0, 0.02, 0.1][seed as usize % 3];
     lived_and_logged(seed, 2 + seed as u32 % 7, 40, unknown)
 }
@@ -122,13 +122,13 @@ fn what_a_true_register_did_is_explained_by_its_log() {
 }
 
 /// A known write whose value the log has, and where.
-fn some_write(calls: &[Call], log: &[Decided]) -> (usize, usize, usize) {
+fn some_write(calls: &[ClientCall], log: &[Decided]) -> (usize, usize, usize) {
     let places = log.iter().enumerate().flat_map(|(at, decided)| {
         let effects = decided.effects.iter().enumerate();
         effects.map(move |(nth, effect)| (at, nth, effect))
     });
     let mut known = places.filter_map(|(at, nth, (key, value))| {
-        let wrote = |call: &Call| {
+        let wrote = |call: &ClientCall| {
             let CallOperation::Put(written) = &call.operation else { return false };
             call.is_known() && call.key == *key && Some(written) == value.as_ref()
         };
@@ -142,7 +142,7 @@ fn tampered_histories_and_logs_are_refused() {
     for seed in 0..60 {
         let (calls, log) = lived(seed);
         let (call, at, nth) = some_write(&calls, &log);
-        let refused = |what: &str, calls: &[Call], log: &[Decided]| {
+        let refused = |what: &str, calls: &[ClientCall], log: &[Decided]| {
             let report = replay(calls, log);
             assert!(is_violated(&report), "seed {seed}, {what}: {report:?}");
         };
@@ -162,12 +162,13 @@ fn tampered_histories_and_logs_are_refused() {
         let last = calls.iter().map(|call| call.ended).max().expect("some");
         let mut late = calls.clone();
         let (began, ended) = (last + 10, last + 20);
-        late[call] = Call { client: 9_000, began, ended, ..calls[call].clone() };
+        late[call] = ClientCall { client: 9_000, began, ended, ..calls[call].clone() };
         let end: CallValue = Some(b"end".to_vec());
         let put = CallOperation::Put(b"end".to_vec());
         let (key, outcome) = (calls[call].key.clone(), CallOutcome::Done);
-        let other = Call { client: 9_001, key: key.clone(), operation: put, outcome, began, ended };
-        late.push(Call { began: last + 1, ended: last + 2, ..other });
+        let other =
+            ClientCall { client: 9_001, key: key.clone(), operation: put, outcome, began, ended };
+        late.push(ClientCall { began: last + 1, ended: last + 2, ..other });
         let mut ends = log.clone();
         let index = log.last().expect("one").index + 1;
         ends.push(Decided { index, effects: vec![(key, end)] });

@@ -2,18 +2,18 @@
 //! memory; and the two agree on thousands of small histories with any answers.
 
 use super::{ENOUGH, bytes};
-use proof::checkers::{Call, CallOperation, CallOutcome, CallValue, LinearVerdict, check};
+use proof::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 /// Whether any order explains the history.
-pub fn brute(calls: &[Call]) -> bool {
+pub fn brute(calls: &[ClientCall]) -> bool {
     let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
     ordered(&calls, &BTreeMap::new())
 }
 
-fn ordered(left: &[&Call], table: &BTreeMap<&str, Vec<u8>>) -> bool {
+fn ordered(left: &[&ClientCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
     if !left.iter().any(|call| call.is_known()) {
         return true;
     }
@@ -31,7 +31,7 @@ fn ordered(left: &[&Call], table: &BTreeMap<&str, Vec<u8>>) -> bool {
 }
 
 /// Does it on a plain table; false when it can't have been answered so.
-fn apply<'a>(call: &'a Call, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
+fn apply<'a>(call: &'a ClientCall, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
     let before = table.get(call.key.as_str()).cloned();
     let mut set = |value: &CallValue| match value {
         Some(value) => drop(table.insert(&call.key, value.clone())),
@@ -56,7 +56,7 @@ fn any_value(dice: &mut StdRng) -> CallValue {
 }
 
 /// A call with any answer, true or not.
-fn any_call(dice: &mut StdRng, client: u32) -> Call {
+fn any_call(dice: &mut StdRng, client: u32) -> ClientCall {
     let (operation, outcome) = match dice.random_range(0..6) {
         0 | 1 => (CallOperation::Get, CallOutcome::Found(any_value(dice))),
         2 | 3 => (CallOperation::Put(vec![b'x' + dice.random_range(0..3)]), CallOutcome::Done),
@@ -77,10 +77,10 @@ fn any_call(dice: &mut StdRng, client: u32) -> Call {
     let began = dice.random_range(0..12);
     let ended = began + dice.random_range(0..8);
     let key = ["a", "b"][usize::from(dice.random_range(0..4) == 0)].into();
-    Call { client, key, operation, outcome, began, ended }
+    ClientCall { client, key, operation, outcome, began, ended }
 }
 
-fn told(calls: &[Call]) -> String {
+fn told(calls: &[ClientCall]) -> String {
     calls.iter().map(|call| format!("{call}\n")).collect()
 }
 
