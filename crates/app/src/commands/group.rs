@@ -35,7 +35,7 @@ pub enum Group {
     /// Make another group, so that more than one node can be master of something
     Create(Create),
     /// Say who is wanted in a group
-    GroupMembers(GroupMembers),
+    Place(GroupMembers),
     /// Say how many voters save a value before it is acknowledged
     Quorum(Quorum),
     /// End a group in which no bucket lives; its number is never given again
@@ -122,7 +122,7 @@ impl Group {
         match self {
             Group::Status(status) => status.show().await,
             Group::Create(create) => create.send().await,
-            Group::GroupMembers(place) => place.send().await,
+            Group::Place(place) => place.send().await,
             Group::Quorum(quorum) => quorum.send().await,
             Group::Drop(drop) => drop.send().await,
             Group::Verify(verify) => verify.run().await,
