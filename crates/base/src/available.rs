@@ -304,22 +304,23 @@ pub struct BucketNames {
 pub struct TypeChange {
     /// The key.
     pub key: Key,
-    /// What is done to it.
+    /// Operation on it.
     pub operation: TypeOperation,
-    /// What the client has seen, for what it removes; none: what the coordinating replica knows.
+    /// Context that the client has seen, for what it removes; none: that of the coordinating
+    /// replica.
     pub context: Option<Context>,
-    /// How many replicas must have it.
+    /// Number of replicas that must have it.
     pub options: StoreOptions,
 }
 
 /// The data type under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeFound {
-    /// What the values of this bucket are.
+    /// Kind of the values of this bucket.
     pub kind: FieldKind,
-    /// What it is now; none: there is nothing.
+    /// Its present value; none: there is nothing.
     pub value: Option<TypeValue>,
-    /// What whoever reads this has seen.
+    /// Context of this answer, for the reader's next change.
     pub context: Context,
     /// It was there, and was deleted.
     pub tombstone: bool,

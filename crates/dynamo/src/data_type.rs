@@ -19,7 +19,7 @@ use runtime::world;
 #[derive(Clone, Debug)]
 pub struct Change {
     pub(super) operation: TypeOperation,
-    /// What the client has seen, for what it removes.
+    /// Context that the client has seen, for what it removes.
     pub(super) context: Option<DotContext<Actor>>,
     pub(super) kind: FieldKind,
     pub(super) precision: u8,

@@ -89,7 +89,7 @@ fn begin<T: Send + 'static>(
 }
 
 /// Refuses a call beyond the program's limits or the bucket's, before any other node hears of it.
-/// Whoever does what concerns one key checks that by itself, too.
+/// The part of each key is checked again where it is done.
 fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
     match call {
         Call::Read(read, _) => check::read(read, properties),

@@ -14,7 +14,7 @@ use super::inbox::Inbox;
 use super::keeping::Keeping;
 use super::layout::Mark;
 use super::leadership::{Office, not_master};
-use super::letter::Letter;
+use super::letter::OutgoingMessage;
 use super::pace::Pace;
 use super::records::Statement;
 use super::recovered::RecoveredGroup;
@@ -139,7 +139,7 @@ pub struct GroupState {
     /// Records and messages that this turn brings forth.
     pub jobs: Vec<Job>,
     /// Messages to other members.
-    pub letters: Vec<Letter>,
+    pub letters: Vec<OutgoingMessage>,
     /// Values that are to be sent in a later turn.
     pub rests: Rests,
     /// Reads that wait to be told what they must see.

@@ -21,7 +21,7 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 #[derive(Default)]
 pub struct Inbox {
     came: Vec<InboxMessage>,
-    /// Of messages with values.
+    /// Bytes of the messages with values.
     bytes: usize,
     /// Warning about members whose messages break the protocol, and the last one of them.
     pub(super) unsound: Complaint,

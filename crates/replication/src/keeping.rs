@@ -29,7 +29,7 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// What the store holds.
+    /// Loads them from the store.
     pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<Keeping>> {
         let (empty, bytes_max) = (VecDeque::new(), shared.kept_bytes_max);
         let mut keeping =
@@ -64,7 +64,7 @@ impl Keeping {
         self.bytes
     }
 
-    /// How many values are kept.
+    /// Number of values that are kept.
     pub fn count(&self) -> usize {
         self.sizes.len()
     }

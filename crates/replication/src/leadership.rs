@@ -3,12 +3,12 @@
 use base::{Error, LogIndex, NodeId, Reason};
 use logic::consensus::Role;
 
-/// Who leads, as far as this node knows.
+/// Leadership of a group, as far as this node knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// `Master` once this node has applied all that was decided before it.
     pub role: Option<Role>,
-    /// Who is master.
+    /// The master; none: it is not known.
     pub master: Option<NodeId>,
     /// Time of the last change of master, in this node's milliseconds; 0: none since it started.
     pub since_ms: u64,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use logic::consensus::Message;
 
 /// Message that is to be sent.
-pub struct Letter {
+pub struct OutgoingMessage {
     /// Member it is for.
     pub(super) to: NodeId,
     /// The message itself.

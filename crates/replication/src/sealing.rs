@@ -35,7 +35,7 @@ impl Group {
         if holds { Err(sealed()) } else { Ok(()) }
     }
 
-    /// What the seal of a bucket says, if it is applied here.
+    /// Returns the seal of a bucket, if it is applied here.
     pub fn seal_of(&self, bucket: BucketId) -> Result<Option<Seal>> {
         let mut key = Vec::new();
         layout::row_key(self.id, OWN, &seal_key(bucket), &mut key);

@@ -10,7 +10,7 @@
 
 use super::driver::damaged_log;
 use super::group::{Group, GroupState};
-use super::letter::{Carried, Letter};
+use super::letter::{Carried, OutgoingMessage};
 use super::rests::{PART_BYTES, Rests};
 use base::codec::Writer;
 use base::limits::VALUE_BATCH_BYTES;
@@ -31,7 +31,7 @@ impl GroupState {
     pub(super) fn write_letters(&mut self, to: NodeId, message: Message) {
         let Some((after, upto)) = message.body.values() else {
             let (values, done) = (Carried::None, LogIndex(0));
-            self.letters.push(Letter { to, message, values, done });
+            self.letters.push(OutgoingMessage { to, message, values, done });
             return;
         };
         let done = self.replica.acknowledged(to);
@@ -53,7 +53,12 @@ impl GroupState {
                 Carried::Here(here)
             };
             let body = stretch(message.body, after, end);
-            self.letters.push(Letter { to, message: Message { body, ..message }, values, done });
+            self.letters.push(OutgoingMessage {
+                to,
+                message: Message { body, ..message },
+                values,
+                done,
+            });
             after = end;
         }
     }
@@ -64,11 +69,11 @@ impl Group {
     /// what had no connection to go by is lost, which consensus is made for.
     pub(super) fn post(
         &self,
-        letters: Vec<Letter>,
+        letters: Vec<OutgoingMessage>,
         (rests, decided): (&mut Rests, LogIndex),
     ) -> Result<()> {
         let Some(peers) = self.shared.peers.get() else { return Ok(()) };
-        for Letter { to, message, values, done } in letters {
+        for OutgoingMessage { to, message, values, done } in letters {
             let Some((after, upto)) = message.body.values() else {
                 self.send(peers, to, message, &[]);
                 continue;

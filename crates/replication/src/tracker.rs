@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Changed keys are noted up to so many bytes of them; beyond, copying begins anew.
 const BYTES_MAX: usize = 64 << 20;
-/// What a key costs beside its bytes.
+/// Memory of a noted key beside its bytes.
 const KEY_OVERHEAD_BYTES: usize = 64;
 
 /// A group's tracker, if something of it is copied.
@@ -20,12 +20,12 @@ pub struct Tracking {
 }
 
 pub(super) struct Tracker {
-    /// Of the bucket's rows, of sessions, of their outcomes.
+    /// Prefixes of the bucket's rows, of sessions, of their outcomes.
     pub(super) prefixes: [Bytes; 3],
     /// Rows behind this key are still to be copied for the first time.
     pub(super) upto: Upto,
     pub(super) rows: BTreeSet<Bytes>,
-    /// Of sessions and outcomes.
+    /// Changed keys of sessions and outcomes.
     pub(super) others: BTreeSet<Bytes>,
     pub(super) bytes: usize,
     /// Something was not noted.

@@ -36,7 +36,7 @@ const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
 /// Accepts until the doors close, then waits for the connections, up to the bound.
 pub(super) async fn run(listener: TcpListener, face: Face, served: Served, mut shutdown: Shutdown) {
-    let shared = served.shared.clone();
+    let shared = &served.shared;
     let mut connections = JoinSet::new();
     let refusals = Arc::new(AtomicUsize::new(0));
     let mut pause_ms = ACCEPT_PAUSE_MS.0;
@@ -51,7 +51,7 @@ pub(super) async fn run(listener: TcpListener, face: Face, served: Served, mut s
             Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
                 shared.counters.accepted();
-                match shared.places.take(face, from.ip(), limits(&shared)) {
+                match shared.places.take(face, from.ip(), limits(shared)) {
                     Ok(place) => {
                         let (served, shutdown) = (served.clone(), shutdown.clone());
                         connections.spawn(async move {
@@ -212,7 +212,7 @@ async fn serve_http(
     shutdown: Shutdown,
 ) {
     loop {
-        let (shared, shutdown) = (served.shared.clone(), shutdown.clone());
+        let (shared, shutdown) = (&served.shared, shutdown.clone());
         let goes_on = match is_riaks {
             true => {
                 let _open = shared.counters.open(ClientProtocol::Riak);

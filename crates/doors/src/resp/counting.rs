@@ -40,7 +40,7 @@ impl Visit {
         self.client.card.activity.touch(self.registry.clock.unix_ms());
     }
 
-    /// Whoever has its answer finds what it asked in a list of connections.
+    /// Shows the last command in the list of connections, before its answer is sent.
     pub(super) fn show_command(&mut self) {
         if self.client.shown_command != self.client.last_command {
             self.client.shown_command = self.client.last_command;

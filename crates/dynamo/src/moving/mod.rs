@@ -65,7 +65,7 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// What a turn found to do.
+/// Outcome of a turn: there was something to do, or nothing.
 enum Went {
     Nothing,
     On,

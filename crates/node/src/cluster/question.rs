@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use transport::CallKind;
 
-/// What is asked. A call without a second byte asks for the members of its group.
+/// Subject of a question. A call without a second byte asks for the members of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum MemberQuestion {
@@ -41,5 +41,22 @@ impl MemberQuestion {
         let (second, behind) = call.get(1..)?.split_first()?;
         let known = MemberQuestion::ALL.into_iter().find(|one| *one as u8 == *second)?;
         Some((known, behind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_reads_back_under_the_number_that_older_nodes_know() {
+        for (number, question) in (1..).zip(MemberQuestion::ALL) {
+            let call = question.call(b"n2");
+            assert_eq!(call[..], [3, number, b'n', b'2']);
+            assert_eq!(MemberQuestion::of(&call), Some((question, &b"n2"[..])));
+        }
+        for members in [&[3][..], &[3, 0], &[3, 7], &[]] {
+            assert_eq!(MemberQuestion::of(members), None, "{members:?}");
+        }
     }
 }

@@ -3,11 +3,11 @@
 use super::{Complaint, House};
 use std::collections::BTreeMap;
 
-/// Times that a name may be given to a type, in all crates together.
+/// Times that a name may be given to a type, in all code that is shipped together.
 const TIMES_MAX: usize = 2;
 /// Names that every engineer takes for a convention, and looks at the module for the rest: state
 /// behind a lock, input and output of a machine, one end of a connection.
-const CONVENTIONAL: [&str; 4] = ["Effect", "Event", "Inner", "State"];
+const CONVENTIONAL: [&str; 3] = ["Effect", "Event", "State"];
 /// Words that are no noun of the field: participles, adverbs, pronouns.
 const NO_NOUNS: [&str; 33] = [
     "Answered", "Asked", "Asking", "Beside", "Came", "Cut", "Done", "Ended", "Found", "Given",

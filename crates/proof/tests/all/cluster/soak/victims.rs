@@ -54,8 +54,8 @@ impl Faulty {
         others
     }
 
-    /// As many followers as may be away while each group that is written to has its majority: one
-    /// of them may have fewer members than the cluster has nodes.
+    /// Draws as many followers as may be away while each group that is written to keeps its
+    /// majority: one of the groups may have fewer members than the cluster has nodes.
     fn spared_followers(&self, dice: &mut StdRng) -> Vec<usize> {
         let groups: Vec<_> = [self.home, SECOND_GROUP].map(|group| self.voters(group)).into();
         let mut away = self.followers(self.cluster.size(), dice);
