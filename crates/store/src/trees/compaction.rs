@@ -12,6 +12,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use lsm_tree::compaction::Leveled;
@@ -97,6 +98,9 @@ impl LsmTrees {
         } else {
             self.kept.shrink_to(0); // without this one they would be stale
         }
+        // Its tombstones hide rows on disk from now on: the walks over them count there.
+        let in_vain = table.in_vain.load(Ordering::Relaxed);
+        self.view().in_vain_on_disk.fetch_add(in_vain, Ordering::Relaxed);
         self.let_go(table)?;
         self.keep_within_room();
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use lsm_tree::AbstractTree;
 use lsm_tree::compaction::Leveled;
 
-use super::{LsmTrees, ROWS_IN_VAIN_MIN};
+use super::{LsmTrees, ROWS_IN_VAIN_MIN, ROWS_WRITTEN_PER_ROW_IN_VAIN};
 use crate::StoreError;
 
 /// One tombstone in so many rows is too many: merging them away then costs at most this many rows
@@ -36,8 +36,8 @@ impl LsmTrees {
     /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
     /// written. Levels that may hold next to nothing push them down, a few tables a round; those
     /// already at the bottom need it rewritten. Levels are drained also where range reads have
-    /// walked over more dead rows on disk than there are rows: round after round, until the bottom
-    /// has all or as many rows are merged as were walked over.
+    /// walked over half as many dead rows on disk as there are rows: round after round, until the
+    /// bottom has all or twice as many rows are merged as were walked over.
     pub(super) fn reclaim(&self) -> Result<bool, StoreError> {
         let before = self.on_disk();
         let drain_begins = self.begin_drain(before.rows);
@@ -46,8 +46,8 @@ impl LsmTrees {
         if !many && !drains {
             return self.free_retired().map(|()| false);
         }
-        // No drain reaches what lies at the bottom. To write all rows anew costs less than what was
-        // walked over: that is when a drain begins.
+        // No drain reaches what lies at the bottom. When one begins, enough was walked over to write
+        // all rows anew.
         let most_at_bottom = before.tombstones_at_bottom > before.tombstones / 2;
         let mut changed = if drain_begins && most_at_bottom {
             self.rewrite().map(|()| true)?
@@ -71,18 +71,19 @@ impl LsmTrees {
         Ok(changed)
     }
 
-    /// True if range reads have walked over more dead rows on disk than there are rows, and no
+    /// True if range reads have walked over half as many dead rows on disk as there are rows, and no
     /// drain was under way.
     fn begin_drain(&self, rows: u64) -> bool {
         let view = self.view();
         let in_vain = view.in_vain_on_disk.load(Ordering::Relaxed);
-        let begins =
-            self.rows_to_drain.load(Ordering::Relaxed) == 0 && in_vain > rows.max(ROWS_IN_VAIN_MIN);
+        let enough = (rows / ROWS_WRITTEN_PER_ROW_IN_VAIN).max(ROWS_IN_VAIN_MIN);
+        let begins = self.rows_to_drain.load(Ordering::Relaxed) == 0 && in_vain > enough;
         if begins {
             // One round would not do: it takes the tables whose merge costs least, and others may
             // write such all the time.
             view.in_vain_on_disk.store(0, Ordering::Relaxed);
-            self.rows_to_drain.store(in_vain, Ordering::Relaxed);
+            let most = in_vain.saturating_mul(ROWS_WRITTEN_PER_ROW_IN_VAIN);
+            self.rows_to_drain.store(most, Ordering::Relaxed);
         }
         begins
     }

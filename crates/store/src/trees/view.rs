@@ -16,7 +16,7 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 use super::manifest::damage;
 use super::packed::unpack;
 use super::table::MemoryTable;
-use super::{FLUSHED_EARLY, LEVEL0_RUNS_FEW, ROWS_IN_VAIN_MIN};
+use super::{FLUSHED_EARLY, LEVEL0_RUNS_FEW, ROWS_IN_VAIN_MIN, ROWS_WRITTEN_PER_ROW_IN_VAIN};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::spared;
@@ -130,15 +130,15 @@ impl View {
         (self.runs)(bounds)
     }
 
-    /// True if range reads have walked over so many dead rows in memory that to flush the active
-    /// table, which is to be sealed at so many bytes, costs less than to go on like that.
+    /// True if range reads have walked over so many dead rows in memory that the active table, which
+    /// is to be sealed at so many bytes, is to be flushed for their sake.
     pub fn has_dead_rows_in_the_way(&self, active_bytes_max: u64) -> bool {
         let in_vain = self.active.in_vain.load(Ordering::Relaxed);
         // The smaller the table, the more walks pay for its flush; but however small it is, and
         // though nobody writes, its dead rows do not stay for ever.
         let paid = in_vain.saturating_mul(self.active.bytes());
         in_vain >= ROWS_IN_VAIN_MIN
-            && in_vain > self.active.rows() as u64
+            && in_vain * ROWS_WRITTEN_PER_ROW_IN_VAIN > self.active.rows() as u64
             && paid >= ROWS_IN_VAIN_MIN * (active_bytes_max / FLUSHED_EARLY)
             && self.level0_runs < LEVEL0_RUNS_FEW
     }

@@ -8,6 +8,7 @@
 mod copies;
 mod damage;
 mod dead_rows;
+mod everyday;
 mod growth;
 mod install;
 mod model;
@@ -61,6 +62,11 @@ pub(crate) fn open_at(path: &Path) -> Result<LsmTrees, StoreError> {
 /// Next to no memory: flushed tables are not kept, and most rows are read from the disk.
 pub(crate) fn open_narrow(scratch: &Scratch) -> LsmTrees {
     open_with(&scratch.path().join("store"), 8 * 1024).unwrap()
+}
+
+/// The memory of a node as it is installed, so that tables are as large as there.
+pub(crate) fn open_large(scratch: &Scratch) -> LsmTrees {
+    open_with(&scratch.path().join("store"), 640 * 1024 * 1024).unwrap()
 }
 
 fn open_with(path: &Path, memory_bytes_max: u64) -> Result<LsmTrees, StoreError> {
