@@ -5,7 +5,7 @@ use base::{Error, GroupId, NodeId, Reason, Result};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// Groups by id. They become more while the node lives, and fewer only when one is dropped.
@@ -16,6 +16,8 @@ pub(crate) struct Groups {
     away: RwLock<BTreeMap<GroupId, Arc<Away>>>,
     /// The node stops: nobody would wait for a group that begins now.
     closed: AtomicBool,
+    /// Groups that began or ended here: who remembers one compares it.
+    changes: AtomicU64,
     /// The last node that asked how many groups this one leads: it may hand it some.
     pub inquirer: Mutex<Option<Inquirer>>,
 }
@@ -46,19 +48,28 @@ impl Groups {
         let fits = !self.closed.load(Ordering::Acquire) && !all.contains_key(&group.id);
         if fits {
             all.insert(group.id, group);
+            self.changes.fetch_add(1, Ordering::Release);
         }
         fits
     }
 
     /// One was dropped, and its part here has ended.
     pub(crate) fn remove(&self, id: GroupId) {
-        self.all.write().expect("no one panics while holding it").remove(&id);
+        let mut all = self.all.write().expect("no one panics while holding it");
+        all.remove(&id);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// No group begins from here on.
     pub(crate) fn close(&self) {
         let _all = self.all.write().expect("no one panics while holding it");
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// How many have begun or ended here so far.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// One of them.

@@ -6,6 +6,7 @@
 
 use crate::Inner;
 use crate::answers::bytes_of_read;
+use crate::flow::Flow;
 use crate::groups::Local;
 use crate::updating::pending;
 use base::error::going_down;
@@ -18,7 +19,7 @@ use replication::group::Group;
 use replication::read::{self, still_master};
 use replication::seals::sealed;
 use runtime::metrics::Metrics;
-use runtime::submit::{Flow, Submitted, Ticket};
+use runtime::submit::{Submitted, Ticket};
 use runtime::world::{self, timeout};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

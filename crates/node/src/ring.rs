@@ -2,9 +2,9 @@
 //! what only the nodes know is asked of them.
 
 use crate::Inner;
+use crate::flow::Flow;
 use base::{BucketName, Call, DirectoryCall, Reply, Request, Result, RingCall};
 use dynamo::RingDirectory;
-use runtime::submit::Flow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,7 @@
 //! Which path a request takes; the only place that looks at a bucket's promise.
 
 use crate::away::Whom;
+use crate::flow::{Elsewhere, Flow};
 use crate::groups::Local;
 use crate::{Inner, Node};
 use base::bucket::no_such_bucket;
@@ -11,7 +12,7 @@ use base::{
 };
 use replication::bucket::Bucket;
 use replication::group::Group;
-use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::submit::{Submitted, Ticket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,7 +38,7 @@ impl Inner {
         }
         let evaluated = match &request.call {
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
-            call => match self.resolve(&request.bucket) {
+            call => match self.resolve(flow, &request.bucket) {
                 Ok(Route::Available(properties)) => {
                     return self.available.submit(request, &properties);
                 }
@@ -56,9 +57,17 @@ impl Inner {
     ///
     /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
     #[inline]
-    fn resolve(&self, name: &BucketName) -> Result<Route> {
+    fn resolve(&self, flow: &mut Flow, name: &BucketName) -> Result<Route> {
+        if let Some(local) = flow.recent(name, &self.groups) {
+            return Ok(Route::Local(local));
+        }
+        let changes = self.groups.changes();
         match self.bucket(name) {
-            Ok((bucket, group)) => Ok(Route::Local(Local { bucket, group })),
+            Ok((bucket, group)) => {
+                let local = Local { bucket, group };
+                flow.remember(name, &local, changes);
+                Ok(Route::Local(local))
+            }
             Err(error) if error.reason == Reason::NoSuchBucket => {
                 self.catalog.available.find(name).map(Route::Available).ok_or(error)
             }
@@ -152,7 +161,7 @@ impl Inner {
     ) -> Result<Reply> {
         match here {
             Err(error) if error.reason == Reason::NotMaster => {
-                let mut flow = Flow { last: None, elsewhere };
+                let mut flow = Flow::passing(elsewhere);
                 let answer = self.elsewhere(&mut flow, request, error);
                 self.answered(answer).await
             }

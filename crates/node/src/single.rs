@@ -5,6 +5,7 @@
 //! headers are refused.
 
 use crate::Inner;
+use crate::flow::Flow;
 use base::codec::{Malformed, Reader, Writer};
 use base::request::{Expiry, Missing, Steps, When};
 use base::{
@@ -13,7 +14,7 @@ use base::{
     Update, Version, Vtag, Want,
 };
 use bytes::Bytes;
-use runtime::submit::{Flow, Submitted};
+use runtime::submit::Submitted;
 use std::sync::Arc;
 
 /// The first byte of a context that is a version.

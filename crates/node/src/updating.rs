@@ -3,6 +3,7 @@
 
 use crate::Inner;
 use crate::answers::bytes_of_steps;
+use crate::flow::Flow;
 use crate::groups::Local;
 use base::error::going_down;
 use base::request::Expiry;
@@ -15,7 +16,7 @@ use replication::group::Group;
 use replication::read::still_master;
 use replication::submit::{Stamp, Submission};
 use runtime::metrics::Metrics;
-use runtime::submit::{Flow, Submitted, Ticket};
+use runtime::submit::{Submitted, Ticket};
 use runtime::world;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -188,6 +189,7 @@ fn read_steps(
 }
 
 /// The reply to an update of this outcome.
+#[inline]
 fn answer(stamp: Stamp, outcome: Result<Outcome>) -> Result<Reply> {
     let Stamp { index, version } = stamp;
     outcome.map(|outcome| Reply { index, version, body: told(outcome) })
@@ -206,6 +208,7 @@ fn keeps_changing() -> Error {
 }
 
 /// The answer of an evaluated update, and what it waits for.
+#[inline]
 pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> Submitted {
     let reply = answer(stamp, outcome);
     match ticket {

@@ -15,35 +15,6 @@ pub struct Ticket {
     pub term: u64,
 }
 
-/// What one connection has in flight; makes its later requests see its earlier ones. One per
-/// connection, not shared.
-#[derive(Debug, Default)]
-pub struct Flow {
-    /// The last ticket given out on this connection that is not known to be decided.
-    pub last: Option<Ticket>,
-    /// What becomes of requests that another node must answer.
-    pub elsewhere: Elsewhere,
-}
-
-/// What becomes of a request that can't be answered here, or not now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// What only another node may answer is answered with `not_master` and the master's name;
-    /// otherwise it is passed on, and answered here.
-    pub named: bool,
-    /// What meets a bucket that moves is answered with `moved`; otherwise it waits until the bucket
-    /// is where it goes, and is answered from there.
-    pub told_of_moves: bool,
-}
-
-impl Flow {
-    /// Of a client that looks for the master itself: what this node may not answer is refused with
-    /// `not_master` and the master's name (`None` if none is known), and is not passed on.
-    pub fn redirected() -> Flow {
-        Flow { last: None, elsewhere: Elsewhere { named: true, told_of_moves: false } }
-    }
-}
-
 /// What comes of a request.
 pub enum Submitted {
     /// The answer, valid now.

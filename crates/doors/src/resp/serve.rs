@@ -6,7 +6,7 @@ use super::frame::{ParseProgress, Parser};
 use super::operation::operation;
 use super::output::Output;
 use super::registry::{Card, Registry};
-use super::translate::{self, Errand, RespPlan, RespShape, Talk};
+use super::translate::{self, Errand, RecentCommand, RespPlan, RespShape, Talk};
 use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
 use crate::buffer_room::AnswerRoom;
 use crate::counters::{OperationKind, Verdict};
@@ -67,6 +67,8 @@ pub(super) struct Visit {
     /// What is under way.
     pub(super) window: Window,
     flow: Flow,
+    /// The command that came last.
+    recent: RecentCommand,
     /// A request was refused since the doors close: the connection ends.
     refused: bool,
     /// How the requests of this batch went, equal ones in a row together.
@@ -95,6 +97,7 @@ impl Visit {
             out: Output::default(),
             room: AnswerRoom::default(),
             flow: Flow::default(),
+            recent: RecentCommand::default(),
             refused: false,
             intake: Intake::new(connection.first).closing_idle(idle),
             parser: Parser::default(),
@@ -193,6 +196,7 @@ impl Visit {
         }
         let from = self.out.place();
         let plan = translate::translate(
+            self.recent.find(words.get(0)),
             &words,
             &mut Talk {
                 client: &mut self.client,

@@ -9,6 +9,7 @@
 
 use crate::Inner;
 use crate::away::Whom;
+use crate::flow::{Elsewhere, Flow};
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, ClusterCall, Consistency, DirectoryCall, Error, LogIndex, Read, Reason,
@@ -16,7 +17,7 @@ use base::{
 };
 use replication::group::Group;
 use replication::read::still_master;
-use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::submit::{Submitted, Ticket};
 use runtime::world::timeout;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -119,7 +120,7 @@ impl Inner {
             let office = group.offices.load(Ordering::Acquire);
             inner.directory_is_current(before).await?;
             group.informed.store(office, Ordering::Release);
-            let submitted = inner.submit(&mut Flow { last: None, elsewhere }, request);
+            let submitted = inner.submit(&mut Flow::passing(elsewhere), request);
             inner.answered(submitted).await
         }))
     }

@@ -26,11 +26,12 @@ pub(crate) use server::answer;
 
 use crate::Inner;
 use crate::away::Whom;
+use crate::flow::{Elsewhere, Flow};
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result, check};
 use errand::{Errand, Repeat};
 use runtime::metrics::Metrics;
-use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::submit::{Submitted, Ticket};
 use runtime::world::{self, timeout};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +96,7 @@ impl Inner {
     /// Answers a request here or not at all.
     async fn here(self: &Arc<Inner>, request: Request) -> Result<Reply> {
         let elsewhere = Elsewhere { named: true, told_of_moves: true };
-        let submitted = self.submit(&mut Flow { last: None, elsewhere }, request);
+        let submitted = self.submit(&mut Flow::passing(elsewhere), request);
         self.answered(submitted).await
     }
 

@@ -30,6 +30,7 @@ mod preferred;
 mod pressed;
 mod quorums;
 mod recover;
+mod remembered;
 mod secrets;
 mod sessions;
 mod sim;

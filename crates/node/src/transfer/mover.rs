@@ -5,6 +5,7 @@ use super::letter::{Item, MoveAnswer, MoveQuestion};
 use super::progress::{MovePhase, MovePoint, MoveProgress};
 use super::target::MoveTarget;
 use crate::Inner;
+use crate::flow::Flow;
 use base::error::going_down;
 use base::{
     BucketName, Call, DirectoryCall, Error, Kind, MoveStep, Moving, Reason, Request, Result,
@@ -15,7 +16,6 @@ use replication::group::Group;
 use replication::seals::Seal;
 use replication::tracking::Tracked;
 use runtime::mutants::{Flaw, flawed};
-use runtime::submit::Flow;
 use runtime::world::{self, sleep};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,10 @@
 //! Requests that meet a bucket on its way: they wait a little, and begin anew where it lives then.
 
 use crate::Inner;
+use crate::flow::{Elsewhere, Flow};
 use base::limits::FORWARD_MS_MAX;
 use base::{Reason, Reply, Request, Result};
-use runtime::submit::{Elsewhere, Flow, Submitted, Ticket};
+use runtime::submit::{Submitted, Ticket};
 use runtime::world::{self, sleep};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +56,7 @@ impl Inner {
         loop {
             sleep(pause).await;
             pause = PAUSE_MAX.min(pause * 2);
-            let mut flow = Flow { last: None, elsewhere };
+            let mut flow = Flow::passing(elsewhere);
             let submitted = self.submit(&mut flow, request.clone());
             match self.answered(submitted).await {
                 Err(error) if error.reason == Reason::Moved && world::milliseconds() < until_ms => {

@@ -20,6 +20,7 @@ mod keys;
 mod numbers;
 mod own;
 mod range;
+mod recent;
 mod sequence;
 mod server;
 mod shape;
@@ -34,6 +35,7 @@ pub use clients::{Kill, Listed, line_of_list};
 pub use configuration::parameters;
 pub use connection::REDIS_VERSION;
 pub use keys::{Scan, range_of};
+pub use recent::RecentCommand;
 pub use server::InfoSection;
 pub use shape::{RespShape, TransactionSlot};
 pub use table::{Command, Flags};
@@ -139,11 +141,15 @@ pub fn update(update: Update, shape: RespShape) -> Translated {
     Ok(RespPlan::Ask(Call::Update(update), shape))
 }
 
-/// Translates one command; a refusal is said at once.
+/// Translates one command, whose first word names `first`; a refusal is said at once.
 #[inline]
-pub fn translate(words: &Words<'_>, talk: &mut Talk<'_>) -> RespPlan {
+pub fn translate(
+    first: Option<&'static Command>,
+    words: &Words<'_>,
+    talk: &mut Talk<'_>,
+) -> RespPlan {
     talk.client.tally.commands += 1;
-    let command = find(words);
+    let command = named(first, words);
     // A transaction fails with what can't be queued, and not with what is never queued.
     let queued = !command.as_ref().is_ok_and(|command| command.flags.has(Flags::AT_ONCE));
     match command.and_then(|command| run_or_queue(command, words, talk)) {
@@ -170,7 +176,16 @@ fn run_or_queue(command: &'static Command, words: &Words<'_>, talk: &mut Talk<'_
 /// The command these words name, its arity checked.
 #[inline]
 pub fn find(words: &Words<'_>) -> Result<&'static Command, RespRefusal> {
-    let Some(mut command) = table::find(words.get(0)) else {
+    named(table::find(words.get(0)), words)
+}
+
+/// The command these words name: `first`, which the first does, or one under it.
+#[inline]
+fn named(
+    first: Option<&'static Command>,
+    words: &Words<'_>,
+) -> Result<&'static Command, RespRefusal> {
+    let Some(mut command) = first else {
         return Err(unknown(words));
     };
     if !command.under.is_empty() && words.len() > 1 {

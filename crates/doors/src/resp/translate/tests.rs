@@ -1,5 +1,6 @@
 //! The table and its documentation name the same commands.
 
+use super::RecentCommand;
 use super::table::{self, Command};
 use crate::resp::errors;
 use base::{Kind, Reason};
@@ -28,12 +29,22 @@ fn every_command_is_documented_and_nothing_else_is() {
 
 #[test]
 fn every_command_is_found_in_any_case_and_no_other() {
+    let mut recent = RecentCommand::default();
     for command in commands() {
         let mut parts = command.full_name.split('|');
         let name = parts.next().unwrap_or_default();
         let upper = name.to_ascii_uppercase();
         let found = table::find(upper.as_bytes()).expect("it is in the table");
         assert_eq!(found.full_name, name);
+        for word in [name, &upper, &upper, name] {
+            let again = recent.find(word.as_bytes());
+            assert!(again.is_some_and(|again| std::ptr::eq(again, found)), "{word}");
+        }
+        assert!(
+            recent
+                .find(command.full_name.as_bytes())
+                .is_none_or(|it| it.full_name == command.full_name)
+        );
         if let Some(child) = parts.next() {
             let child = child.to_ascii_uppercase();
             let under = found.under(child.as_bytes()).expect("it is under it");
@@ -42,6 +53,8 @@ fn every_command_is_found_in_any_case_and_no_other() {
         for other in [format!("{name}x"), name[1..].to_string(), format!(" {name}")] {
             let found = table::find(other.as_bytes());
             assert!(found.is_none_or(|found| found.full_name == other), "{other}");
+            let again = recent.find(other.as_bytes());
+            assert_eq!(again.map(|it| it.full_name), found.map(|it| it.full_name), "{other}");
         }
     }
     assert!(table::find(b"").is_none());

@@ -4,6 +4,7 @@ use super::judge::{Seen, Write};
 use super::mate::CLUSTER;
 use super::stage::Stage;
 use super::world::World;
+use crate::flow::Flow;
 use base::codec::checksum;
 use base::dots::DotContext;
 use base::{
@@ -11,7 +12,6 @@ use base::{
     Reply, Request, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
-use runtime::submit::Flow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::rc::Rc;

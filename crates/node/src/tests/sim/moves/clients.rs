@@ -3,13 +3,13 @@
 use super::super::links;
 use super::judge::Fate;
 use super::world::World;
+use crate::flow::Flow;
 use base::request::Expiry;
 use base::{
     Body, BucketName, Call, Consistency, Error, Kind, Outcome, Read, Reply, Request, Result,
     RetryId, SessionCall, Update,
 };
 use bytes::Bytes;
-use runtime::submit::Flow;
 use std::hash::Hash;
 use std::rc::Rc;
 use std::time::Duration;

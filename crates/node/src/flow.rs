@@ -1,0 +1,74 @@
+//! One connection's order: what it has in flight, and what it found last.
+
+use crate::groups::{Groups, Local};
+use base::BucketName;
+use replication::bucket::Bucket;
+use replication::group::Group;
+use runtime::submit::Ticket;
+use std::sync::{Arc, Weak};
+
+/// What one connection has in flight; makes its later requests see its earlier ones. One per
+/// connection, not shared.
+#[derive(Default)]
+pub struct Flow {
+    /// The last ticket given out on this connection that is not known to be decided.
+    pub last: Option<Ticket>,
+    /// What becomes of requests that another node must answer.
+    pub elsewhere: Elsewhere,
+    /// The bucket of its last request.
+    recent: Option<RecentBucket>,
+}
+
+/// What becomes of a request that can't be answered here, or not now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// What only another node may answer is answered with `not_master` and the master's name;
+    /// otherwise it is passed on, and answered here.
+    pub named: bool,
+    /// What meets a bucket that moves is answered with `moved`; otherwise it waits until the bucket
+    /// is where it goes, and is answered from there.
+    pub told_of_moves: bool,
+}
+
+/// A bucket as it was found last, and its group. Mostly the next request names it again, and need
+/// not look for either.
+struct RecentBucket {
+    name: BucketName,
+    bucket: Arc<Bucket>,
+    /// Weak: a connection that asks nothing keeps no group that has ended, with its files.
+    group: Weak<Group>,
+    /// The changes of the node's groups until then.
+    changes: u64,
+}
+
+impl Flow {
+    /// Of a client that looks for the master itself: what this node may not answer is refused with
+    /// `not_master` and the master's name (`None` if none is known), and is not passed on.
+    pub fn redirected() -> Flow {
+        Flow::passing(Elsewhere { named: true, told_of_moves: false })
+    }
+
+    /// Of one request of the node's own.
+    pub(crate) fn passing(elsewhere: Elsewhere) -> Flow {
+        Flow { elsewhere, ..Flow::default() }
+    }
+
+    /// The bucket of this name and its group, if the last request named it, too, and both are still
+    /// in force.
+    #[inline]
+    pub(crate) fn recent(&self, name: &BucketName, groups: &Groups) -> Option<Local> {
+        let recent = self.recent.as_ref()?;
+        let in_force = recent.changes == groups.changes()
+            && recent.name == *name
+            && !recent.bucket.is_retired();
+        let group = recent.group.upgrade().filter(|_| in_force)?;
+        Some(Local { bucket: Arc::clone(&recent.bucket), group })
+    }
+
+    /// Remembers where a bucket was found; `changes`: those of the groups before it was looked for.
+    pub(crate) fn remember(&mut self, name: &BucketName, local: &Local, changes: u64) {
+        let Local { bucket, group } = local;
+        let (bucket, group) = (Arc::clone(bucket), Arc::downgrade(group));
+        self.recent = Some(RecentBucket { name: name.clone(), bucket, group, changes });
+    }
+}

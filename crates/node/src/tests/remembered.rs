@@ -1,0 +1,92 @@
+//! A connection that asks for one bucket all along, whatever becomes of it meanwhile.
+
+use super::house::wait;
+use super::many::{Cluster, leads};
+use super::{Place, bytes, request, set};
+use crate::{Flow, Node};
+use base::{
+    Body, BucketName, Call, ClusterCall, Consistency, DirectoryCall, GroupId, Part, Read, Request,
+    Result, Value,
+};
+
+/// The row of a key, or the error, as this connection sees it.
+async fn look(
+    node: &Node,
+    flow: &mut Flow,
+    bucket: &BucketName,
+    key: &str,
+) -> Result<Option<Value>> {
+    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    loop {
+        let request = Request { bucket: bucket.clone(), ..request(call.clone()) };
+        let submitted = node.submit(flow, request);
+        match node.inner.answered(submitted).await {
+            Err(error) if error.kind() == base::Kind::Unavailable => {}
+            answer => match answer?.body {
+                Body::Row(row) => return Ok(row.map(|row| row.value)),
+                other => panic!("a get is answered with a row, not {other:?}"),
+            },
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_finds_the_bucket_wherever_its_group_goes() {
+    let cluster = Cluster::new(3).await;
+    cluster.create(None, &["n0"]).await;
+    let name = cluster.bucket("b", GroupId(2)).await;
+    let mut flows: Vec<Flow> = (0..3).map(|_| Flow::default()).collect();
+    for (round, to) in ["n0", "n1", "n0", "n2", "n0"].into_iter().enumerate() {
+        let place = ClusterCall::PlaceGroup {
+            group: GroupId(2),
+            members: vec![(to.to_string(), Part::Voter)],
+        };
+        cluster.directory(DirectoryCall::Cluster(place)).await;
+        let which = usize::from(to.as_bytes()[1] - b'0');
+        wait("the way there", || {
+            let group = cluster.node(which).inner.groups.get(GroupId(2))?;
+            leads(&group).then_some(())
+        })
+        .await;
+        let value = format!("{round}");
+        cluster.put(which, &name, "k", &value).await;
+        for (which, flow) in flows.iter_mut().enumerate() {
+            let seen = look(cluster.node(which), flow, &name, "k").await;
+            assert_eq!(seen, Ok(Some(bytes(&value))), "at n{which}, when it lives at {to}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_sees_the_bucket_dropped_and_made_anew() {
+    let place = Place::new();
+    let node = place.start().await;
+    let name = BucketName::parse("b").expect("a name");
+    let mut flow = Flow::default();
+    let of = |call| Request { bucket: name.clone(), ..request(call) };
+    for round in 0..3 {
+        let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
+        node.handle(of(make)).await.expect("made");
+        assert_eq!(look(&node, &mut flow, &name, "k").await, Ok(None), "round {round}");
+        node.handle(of(Call::Update(set("k", "v")))).await.expect("put");
+        assert_eq!(look(&node, &mut flow, &name, "k").await, Ok(Some(bytes("v"))));
+        node.handle(of(Call::Directory(DirectoryCall::DropBucket))).await.expect("dropped");
+        let refused = look(&node, &mut flow, &name, "k").await;
+        assert_eq!(super::reason(refused), base::Reason::NoSuchBucket);
+    }
+    // Another bucket, and back.
+    look(&node, &mut flow, &BucketName::default(), "k").await.expect("it is there");
+    node.stop().await.expect("it stops");
+}
+
+/// The data of a node that has stopped may be opened anew, though clients have not let go.
+#[tokio::test]
+async fn it_keeps_nothing_open() {
+    let place = Place::new();
+    let mut flow = Flow::default();
+    for _ in 0..2 {
+        let node = place.start().await;
+        look(&node, &mut flow, &BucketName::default(), "k").await.expect("it is there");
+        node.stop().await.expect("it stops");
+    }
+}
