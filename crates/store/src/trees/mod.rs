@@ -159,8 +159,8 @@ pub struct Pressure {
     pub active_bytes: u64,
     /// Where the active table should be sealed, in bytes.
     pub active_bytes_max: u64,
-    /// Range reads have walked over half as many dead rows in memory as the active table has rows at
-    /// all, and those are not few: the living ones are to be written to disk.
+    /// Range reads have walked over half as many dead rows in memory as the active table has rows
+    /// at all, and those are not few: the living ones are to be written to disk.
     pub dead_rows_in_the_way: bool,
     /// Tables that wait for `flush`.
     pub sealed_tables: usize,

@@ -46,8 +46,8 @@ impl LsmTrees {
         if !many && !drains {
             return self.free_retired().map(|()| false);
         }
-        // No drain reaches what lies at the bottom. When one begins, enough was walked over to write
-        // all rows anew.
+        // No drain reaches what lies at the bottom. When one begins, enough was walked over to
+        // write all rows anew.
         let most_at_bottom = before.tombstones_at_bottom > before.tombstones / 2;
         let mut changed = if drain_begins && most_at_bottom {
             self.rewrite().map(|()| true)?
@@ -71,8 +71,8 @@ impl LsmTrees {
         Ok(changed)
     }
 
-    /// True if range reads have walked over half as many dead rows on disk as there are rows, and no
-    /// drain was under way.
+    /// True if range reads have walked over half as many dead rows on disk as there are rows, and
+    /// no drain was under way.
     fn begin_drain(&self, rows: u64) -> bool {
         let view = self.view();
         let in_vain = view.in_vain_on_disk.load(Ordering::Relaxed);

@@ -130,8 +130,8 @@ impl View {
         (self.runs)(bounds)
     }
 
-    /// True if range reads have walked over so many dead rows in memory that the active table, which
-    /// is to be sealed at so many bytes, is to be flushed for their sake.
+    /// True if range reads have walked over so many dead rows in memory that the active table,
+    /// which is to be sealed at so many bytes, is to be flushed for their sake.
     pub fn has_dead_rows_in_the_way(&self, active_bytes_max: u64) -> bool {
         let in_vain = self.active.in_vain.load(Ordering::Relaxed);
         // The smaller the table, the more walks pay for its flush; but however small it is, and
