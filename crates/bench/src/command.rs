@@ -3,7 +3,7 @@
 use crate::config::{Config, Items, is_erlang, ported, read_erlang};
 use crate::console::{print, print_report, read};
 use crate::wrong::Wrong;
-use crate::{codec, disk, dvv, job, quick, suite};
+use crate::{codec, disk, job, quick, suite};
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,6 @@ Examples:
   credenza bench old.config --set concurrent=64  a config of Basho Bench, as it is
   credenza bench suite                          servers beside each other
   credenza bench suite --quick --only redis-sync   one point of it, a short look
-  credenza bench dvv --quick                    version vectors, DVV and DVV sets side by side
   credenza bench disk data                      how fast the disk makes writes durable
   credenza bench codec                          how fast numbers become bytes and come back";
 
@@ -65,8 +64,6 @@ enum BenchCommand {
     Quick(quick::QuickArguments),
     /// Put servers beside each other: start them, load them turn by turn, compare
     Suite(SuiteArguments),
-    /// Version vectors beside dotted version vectors beside DVV sets: the case study
-    Dvv(DvvArguments),
     /// How long the disk under a directory takes to make a write durable
     Disk {
         /// A directory on that disk
@@ -78,58 +75,6 @@ enum BenchCommand {
         #[arg(long, value_name = "N", default_value_t = 2)]
         seconds: u64,
     },
-}
-
-#[derive(Args, Debug)]
-struct DvvArguments {
-    /// Where results are written
-    #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
-    results_dir: PathBuf,
-    /// Put the results into performance/dvv.md of this folder of documents
-    #[arg(long, value_name = "DIR")]
-    documents: Option<PathBuf>,
-    /// How long each run lasts, in the study's own time
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    seconds: u64,
-    /// A short look: 20 seconds each, and 1 KB only
-    #[arg(long)]
-    quick: bool,
-    /// Clients
-    #[arg(long, value_name = "N", default_value_t = 500)]
-    clients: u32,
-    /// Keys
-    #[arg(long, value_name = "N", default_value_t = 50_000)]
-    keys: u32,
-    /// What chance grows from
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    seed: u64,
-    /// Run each mix so many seconds on six nodes of the database too
-    #[arg(long, value_name = "SECONDS")]
-    product: Option<u64>,
-    /// Take the runs that this results.json of an interrupted study holds
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-}
-
-impl DvvArguments {
-    fn options(self) -> Result<dvv::DvvOptions, Wrong> {
-        let within = |what: &str, number: u64, most: u64| match number {
-            number if (1..=most).contains(&number) => Ok(number),
-            _ => Err(Wrong::from(format!("--{what} wants 1 to {most}"))),
-        };
-        let seconds = within("seconds", self.seconds, 86_400)?;
-        Ok(dvv::DvvOptions {
-            results: self.results_dir,
-            documents: self.documents,
-            time: Duration::from_secs(if self.quick { seconds.min(20) } else { seconds }),
-            clients: within("clients", self.clients.into(), 10_000)? as usize,
-            keys: within("keys", self.keys.into(), 10_000_000)?,
-            value_bytes: if self.quick { vec![1024] } else { vec![1024, 5 * 1024] },
-            seed: self.seed,
-            product: self.product.map(|seconds| Duration::from_secs(seconds.clamp(1, 3_600))),
-            resume: self.resume,
-        })
-    }
 }
 
 #[derive(Args, Debug)]
@@ -170,11 +115,6 @@ pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
         None => run_load(arguments.run, json),
         Some(BenchCommand::Quick(arguments)) => arguments.run(json),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
-        Some(BenchCommand::Dvv(arguments)) => {
-            let mut say = |line: &str| drop(print(line));
-            let (folder, text) = dvv::run(&arguments.options()?, &mut say)?;
-            Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
-        }
         Some(BenchCommand::Disk { directory }) => Ok(print(&disk::run(&directory, json)?)?),
         Some(BenchCommand::Codec { seconds }) => {
             Ok(print(&codec::run(Duration::from_secs(seconds.min(3_600)), json)?)?)

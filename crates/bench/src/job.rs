@@ -1,7 +1,8 @@
 //! One run from its settings to its folder.
 
-use crate::config::Config;
+use crate::config::{Config, Items};
 use crate::console::print;
+use crate::load::Collected;
 use crate::report::{
     Csv, Curves, Folder, Live, ProgressPrinter, RunReport, Views, load_in_words, time_name,
 };
@@ -75,6 +76,19 @@ pub fn run(
     };
     folder.finish(config, &report, &collected, &curves)?;
     Ok((folder.path, report))
+}
+
+/// Runs the load of these settings, which errors call `name`, and returns what it measured; it shows
+/// nothing and writes nothing down.
+pub fn measure(name: &str, settings: &str) -> Result<Collected, Wrong> {
+    machine::allow_many_files();
+    let config = Config::read(Items::parse(name, settings)?)?;
+    let target = drivers::prepare(&config.driver)?;
+    let measured = load::run(&config, &*target, &AtomicBool::new(false), &mut Views(Vec::new()));
+    let closed = target.close();
+    let collected = measured?;
+    closed?;
+    Ok(collected)
 }
 
 /// A flag that Ctrl-C sets, so that a run that is ended early is written down.

@@ -15,7 +15,7 @@ mod config;
 mod console;
 mod disk;
 mod drivers;
-mod dvv;
+mod entry;
 mod generators;
 mod job;
 mod load;
@@ -28,4 +28,17 @@ mod suite;
 mod wrong;
 
 pub use command::{BenchArguments, EXAMPLES, examples_of, run};
+pub use entry::run_program;
 pub use wrong::Wrong;
+
+// Parts that a study of its own (`research/`) is made of: the same keys, mixes, loads and charts.
+pub use charts::{Axis, Chart, Scale, Series, short};
+pub use config::{Operation, named_mix};
+pub use console::print;
+pub use generators::{Dice, KeyStream, Numbers};
+pub use job::measure;
+pub use load::{Causality, Collected, new_histogram};
+pub use machine::{Machine, allow_many_files};
+pub use program::server_program;
+pub use report::{Percentiles, progress_bar, time_name};
+pub use suite::Process;

@@ -18,7 +18,7 @@ mod words;
 pub use csv::{Csv, file_label};
 pub use live::Live;
 pub use plots::Curves;
-pub use progress::{ProgressPrinter, bar};
+pub use progress::{ProgressPrinter, progress_bar};
 pub use summary::{Percentiles, RunReport, merged};
 pub use words::{load_in_words, title};
 

@@ -20,14 +20,14 @@ impl ProgressPrinter {
         let total_s = config.duration.map(|duration| duration.as_secs_f64());
         let warm_up_s = config.warm_up.as_secs_f64();
         let milliseconds = total_s.map(|total| ((total + warm_up_s) * 1000.0) as u64);
-        let bar = milliseconds.map_or_else(ProgressBar::no_length, bar);
+        let bar = milliseconds.map_or_else(ProgressBar::no_length, progress_bar);
         let labels = config.operations.iter().map(|weighted| weighted.label.clone()).collect();
         ProgressPrinter { bar, labels, total_s, warm_up_s }
     }
 }
 
 /// A bar of so many steps; it shows only on a terminal.
-pub fn bar(steps: u64) -> ProgressBar {
+pub fn progress_bar(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {msg}");
     bar.set_style(style.expect("the template is ours").progress_chars("=> "));

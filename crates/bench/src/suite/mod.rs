@@ -84,7 +84,7 @@ pub fn run(
     let data = options.data.clone().unwrap_or_else(|| folder.join("data"));
     make(&data)?;
     let place = point::SuitePaths {
-        program: program::server(),
+        program: program::server_program(),
         peers: options.peers.canonicalize().unwrap_or_else(|_| options.peers.clone()),
         data: data.canonicalize().map_err(|error| error.to_string())?,
         logs: folder.clone(),

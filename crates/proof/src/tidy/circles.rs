@@ -12,22 +12,23 @@ type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Complains about each circle of modules.
 pub fn circles(house: &House) -> Vec<Complaint> {
-    let crates: BTreeSet<_> = house.sources.iter().map(|source| source.room()).collect();
+    let crates: BTreeSet<_> = house.sources.iter().map(|source| source.crate_folder()).collect();
     let mut complaints = Vec::new();
-    for name in crates.into_iter().filter(|name| !name.is_empty()) {
-        for knot in knots(&graph(house, name)) {
+    for folder in crates.into_iter().filter(|folder| !folder.is_empty()) {
+        for knot in knots(&graph(house, folder)) {
             let knot = knot.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             let mend =
                 format!("the modules {knot} import each other: move what both need below them");
-            complaints.push(Complaint::new("circles", &format!("crates/{name}/src"), 1, mend));
+            complaints.push(Complaint::new("circles", &format!("{folder}/src"), 1, mend));
         }
     }
     complaints
 }
 
-/// The module that a file belongs to, as a path; none for files that are not shipped.
-fn module_of(source: &SourceFile, name: &str) -> Option<Vec<String>> {
-    let inside = source.path.strip_prefix("crates/")?.strip_prefix(name)?.strip_prefix("/src/")?;
+/// The module that a file of the crate in this folder belongs to, as a path; none for files that are
+/// not shipped.
+fn module_of(source: &SourceFile, folder: &str) -> Option<Vec<String>> {
+    let inside = source.path.strip_prefix(folder)?.strip_prefix("/src/")?;
     if inside.contains("tests/") || inside.ends_with("tests.rs") {
         return None;
     }
@@ -38,10 +39,10 @@ fn module_of(source: &SourceFile, name: &str) -> Option<Vec<String>> {
     Some(path)
 }
 
-fn graph(house: &House, name: &str) -> Graph {
-    let files = house.sources.iter().filter(|source| source.room() == name);
+fn graph(house: &House, folder: &str) -> Graph {
+    let files = house.sources.iter().filter(|source| source.crate_folder() == folder);
     let files: Vec<_> =
-        files.filter_map(|source| Some((module_of(source, name)?, shipped(source)))).collect();
+        files.filter_map(|source| Some((module_of(source, folder)?, shipped(source)))).collect();
     let modules: BTreeSet<_> = files.iter().filter_map(|(path, _)| path.first().cloned()).collect();
     let root = files.iter().filter(|(path, _)| path.is_empty());
     let mut exported = BTreeMap::new();

@@ -18,7 +18,7 @@ pub use names::type_names;
 pub use papers::{architecture, decisions, formats, links, settings, stories};
 pub use rooms::{ROOMS, forbidden_words, imports, subjects};
 pub use shape::{Exception, lengths, signs, small_things};
-pub use source::SourceFile;
+pub use source::{CRATE_FOLDERS, SourceFile};
 
 use std::fmt;
 use std::path::{Path, PathBuf};

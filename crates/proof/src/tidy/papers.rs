@@ -1,6 +1,7 @@
 //! Documents that must not drift from the house: paths, links, settings, stories, decisions, kept
 //! formats.
 
+use super::source::CRATE_FOLDERS;
 use super::{Complaint, House};
 
 /// Rule 7a: every path that ARCHITECTURE.md and the lives name exists.
@@ -25,7 +26,8 @@ pub fn architecture(house: &House) -> Vec<Complaint> {
 }
 
 const KNOWN_ENDS: [&str; 7] = [".rs", ".md", ".toml", ".txt", ".py", ".sh", ".c"];
-const KNOWN_ROOTS: [&str; 5] = ["crates/", "docs/", "clients/", "console/", "examples/"];
+const KNOWN_ROOTS: [&str; 6] =
+    ["crates/", "research/", "docs/", "clients/", "console/", "examples/"];
 
 /// Words in backticks that mean a file or folder of ours.
 fn is_path(named: &str) -> bool {
@@ -43,7 +45,7 @@ fn exists(house: &House, named: &str) -> bool {
     match named.split_once('/') {
         Some((room, rest)) => {
             let rest = rest.strip_prefix("src/").unwrap_or(rest);
-            house.holds(&format!("crates/{room}/src/{rest}"))
+            CRATE_FOLDERS.iter().any(|folder| house.holds(&format!("{folder}/{room}/src/{rest}")))
                 || house.paths.iter().any(|path| path.ends_with(&format!("/src/{named}")))
         }
         None => false,

@@ -4,6 +4,9 @@
 //! functions and to find forbidden words where they act, and not where a sentence or a message
 //! mentions them.
 
+/// Folders of the repository that hold crates: what is shipped or proves it, and research beside it.
+pub const CRATE_FOLDERS: [&str; 2] = ["crates", "research"];
+
 /// One file, prepared for the rules.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
@@ -33,9 +36,16 @@ impl SourceFile {
         lines.filter(|(at, _)| !self.tests[*at]).map(|(at, line)| (at + 1, line))
     }
 
-    /// The room the file lives in: the folder under `crates/`.
+    /// The folder of the crate that the file belongs to, `crates/store`; empty outside of crates.
+    pub fn crate_folder(&self) -> &str {
+        let mut slashes = self.path.match_indices('/').map(|(at, _)| at);
+        let (Some(first), Some(second)) = (slashes.next(), slashes.next()) else { return "" };
+        if CRATE_FOLDERS.contains(&&self.path[..first]) { &self.path[..second] } else { "" }
+    }
+
+    /// The room the file lives in: the last part of its crate's folder.
     pub fn room(&self) -> &str {
-        self.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()).unwrap_or("")
+        self.crate_folder().rsplit('/').next().unwrap_or("")
     }
 
     /// The file's name.

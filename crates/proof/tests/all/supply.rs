@@ -104,7 +104,8 @@ fn every_crate_comes_from_the_one_registry_with_its_checksum() {
     for package in lock.split("[[package]]").skip(1) {
         let name = package.split('"').nth(1).unwrap_or("?");
         let Some((_, source)) = package.split_once("source = \"") else {
-            let ours = tidy::root().join("crates").join(name).join("Cargo.toml").exists();
+            let manifest = |folder| tidy::root().join(folder).join(name).join("Cargo.toml");
+            let ours = tidy::CRATE_FOLDERS.into_iter().any(|folder| manifest(folder).exists());
             assert!(ours, "{name} has no source and is no room of ours");
             continue;
         };

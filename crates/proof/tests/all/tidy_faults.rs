@@ -26,6 +26,9 @@ fn an_arrow_that_points_up_is_caught_in_the_manifest_and_in_the_code() {
     let plain = "[dependencies]\nbase.workspace = true\n[lints]\nworkspace = true\n";
     quiet(tidy::imports(&House::of(&[("crates/store/Cargo.toml", plain)])));
     caught(tidy::imports(&House::of(&[("crates/attic/Cargo.toml", plain)])), "unknown room");
+    caught(tidy::imports(&House::of(&[("research/attic/Cargo.toml", plain)])), "unknown room");
+    caught(tidy::imports(&House::of(&[("research/dvv/Cargo.toml", manifest)])), "not `node`");
+    caught(tidy::imports(&one("research/dvv/src/a.rs", "use node::Node;\n")), "not `node`");
     caught(
         tidy::imports(&House::of(&[("crates/store/Cargo.toml", "[dependencies]\n")])),
         "add `[lints]`",
@@ -89,6 +92,12 @@ fn a_circle_of_modules_is_caught() {
         ("crates/store/src/b.rs", "//! B.\nuse super::a;\n"),
     ]);
     caught(tidy::circles(&through), "the modules a, b import each other");
+    let research = House::of(&[
+        ("research/dvv/src/main.rs", "//! A crate.\nmod a;\nmod b;\n"),
+        ("research/dvv/src/a.rs", "//! A.\nuse crate::b::Item;\n"),
+        ("research/dvv/src/b.rs", "//! B.\nuse super::a;\n"),
+    ]);
+    caught(tidy::circles(&research), "the modules a, b import each other");
 }
 
 #[test]
@@ -187,6 +196,7 @@ fn papers_that_drift_are_caught() {
     let named =
         |text: &str| House::of(&[("ARCHITECTURE.md", text), ("crates/node/src/route.rs", SIGN)]);
     caught(tidy::architecture(&named("# A\nsee `node/gone.rs`\n")), "does not exist");
+    caught(tidy::architecture(&named("# A\nsee `research/gone`\n")), "does not exist");
     quiet(tidy::architecture(&named("# A\nsee `node/route.rs`, `crates/node/` and `a/b`\n")));
     let linked = |text: &str| House::of(&[("docs/a.md", text), ("README.md", "# Read me\n")]);
     caught(tidy::links(&linked("# A\n[b](b.md)\n")), "leads nowhere");

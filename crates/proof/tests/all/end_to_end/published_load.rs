@@ -1,9 +1,7 @@
-//! A config of Basho Bench as it was published, against the door that speaks Riak's HTTP; and the
-//! published case study of clocks, a short one.
+//! A config of Basho Bench as it was published, against the door that speaks Riak's HTTP.
 
 use super::{fresh, output};
-use proof::report::times;
-use proof::rigs::{Scratch, text};
+use proof::rigs::text;
 use serde_json::Value;
 
 const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/published/httpraw.config");
@@ -34,33 +32,4 @@ fn a_published_config_of_basho_bench_loads_a_node() {
     assert!((1.0..=3.0).contains(&values), "{report}");
     let table = std::fs::read_to_string(results.join("one/update_causality.csv"));
     assert!(table.is_ok_and(|table| table.lines().count() > 2), "{complained}");
-}
-
-#[test]
-fn the_case_study_of_clocks_finds_dots_exact_and_short() {
-    let scratch = Scratch::new("case-study");
-    let (seconds, results) = (times(2, 30).to_string(), scratch.join("results"));
-    let words = ["bench", "dvv", "--quick", "--seconds", &seconds, "-d", text(&results)];
-    let done = output(proof::server::tool(&words));
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let folder = std::fs::read_dir(&results).expect("made").flatten().next().expect("one run");
-    let study = std::fs::read_to_string(folder.path().join("dvv.json")).expect("written");
-    let study: Value = serde_json::from_str(&study).expect("JSON");
-    let outcomes = study["outcomes"].as_array().expect("a list");
-    assert_eq!(outcomes.len(), 15, "five mixes, three kinds of clock");
-    for outcome in outcomes {
-        let wrong = ["false_reads", "false_values", "lost"].map(|what| outcome[what].as_u64());
-        let mean = |bytes: &str| outcome[bytes]["mean"].as_f64().expect("measured");
-        match outcome["kind"].as_str() {
-            Some("DVV sets") => {
-                assert_eq!(wrong, [Some(0); 3], "{outcome}");
-                assert!(mean("coded") <= 64.0, "{outcome}");
-            }
-            Some("DVV") => assert_eq!(wrong, [Some(0); 3], "{outcome}"),
-            _ => assert!(mean("terms") > 20.0, "{outcome}"),
-        }
-    }
-    let vectors = outcomes.iter().filter(|outcome| outcome["kind"] == "version vectors");
-    let lost: u64 = vectors.filter_map(|outcome| outcome["lost"].as_u64()).sum();
-    assert!(lost > 0, "the judge sees nothing");
 }

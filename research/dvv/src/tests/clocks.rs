@@ -1,9 +1,9 @@
 //! Each kind of clock by itself, and what is true beside it.
 
-use super::super::growth;
-use super::super::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
-use super::super::truth::{Truth, Writes};
-use crate::generators::Dice;
+use crate::growth;
+use crate::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
+use crate::truth::{Truth, Writes};
+use bench::Dice;
 use std::collections::BTreeSet;
 
 fn by(client: u32, now_ms: u64) -> DvvWriter {

@@ -1,7 +1,7 @@
 //! What happens, and what nodes tell each other.
 
 use super::{Context, ReplicaState};
-use crate::dvv::kinds::{ClockKind, DvvWriter, Write};
+use crate::kinds::{ClockKind, DvvWriter, Write};
 use std::cmp::Ordering;
 use std::rc::Rc;
 

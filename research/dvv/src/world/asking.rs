@@ -2,10 +2,10 @@
 
 use super::mail::{DvvAction, Mail, Put};
 use super::{Context, ReplicaState, World, nanoseconds};
-use crate::dvv::kinds::{ClockKind, DvvWriter, Write};
-use crate::dvv::measured::Returned;
-use crate::dvv::study::{NODES, StudyLoad};
-use crate::generators::{Dice, KeyStream, Numbers};
+use crate::kinds::{ClockKind, DvvWriter, Write};
+use crate::measured::Returned;
+use crate::study::{NODES, StudyLoad};
+use bench::{Dice, KeyStream, Numbers};
 use std::rc::Rc;
 use std::time::Instant;
 

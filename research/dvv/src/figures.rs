@@ -1,8 +1,8 @@
 //! The two figures: how clocks grow with the clients in theory, and with time as measured.
 
 use super::growth;
-use super::outcome::Study;
-use crate::charts::{Axis, Chart, Scale, Series};
+use super::outcome::{LoadOutcome, Study};
+use bench::{Axis, Chart, Scale, Series};
 
 /// Clients of the first figure.
 const CLIENTS: u32 = 500;
@@ -34,7 +34,7 @@ fn theory() -> Chart {
 
 fn measured(study: &Study) -> Chart {
     let first = study.outcomes.first();
-    let same = |one: &&super::outcome::LoadOutcome| {
+    let same = |one: &&LoadOutcome| {
         first.is_some_and(|first| (&one.mix, one.value_bytes) == (&first.mix, first.value_bytes))
     };
     let series = study.outcomes.iter().filter(same).map(|one| {

@@ -2,9 +2,7 @@
 
 use super::measured::{Measured, Returned};
 use super::study::StudyLoad;
-use crate::charts::short;
-use crate::machine::Machine;
-use crate::report::Percentiles;
+use bench::{Machine, Percentiles, short};
 use serde::{Deserialize, Serialize};
 
 /// The whole study.

@@ -3,8 +3,7 @@
 
 use super::figures::FILES;
 use super::outcome::{LoadOutcome, Study};
-use crate::charts::short;
-use crate::report::Percentiles;
+use bench::{Percentiles, short};
 
 /// What was published for a mix: bytes of DVV and of version vectors, and values a key.
 type Published = (&'static str, u32, u32, Option<[f64; 2]>);
@@ -45,7 +44,7 @@ fn about(study: &Study) -> String {
     let Study { seconds, clients, keys, seed, machine, credenza, .. } = study;
     format!(
         "# Version vectors, dotted version vectors, DVV sets\n\n\
-         Again: `credenza bench dvv -d DIR --documents docs` (`--quick` for a short look).\n\n\
+         Again: `cargo run --release -p dvv -- --documents docs` (`--quick` for a short look).\n\n\
          The case study of Gonçalves and others (*Evaluating Dotted Version Vectors in Riak*, \
          INForum 2011), with three kinds of clock: **version vectors** of clients with Riak's \
          pruning (small_vclock 50, big_vclock 50, young_vclock 20 s, old_vclock 86,400 s), **DVV** \

@@ -1,19 +1,12 @@
 //! The same mixes on the database itself: six processes on this machine, asked over Riak's HTTP
 //! interface, each key with three replicas, reads and writes of two.
 
-use super::DvvOptions;
+use super::options::StudyOptions;
 use super::outcome::Product;
 use super::study::{self, Mix, NODES};
-use crate::config::{Config, Items};
-use crate::drivers::{self, Target};
-use crate::load::{self, Causality, Collected, ReportRow, RunObserver, new_histogram};
-use crate::program;
-use crate::report::Percentiles;
-use crate::suite::Process;
-use crate::wrong::Wrong;
+use bench::{Causality, Collected, Percentiles, Process, Wrong, new_histogram};
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How long six nodes may take to become a cluster.
@@ -21,31 +14,23 @@ const READY_MAX: Duration = Duration::from_secs(120);
 /// `credenza dev` gives each node a port so far from the one before.
 const PORTS: u16 = 10;
 
-struct Nobody;
-
-impl RunObserver for Nobody {
-    fn row(&mut self, _row: &ReportRow) -> Result<(), String> {
-        Ok(())
-    }
-}
-
 /// Runs every mix with every size of values.
 pub fn run(
-    options: &DvvOptions,
+    options: &StudyOptions,
     time: Duration,
     folder: &Path,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Product>, Wrong> {
-    crate::machine::allow_many_files();
+    // Before the nodes start, which inherit the limit.
+    bench::allow_many_files();
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let (_cluster, port) = cluster(&folder)?;
     let mut all = Vec::new();
     for value_bytes in &options.value_bytes {
         for mix in study::mixes() {
             let bucket = all.len();
-            let config = config(options, &mix, *value_bytes, (port, bucket), time)?;
-            let target = drivers::prepare(&config.driver)?;
-            let run = measure(&config, &*target)?;
+            let settings = settings(options, &mix, *value_bytes, (port, bucket), time);
+            let run = bench::measure("the database", &settings)?;
             let product = outcome(&mix, *value_bytes, &run);
             say(&format!(
                 "{:<15} {value_bytes:>5} bytes  {:<16} {:>6.0}/s  clock {:>6.1}  values {:.3}  \
@@ -63,13 +48,9 @@ pub fn run(
     Ok(all)
 }
 
-fn measure(config: &Config, target: &dyn Target) -> Result<Collected, Wrong> {
-    load::run(config, target, &AtomicBool::new(false), &mut Nobody)
-}
-
 /// Six nodes that are one cluster, and the port of the first.
 fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
-    let program = program::server();
+    let program = bench::server_program();
     let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
     std::fs::create_dir_all(&data).map_err(|error| error.to_string())?;
     let port = free_ports()?;
@@ -110,18 +91,19 @@ fn free_ports() -> Result<u16, Wrong> {
     Err(Wrong::unreachable("there are no free ports for six nodes"))
 }
 
-fn config(
-    options: &DvvOptions,
+/// Settings of the load tool for one mix.
+fn settings(
+    options: &StudyOptions,
     mix: &Mix,
     value_bytes: usize,
     (port, bucket): (u16, usize),
     time: Duration,
-) -> Result<Config, String> {
+) -> String {
     let addresses: Vec<_> =
         (0..NODES as u16).map(|node| format!("127.0.0.1:{}", port + node * PORTS)).collect();
     let [gets, puts, updates] = mix.weights;
-    let DvvOptions { clients, keys, seed, .. } = options;
-    let text = format!(
+    let StudyOptions { clients, keys, seed, .. } = options;
+    format!(
         "driver = 'riak'\nriak_addresses = {addresses:?}\nriak_path = '/buckets/dvv{bucket}/keys'\n\
          riak_read_query = 'r=2'\nriak_write_query = 'w=2'\nconcurrent = {clients}\n\
          think_time = '50ms'\nduration = '{}ms'\nreport_interval = '1s'\nrng_seed = {seed}\n\
@@ -129,8 +111,7 @@ fn config(
          value_generator = ['fixed_bin', {value_bytes}]\n\
          operations = [['get', {gets}], ['put', {puts}], ['update', {updates}]]",
         time.as_millis()
-    );
-    Config::read(Items::parse("the database", &text)?)
+    )
 }
 
 fn outcome(mix: &Mix, value_bytes: usize, run: &Collected) -> Product {

@@ -1,9 +1,12 @@
 //! Whole runs, short ones: causality, never a time of this machine.
 
-use super::super::kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
-use super::super::measured::Measured;
-use super::super::study::{Cost, Mix, StudyLoad, mixes};
-use super::super::{DvvOptions, Study, run, world};
+use crate::kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
+use crate::measured::Measured;
+use crate::options::StudyOptions;
+use crate::outcome::Study;
+use crate::run::run;
+use crate::study::{Cost, Mix, StudyLoad, mixes};
+use crate::world;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,7 +66,7 @@ fn one_seed_gives_one_history() {
 #[test]
 fn a_study_writes_its_tables_and_figures() {
     let folder = std::env::temp_dir().join(format!("bench-dvv-{}", std::process::id()));
-    let options = DvvOptions {
+    let options = StudyOptions {
         results: folder.join("results"),
         documents: Some(folder.join("docs")),
         time: Duration::from_millis(1_500),
@@ -100,7 +103,7 @@ fn a_study_writes_its_tables_and_figures() {
 }
 
 /// What was run is not run again, and only a study of the same options is gone on with.
-fn goes_on(options: &DvvOptions, results: &Path, whole: &str) {
+fn goes_on(options: &StudyOptions, results: &Path, whole: &str) {
     let mut found: Study =
         serde_json::from_str(&std::fs::read_to_string(results).expect("written and read"))
             .expect("written and read");
@@ -108,12 +111,12 @@ fn goes_on(options: &DvvOptions, results: &Path, whole: &str) {
     found.outcomes[0].lost = 4_711;
     std::fs::write(results, found.json().expect("written and read")).expect("written and read");
     let resume = Some(results.to_path_buf());
-    let options = DvvOptions { resume, documents: None, ..options.clone() };
+    let options = StudyOptions { resume, documents: None, ..options.clone() };
     let mut said = String::new();
     let (_, text) = run(&options, &mut |line| said.push_str(line)).expect("goes on");
     assert_eq!(said.lines().count(), 8, "{said}");
     assert!(text.contains("4711") && !whole.contains("4711"));
-    let other = DvvOptions { seed: 43, ..options };
+    let other = StudyOptions { seed: 43, ..options };
     let error = run(&other, &mut |_| {}).expect_err("another study").to_string();
     assert!(error.contains("--seed 42"), "{error}");
 }

@@ -109,7 +109,7 @@ fn joined(row: &[DottedClock]) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generators::Dice;
+    use bench::Dice;
 
     /// Rows of three replicas, two at a time, with every kind of context.
     fn pairs(mut judge: impl FnMut(&Vec<DottedClock>, &Vec<DottedClock>)) {

@@ -3,9 +3,9 @@
 use super::asking::Serving;
 use super::mail::{DvvAction, Mail, Put};
 use super::{DvvNode, ReplicaState, World, nanoseconds};
-use crate::dvv::kinds::ClockKind;
-use crate::dvv::study::{READ, REPLICAS, WRITTEN, partition, replicas};
-use crate::dvv::truth::Truth;
+use crate::kinds::ClockKind;
+use crate::study::{READ, REPLICAS, WRITTEN, partition, replicas};
+use crate::truth::Truth;
 use std::rc::Rc;
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! What one run of the study counts.
 
-use crate::load::new_histogram;
+use bench::new_histogram;
 use hdrhistogram::Histogram;
 use std::collections::BTreeSet;
 use std::time::Duration;

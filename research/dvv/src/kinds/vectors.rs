@@ -175,7 +175,7 @@ fn joined(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generators::Dice;
+    use bench::Dice;
 
     /// Of four clients, each with a count from 0 to 3.
     fn vector(dice: &mut Dice) -> Vector {

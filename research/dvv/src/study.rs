@@ -1,6 +1,6 @@
 //! What is run: mixes, sizes, and what a message costs.
 
-use crate::config::{Operation, named_mix};
+use bench::{Operation, named_mix};
 use std::time::Duration;
 
 /// Gets, puts and updates by weight.

@@ -1,64 +1,17 @@
-//! The case study: version vectors beside dotted version vectors beside DVV sets.
-//!
-//! It follows R. Gonçalves, P. S. Almeida, C. Baquero, V. Fonte, N. Preguiça, *Evaluating Dotted
-//! Version Vectors in Riak*, INForum 2011: six nodes, three replicas, reads and writes of two,
-//! 50,000 keys, 500 clients, values of 1 KB and 5 KB, two generic mixes and TPC-W's three; an
-//! update is a get, 50 ms of thinking, and a put with the context that was read. All kinds of clock
-//! get the same operations in a study's own time; beside them runs what is true, and every object
-//! that is returned is judged by it.
-//!
-//! Promises: the same options give the same counts and the same latencies, on every machine; only
-//! what is called this machine's time is measured here.
-//! Never: is in the database's way; touches a server that it did not start.
-//! Read next: `study.rs`, `world/mod.rs`, `kinds/mod.rs`, `truth.rs`, then `tables.rs`.
+//! Run of the whole study: every mix and size of values with every kind of clock, and what is
+//! written down of it.
 
-mod figures;
-mod growth;
-mod kinds;
-mod measured;
-mod outcome;
-mod product;
-mod study;
-mod tables;
-#[cfg(test)]
-mod tests;
-mod truth;
-mod world;
-
-use crate::machine::Machine;
-use crate::report::time_name;
-use crate::wrong::Wrong;
-use kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
-use outcome::{LoadOutcome, Study};
+use crate::kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
+use crate::options::StudyOptions;
+use crate::outcome::{LoadOutcome, Study};
+use crate::study::{self, Cost, StudyLoad};
+use crate::{figures, product, tables, world};
+use bench::{Machine, Wrong, progress_bar, time_name};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use study::{Cost, StudyLoad};
-
-/// What the command line says.
-#[derive(Clone, Debug)]
-pub struct DvvOptions {
-    /// Where results are written.
-    pub results: PathBuf,
-    /// The folder of documents whose `performance/dvv.md` gets them; none: no document.
-    pub documents: Option<PathBuf>,
-    /// How long each run lasts in the study's own time.
-    pub time: Duration,
-    /// Clients.
-    pub clients: usize,
-    /// Keys.
-    pub keys: u64,
-    /// Bytes of values, one size after the other.
-    pub value_bytes: Vec<usize>,
-    /// What chance grows from.
-    pub seed: u64,
-    /// How long each mix is run on six nodes of the database; none: not at all.
-    pub product: Option<Duration>,
-    /// What an interrupted study of the same options wrote down: its runs are taken.
-    pub resume: Option<PathBuf>,
-}
 
 /// Runs the study and writes it down; gives the folder and the Markdown text.
-pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, String), Wrong> {
+pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, String), Wrong> {
     let started = time_name(SystemTime::now());
     let folder = options.results.join(format!("dvv-{started}"));
     std::fs::create_dir_all(&folder)
@@ -140,7 +93,7 @@ fn once<K: ClockKind>(
 /// Runs one load with one kind of clock.
 fn one<K: ClockKind>(kind: K, load: &StudyLoad, say: &mut dyn FnMut(&str)) -> LoadOutcome {
     let what = format!("{:<15} {:>5} bytes  {:<16}", load.mix.name, load.value_bytes, K::NAME);
-    let bar = crate::report::bar(100);
+    let bar = progress_bar(100);
     let mut progress = |part: f64| {
         bar.set_position((part * 100.0) as u64);
         bar.set_message(what.clone());

@@ -1,0 +1,49 @@
+//! The case study: version vectors beside dotted version vectors beside DVV sets.
+//!
+//! It follows R. Gonçalves, P. S. Almeida, C. Baquero, V. Fonte, N. Preguiça, *Evaluating Dotted
+//! Version Vectors in Riak*, INForum 2011: six nodes, three replicas, reads and writes of two,
+//! 50,000 keys, 500 clients, values of 1 KB and 5 KB, two generic mixes and TPC-W's three; an
+//! update is a get, 50 ms of thinking, and a put with the context that was read. All kinds of clock
+//! get the same operations in a study's own time; beside them runs what is true, and every object
+//! that is returned is judged by it.
+//!
+//! Promises: the same options give the same counts and the same latencies, on every machine; only
+//! what is called this machine's time is measured here.
+//! Never: is a part of what is shipped; touches a server that it did not start.
+//! Read next: `study.rs`, `world/mod.rs`, `kinds/mod.rs`, `truth.rs`, then `tables.rs`.
+
+mod figures;
+mod growth;
+mod kinds;
+mod measured;
+mod options;
+mod outcome;
+mod product;
+mod run;
+mod study;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod world;
+
+use bench::Wrong;
+use clap::CommandFactory;
+use options::StudyArguments;
+use std::process::ExitCode;
+
+/// As in the server, whose clocks are to cost here what they cost there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let command = StudyArguments::command();
+    bench::run_program("dvv-study", command, |words: &StudyArguments| words.json, study)
+}
+
+fn study(words: StudyArguments) -> Result<(), Wrong> {
+    // What is printed is a courtesy: the results are files.
+    let mut say = |line: &str| drop(bench::print(line));
+    let (folder, text) = run::run(&words.options()?, &mut say)?;
+    Ok(bench::print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
+}
