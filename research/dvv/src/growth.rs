@@ -1,4 +1,5 @@
-//! How clocks grow with the clients that write one key, each having read it: no network, no chance.
+//! Growth of clocks with the clients that write one key, each of which has read it: no network, no
+//! chance.
 
 use super::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
 use super::study::{partition, replicas};

@@ -32,7 +32,7 @@ use clap::CommandFactory;
 use options::StudyArguments;
 use std::process::ExitCode;
 
-/// As in the server, whose clocks are to cost here what they cost there.
+/// Allocator of the server, so that clocks cost here what they cost there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

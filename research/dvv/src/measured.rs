@@ -1,4 +1,4 @@
-//! What one run of the study counts.
+//! Counts of one run of the study.
 
 use bench::new_histogram;
 use hdrhistogram::Histogram;
@@ -11,11 +11,11 @@ const COUNTED_MAX: u64 = 1 << 24;
 /// Sums over the objects that reads returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Returned {
-    /// How many.
+    /// Objects.
     pub objects: u64,
     /// Bytes of their clocks as Erlang terms.
     pub term_bytes: u64,
-    /// The same, written tightly.
+    /// Bytes of their clocks, written tightly.
     pub coded_bytes: u64,
     /// Their values.
     pub values: u64,
@@ -36,7 +36,7 @@ impl Returned {
     }
 }
 
-/// Where the clocks were wrong, as the truth saw it.
+/// Errors of the clocks, found by comparison with the truth.
 #[derive(Clone, Debug, Default)]
 pub struct ClockErrors {
     /// Reads that returned a value which had been replaced.
@@ -45,7 +45,7 @@ pub struct ClockErrors {
     pub false_values: BTreeSet<(u32, u32)>,
     /// Writes that were missing where nothing had replaced them, each counted once.
     pub lost: BTreeSet<(u32, u32)>,
-    /// How many of the lost had been written without a context.
+    /// Those of the lost that had been written without a context.
     pub lost_blind: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct Measured {
     pub coded_bytes: Histogram<u64>,
     /// Values, object by object.
     pub values: Histogram<u64>,
-    /// Where the clocks were wrong.
+    /// Errors of the clocks.
     pub wrong: ClockErrors,
     /// Keys that hold something at the end, and their values.
     pub keys: (u64, u64),

@@ -26,13 +26,13 @@ pub struct StudyArguments {
     /// Say errors as JSON
     #[arg(long)]
     pub json: bool,
-    /// Where results are written, in a folder of their own
+    /// Folder below which results are written, in one of their own
     #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
     results_dir: PathBuf,
     /// Put the results into performance/dvv.md of this folder of documents
     #[arg(long, value_name = "DIR")]
     documents: Option<PathBuf>,
-    /// How long each run lasts, in the study's own time
+    /// Length of each run, in seconds of the study's own time
     #[arg(long, value_name = "N", default_value_t = 300)]
     seconds: u64,
     /// A short look: 20 seconds each, and 1 KB only
@@ -44,7 +44,7 @@ pub struct StudyArguments {
     /// Keys
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     keys: u32,
-    /// What chance grows from
+    /// Seed of everything that chance decides
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Run each mix so many seconds on six nodes of the database too; `credenza` must lie beside
@@ -59,7 +59,7 @@ pub struct StudyArguments {
 /// Options of a study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Where results are written.
+    /// Folder that results are written into.
     pub results: PathBuf,
     /// The folder of documents whose `performance/dvv.md` gets them; none: no document.
     pub documents: Option<PathBuf>,

@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 /// The whole study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Study {
-    /// When it began, UTC.
+    /// Time of its beginning, UTC.
     pub started: String,
     /// The version of this program.
     pub credenza: String,
-    /// Where it ran.
+    /// Machine it ran on.
     pub machine: Machine,
-    /// How long each run lasted, in the study's own time.
+    /// Length of each run, in seconds of the study's own time.
     pub seconds: f64,
     /// Clients.
     pub clients: usize,
     /// Keys.
     pub keys: u64,
-    /// What chance grew from.
+    /// Seed of everything that chance decided.
     pub seed: u64,
     /// Every run.
     pub outcomes: Vec<LoadOutcome>,
-    /// The same mixes on the database itself.
+    /// Runs of the same mixes on the database itself.
     pub product: Vec<Product>,
 }
 
@@ -61,7 +61,7 @@ pub struct LoadOutcome {
     pub false_values: usize,
     /// Writes lost.
     pub lost: usize,
-    /// How many of them had been written without a context.
+    /// Those of them that had been written without a context.
     pub lost_blind: u64,
     /// This machine's time for the clocks of one get, and of one put, microseconds.
     pub work_us: [f64; 2],
@@ -72,15 +72,15 @@ pub struct LoadOutcome {
 /// Sizes of clocks over returned objects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Of all.
+    /// Mean of all.
     pub mean: f64,
-    /// 99 % have at most so many.
+    /// 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// Longest.
     pub max: u64,
-    /// Of those in the last tenth of the run.
+    /// Mean of those in the last tenth of the run.
     pub last_tenth: f64,
-    /// Of all but those of the key that the distribution's cut makes hot.
+    /// Mean of all but those of the key that the distribution's cut makes hot.
     pub without_spike: f64,
 }
 
@@ -91,7 +91,7 @@ pub struct Product {
     pub mix: String,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// How long it was run.
+    /// Length of the run, in seconds.
     pub seconds: f64,
     /// Operations a second.
     pub throughput: f64,
@@ -112,14 +112,14 @@ pub struct Product {
 }
 
 impl Study {
-    /// As JSON.
+    /// Returns it as JSON.
     pub fn json(&self) -> Result<String, String> {
         serde_json::to_string(self).map_err(|error| error.to_string())
     }
 }
 
 impl LoadOutcome {
-    /// Of a run.
+    /// Sums up a run.
     pub fn of(kind: &str, load: &StudyLoad, measured: &Measured) -> LoadOutcome {
         let (all, last, cold) = (measured.all(), measured.last_tenth(), measured.without_spike());
         let bytes = |histogram: &hdrhistogram::Histogram<u64>, of: fn(&Returned) -> u64| Bytes {
@@ -157,7 +157,7 @@ impl LoadOutcome {
         }
     }
 
-    /// In one line.
+    /// Returns it in one line.
     pub fn line(&self) -> String {
         format!(
             "{:>6}/s  clock {:>6} ({} tight)  values {:.3}  false {}  lost {}",

@@ -1,5 +1,5 @@
-//! The same mixes on the database itself: six processes on this machine, asked over Riak's HTTP
-//! interface, each key with three replicas, reads and writes of two.
+//! Runs of the same mixes on the database itself: six processes on this machine, asked over Riak's
+//! HTTP interface, each key with three replicas, reads and writes of two.
 
 use super::options::StudyOptions;
 use super::outcome::Product;
@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long six nodes may take to become a cluster.
+/// Longest time in which six nodes become a cluster.
 const READY_MAX: Duration = Duration::from_secs(120);
 /// `credenza dev` gives each node a port so far from the one before.
 const PORTS: u16 = 10;

@@ -1,4 +1,4 @@
-//! What is run: mixes, sizes, and what a message costs.
+//! Loads of the study: mixes, sizes, and the cost of a message.
 
 use bench::{Operation, named_mix};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Gets, puts and updates by weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
-    /// What tables call it.
+    /// Name in tables.
     pub name: &'static str,
     /// Weights of get, put and update.
     pub weights: [u64; 3],
@@ -34,7 +34,7 @@ pub fn mixes() -> Vec<Mix> {
 /// One load, the same for every kind of clock.
 #[derive(Clone, Debug)]
 pub struct StudyLoad {
-    /// What the clients do.
+    /// Operations of the clients.
     pub mix: Mix,
     /// Clients, each with one operation at a time.
     pub clients: usize,
@@ -44,13 +44,13 @@ pub struct StudyLoad {
     pub value_bytes: usize,
     /// Between an update's get and its put.
     pub think: Duration,
-    /// How long the clients begin operations, in the study's own time.
+    /// Time in which the clients begin operations, in the study's own time.
     pub time: Duration,
-    /// What chance grows from.
+    /// Seed of everything that chance decides.
     pub seed: u64,
 }
 
-/// What things cost, in the study's own time.
+/// Costs, in the study's own time.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// A message takes so long,

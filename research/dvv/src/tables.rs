@@ -5,7 +5,7 @@ use super::figures::FILES;
 use super::outcome::{LoadOutcome, Study};
 use bench::{Percentiles, short};
 
-/// What was published for a mix: bytes of DVV and of version vectors, and values a key.
+/// Published figures of a mix: bytes of DVV and of version vectors, and values a key.
 type Published = (&'static str, u32, u32, Option<[f64; 2]>);
 
 const PUBLISHED: [Published; 5] = [
@@ -16,7 +16,7 @@ const PUBLISHED: [Published; 5] = [
     ("TPC-W ordering", 113, 682, None),
 ];
 
-/// What a mean clock of DVV sets may have at most, written tightly.
+/// Longest mean clock of DVV sets that reaches the goal, written tightly.
 const GOAL_BYTES: f64 = 64.0;
 
 /// Everything; `charts_in` is the charts' folder as seen from the text.
@@ -171,7 +171,7 @@ fn sizes(study: &Study) -> String {
     text
 }
 
-/// What the averages hold: the hot key's part, the run's end, and the extremes.
+/// Table of what the averages hold: the hot key's part, the run's end, and the extremes.
 fn parts(study: &Study) -> String {
     let mut text = String::from(
         "\nWithout the one hot key, and in the last tenth of the run (V: version vectors as Erlang \

@@ -1,4 +1,4 @@
-//! What is true: for each replica the set of writes it has heard of, and of those that nothing has
+//! The truth: for each replica the set of writes it has heard of, and of those that nothing has
 //! replaced. It goes along with the clocks under study and is told what they are told; where the
 //! two differ, the clocks are wrong.
 
@@ -12,17 +12,17 @@ pub struct Writes {
     beyond: Vec<Write>,
 }
 
-/// What a replica knows of a key.
+/// Knowledge of a key at a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// What it has heard of.
+    /// Writes it has heard of.
     pub seen: Writes,
-    /// What of it nothing has replaced, ascending.
+    /// Those of them that nothing has replaced, ascending.
     pub alive: Vec<Write>,
 }
 
 impl Writes {
-    /// Whether a write is in it.
+    /// True if the set contains a write.
     pub fn contains(&self, write: Write) -> bool {
         write <= self.upto || self.beyond.binary_search(&write).is_ok()
     }
@@ -60,15 +60,15 @@ impl Writes {
 }
 
 impl Truth {
-    /// After a write whose client had seen these. A write that comes late, when what replaced it
-    /// is known already, changes nothing.
+    /// Adds a write whose client had seen these. A write that comes late, when what replaced it is
+    /// known already, changes nothing.
     pub fn write(&self, context: &Writes, write: Write) -> Truth {
         let mut seen = context.clone();
         seen.add(write);
         self.merge(&Truth { seen, alive: vec![write] })
     }
 
-    /// What two replicas know together: a write is alive if it is in both, or new to one.
+    /// Merges the knowledge of two replicas: a write is alive if it is in both, or new to one.
     pub fn merge(&self, other: &Truth) -> Truth {
         let mut seen = self.seen.clone();
         seen.union(&other.seen);

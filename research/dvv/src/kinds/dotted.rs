@@ -93,7 +93,7 @@ fn covers(past: &[(u8, u32)], (server, count): (u8, u32)) -> bool {
     past.iter().any(|(id, seen)| *id == server && *seen >= count)
 }
 
-/// What somebody has seen who was shown all of these.
+/// Context of a reader that was shown all of these.
 fn joined(row: &[DottedClock]) -> Vector {
     let mut all: Vector = Vec::new();
     let entries = row.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));

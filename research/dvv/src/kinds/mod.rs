@@ -26,7 +26,7 @@ pub const CLIENT_ID_BYTES: usize = 4;
 /// Bytes of a server's id in such a term.
 pub const SERVER_ID_BYTES: usize = 16;
 
-/// Who writes, and when.
+/// Author and time of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct DvvWriter {
     /// The client.
@@ -37,15 +37,15 @@ pub struct DvvWriter {
 
 /// A kind of clock.
 pub trait ClockKind {
-    /// What tables call it.
+    /// Name in tables.
     const NAME: &'static str;
-    /// Whether a write is a dot that a replica mints, so that one of them must take it first.
+    /// True if a write is a dot that a replica mints, so that one of them must take it first.
     const MINTED: bool;
-    /// What a replica keeps of a key.
+    /// Row of a key at a replica.
     type Row: Clone + Default + PartialEq;
-    /// What a client that read a key brings with its write.
+    /// Context that a client got from a read and brings with its write.
     type Context: Clone + Default;
-    /// What a node needs to mint dots for one partition.
+    /// Counter that a node mints dots of one partition from.
     type Vnode;
 
     /// Node `node`'s part of a partition.
@@ -61,10 +61,10 @@ pub trait ClockKind {
         by: DvvWriter,
     ) -> Self::Row;
 
-    /// What two replicas hold, together.
+    /// Merges the rows of two replicas.
     fn merge(&self, one: &Self::Row, other: &Self::Row) -> Self::Row;
 
-    /// What a client gets that was shown this row.
+    /// Returns the context of a client that was shown this row.
     fn context(row: &Self::Row) -> Self::Context;
 
     /// The values, ascending.
@@ -73,7 +73,7 @@ pub trait ClockKind {
     /// Bytes of the clocks of all its values as Erlang terms.
     fn term_bytes(row: &Self::Row) -> usize;
 
-    /// The same, written as tightly as this program can.
+    /// Bytes of the same clocks, written as tightly as this program can.
     fn coded_bytes(row: &Self::Row) -> usize;
 }
 

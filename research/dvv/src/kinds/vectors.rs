@@ -19,7 +19,7 @@ pub struct VectorEntry {
 /// A vector, by client.
 type Vector = Vec<VectorEntry>;
 
-/// When entries are dropped: Riak's properties of a bucket.
+/// Thresholds for dropping entries: Riak's properties of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pruning {
     /// A vector of at most so many entries is left alone.
@@ -43,7 +43,7 @@ impl Pruning {
 /// The kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors {
-    /// When entries are dropped.
+    /// Thresholds for dropping entries.
     pub pruning: Pruning,
 }
 
@@ -144,7 +144,7 @@ impl Vectors {
     }
 }
 
-/// Whether every entry of the other is at most this one's.
+/// True if every entry of the other is at most this one's.
 fn descends(vector: &[VectorEntry], other: &[VectorEntry]) -> bool {
     if other.len() > vector.len() {
         return false;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use bench::Dice;
 
-    /// Of four clients, each with a count from 0 to 3.
+    /// Vector of up to four clients, each with a count from 0 to 3.
     fn vector(dice: &mut Dice) -> Vector {
         let counts = (0..4).map(|client| (client, dice.below(4) as u32));
         let entry = |(client, count)| VectorEntry { client, count, at_ms: 0 };

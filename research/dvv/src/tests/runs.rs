@@ -102,7 +102,7 @@ fn a_study_writes_its_tables_and_figures() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// What was run is not run again, and only a study of the same options is gone on with.
+/// Resumes a study: runs it knows are not run again, and other options are refused.
 fn goes_on(options: &StudyOptions, results: &Path, whole: &str) {
     let mut found: Study =
         serde_json::from_str(&std::fs::read_to_string(results).expect("written and read"))

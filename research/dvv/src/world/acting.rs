@@ -1,4 +1,4 @@
-//! What nodes do with their mail.
+//! Actions of nodes: each message, what it costs, and what is sent on.
 
 use super::asking::Serving;
 use super::mail::{DvvAction, Mail, Put};
@@ -9,12 +9,12 @@ use crate::truth::Truth;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Which part of the clocks' work something is.
+/// Index of a part of the clocks' work.
 const READING: usize = 0;
 const WRITING: usize = 1;
 
 impl<K: ClockKind> World<'_, K> {
-    /// How long a node is busy with it.
+    /// Returns the nanoseconds that a node is busy with a message.
     pub(super) fn effort(&self, mail: &Mail<K>) -> u64 {
         let (handle, read) = (nanoseconds(self.cost.handle), nanoseconds(self.cost.read));
         let store = read + nanoseconds(self.cost.write);

@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(super) struct Serving<K: ClockKind> {
     pub(super) client: usize,
     pub(super) key: u32,
-    /// Who passed a put on.
+    /// Node that passed a put on.
     pub(super) origin: Option<usize>,
     /// Replicas that have stored it.
     pub(super) stored: usize,
@@ -38,7 +38,7 @@ impl<K: ClockKind> Serving<K> {
     }
 }
 
-/// What a client is doing.
+/// Operation that a client is at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Get,

@@ -1,4 +1,4 @@
-//! What happens, and what nodes tell each other.
+//! Events of the world, and messages between its nodes.
 
 use super::{Context, ReplicaState};
 use crate::kinds::{ClockKind, DvvWriter, Write};
@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 /// Something that happens at some time.
 pub struct DvvEvent<K: ClockKind> {
-    /// When, nanoseconds.
+    /// Time, nanoseconds.
     pub at: u64,
-    /// Which of those at one time comes first.
+    /// Order among events of one time.
     pub number: u64,
-    /// What.
+    /// Action.
     pub what: DvvAction<K>,
 }
 
@@ -35,52 +35,52 @@ impl<K: ClockKind> Ord for DvvEvent<K> {
     }
 }
 
-/// What happens.
+/// Action of a client or node.
 pub enum DvvAction<K: ClockKind> {
     /// A client begins an operation.
     Begin {
-        /// Which.
+        /// Client.
         client: usize,
     },
     /// A client has thought, and puts what it was thinking of.
     Put {
-        /// Which.
+        /// Client.
         client: usize,
     },
     /// A client has its answer.
     Answered {
-        /// Which.
+        /// Client.
         client: usize,
-        /// What a get gave; none: a put was done.
+        /// Row that a get found; the outer none: a put was done.
         answer: Option<Option<Rc<ReplicaState<K>>>>,
     },
     /// Mail is there, and waits until the node has time.
     Arrived {
-        /// Where.
+        /// Node.
         node: usize,
-        /// What it says.
+        /// Its mail.
         mail: Mail<K>,
     },
     /// The node has done what the mail costs.
     Done {
-        /// Where.
+        /// Node.
         node: usize,
-        /// What it says.
+        /// Its mail.
         mail: Mail<K>,
     },
 }
 
 /// A client's write on its way.
 pub struct Put<K: ClockKind> {
-    /// Whose.
+    /// Client.
     pub client: usize,
-    /// Of what.
+    /// Key.
     pub key: u32,
-    /// What the client had seen.
+    /// Context that the client had seen.
     pub context: Rc<Context<K>>,
     /// The value.
     pub write: Write,
-    /// Who writes, and when.
+    /// Author and time.
     pub by: DvvWriter,
 }
 
@@ -90,72 +90,72 @@ impl<K: ClockKind> Clone for Put<K> {
     }
 }
 
-/// What nodes are told.
+/// Message to a node.
 pub enum Mail<K: ClockKind> {
     /// A client's get.
     Get {
-        /// Whose.
+        /// Client.
         client: usize,
-        /// Of what.
+        /// Key.
         key: u32,
     },
     /// A client's put; passed on by a node that is no replica, if one is named.
     Put {
         /// The write.
         put: Put<K>,
-        /// Who passed it on.
+        /// Node that passed it on.
         by_way_of: Option<usize>,
     },
     /// Give me your row.
     Fetch {
-        /// For what.
+        /// Request it is a part of.
         serving: usize,
-        /// Of what.
+        /// Key.
         key: u32,
-        /// Who asks.
+        /// Node that asks.
         from: usize,
     },
     /// Here is my row.
     Fetched {
-        /// For what.
+        /// Request it is a part of.
         serving: usize,
-        /// Whose.
+        /// Node that answers.
         from: usize,
-        /// What it holds.
+        /// Row there.
         state: Option<Rc<ReplicaState<K>>>,
     },
     /// Store a client's write: what clocks of clients need.
     Write {
-        /// For what.
+        /// Request it is a part of.
         serving: usize,
-        /// Who asks.
+        /// Node that asks.
         from: usize,
         /// The write.
         put: Put<K>,
     },
     /// Store this beside what you have; tell me, if I serve a write.
     Store {
-        /// For what, and who asks.
+        /// Request it is a part of, and the node that serves it.
         told: Option<(usize, usize)>,
-        /// Of what.
+        /// Key.
         key: u32,
-        /// What to store.
+        /// Row to store.
         state: Rc<ReplicaState<K>>,
     },
     /// It is stored.
     Stored {
-        /// For what.
+        /// Request it is a part of.
         serving: usize,
     },
     /// A write that was passed on is done.
     Relayed {
-        /// Whose.
+        /// Client.
         client: usize,
     },
 }
 
 impl<K: ClockKind> Mail<K> {
-    /// How many bytes it carries, if a value has so many.
+    /// Bytes that it carries, if a value has so many.
     pub fn bytes(&self, value_bytes: usize) -> usize {
         match self {
             Mail::Fetched { state: Some(state), .. } | Mail::Store { state, .. } => {

@@ -25,13 +25,13 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a replica holds of a key, and what is true of it.
+/// Row of a key at a replica, and the truth of it.
 pub struct ReplicaState<K: ClockKind> {
     row: K::Row,
     truth: Truth,
 }
 
-/// What a client has seen of a key, and what it truly has.
+/// Context of a key that a client holds: of the clocks, and the true one.
 pub struct Context<K: ClockKind> {
     clock: K::Context,
     seen: Writes,
@@ -63,7 +63,7 @@ pub struct World<'a, K: ClockKind> {
     clients: Vec<DvvClient<K>>,
     serving: Vec<Option<Serving<K>>>,
     free: Vec<usize>,
-    /// Of every key, whether each of its writes had no context.
+    /// Writes of every key: true for those that had no context.
     blind: Vec<Vec<bool>>,
     network: Dice,
     measured: Measured,
@@ -152,13 +152,13 @@ impl<'a, K: ClockKind> World<'a, K> {
         self.at(self.now + flight, mail::DvvAction::Arrived { node: to, mail });
     }
 
-    /// How long a message of so many bytes is on its way.
+    /// Draws the nanoseconds that a message of so many bytes is on its way.
     fn flight(&mut self, bytes: usize) -> u64 {
         let jitter = self.network.exponential(self.cost.jitter.as_nanos() as f64) as u64;
         nanoseconds(self.cost.hop) + jitter + nanoseconds(self.cost.byte) * bytes as u64
     }
 
-    /// What all replicas know together at the end, beside what is true.
+    /// Merges the rows of all replicas at the end, and compares them with the truth.
     fn settle(&mut self) {
         for key in 0..self.blind.len() as u32 {
             let mut whole: Option<Rc<ReplicaState<K>>> = None;
