@@ -264,9 +264,20 @@ fn dates_are_written_and_read() {
     for day in 0..60_000 {
         assert_eq!(date::seconds(&date::text(day * 86_400_000)), Some(day * 86_400));
     }
-    for text in ["", "Thu, 01 Jan 1970", "Thu, 01 Foo 1970 00:00:00 GMT", "1, 1 Jan 1 1:1:1 GMT"] {
+    // The two obsolete forms, of which RFC 9110 gives these examples.
+    for text in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+        assert_eq!(date::seconds(text), Some(784_111_777), "{text}");
+    }
+    for text in [
+        "",
+        "Thu, 01 Jan 1970",
+        "Thu, 01 Foo 1970 00:00:00 GMT",
+        "Fri, 01 Jan 1970 00:00:00 GMT",
+        "1, 1 Jan 1 1:1:1 GMT",
+    ] {
         assert_eq!(date::seconds(text), None, "{text}");
     }
+    assert_eq!(date::text(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
 }
 
 #[test]
