@@ -1,14 +1,11 @@
 //! Bytes in paths and queries.
 
-/// Bytes as part of a path or a query.
-pub fn percent(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() + 8);
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            text.push(byte as char);
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
+
+/// Bytes that are encoded: all but the unreserved ones of RFC 3986, section 2.3.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Shows bytes as part of a path or a query.
+pub fn percent(bytes: &[u8]) -> PercentEncode<'_> {
+    percent_encode(bytes, RESERVED)
 }

@@ -1,8 +1,11 @@
 //! Percent-encoding, both ways, for any bytes.
 
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+use std::borrow::Cow;
 
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+/// Bytes that are encoded: all but the unreserved ones of RFC 3986, section 2.3.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What `+` stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,32 +16,24 @@ pub enum Plus {
     Blank,
 }
 
-/// The bytes meant; `None` if a `%` is not followed by two hexadecimal digits.
+/// Returns the bytes that are meant; `None` if a `%` is not followed by two hexadecimal digits.
 pub fn decode(text: &str, plus: Plus) -> Option<Bytes> {
-    let bytes = text.as_bytes();
-    let is_plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == Plus::Plus);
-    if bytes.iter().all(is_plain) {
-        return Some(Bytes::copy_from_slice(bytes));
+    let begins_with_two_digits = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    // The decoder would leave such a `%` as it is.
+    if !text.split('%').skip(1).all(begins_with_two_digits) {
+        return None;
     }
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut rest = bytes.iter();
-    while let Some(&byte) = rest.next() {
-        decoded.push(match byte {
-            b'%' => digit(*rest.next()?)? << 4 | digit(*rest.next()?)?,
-            b'+' if plus == Plus::Blank => b' ',
-            other => other,
-        });
-    }
-    Some(decoded.into())
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
+    let text = match plus {
+        Plus::Blank if text.contains('+') => Cow::from(text.replace('+', " ")),
+        _ => Cow::from(text),
+    };
+    Some(match percent_decode(text.as_bytes()).into() {
+        Cow::Borrowed(plain) => Bytes::copy_from_slice(plain),
+        Cow::Owned(decoded) => Bytes::from(decoded),
+    })
 }
 
 /// Appends `bytes` as forms send them: a blank is `+` (Python's `quote_plus`, Erlang's
@@ -54,13 +49,5 @@ pub fn encode_plus_onto(text: &mut String, bytes: &[u8]) {
 
 /// Appends `bytes` so that they are one segment of a path, or one value of a query.
 pub fn encode_onto(text: &mut String, bytes: &[u8]) {
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            text.push(byte as char);
-        } else {
-            text.push('%');
-            text.push(HEX[usize::from(byte >> 4)] as char);
-            text.push(HEX[usize::from(byte & 15)] as char);
-        }
-    }
+    text.extend(percent_encode(bytes, RESERVED));
 }
