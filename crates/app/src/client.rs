@@ -1,6 +1,5 @@
 //! A connection to a node's native door: one request after the other.
 
-use crate::failure::{Failure, Outcome};
 use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
 use base::{Error, Kind, Reason, nearest};
 use bytes::Bytes;
@@ -8,6 +7,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use program::{Failure, Outcome};
 use std::time::Duration;
 use tokio::net::TcpStream;
 

@@ -1,11 +1,11 @@
 //! Keys and values as they are given on the command line and shown on the terminal.
 
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::limits::VALUE_BYTES_MAX;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use program::{Failure, Outcome};
 use std::io::{IsTerminal, Read};
 
 /// How keys and values are written on the command line, and shown.

@@ -4,7 +4,6 @@ mod arakoon;
 mod client;
 mod commands;
 mod examples;
-mod failure;
 mod given;
 mod logging;
 mod machine;
@@ -14,11 +13,10 @@ mod output;
 mod paint;
 mod records;
 mod settings;
-mod usage;
+#[cfg(test)]
+mod tests;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
-use failure::Outcome;
-use std::ffi::OsString;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 /// Short-lived small objects from many threads: where mimalloc is ahead of the system's allocator.
@@ -51,28 +49,7 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
     let command = examples::complete(CommandLine::command());
-    let matches = command.clone().try_get_matches_from(&words);
-    match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
-        Ok(line) => end(line.command.run(line.json), line.json),
-        Err(error) => {
-            let json = usage::asks_for_json(&words);
-            if usage::is_help(&error) && (!json || !error.use_stderr()) {
-                error.exit();
-            }
-            end(Err(usage::failure(&error, &words, command)), json)
-        }
-    }
-}
-
-/// The exit code, once a failure is said.
-fn end(outcome: Outcome, json: bool) -> ExitCode {
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.print(json);
-            ExitCode::from(failure.exit_code())
-        }
-    }
+    let wants_json = |line: &CommandLine| line.json;
+    program::run("credenza", command, wants_json, |line| line.command.run(line.json))
 }

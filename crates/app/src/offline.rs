@@ -1,8 +1,8 @@
 //! Data directories that no node has open: verified and copied by the store's own tools.
 
-use crate::failure::{Failure, Outcome};
 use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
+use program::{Failure, Outcome};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

@@ -2,8 +2,8 @@
 //!
 //! A reader that went away (`| head`) is no error: the command ends quietly.
 
-use crate::failure::{Failure, Outcome};
 use base::Kind;
+use program::{Failure, Outcome};
 use std::io::{self, Write};
 
 /// Sentences are broken at this column.

@@ -15,20 +15,17 @@ mod config;
 mod console;
 mod disk;
 mod drivers;
-mod entry;
 mod generators;
 mod job;
 mod load;
 mod machine;
 mod median;
-mod program;
 mod quick;
 mod report;
 mod suite;
 mod wrong;
 
 pub use command::{BenchArguments, EXAMPLES, examples_of, run};
-pub use entry::run_program;
 pub use wrong::Wrong;
 
 // Parts that a study of its own (`research/`) is made of: the same keys, mixes, loads and charts.
@@ -39,6 +36,5 @@ pub use generators::{Dice, KeyStream, Numbers};
 pub use job::measure;
 pub use load::{Causality, Collected, new_histogram};
 pub use machine::{Machine, allow_many_files};
-pub use program::server_program;
 pub use report::{Percentiles, progress_bar, time_name};
 pub use suite::Process;

@@ -1,6 +1,7 @@
 //! Why the load tool did not do what it was asked.
 
 use base::Kind;
+use program::Failure;
 use std::fmt;
 
 /// One sentence, and what the caller can do.
@@ -29,6 +30,12 @@ impl From<String> for Wrong {
 impl From<&str> for Wrong {
     fn from(text: &str) -> Wrong {
         Wrong::from(text.to_string())
+    }
+}
+
+impl From<Wrong> for Failure {
+    fn from(wrong: Wrong) -> Failure {
+        Failure::new(wrong.kind, wrong.text)
     }
 }
 

@@ -50,12 +50,12 @@ pub fn run(
 
 /// Six nodes that are one cluster, and the port of the first.
 fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
-    let program = bench::server_program();
+    let server = program::beside_this_program("credenza");
     let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
     std::fs::create_dir_all(&data).map_err(|error| error.to_string())?;
     let port = free_ports()?;
     let words = ["dev", "--nodes", &NODES.to_string(), "--port", &port.to_string(), "--data"];
-    let mut command = vec![program.display().to_string()];
+    let mut command = vec![server.display().to_string()];
     command.extend(words.map(String::from));
     command.push(data.display().to_string());
     let mut process = Process::start(&command, None, &data, &log)?;

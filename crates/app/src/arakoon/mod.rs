@@ -17,9 +17,9 @@ mod several;
 #[cfg(test)]
 mod tests;
 
-use crate::failure::{Failure, Outcome};
 use ini::{IniComplaint, IniKey, IniSection};
 use keys::{Fate, GLOBAL, NODE};
+use program::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 

@@ -1,11 +1,10 @@
 //! `credenza bench`: starts the load tool, a program of its own, so that the server is shipped
 //! without charts and drivers of other servers.
 
-use crate::failure::{Failure, Outcome};
 use base::Kind;
+use program::{Failure, Outcome};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 
 /// The program that this becomes.
@@ -28,7 +27,7 @@ pub struct Bench {
 impl Bench {
     /// Becomes the load tool.
     pub fn run(self, json: bool) -> Outcome {
-        let mut command = Command::new(beside_this_program());
+        let mut command = Command::new(program::beside_this_program(PROGRAM));
         command.args(&self.words);
         if json && !self.words.iter().any(|word| word == "--json") {
             command.arg("--json");
@@ -38,11 +37,4 @@ impl Bench {
                       directory of PATH (`make install` does)";
         Err(Failure::new(Kind::Invalid, format!("can't start `{PROGRAM}`: {error}; {remedy}")))
     }
-}
-
-/// Returns the load tool that lies beside this program; else its name, which is looked up in PATH.
-fn beside_this_program() -> PathBuf {
-    let here = std::env::current_exe().ok();
-    let beside = here.and_then(|path| Some(path.parent()?.join(PROGRAM)));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into())
 }

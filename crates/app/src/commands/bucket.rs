@@ -5,10 +5,10 @@ use super::empty_prefix::EmptyPrefix;
 use super::moves::{Move, MoveStatus};
 use super::properties;
 use crate::client::{Address, Client, HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::{BucketName, Kind};
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Map, Value};
 
 pub const EXAMPLES: &str = "\

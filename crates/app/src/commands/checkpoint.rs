@@ -2,10 +2,10 @@
 
 use super::bucket::plain;
 use crate::client::{Address, Client, HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::settings::units::show_size;
 use crate::{logging, output};
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 

@@ -5,10 +5,10 @@ use super::bucket::plain;
 use super::verify;
 use super::view::ViewCommand;
 use crate::client::Address;
-use crate::failure::Outcome;
 use crate::output::{self, as_table, wrapped};
 use crate::paint::Paint;
 use base::duration::text_of_ms;
+use program::Outcome;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -2,11 +2,11 @@
 
 use super::BucketAddress;
 use crate::client::{HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
 use base::codec::printable;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 
 pub const EXAMPLES: &str = "\

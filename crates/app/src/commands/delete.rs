@@ -3,10 +3,10 @@
 use super::BucketAddress;
 use super::put::{condition, seen};
 use crate::client::{HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::json;
 
 pub const EXAMPLES: &str = "\

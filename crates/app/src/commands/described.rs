@@ -2,8 +2,8 @@
 
 use super::BucketAddress;
 use crate::client::{Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use hyper::Method;
+use program::{Failure, Outcome};
 
 /// A bucket as a node describes it.
 pub struct Described {

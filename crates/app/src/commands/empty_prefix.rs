@@ -2,11 +2,11 @@
 
 use super::bucket as bucket_name;
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, as_json};
 use crate::output;
 use base::{BucketName, Kind};
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 

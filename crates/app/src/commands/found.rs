@@ -6,11 +6,11 @@
 //! included, say that they belong to no cluster: of a majority that had one, at least one knows it.
 
 use super::join::{PAUSE, SAID_EVERY, blocking, clients, join_through};
-use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{BucketName, ClusterCall, DirectoryCall, Kind, Part, Reason};
 use doors::Alone;
 use node::Joining;
+use program::{Failure, Outcome};
 
 /// Joins, if the settings say so and the data directory belongs to no cluster yet; or finds out
 /// that this node is the one to found it.

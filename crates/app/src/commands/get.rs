@@ -3,10 +3,10 @@
 use super::siblings::explained;
 use super::{BucketAddress, Freshness};
 use crate::client::{HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, as_json};
 use crate::output;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::json;
 
 pub const EXAMPLES: &str = "\

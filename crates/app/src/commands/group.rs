@@ -5,9 +5,9 @@ use super::cluster_status::{GROUPS, group_rows, members_text};
 use super::verify::Verify;
 use super::view::ViewCommand;
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
 //! How a fresh node asks a cluster to be let in; the first thing `credenza serve --join` does.
 
-use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{Body, BucketName, DirectoryCall, Error, JoinToken, Kind, Part};
 use doors::Alone;
 use doors::native::NativeClient;
 use node::Joining;
+use program::{Failure, Outcome};
 use std::time::Duration;
 
 /// Longest wait for one answer.

@@ -3,12 +3,12 @@
 use super::BucketAddress;
 use super::range::RangeArguments;
 use crate::client::{Client, HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::output;
 use base::Kind;
 use base::limits::PAGE_ROWS_MAX;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::io::Write;
 

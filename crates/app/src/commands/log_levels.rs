@@ -1,9 +1,9 @@
 //! `credenza log-levels`: how much a running node logs.
 
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Map, Value};
 
 pub const EXAMPLES: &str = "\

@@ -50,11 +50,11 @@ mod verify;
 mod view;
 
 use crate::client::{Address, Client};
-use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, shell_word};
 use crate::settings::misspelt_variables;
 use base::{BucketName, Kind};
 use clap::Subcommand;
+use program::{Failure, Outcome};
 use std::future::Future;
 
 /// All commands.

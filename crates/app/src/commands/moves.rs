@@ -4,11 +4,11 @@
 use super::bucket as bucket_name;
 use super::bucket::plain;
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::{BucketName, Kind};
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 

@@ -2,12 +2,12 @@
 
 use super::BucketAddress;
 use crate::client::{HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
 use crate::settings::units::time_with_unit_ms;
 use base::{Error, Reason};
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::json;
 
 pub const EXAMPLES: &str = "\

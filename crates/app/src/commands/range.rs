@@ -2,12 +2,12 @@
 
 use super::{BucketAddress, Freshness};
 use crate::client::{Client, HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::output;
 use base::limits::PAGE_ROWS_MAX;
 use base::{Kind, Reason};
 use hyper::Method;
+use program::{Failure, Outcome};
 use std::io::Write;
 
 pub const EXAMPLES: &str = "\

@@ -2,10 +2,10 @@
 //! without them.
 
 use super::join::not_started;
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
 use node::{GroupRemains, NodeSettings, Remains, RingRemains};
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -3,12 +3,12 @@
 //! sets its data aside, and joins anew.
 
 use super::{found, join};
-use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{BucketName, ClusterCall, DirectoryCall, Error, Kind, Reason};
 use doors::Alone;
 use doors::native::NativeClient;
 use node::{Mending, Node, Rejoining};
+use program::{Failure, Outcome};
 
 /// Said at once, for where no majority of sound members is left this waits for a person.
 const NOT_YET: &str = "can't let this damaged member's place be taken yet (that takes a majority \

@@ -5,10 +5,10 @@ use super::cluster::Named;
 use super::settle;
 use super::view::ViewCommand;
 use crate::client::{Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 

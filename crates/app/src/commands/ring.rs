@@ -3,10 +3,10 @@
 use super::bucket::plain;
 use super::ring_shown::{MemberNames, shares, show_plan, show_transfers};
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 

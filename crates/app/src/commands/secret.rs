@@ -2,10 +2,10 @@
 //! by a version without that.
 
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::Outcome;
 use crate::output;
 use base::Kind;
 use hyper::Method;
+use program::Outcome;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

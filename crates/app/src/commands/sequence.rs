@@ -2,10 +2,10 @@
 
 use super::{BucketAddress, steps};
 use crate::client::HttpCall;
-use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};

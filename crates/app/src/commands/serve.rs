@@ -1,7 +1,6 @@
 //! `credenza serve`: one node, from start to stop.
 
 use super::{rejoin, token};
-use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Logging};
 use crate::machine;
 use crate::notify::notify;
@@ -9,6 +8,7 @@ use crate::settings::{Flags, Settings};
 use base::Kind;
 use doors::{DoorSettings, Doors, LogLevels};
 use node::Node;
+use program::{Failure, Outcome};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 //! `credenza settings`: what is in force and where it came from.
 
-use crate::failure::Outcome;
 use crate::output;
 use crate::settings::{Flags, InForce, Origin, Weighed, page};
+use program::Outcome;
 use serde_json::json;
 
 pub const EXAMPLES: &str = "\

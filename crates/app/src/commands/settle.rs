@@ -2,9 +2,9 @@
 
 use super::view::ViewCommand;
 use crate::client::Address;
-use crate::failure::{Failure, Outcome};
 use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
+use program::{Failure, Outcome};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 

@@ -2,11 +2,11 @@
 
 use super::BucketAddress;
 use crate::client::{HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::{logging, output};
 use base::Reason;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::Value;
 use std::time::Duration;
 

@@ -3,13 +3,13 @@
 
 use super::join;
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::settings::{Settings, units};
 use base::limits::JOIN_TOKEN_BYTES_MAX;
 use base::{JoinToken, Kind};
 use hyper::Method;
 use node::Joining;
+use program::{Failure, Outcome};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -1,9 +1,9 @@
 //! `credenza cluster trust-log`: a torn log is to count as whole, since who could tell is gone.
 
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
 use node::NodeSettings;
+use program::{Failure, Outcome};
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -3,9 +3,9 @@
 use super::bucket::{as_object, plain};
 use super::properties;
 use crate::client::{Address, Client, HttpCall, encode};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 
 pub const EXAMPLES: &str = "\

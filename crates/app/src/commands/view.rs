@@ -2,8 +2,8 @@
 
 use super::bucket::plain;
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::Outcome;
 use hyper::Method;
+use program::Outcome;
 use serde_json::Value;
 
 /// The cluster as the node that is asked sees it, with what its groups' masters told that node.

@@ -20,12 +20,12 @@ mod variables;
 mod tests;
 
 use crate::arakoon;
-use crate::failure::{Failure, Outcome};
 use crate::logging::Levels;
 use base::{Part, nearest};
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
 use node::{NodeSettings, PeerPlace};
+use program::{Failure, Outcome};
 pub use row::SettingRow;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,6 @@ mod work;
 use crate::codec;
 use crate::config::Items;
 use crate::machine::{Machine, allow_many_files};
-use crate::program;
 use crate::report::time_name;
 use crate::wrong::Wrong;
 use file::Suite;
@@ -84,7 +83,7 @@ pub fn run(
     let data = options.data.clone().unwrap_or_else(|| folder.join("data"));
     make(&data)?;
     let place = point::SuitePaths {
-        program: program::server_program(),
+        program: program::beside_this_program("credenza"),
         peers: options.peers.canonicalize().unwrap_or_else(|_| options.peers.clone()),
         data: data.canonicalize().map_err(|error| error.to_string())?,
         logs: folder.clone(),

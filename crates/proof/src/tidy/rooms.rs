@@ -112,7 +112,7 @@ const NODE_IMPORTS: &[&str] =
     &["base", "logic", "store", "runtime", "transport", "replication", "dynamo"];
 
 /// The table of the house.
-pub const ROOMS: [Room; 13] = [
+pub const ROOMS: [Room; 14] = [
     Room { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     Room { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     Room { name: "store", imports: &["base"], never: &[STORE, QUIET] },
@@ -123,10 +123,11 @@ pub const ROOMS: [Room; 13] = [
     Room { name: "dynamo", imports: PATH, never: &[NODE, ORDERED, QUIET] },
     Room { name: "node", imports: NODE_IMPORTS, never: &[NODE, ORDERED, QUIET] },
     Room { name: "doors", imports: &["base", "node"], never: &[DOORS, QUIET] },
-    Room { name: "app", imports: &["base", "store", "node", "doors"], never: &[] },
-    Room { name: "bench", imports: &["base", "node"], never: &[] },
+    Room { name: "program", imports: &["base"], never: &[] },
+    Room { name: "app", imports: &["base", "store", "node", "doors", "program"], never: &[] },
+    Room { name: "bench", imports: &["base", "node", "program"], never: &[] },
     // Research: nobody imports it.
-    Room { name: "dvv", imports: &["base", "logic", "bench"], never: &[] },
+    Room { name: "dvv", imports: &["base", "logic", "program", "bench"], never: &[] },
     Room {
         name: "proof",
         imports: &["base", "logic", "store", "node", "doors", "app", "bench"],

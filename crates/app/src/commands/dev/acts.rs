@@ -4,9 +4,9 @@ use super::control::DevRequest;
 use super::node::DevNode;
 use super::{DevCluster, PAUSE};
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use base::Kind;
 use hyper::Method;
+use program::{Failure, Outcome};
 use std::time::{Duration, Instant};
 
 /// Longest times that a node that is restarted may take to stop, and then to serve.

@@ -4,8 +4,8 @@
 //! A request is one line, `kill NAME` or `restart NAME`; the answer is one line, `ok` or `error`
 //! and what is to be said.
 
-use crate::failure::{Failure, Outcome};
 use base::Kind;
+use program::{Failure, Outcome};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

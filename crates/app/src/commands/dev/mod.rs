@@ -11,12 +11,12 @@ mod node;
 
 use super::{ring, settle};
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
 use control::{AcceptedRequest, DevRequest};
 use hyper::Method;
 use node::{DevNode, describe};
+use program::{Failure, Outcome};
 use std::fs::DirBuilder;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;

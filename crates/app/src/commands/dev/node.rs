@@ -1,6 +1,6 @@
 //! One node of `credenza dev`: a process of its own, with its folder and its log beside it.
 
-use crate::failure::{Failure, Outcome};
+use program::{Failure, Outcome};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;

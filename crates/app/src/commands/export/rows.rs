@@ -5,11 +5,11 @@ use super::SiblingsTreatment;
 use crate::client::{Client, HttpCall, encode};
 use crate::commands::keys::KeyPages;
 use crate::commands::range::{Pages, bytes_of};
-use crate::failure::{Failure, Outcome};
 use crate::given::from_json;
 use base::codec::printable;
 use base::{Kind, Reason};
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 
 /// Rows in a page of a consistent bucket.

@@ -21,11 +21,11 @@ mod tests;
 
 use super::BucketAddress;
 use super::described::Described;
-use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::records::{FieldNames, Format};
 use crate::settings::units::time_with_unit_ms;
 use parcels::{InputFormat, Parcel};
+use program::{Failure, Outcome};
 use progress::ImportProgress;
 use resume::{InputPosition, Resume};
 use send::{ImportRoute, Sender, SentParcel};

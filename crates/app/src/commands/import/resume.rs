@@ -1,9 +1,9 @@
 //! How far an import got, in a file that survives a kill at any moment.
 
 use super::parcels::Input;
-use crate::failure::{Failure, Outcome};
 use crate::records::Format;
 use base::BucketName;
+use program::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};

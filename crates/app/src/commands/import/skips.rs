@@ -4,9 +4,9 @@
 //! imported in the same way. Beside it `FILE.reasons` holds a line for each of them, in the same
 //! order: its line in the input, and why it was rejected. After a kill some may stand there twice.
 
-use crate::failure::{Failure, Outcome};
 use base::codec::printable;
 use indicatif::ProgressBar;
+use program::{Failure, Outcome};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -13,11 +13,11 @@ mod verdict;
 
 use super::bucket::plain;
 use crate::client::{Address, Client, HttpCall};
-use crate::failure::{Failure, Outcome};
 use crate::output::{self, wrapped};
 use crate::paint::Paint;
 use base::Kind;
 use hyper::Method;
+use program::{Failure, Outcome};
 use rates::Rates;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -88,7 +88,7 @@ impl Status {
                     output::text(&frame(&page(&status, rates.as_ref(), paint), in_place))?;
                     last = Some(status);
                 }
-                Err(failure) if self.json => failure.print(true),
+                Err(failure) if self.json => failure.print("credenza", true),
                 Err(failure) => {
                     let text = format!("{}\n", paint.bad(&format!("NO ANSWER: {failure}")));
                     output::text(&frame(&text, in_place))?;

@@ -1,7 +1,6 @@
 //! Command lines that can't be read: clap's complaint as one line, with its suggestion and the help
 //! that is worth a look.
 
-use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -20,12 +19,12 @@ pub fn is_help(error: &clap::Error) -> bool {
     )
 }
 
-/// The complaint about the words that were given to this command.
-pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) -> Failure {
+/// Returns the complaint about the words that were given to this command, in one line.
+pub fn complaint(error: &clap::Error, words: &[OsString], command: clap::Command) -> String {
     let mut root = command.clone();
     root.build();
     let mut meant = named(words, command);
-    let name = meant.get_bin_name().unwrap_or("credenza").to_string();
+    let name = meant.get_bin_name().unwrap_or(meant.get_name()).to_string();
     let complaint = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "what is to be done is missing".into()
@@ -35,7 +34,7 @@ pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) 
     if error.kind() == ErrorKind::MissingRequiredArgument {
         let usage = meant.render_usage().to_string();
         let usage: Vec<_> = usage.split_whitespace().skip(1).collect();
-        return Failure::invalid(format!("{complaint}; usage: {}", usage.join(" ")));
+        return format!("{complaint}; usage: {}", usage.join(" "));
     }
     let elsewhere = match error.kind() {
         ErrorKind::InvalidSubcommand => elsewhere(error, &root),
@@ -45,7 +44,7 @@ pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) 
         true => String::new(),
         false => format!("; there is `{}`", elsewhere.join("`, `")),
     };
-    Failure::invalid(format!("{complaint}{there} (see `{name} --help`)"))
+    format!("{complaint}{there} (see `{name} --help`)")
 }
 
 /// Returns the commands elsewhere that have this name: `leave` is one of `credenza cluster ring`.
@@ -109,41 +108,6 @@ fn one_line(complaint: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CommandLine;
-    use clap::{CommandFactory, Parser};
-
-    fn complaint(line: &str) -> String {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let error = CommandLine::try_parse_from(&words).err().expect("it can't be read");
-        failure(&error, &words, CommandLine::command()).to_string()
-    }
-
-    #[test]
-    fn a_complaint_is_one_line_that_keeps_the_suggestion() {
-        for (line, says) in [
-            (
-                "credenza gett a",
-                &["unrecognized subcommand 'gett'", "'get'", "credenza --help"][..],
-            ),
-            ("credenza get --hexx a", &["argument '--hexx' found; ", "'--hex'", "get --help"]),
-            (
-                "credenza put a",
-                &["required arguments were not provided: <VALUE>; usage: credenza put [OPTIONS]"],
-            ),
-            ("credenza get a --hex --base64", &["'--hex' cannot be used with '--base64'"]),
-            ("credenza cluster tranfer n1", &["'transfer'", "credenza cluster --help"]),
-            ("credenza cluster leave n3", &["there is `credenza cluster ring leave`"]),
-            ("credenza list", &["`credenza bucket list`", "`credenza type list`"]),
-            ("credenza dev --nodes 9", &["invalid value '9' for '--nodes <NODES>': 9 is not in"]),
-            ("credenza get a b", &["unexpected argument 'b' found"]),
-        ] {
-            let said = complaint(line);
-            for word in says {
-                assert!(said.contains(word), "{line}: `{word}` is not said: {said}");
-            }
-            assert!(!said.contains('\n') && !said.contains("error:"), "{line}: {said}");
-        }
-    }
 
     #[test]
     fn several_missing_arguments_and_possible_values_are_lists() {
@@ -166,24 +130,5 @@ mod tests {
             |line: &str| asks_for_json(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert!(asks("credenza nothing --json") && asks("credenza --json put"));
         assert!(!asks("credenza put k -- --json") && !asks("credenza put json"));
-    }
-
-    #[test]
-    fn every_command_takes_json() {
-        let mut command = CommandLine::command();
-        command.build();
-        fn check(command: &clap::Command) {
-            let takes = command.get_arguments().any(|it| it.get_long() == Some("json"));
-            assert!(takes, "{} does not take --json", command.get_bin_name().unwrap_or_default());
-            for inner in command.get_subcommands().filter(|it| it.get_name() != "help") {
-                check(inner);
-            }
-        }
-        check(&command);
-        for line in ["credenza --json get a", "credenza get a --json", "credenza serve --json"] {
-            let line = CommandLine::try_parse_from(line.split(' ')).expect("it is taken");
-            assert!(line.json);
-        }
-        assert!(!CommandLine::try_parse_from(["credenza", "get", "a"]).expect("fine").json);
     }
 }

@@ -59,11 +59,12 @@ impl Failure {
         self.reason
     }
 
-    /// Says it on standard error: in a line, or as one JSON object.
-    pub fn print(&self, as_json: bool) {
+    /// Says it on standard error: in a line that begins with the program's name, or as one JSON
+    /// object.
+    pub fn print(&self, program: &str, as_json: bool) {
         match as_json {
             true => eprintln!("{}", self.json()),
-            false => eprintln!("credenza: {self}"),
+            false => eprintln!("{program}: {self}"),
         }
     }
 

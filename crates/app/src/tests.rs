@@ -1,0 +1,55 @@
+//! Whole command lines of `credenza`: complaints about their words, and the option that all commands
+//! take.
+
+use crate::CommandLine;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+
+fn complaint(line: &str) -> String {
+    let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+    let error = CommandLine::try_parse_from(&words).err().expect("it can't be read");
+    program::complaint(&error, &words, CommandLine::command())
+}
+
+#[test]
+fn a_complaint_is_one_line_that_keeps_the_suggestion() {
+    for (line, says) in [
+        ("credenza gett a", &["unrecognized subcommand 'gett'", "'get'", "credenza --help"][..]),
+        ("credenza get --hexx a", &["argument '--hexx' found; ", "'--hex'", "get --help"]),
+        (
+            "credenza put a",
+            &["required arguments were not provided: <VALUE>; usage: credenza put [OPTIONS]"],
+        ),
+        ("credenza get a --hex --base64", &["'--hex' cannot be used with '--base64'"]),
+        ("credenza cluster tranfer n1", &["'transfer'", "credenza cluster --help"]),
+        ("credenza cluster leave n3", &["there is `credenza cluster ring leave`"]),
+        ("credenza list", &["`credenza bucket list`", "`credenza type list`"]),
+        ("credenza dev --nodes 9", &["invalid value '9' for '--nodes <NODES>': 9 is not in"]),
+        ("credenza get a b", &["unexpected argument 'b' found"]),
+    ] {
+        let said = complaint(line);
+        for word in says {
+            assert!(said.contains(word), "{line}: `{word}` is not said: {said}");
+        }
+        assert!(!said.contains('\n') && !said.contains("error:"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn every_command_takes_json() {
+    let mut command = CommandLine::command();
+    command.build();
+    fn check(command: &clap::Command) {
+        let takes = command.get_arguments().any(|it| it.get_long() == Some("json"));
+        assert!(takes, "{} does not take --json", command.get_bin_name().unwrap_or_default());
+        for inner in command.get_subcommands().filter(|it| it.get_name() != "help") {
+            check(inner);
+        }
+    }
+    check(&command);
+    for line in ["credenza --json get a", "credenza get a --json", "credenza serve --json"] {
+        let line = CommandLine::try_parse_from(line.split(' ')).expect("it is taken");
+        assert!(line.json);
+    }
+    assert!(!CommandLine::try_parse_from(["credenza", "get", "a"]).expect("fine").json);
+}

@@ -1,0 +1,40 @@
+//! Run of a program: from the words of its command line to its exit code.
+
+use crate::failure::Failure;
+use crate::words::{asks_for_json, complaint, is_help};
+use clap::{Command, FromArgMatches};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Reads the words of this process' command line, does `work` on them, and returns the exit code.
+///
+/// A failure goes to standard error: as a line that begins with `name`, or as a JSON object where
+/// `wants_json` says so. Help and version are printed, and end the process.
+pub fn run<Words: FromArgMatches, E: Into<Failure>>(
+    name: &str,
+    command: Command,
+    wants_json: impl FnOnce(&Words) -> bool,
+    work: impl FnOnce(Words) -> Result<(), E>,
+) -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = command.clone().try_get_matches_from(&words);
+    let (failure, json) = match matches.and_then(|matches| Words::from_arg_matches(&matches)) {
+        Ok(read) => {
+            let json = wants_json(&read);
+            match work(read) {
+                Ok(()) => return ExitCode::SUCCESS,
+                Err(error) => (error.into(), json),
+            }
+        }
+        Err(error) => {
+            let json = asks_for_json(&words);
+            // Help that was asked for is no failure; help for want of a command is one for programs.
+            if is_help(&error) && (!json || !error.use_stderr()) {
+                error.exit();
+            }
+            (Failure::invalid(complaint(&error, &words, command)), json)
+        }
+    };
+    failure.print(name, json);
+    ExitCode::from(failure.exit_code())
+}
