@@ -69,8 +69,8 @@ pub enum Reason {
     /// The session has expired or was never opened in this bucket; nothing was applied by this
     /// request.
     SessionExpired,
-    /// A request number older than the session's window: its outcome is forgotten.
-    OutsideWindow,
+    /// A request number older than the session's window: its outcome is not kept any more.
+    RequestExpired,
     /// Another update was applied under this request number of the session; this one was not.
     RetryMismatch,
     // Denied
@@ -98,30 +98,40 @@ pub enum Reason {
     TooMany,
     /// This node is not master of the group; the detail names the master, or is `None`.
     NotMaster,
-    /// No majority answers.
+    /// No majority answers, or the one node that was asked does not.
     NoQuorum,
-    /// The local store has not applied the asked index yet.
-    NotFresh,
-    /// The node is starting or stopping.
-    GoingDown,
-    /// The node belongs to no cluster yet: it waits to be let in, or for others to found one with.
-    NoCluster,
+    /// The local replica has not applied the requested index yet, or does not know the bucket yet.
+    StaleReplica,
+    /// The node is starting, or its cluster is being bootstrapped.
+    Starting,
+    /// The node is stopping.
+    ShuttingDown,
+    /// The node belongs to no cluster yet: it waits to be added, or for others to bootstrap one.
+    NotBootstrapped,
     /// The bucket lives elsewhere now; the detail says where.
     Moved,
-    /// Fewer replicas answer than were asked for; the detail begins with a
+    /// The ring, the bucket or the directory changed at every attempt.
+    MetadataChanged,
+    /// Fewer replicas answered than the read requires; the detail begins with a
     /// [`crate::Shortfall`].
-    TooFewAnswered,
+    ReadQuorumUnmet,
+    /// A thread or a listener can't be started; the detail holds the system's error.
+    StartFailed,
+    /// Another process has the data directory or the port.
+    InUse,
     // Unknown
     /// Mastership was lost between proposing and deciding.
     NoLongerMaster,
     /// The deadline passed between proposing and deciding.
     DeadlinePassed,
-    /// Fewer replicas took a write than were asked for: it is at some, and may spread. The detail
+    /// Fewer replicas stored a write than it requires: some have it, and it may spread. The detail
     /// begins with a [`crate::Shortfall`].
-    TooFewStored,
+    WriteQuorumUnmet,
+    /// No readable answer arrived: the connection broke, or the answer can't be read or encoded.
+    InDoubt,
     // Corrupt
     /// A checksum does not hold; the detail names file and offset.
-    Damaged,
+    Corrupt,
     /// The log or store failed; the node is stopping.
     StoreFailed,
 }
@@ -132,15 +142,16 @@ impl Reason {
         use Reason::*;
         match self {
             Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NotSupported
-            | SessionExpired | OutsideWindow | RetryMismatch => Kind::Invalid,
+            | SessionExpired | RequestExpired | RetryMismatch => Kind::Invalid,
             Forbidden => Kind::Denied,
             NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings => {
                 Kind::Conflict
             }
-            Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
-            | NoCluster | Moved | TooFewAnswered => Kind::Unavailable,
-            NoLongerMaster | DeadlinePassed | TooFewStored => Kind::Unknown,
-            Damaged | StoreFailed => Kind::Corrupt,
+            Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
+            | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
+            | StartFailed | InUse => Kind::Unavailable,
+            NoLongerMaster | DeadlinePassed | WriteQuorumUnmet | InDoubt => Kind::Unknown,
+            Corrupt | StoreFailed => Kind::Corrupt,
         }
     }
 
@@ -155,7 +166,7 @@ impl Reason {
             NoSuchType => "no_such_type",
             NotSupported => "not_supported",
             SessionExpired => "session_expired",
-            OutsideWindow => "outside_window",
+            RequestExpired => "request_expired",
             Forbidden => "forbidden",
             NotFound => "not_found",
             AssertionFailed => "assertion_failed",
@@ -166,24 +177,29 @@ impl Reason {
             TooMany => "too_many",
             NotMaster => "not_master",
             NoQuorum => "no_quorum",
-            NotFresh => "not_fresh",
-            GoingDown => "going_down",
+            StaleReplica => "stale_replica",
+            ShuttingDown => "shutting_down",
             Moved => "moved",
             NoLongerMaster => "no_longer_master",
             DeadlinePassed => "deadline_passed",
-            Damaged => "damaged",
+            Corrupt => "corrupt",
             StoreFailed => "store_failed",
             Siblings => "siblings",
             TooManySiblings => "too_many_siblings",
-            TooFewAnswered => "too_few_answered",
-            TooFewStored => "too_few_stored",
-            NoCluster => "no_cluster",
+            ReadQuorumUnmet => "read_quorum_unmet",
+            WriteQuorumUnmet => "write_quorum_unmet",
+            NotBootstrapped => "not_bootstrapped",
             RetryMismatch => "retry_mismatch",
+            InDoubt => "in_doubt",
+            StartFailed => "start_failed",
+            InUse => "in_use",
+            MetadataChanged => "metadata_changed",
+            Starting => "starting",
         }
     }
 
     /// Every reason, for doors' exhaustive tests and for the docs; new ones stand at the end.
-    pub const ALL: [Reason; 31] = {
+    pub const ALL: [Reason; 36] = {
         use Reason::*;
         [
             Malformed,
@@ -193,7 +209,7 @@ impl Reason {
             NoSuchType,
             NotSupported,
             SessionExpired,
-            OutsideWindow,
+            RequestExpired,
             Forbidden,
             NotFound,
             AssertionFailed,
@@ -204,19 +220,24 @@ impl Reason {
             TooMany,
             NotMaster,
             NoQuorum,
-            NotFresh,
-            GoingDown,
+            StaleReplica,
+            ShuttingDown,
             Moved,
             NoLongerMaster,
             DeadlinePassed,
-            Damaged,
+            Corrupt,
             StoreFailed,
             Siblings,
             TooManySiblings,
-            TooFewAnswered,
-            TooFewStored,
-            NoCluster,
+            ReadQuorumUnmet,
+            WriteQuorumUnmet,
+            NotBootstrapped,
             RetryMismatch,
+            InDoubt,
+            StartFailed,
+            InUse,
+            MetadataChanged,
+            Starting,
         ]
     };
 }
@@ -258,14 +279,14 @@ impl Error {
 }
 
 /// Returns the error of stored bytes that do not decode.
-pub fn damaged(malformed: Malformed) -> Error {
+pub fn corrupt(malformed: Malformed) -> Error {
     let text = format!("a stored {} can't be read: run `credenza check`", malformed.0);
-    Error::new(Reason::Damaged, text)
+    Error::new(Reason::Corrupt, text)
 }
 
 /// Returns the refusal of a request that comes while the node stops.
-pub fn going_down() -> Error {
-    Error::new(Reason::GoingDown, "the node is stopping")
+pub fn shutting_down() -> Error {
+    Error::new(Reason::ShuttingDown, "the node is stopping")
 }
 
 impl fmt::Display for Error {

@@ -77,8 +77,8 @@ impl Share {
     }
 }
 
-/// By how much a quorum was not met: what the detail of `too_few_answered` and `too_few_stored`
-/// begins with.
+/// Shortfall of a quorum: the beginning of the detail of `read_quorum_unmet` and
+/// `write_quorum_unmet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shortfall {
     /// Which number.
@@ -90,19 +90,19 @@ pub struct Shortfall {
 }
 
 impl Shortfall {
-    /// `too_few_answered`: nothing was written.
+    /// `read_quorum_unmet`: nothing was written.
     pub fn unanswered(self, remedy: &str) -> Error {
-        Error::new(Reason::TooFewAnswered, format!("{self}: {remedy}"))
+        Error::new(Reason::ReadQuorumUnmet, format!("{self}: {remedy}"))
     }
 
-    /// `too_few_stored`: it is written at some, and may spread.
+    /// `write_quorum_unmet`: it is written at some, and may spread.
     pub fn unstored(self, remedy: &str) -> Error {
-        Error::new(Reason::TooFewStored, format!("{self}: {remedy}"))
+        Error::new(Reason::WriteQuorumUnmet, format!("{self}: {remedy}"))
     }
 
     /// What an error's detail begins with, if it tells of a quorum.
     pub fn told(error: &Error) -> Option<Shortfall> {
-        if !matches!(error.reason, Reason::TooFewAnswered | Reason::TooFewStored) {
+        if !matches!(error.reason, Reason::ReadQuorumUnmet | Reason::WriteQuorumUnmet) {
             return None;
         }
         let text = std::str::from_utf8(&error.detail).ok()?;
@@ -148,8 +148,8 @@ mod tests {
         }
         for (reason, text) in [
             (Reason::NoQuorum, "r 1/2: x"),
-            (Reason::TooFewAnswered, "r 1/2"),
-            (Reason::TooFewStored, "q 1/2: x"),
+            (Reason::ReadQuorumUnmet, "r 1/2"),
+            (Reason::WriteQuorumUnmet, "q 1/2: x"),
         ] {
             assert_eq!(Shortfall::told(&Error::new(reason, text)), None, "{text}");
         }

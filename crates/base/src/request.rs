@@ -45,7 +45,7 @@ pub enum Consistency {
     Consistent,
     /// Whatever this node has applied.
     Dirty,
-    /// Whatever this node has applied, if that is at least this index; else `not_fresh`.
+    /// Whatever this node has applied, if that is at least this index; else `stale_replica`.
     AtLeast(LogIndex),
 }
 

@@ -109,5 +109,5 @@ impl Shared {
 
 /// What is answered to requests that come while the doors close.
 pub(crate) fn closing() -> Error {
-    Error::new(Reason::GoingDown, "the node is stopping: nothing was done; ask another node")
+    Error::new(Reason::ShuttingDown, "the node is stopping: nothing was done; ask another node")
 }

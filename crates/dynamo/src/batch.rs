@@ -6,7 +6,7 @@
 
 use super::layout::{self, VNODES};
 use base::codec::{Malformed, Reader, Writer};
-use base::error::damaged;
+use base::error::corrupt;
 use base::{Ballot, LogIndex, Result};
 use bytes::Bytes;
 use runtime::keeper::{Job, store_error};
@@ -55,7 +55,7 @@ impl Mark {
             return Ok(Mark::default());
         };
         let mut reader = Reader::new(&bytes);
-        let mut word = || reader.u64("mark of the vnodes").map_err(damaged);
+        let mut word = || reader.u64("mark of the vnodes").map_err(corrupt);
         Ok(Mark { applied: word()?, ended: word()? })
     }
 
@@ -86,7 +86,7 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
         }
         Ok(())
     };
-    read().map_err(damaged)?;
+    read().map_err(corrupt)?;
     let mark = Mark { applied: index, ended: 0 };
     trees.apply(&mut changes.into_iter().chain([mark.change()])).map_err(store_error)?;
     Ok(())

@@ -9,7 +9,7 @@ use super::local::{SeenVersions, Write, WriteCondition, WriteContent};
 use super::request::{KeyRequest, done_untold};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};
-use base::error::damaged;
+use base::error::corrupt;
 use base::{
     Actor, Body, Context, DataType, Error, FetchOptions, Key, Owner, Reason, Result, Sibling,
 };
@@ -76,7 +76,7 @@ impl KeyRequest<'_> {
 
     /// A stored value as clients see it who ask for the values under a key, whatever they are.
     pub(super) fn sibling(&self, dot: Option<(&Actor, u64)>, value: &Stored) -> Result<Sibling> {
-        let mut sibling = value.sibling(dot).map_err(damaged)?;
+        let mut sibling = value.sibling(dot).map_err(corrupt)?;
         if value.is_typed() {
             let kind = match self.properties.replication.datatype {
                 DataType::None => DataType::Counter,

@@ -16,7 +16,7 @@ use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
 use super::writing::StoreErrand;
 use crate::Available;
 use base::codec::Malformed;
-use base::error::{damaged, going_down};
+use base::error::{corrupt, shutting_down};
 use base::{Error, GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::quorum::{
@@ -93,7 +93,7 @@ impl Available {
                  ask for less",
             )),
             Err(_) if self.knows_newer(epoch) => Err(outdated()),
-            Err(_) => Err(going_down()),
+            Err(_) => Err(shutting_down()),
         }
     }
 
@@ -122,7 +122,7 @@ impl Available {
         let bytes = peers.ask(node, NO_GROUP, question, within).await?;
         reply::answer(&bytes).unwrap_or_else(|Malformed(field)| {
             let text = format!("node {:016x} answered what can't be read ({field})", node.0);
-            Err(Error::new(Reason::NoLongerMaster, text))
+            Err(Error::new(Reason::InDoubt, text))
         })
     }
 }
@@ -241,7 +241,7 @@ impl FetchErrand {
             let held = answer.and_then(|bytes| match bytes.first() {
                 Some(1) => held(Some(&bytes.slice(1..))),
                 Some(0) => Ok(None),
-                _ => Err(damaged(Malformed("yes or no"))),
+                _ => Err(corrupt(Malformed("yes or no"))),
             });
             (node, held)
         });

@@ -9,7 +9,7 @@
 use super::layout::{Row, Stored};
 use base::datatype::{FieldKind, TypeOperation};
 use base::dots::DotContext;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{Actor, Error, Reason, Result};
 use logic::causal::{MintedWrite, Minter};
 use logic::types::{self, Refused, Typed};
@@ -97,9 +97,9 @@ impl Change {
 pub(super) fn together(row: &Row, kind: FieldKind) -> Result<Option<Typed<Actor>>> {
     let mut all: Option<Typed<Actor>> = None;
     for value in row.values().filter(|value| !value.is_tombstone()) {
-        let typed = value.is_typed().then(|| value.sibling(None)).transpose().map_err(damaged)?;
+        let typed = value.is_typed().then(|| value.sibling(None)).transpose().map_err(corrupt)?;
         let typed = typed.map(|sibling| Typed::decode(&sibling.content.value)).transpose();
-        let Some(typed) = typed.map_err(damaged)?.filter(|typed| typed.kind() == kind) else {
+        let Some(typed) = typed.map_err(corrupt)?.filter(|typed| typed.kind() == kind) else {
             let text = format!("this key holds a plain value, and no {}", kind.word());
             return Err(Error::new(Reason::Siblings, text));
         };

@@ -12,7 +12,7 @@
 use super::layout::{Space, front, read_row, read_row_tail, write_row};
 use super::slots::Slot;
 use base::codec::Malformed;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::PARTITIONS_MAX;
 use base::{Partition, Result};
 use bytes::Bytes;
@@ -36,7 +36,7 @@ pub fn put_in_slots(trees: &dyn Trees) -> Result<usize> {
             let mut changes = Vec::with_capacity(2 * found.len());
             for (former, value) in found {
                 let key = read_former_key(&former);
-                let key = key.ok_or_else(|| damaged(Malformed("a key of an earlier version")))?;
+                let key = key.ok_or_else(|| corrupt(Malformed("a key of an earlier version")))?;
                 let value = beside(trees, &key, value)?;
                 changes.extend([RowChange::Put(key, value), RowChange::Remove(former)]);
             }
@@ -61,8 +61,8 @@ fn page(trees: &dyn Trees, partition: Partition) -> Result<Vec<(Bytes, Bytes)>> 
 fn beside(trees: &dyn Trees, key: &Bytes, value: Bytes) -> Result<Bytes> {
     match trees.get(key).map_err(store_error)? {
         Some(there) if !there.is_empty() => {
-            let there = read_row(&there).map_err(damaged)?;
-            Ok(write_row(&there.sync(read_row(&value).map_err(damaged)?)))
+            let there = read_row(&there).map_err(corrupt)?;
+            Ok(write_row(&there.sync(read_row(&value).map_err(corrupt)?)))
         }
         _ => Ok(value),
     }

@@ -2,7 +2,7 @@
 
 use super::layout::{Row, read_row};
 use base::Result;
-use base::error::damaged;
+use base::error::corrupt;
 use bytes::Bytes;
 use logic::quorum::Versions;
 
@@ -19,6 +19,6 @@ impl Versions for HeldRow {
 /// Decodes a row. One that has heard of writes and holds none is still something: what it has heard
 /// of matters to a merge.
 pub fn held(row: Option<&Bytes>) -> Result<Option<HeldRow>> {
-    let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
+    let row = row.map(|bytes| read_row(bytes).map_err(corrupt)).transpose()?;
     Ok(row.map(HeldRow))
 }

@@ -14,7 +14,7 @@ use super::slots::{Slot, SlotSpan};
 use super::timing::unhurried;
 use crate::Available;
 use base::codec::Malformed;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 use base::{
     BucketName, BucketNames, Error, Key, Keys, Kind, NodeId, Reason, Result, Share, Shortfall,
@@ -101,7 +101,7 @@ impl Available {
             text.and_then(|text| BucketName::from_full(text).ok())
         };
         let names = names.iter().map(|bytes| name(bytes).ok_or(Malformed("bucket")));
-        let names = names.collect::<std::result::Result<_, _>>().map_err(damaged)?;
+        let names = names.collect::<std::result::Result<_, _>>().map_err(corrupt)?;
         Ok(BucketNames { names, more })
     }
 
@@ -128,6 +128,10 @@ impl Available {
                     if world::milliseconds() >= until_ms || !lost.insert(node) {
                         return Err(error);
                     }
+                }
+                // A client has nothing to decide again: it sends the list once more.
+                Err((_, error)) if error.reason == Reason::Changed => {
+                    return Err(Error { reason: Reason::MetadataChanged, ..error });
                 }
                 Err((_, error)) => return Err(error),
             }
@@ -215,7 +219,7 @@ impl Available {
             Kind::Unknown => self.gone(node),
             _ => error,
         });
-        reply::take_names(&answer?).map_err(damaged)
+        reply::take_names(&answer?).map_err(corrupt)
     }
 
     fn gone(&self, node: NodeId) -> Error {
@@ -266,7 +270,7 @@ impl Available {
                 if !key.starts_with(&front) || last.is_some_and(|it| key[front.len()..] > it[..]) {
                     break;
                 }
-                if !living(&read_row(&row).map_err(damaged)?) {
+                if !living(&read_row(&row).map_err(corrupt)?) {
                     continue;
                 }
                 if keys.len() >= rows_max || bytes >= PAGE_BYTES_MAX {
@@ -303,9 +307,9 @@ impl Available {
                         break 'buckets;
                     }
                     let bucket = read_row_key(&key).ok_or(Malformed("row's key"));
-                    let (bucket, _) = bucket.map_err(damaged)?;
+                    let (bucket, _) = bucket.map_err(corrupt)?;
                     let wanted = bucket.kind() == kind && after.is_none_or(|it| bucket.full() > it);
-                    if !wanted || living(&read_row(&row).map_err(damaged)?) {
+                    if !wanted || living(&read_row(&row).map_err(corrupt)?) {
                         found = Some((bucket, wanted));
                         break;
                     }

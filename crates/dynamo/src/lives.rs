@@ -13,7 +13,7 @@ use super::layout::record_key;
 use super::shelf::{Shelf, ShelfState};
 use super::slots::Slot;
 use base::Result;
-use base::error::damaged;
+use base::error::corrupt;
 use logic::causal::{Minter, Start};
 use runtime::keeper::store_error;
 use runtime::mutants::{Flaw, flawed};
@@ -28,7 +28,7 @@ impl Shelf {
             return Ok(*minter);
         }
         let (_, record) = self.newest(state, &record_key(slot))?;
-        let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(damaged)?;
+        let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(corrupt)?;
         let fell = self.after_a_fall && !flawed(Flaw::MintsAsBefore);
         let restored = self.life > 1 && !self.was_met();
         let found = Start {

@@ -6,7 +6,7 @@ use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key_in, wri
 use super::shelf::{Shelf, ShelfState};
 use super::slots::Slot;
 use base::dots::DotContext;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::{SIBLINGS_BYTES_MAX, SIBLINGS_WARN};
 use base::{
     Actor, BucketName, Error, Key, NodeId, Partition, Promise, Properties, Reason, Result,
@@ -272,7 +272,7 @@ impl Shelf {
         let mut guard = self.admit()?;
         let (_, known) = self.newest(&guard, &key)?;
         let Some(known) = known else { return Ok(()) };
-        let left = write_row(&rules.settle(read_row(&known).map_err(damaged)?));
+        let left = write_row(&rules.settle(read_row(&known).map_err(corrupt)?));
         if left != known {
             self.change(&mut guard, [(key, Some(left))], rules.sync);
         }
@@ -310,7 +310,7 @@ impl Shelf {
     }
 
     fn row(&self, bytes: Option<&Bytes>) -> Result<Row> {
-        bytes.map_or_else(|| Ok(Row::empty()), |bytes| read_row(bytes).map_err(damaged))
+        bytes.map_or_else(|| Ok(Row::empty()), |bytes| read_row(bytes).map_err(corrupt))
     }
 }
 

@@ -7,7 +7,7 @@
 //! Never: outlives the request.
 
 use crate::Available;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::request::Steps;
 use base::{
     Body, BucketName, Call, Consistency, Error, Key, Kind, LogIndex, Outcome, Properties, Read,
@@ -66,7 +66,7 @@ impl Seats {
                 going.push_back(RunningKey { answer: begin(task), _seat: seat });
             }
             let Some(first) = going.pop_front() else { return Ok(()) };
-            let bytes = take(first.answer.await.unwrap_or_else(|_| Err(going_down()))?)?;
+            let bytes = take(first.answer.await.unwrap_or_else(|_| Err(shutting_down()))?)?;
             expected = bytes.max(expected - expected / 8).max(1);
         }
     }
@@ -210,7 +210,7 @@ fn partly(error: Error, steps: usize) -> Error {
         return error;
     }
     let text = format!("a step failed ({error}); any of the {steps} steps may be done: read first");
-    Error::new(Reason::NoLongerMaster, text)
+    Error::new(Reason::InDoubt, text)
 }
 
 /// The key that a step of a batch changes; none: it does something else.
@@ -342,7 +342,7 @@ mod tests {
         let refused = || Error::new(Reason::OutOfSpace, "full");
         assert_eq!(partly(refused(), 1), refused(), "one step alone did nothing");
         assert_eq!(partly(refused(), 2).kind(), Kind::Unknown);
-        for other in [Reason::TooFewStored, Reason::NotFound] {
+        for other in [Reason::WriteQuorumUnmet, Reason::NotFound] {
             let error = Error::new(other, "1 of 2");
             assert_eq!(partly(error.clone(), 2), error);
         }

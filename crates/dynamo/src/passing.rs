@@ -64,7 +64,7 @@ impl Available {
                     let answer = read_answer(&bytes).unwrap_or_else(|Malformed(field)| {
                         let text =
                             format!("an answer can't be read ({field}): it may have happened");
-                        Err(Error::new(Reason::NoLongerMaster, text))
+                        Err(Error::new(Reason::InDoubt, text))
                     });
                     return answer.map(Some);
                 }

@@ -24,7 +24,7 @@ use super::local::{Rules, Spot, living};
 use super::timing::unhurried;
 use crate::Available;
 use base::codec::Malformed;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
 use bytes::Bytes;
@@ -218,12 +218,12 @@ impl Available {
         (tree_key, bytes): (&Bytes, Bytes),
         page: &mut BarePage,
     ) -> Result<()> {
-        let row = read_row(&bytes).map_err(damaged)?;
+        let row = read_row(&bytes).map_err(corrupt)?;
         let expired = row.values().any(|value| value.has_expired(world::unix_ms()));
         if living(&row) && !expired {
             return Ok(());
         }
-        let named = read_row_key(tree_key).ok_or_else(|| damaged(Malformed("row's key")))?;
+        let named = read_row_key(tree_key).ok_or_else(|| corrupt(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.schema.find(&bucket) else { return Ok(()) };
         let spot = Spot::new(bucket, key);

@@ -48,7 +48,7 @@ impl Replaying {
     pub fn finish(self) -> Result<Mark> {
         if self.in_doubt {
             let text = "a batch of the vnodes may stand where the log can't be read";
-            return Err(Error::new(Reason::Damaged, text));
+            return Err(Error::new(Reason::Corrupt, text));
         }
         Ok(self.mark)
     }
@@ -59,5 +59,5 @@ fn lacks(wanted: u64, found: u64) -> Error {
         "the log lacks the vnodes' record {wanted}: what follows is {found}; restore from a copy \
          or a peer"
     );
-    Error::new(Reason::Damaged, text)
+    Error::new(Reason::Corrupt, text)
 }

@@ -10,7 +10,7 @@ use super::local::{Rules, Spot};
 use super::reply;
 use crate::Available;
 use base::codec::Malformed;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::wire::write_answer_to;
 use base::{Error, NodeId, Reason, Result};
@@ -118,7 +118,7 @@ impl Available {
         if hint.is_none() {
             self.takes_still(epoch, spot)?;
         }
-        let versions = super::layout::read_row(row).map_err(damaged)?;
+        let versions = super::layout::read_row(row).map_err(corrupt)?;
         self.shelf.merge(spot, versions, *rules, *hint)
     }
 

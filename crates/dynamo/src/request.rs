@@ -13,7 +13,7 @@ use super::local::{
 use super::passing::only_key;
 use super::timing::until;
 use crate::Available;
-use base::error::damaged;
+use base::error::corrupt;
 use base::request::{Expiry, Missing};
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, DataType,
@@ -228,7 +228,7 @@ impl KeyRequest<'_> {
             let text = "this key of an available bucket holds a counter: read it as a data type";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        let sibling = value.sibling(dot).map_err(damaged)?;
+        let sibling = value.sibling(dot).map_err(corrupt)?;
         // As many bits as every reader of JSON keeps exact.
         let version = Version((sibling.vtag.0 >> 75) as u64);
         let now = world::unix_ms();
@@ -384,7 +384,7 @@ fn before(options: &StoreOptions) -> FetchOptions {
 /// nothing happened.
 pub(super) fn done_untold(error: &Error) -> Error {
     let text = format!("the write is done, but what came of it can't be told: {error}");
-    Error::new(Reason::NoLongerMaster, text)
+    Error::new(Reason::InDoubt, text)
 }
 
 fn excessive(error: Excess) -> Error {

@@ -5,7 +5,7 @@ use crate::Available;
 use crate::letter::VnodeQuestion;
 use crate::moving::give::PartitionWeight;
 use crate::moving::progress::MoveProgress;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{Body, Error, NodeId, Reason, Reply, Result, RingCall, RingTransfer};
 use bytes::Bytes;
 use logic::ring::Ring;
@@ -114,7 +114,7 @@ impl Available {
             return self.weight().await;
         }
         let bytes = self.told_by(node, VnodeQuestion::Weight).await?;
-        PartitionWeight::read(&bytes).map_err(damaged)
+        PartitionWeight::read(&bytes).map_err(corrupt)
     }
 
     /// Fills in how far a node is.
@@ -124,7 +124,7 @@ impl Available {
             return Ok(());
         }
         let bytes = self.told_by(transfer.node, VnodeQuestion::Progress).await?;
-        MoveProgress::read(&bytes).map_err(damaged)?.fill(transfer);
+        MoveProgress::read(&bytes).map_err(corrupt)?.fill(transfer);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::hashes::{Copies, Hashes};
 use super::slots::Slot;
 use super::tickets::Tickets;
 use super::waiting::WaitingHints;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::causal::Minter;
@@ -163,7 +163,7 @@ impl Shelf {
         }
         let state = self.state();
         if state.closing {
-            return Err(going_down());
+            return Err(shutting_down());
         }
         if state.fence.is_some_and(|(_, until)| world::milliseconds() < until) {
             let text = "the ring is being given out: nothing was written; try again in a moment";
@@ -282,7 +282,7 @@ impl Shelf {
     pub async fn settled(&self, ticket: u64) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         self.when_settled(ticket, move |settled| drop(sender.send(settled)));
-        receiver.await.unwrap_or_else(|_| Err(going_down()))
+        receiver.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 
     /// Calls `then` when the batch of a ticket is in the store, or never will be. At once, if that

@@ -22,7 +22,7 @@ use super::span_rows::rows_of;
 use super::timing::unhurried;
 use crate::Available;
 use base::codec::{Malformed, Reader};
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Key, NodeId, Reason, Result};
 use logic::sync::{
@@ -303,7 +303,7 @@ impl Available {
         tail: &Key,
         at: Side,
     ) -> Result<()> {
-        let named = read_row_tail(tail).ok_or_else(|| damaged(Malformed("row's key")))?;
+        let named = read_row_tail(tail).ok_or_else(|| corrupt(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.schema.find(&bucket) else { return Ok(()) };
         // Whoever sends it may let go of it afterwards, whatever the bucket's own writes risk.

@@ -47,7 +47,7 @@ impl Available {
     /// A request was refused for this.
     pub(super) fn saw_refusal(&self, error: &Error) {
         match error.reason {
-            Reason::TooFewStored | Reason::TooFewAnswered => {
+            Reason::WriteQuorumUnmet | Reason::ReadQuorumUnmet => {
                 Metrics::count(&self.metrics.available.too_few);
             }
             Reason::TooManySiblings => {

@@ -80,7 +80,7 @@ mod tests {
         tickets.tell(4, &Ok(()));
         assert_eq!(took(), [("three", true), ("first of four", true), ("second of four", true)]);
         wait(9, "nine", None);
-        tickets.tell(u64::MAX, &Err(Error::new(Reason::GoingDown, "over")));
+        tickets.tell(u64::MAX, &Err(Error::new(Reason::ShuttingDown, "over")));
         assert_eq!(took(), [("nine", false)]);
         tickets.tell(u64::MAX, &Ok(()));
         assert_eq!(took(), []);

@@ -1,7 +1,7 @@
 //! Time of requests to replicas, and long reads off the threads that answer.
 
 use base::Result;
-use base::error::going_down;
+use base::error::shutting_down;
 use runtime::world;
 use std::time::Duration;
 
@@ -28,6 +28,6 @@ pub fn asked_for(left: Duration) -> Duration {
 pub async fn unhurried<T: Send + 'static>(
     read: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let stopping = || Err(going_down());
+    let stopping = || Err(shutting_down());
     world::apart(read).await.unwrap_or_else(stopping)
 }

@@ -1,7 +1,7 @@
 //! A copy of the whole node while it works.
 
 use crate::Inner;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{Error, Reason, Result};
 use runtime::keeper::store_error;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Inner {
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)?;
         let data = self.data.lock().expect("no one panics while holding it");
-        let data = data.as_ref().ok_or_else(going_down)?;
+        let data = data.as_ref().ok_or_else(shutting_down)?;
         let unfinished = Unfinished::begin(target).map_err(store_error)?;
         let copy = data.twin(unfinished.path()).map_err(store_error)?;
         self.trees.checkpoint(&copy.store()).map_err(store_error)?;

@@ -1,7 +1,7 @@
 //! Checkpoints that were made before: a list, and their removal.
 
 use crate::Node;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{Error, Reason, Result};
 use runtime::keeper::store_error;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ impl Node {
     /// Lists the checkpoints in a folder, by their names.
     pub async fn checkpoints(&self, folder: PathBuf) -> Result<Vec<CheckpointStatus>> {
         let list = move || store::checkpoints(&folder).map_err(store_error);
-        let found = spawn_blocking(list).await.unwrap_or_else(|_| Err(going_down()))?;
+        let found = spawn_blocking(list).await.unwrap_or_else(|_| Err(shutting_down()))?;
         let status = |StoredCheckpoint { name, is_whole, made_ms, bytes }| CheckpointStatus {
             name,
             is_whole,
@@ -44,6 +44,6 @@ impl Node {
                 Err(Error::new(Reason::NotFound, text))
             }
         };
-        spawn_blocking(remove).await.unwrap_or_else(|_| Err(going_down()))
+        spawn_blocking(remove).await.unwrap_or_else(|_| Err(shutting_down()))
     }
 }

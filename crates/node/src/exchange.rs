@@ -20,7 +20,10 @@ pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
     let NodeSettings { peers: Some(place), name, .. } = &inner.settings else { return Ok(()) };
     let listener = TcpListener::bind(place.listen).await.map_err(|error| {
         let text = format!("can't listen for peers at {}: {error} (peer_listen)", place.listen);
-        Error::new(Reason::TooMany, text)
+        match error.kind() {
+            std::io::ErrorKind::AddrInUse => Error::new(Reason::InUse, text),
+            _ => Error::new(Reason::StartFailed, text),
+        }
     })?;
     let incarnation = Incarnation(inner.incarnation);
     let settings = PeerSettings {

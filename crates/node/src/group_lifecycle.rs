@@ -54,7 +54,7 @@ pub(crate) fn end_group(inner: &Arc<Inner>, group: Arc<Group>) {
         };
         match tokio::task::spawn_blocking(dropping).await {
             Ok(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
-            Ok(Err(error)) if error.reason == Reason::Damaged => inner.fail(error),
+            Ok(Err(error)) if error.reason == Reason::Corrupt => inner.fail(error),
             Ok(Err(error)) => tracing::warn!(target: "node", %error, "a group's rows stay"),
             Err(error) => tracing::error!(target: "node", %error, "ending a group broke off"),
         }

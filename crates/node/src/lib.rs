@@ -63,7 +63,7 @@ pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use answers::Answers;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{
     BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, Lived,
     LogIndex, NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
@@ -138,7 +138,7 @@ pub(crate) struct Inner {
 impl Node {
     /// Opens the data directory (makes it at first start), recovers, and serves.
     ///
-    /// Errors name the remedy: `Damaged` (file and offset), `NotSupported` (foreign format
+    /// Errors name the remedy: `Corrupt` (file and offset), `NotSupported` (foreign format
     /// version), `TooMany` (the directory is locked by another process), `StoreFailed`.
     pub async fn start(settings: NodeSettings) -> Result<Node> {
         life::start(settings, None).await
@@ -214,7 +214,8 @@ impl Node {
     /// A value of a group's log that this node knows to be decided, for a member that lost it;
     /// needs no quorum. `shown`: the join token of one who is no operator.
     ///
-    /// Errors: `NotFresh` (this node does not know it, or has it in its store only), `Forbidden`.
+    /// Errors: `StaleReplica` (this node does not know it, or has it in its store only),
+    /// `Forbidden`.
     pub async fn decided_value(
         &self,
         group: GroupId,
@@ -273,7 +274,7 @@ impl Node {
             return Err(Error::new(error.reason, text));
         }
         if self.inner.stopping.load(Ordering::Acquire) {
-            return Err(going_down());
+            return Err(shutting_down());
         }
         self.inner.reaches_masters()?;
         self.inner.knows_ring()?;
@@ -313,7 +314,7 @@ impl Node {
         let inner = self.inner.clone();
         tokio::task::spawn_blocking(move || inner.at_work(|| inner.checkpoint(&target)))
             .await
-            .unwrap_or_else(|_| Err(going_down()))
+            .unwrap_or_else(|_| Err(shutting_down()))
     }
 }
 

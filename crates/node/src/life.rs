@@ -11,7 +11,7 @@ use crate::{
     Inner, Node, NodeSettings, audit, cluster, disk_alarm, exchange, master_alarm, ring,
     ring_heirs, transfer,
 };
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{BucketName, ClusterDescription, Error, GroupId, Lived, NodeId, Reason, Result};
 use dynamo::batch::Mark;
 use dynamo::finding::Finding;
@@ -259,7 +259,7 @@ fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> 
         .name(name.into())
         .spawn(life)
         .map(|_| ())
-        .map_err(|error| Error::new(Reason::TooMany, format!("no thread to be had: {error}")))
+        .map_err(|error| Error::new(Reason::StartFailed, format!("no thread to be had: {error}")))
 }
 
 async fn become_ready(node: &Node) -> Result<()> {
@@ -294,7 +294,7 @@ async fn led(group: &Group) -> Result<()> {
     }
     let mut standing = group.standing();
     let led = standing.wait_for(|standing| standing.master.is_some()).await;
-    led.map(|_| ()).map_err(|_| going_down())
+    led.map(|_| ()).map_err(|_| shutting_down())
 }
 
 /// Brings the keeper's news to the groups.

@@ -9,7 +9,7 @@ use crate::answers::bytes_of_read;
 use crate::flow::Flow;
 use crate::groups::Local;
 use crate::updating::pending;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{
     BucketName, Call, Consistency, Error, LogIndex, Read, Reason, Reply, Request, Result, Update,
     check,
@@ -171,13 +171,13 @@ impl Inner {
         let read = read.clone();
         world::apart(move || read::read(&group, &bucket, &read))
             .await
-            .unwrap_or_else(|| Err(going_down()))
+            .unwrap_or_else(|| Err(shutting_down()))
     }
 }
 
 fn not_fresh(applied: LogIndex, asked: LogIndex) -> Error {
     let text = format!("applied up to {applied}, asked for {asked}: wait, or ask the master");
-    Error::new(Reason::NotFresh, text)
+    Error::new(Reason::StaleReplica, text)
 }
 
 /// Whether what was read on no other terms than these still lives here: what left may be gone.

@@ -140,7 +140,7 @@ fn founder(known: &ClusterDescription) -> Result<Option<Configuration>> {
         return Ok(None);
     }
     let alone = Configuration::alone(ConfigurationId(0), known.founder);
-    alone.map(Some).map_err(|error| Error::new(Reason::Damaged, error.to_string()))
+    alone.map(Some).map_err(|error| Error::new(Reason::Corrupt, error.to_string()))
 }
 
 /// A group that begins on this node: it has promised nothing and holds nothing. Whom the group
@@ -162,7 +162,7 @@ fn founders(placement: &Placement) -> Result<Configuration> {
     let members = placement.founders.iter().map(voter).collect();
     Configuration::new(ConfigurationId(0), members).map_err(|error| {
         let text = format!("whom group {} began with: {error}", placement.group);
-        Error::new(Reason::Damaged, text)
+        Error::new(Reason::Corrupt, text)
     })
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -
     let alone = || Configuration::alone(ConfigurationId(0), node);
     let first = first
         .map_or_else(alone, Ok)
-        .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+        .map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
     Ok(Terms {
         node,
         lease,
@@ -224,7 +224,7 @@ impl Terms {
             "the log holds a record of group {group}, and this node's list of members (MEMBERS) \
              does not say whom that group began with: put the list back, or replace the node"
         );
-        Err(Error::new(Reason::Damaged, text))
+        Err(Error::new(Reason::Corrupt, text))
     }
 
     /// Those a group began with.
@@ -241,7 +241,7 @@ pub(crate) fn unusable(error: StoreError) -> Error {
     match &error {
         StoreError::Locked { .. } => {
             let text = format!("{error}: stop that one, or name another directory with `data`");
-            Error::new(Reason::TooMany, text)
+            Error::new(Reason::InUse, text)
         }
         StoreError::Io { source, .. } => {
             let reason = match source.kind() {

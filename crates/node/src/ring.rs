@@ -37,7 +37,7 @@ impl RingDirectory for AnyDirectory {
     fn ring_call(&self, call: RingCall) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> {
         let inner = self.0.upgrade();
         Box::pin(async move {
-            let Some(inner) = inner else { return Err(base::error::going_down()) };
+            let Some(inner) = inner else { return Err(base::error::shutting_down()) };
             let call = Call::Directory(DirectoryCall::Ring(call));
             let request = Request { bucket: BucketName::default(), call, retry: None };
             let submitted = inner.submit(&mut Flow::default(), request);

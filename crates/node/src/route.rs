@@ -5,7 +5,7 @@ use crate::flow::{Elsewhere, Flow};
 use crate::groups::Local;
 use crate::{Inner, Node};
 use base::bucket::no_such_bucket;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{
     Body, BucketName, Call, Consistency, Error, NodeId, Properties, Reason, Reply, Request, Result,
     SessionCall,
@@ -34,7 +34,7 @@ impl Inner {
     /// Answers a request here if this node may, and sees to it otherwise.
     pub(crate) fn submit(self: &Arc<Inner>, flow: &mut Flow, request: Request) -> Submitted {
         if self.stopping.load(Ordering::Acquire) {
-            return Submitted::Ready(Err(going_down()));
+            return Submitted::Ready(Err(shutting_down()));
         }
         let evaluated = match &request.call {
             Call::Directory(call) => self.directory(flow, &request.bucket, call),

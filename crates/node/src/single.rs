@@ -173,5 +173,5 @@ fn version(context: &Context) -> Result<Version> {
 }
 
 fn strange() -> Error {
-    Error::new(Reason::NoLongerMaster, "an answer to another question: it may have happened")
+    Error::new(Reason::InDoubt, "an answer to another question: it may have happened")
 }

@@ -5,7 +5,7 @@ use crate::Inner;
 use crate::answers::bytes_of_steps;
 use crate::flow::Flow;
 use crate::groups::Local;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::request::Expiry;
 use base::{
     Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, RetryId, Update, check,
@@ -152,7 +152,7 @@ impl Inner {
         let read = async || {
             let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
             let read = world::apart(move || group.read_steps(&bucket, &update)).await;
-            let stopping = || Err(going_down());
+            let stopping = || Err(shutting_down());
             read.map_or_else(stopping, |(index, outcome)| answer(Stamp::of_read(index), outcome))
         };
         if group.readable() {
@@ -204,7 +204,7 @@ fn told(outcome: Outcome) -> Body {
 }
 
 fn keeps_changing() -> Error {
-    Error::new(Reason::Changed, "the bucket keeps changing: repeat")
+    Error::new(Reason::MetadataChanged, "the bucket keeps changing: repeat")
 }
 
 /// The answer of an evaluated update, and what it waits for.

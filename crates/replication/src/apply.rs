@@ -6,7 +6,7 @@ use super::layout::{self, Mark};
 use super::seals::OWN;
 use super::value::{ValueHead, read_value};
 use base::codec::Malformed;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use runtime::keeper::store_error;
@@ -88,7 +88,7 @@ impl Group {
             }
             if payloads.is_empty() {
                 let text = format!("the log lacks value {} of group {}", behind.next(), self.id);
-                return Err(Error::new(Reason::Damaged, text));
+                return Err(Error::new(Reason::Corrupt, text));
             }
         }
         Ok((upto, payloads))
@@ -125,7 +125,7 @@ fn apply_marked(
     payload: &Bytes,
     observer: Option<&dyn Observer>,
 ) -> Result<(Mark, Option<Bytes>)> {
-    let (head, changes) = read_value(payload).map_err(damaged)?;
+    let (head, changes) = read_value(payload).map_err(corrupt)?;
     let ValueHead { time, first_version, updates, sign } = head;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
     let mut key = Vec::new();
@@ -165,7 +165,7 @@ fn apply_marked(
     trees.apply(&mut all).map_err(store_error)?;
     drop(all);
     match malformed.take() {
-        Some(error) => Err(damaged(error)),
+        Some(error) => Err(corrupt(error)),
         None => Ok((mark, marker)),
     }
 }
@@ -192,7 +192,7 @@ mod tests {
             // Cut between two changes it is another value.
             let Err(error) = apply_value(group, &trees, LogIndex(1), &cut, None) else { continue };
             let mark = trees.get(&key).expect("memory");
-            assert_eq!((error.reason, mark), (Reason::Damaged, None), "{length}");
+            assert_eq!((error.reason, mark), (Reason::Corrupt, None), "{length}");
             malformed += 1;
             half += usize::from(trees.get(b"one").expect("memory").is_some());
         }

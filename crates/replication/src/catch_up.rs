@@ -67,7 +67,7 @@ impl Group {
                 self.wake.notify_one();
                 Ok(())
             }
-            Ok(Err(error)) if matches!(error.reason, Reason::StoreFailed | Reason::Damaged) => {
+            Ok(Err(error)) if matches!(error.reason, Reason::StoreFailed | Reason::Corrupt) => {
                 Err(error)
             }
             Ok(Err(error)) => {

@@ -129,7 +129,7 @@ impl Group {
             standing.since_ms = world::milliseconds();
         });
         let unknown = Error::new(
-            Reason::NoLongerMaster,
+            Reason::InDoubt,
             format!("the node failed before this was known to be written: {}", error.text()),
         );
         self.applied.fail(unknown);

@@ -3,7 +3,7 @@
 use super::layout::{self, Mark};
 use super::shared::Shared;
 use super::value::{ValueHead, read_value};
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
@@ -39,7 +39,7 @@ impl Keeping {
         for row in snapshot.range(Bound::Included(low), Bound::Excluded(high), false) {
             let (key, value) = row.map_err(store_error)?;
             let index = layout::read_kept_key(&key).ok_or_else(|| {
-                Error::new(Reason::Damaged, format!("a kept value of group {group} has no index"))
+                Error::new(Reason::Corrupt, format!("a kept value of group {group} has no index"))
             })?;
             keeping.push(index, value.len());
         }
@@ -90,7 +90,7 @@ pub fn keep_value(
     is_needed: bool,
 ) -> Result<Mark> {
     let (ValueHead { time, first_version, updates, sign }, _) =
-        read_value(payload).map_err(damaged)?;
+        read_value(payload).map_err(corrupt)?;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
     let kept = is_needed.then(|| RowChange::Put(layout::kept_key(group, index), payload.clone()));
     let configured = sign.map(|configuration| {

@@ -9,7 +9,7 @@ use super::clock::GroupClock;
 use super::group::{Group, GroupState};
 use super::layout::{self, Space};
 use super::leadership::{Leadership, not_master};
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{Error, LogIndex, Millis, NodeId, Reason, Result};
 use logic::consensus::{Configuration, Event, Member, Progress, ReadToken, Refusal, Role};
 use runtime::keeper::store_error;
@@ -185,7 +185,7 @@ impl Group {
             self.wake.notify_one();
             answer
         };
-        answer.await.unwrap_or_else(|_| Err(going_down()))
+        answer.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 
     /// The group's time now, as far as this node keeps it.

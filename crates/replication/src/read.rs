@@ -5,7 +5,7 @@ use super::layout::{self, StoredRow};
 use super::pager::Pager;
 use super::view::{is_empty, row_bounds};
 use crate::bucket::Bucket;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::FORWARD_MS_MAX;
 use base::{Body, Entry, Error, Key, LogIndex, Range, Read, Reason, Reply, Result, Row, check};
 use bytes::Bytes;
@@ -158,7 +158,7 @@ impl<'a> RowReader<'a> {
 
     fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
         let Some(bytes) = bytes else { return Ok(None) };
-        let row = StoredRow::read(&bytes).map_err(damaged)?;
+        let row = StoredRow::read(&bytes).map_err(corrupt)?;
         Ok((!row.expired(self.now)).then_some(row))
     }
 

@@ -135,7 +135,7 @@ pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
         RecordKind::Truncate => {
             let from = index.0.checked_sub(decided.0).ok_or_else(|| {
                 let text = "the log contradicts itself: more values were staged than adopted";
-                Error::new(Reason::Damaged, text)
+                Error::new(Reason::Corrupt, text)
             })?;
             replay.adopted(ballot, LogIndex(from), index).map_err(contradiction)
         }
@@ -153,5 +153,5 @@ pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
 /// What a replay refuses, with what to do about it.
 pub fn contradiction(error: ReplayError) -> Error {
     let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
-    Error::new(Reason::Damaged, text)
+    Error::new(Reason::Corrupt, text)
 }

@@ -5,7 +5,7 @@ use super::layout::{self, StoredRow};
 use super::seals::{OWN, SEALED, Seal, seal_key, sealed};
 use super::view::View;
 use crate::bucket::Bucket;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
 use runtime::keeper::store_error;
 use runtime::mutants::{Flaw, flawed};
@@ -41,8 +41,8 @@ impl Group {
         layout::row_key(self.id, OWN, &seal_key(bucket), &mut key);
         let row = self.shared.trees.get(&key).map_err(store_error)?;
         let Some(row) = row else { return Ok(None) };
-        let value = StoredRow::read(&row).map_err(damaged)?.value;
-        Seal::read(&value).map(Some).map_err(damaged)
+        let value = StoredRow::read(&row).map_err(corrupt)?.value;
+        Seal::read(&value).map(Some).map_err(corrupt)
     }
 
     /// Seals a bucket: behind everything that was taken before.

@@ -176,7 +176,7 @@ impl Group {
             let decided = index <= state.replica.decided() || flawed(Flaw::GivesUndecided);
             if index == LogIndex(0) || !decided {
                 let text = "this member does not know that it was decided: ask another";
-                return Err(Error::new(Reason::NotFresh, text));
+                return Err(Error::new(Reason::StaleReplica, text));
             }
             state.values.get(index).map(|(payload, _)| payload)
         };
@@ -186,7 +186,7 @@ impl Group {
         };
         found.ok_or_else(|| {
             let text = "the log of this member does not reach back so far: ask another";
-            Error::new(Reason::NotFresh, text)
+            Error::new(Reason::StaleReplica, text)
         })
     }
 

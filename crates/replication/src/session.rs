@@ -16,7 +16,7 @@ use super::layout::StoredSession;
 use super::outcome::{self, KeptOutcome};
 use super::view::View;
 use crate::bucket::Bucket;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{
     Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, UpdateDigest,
     limits,
@@ -103,7 +103,7 @@ pub fn once(
     let before = stored.highest;
     let kept = view.outcome(session, number)?;
     if let Some(kept) = kept.filter(|_| !flawed(Flaw::RetriesApplyAgain)) {
-        let kept = KeptOutcome::read(&kept).map_err(damaged)?;
+        let kept = KeptOutcome::read(&kept).map_err(corrupt)?;
         if kept.digest.is_some_and(|applied| applied != digest) {
             return Err(Error::new(
                 Reason::RetryMismatch,
@@ -118,7 +118,7 @@ pub fn once(
     }
     if number.saturating_add(limits::SESSION_WINDOW) <= before {
         return Err(Error::new(
-            Reason::OutsideWindow,
+            Reason::RequestExpired,
             format!(
                 "request {number} is more than {} behind the session's highest, {before}: \
                      its outcome is forgotten",

@@ -9,7 +9,7 @@ use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Attempt, Retried};
 use super::view::{StoreView, View};
 use crate::bucket::Bucket;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::request::Steps;
 use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
 use runtime::mutants::{Flaw, flawed};
@@ -59,7 +59,7 @@ impl Turn<'_> {
             let submission = group.submit(&bucket, &update, retry)?;
             Ok((submission, world::milliseconds().saturating_sub(began)))
         });
-        let stopping = || Err(going_down());
+        let stopping = || Err(shutting_down());
         let (submission, held_ms) = evaluated.await.unwrap_or_else(stopping)?;
         self.ended(held_ms);
         Ok(submission)

@@ -11,7 +11,7 @@
 use super::group::Group;
 use super::tracker::{Tracker, Upto};
 use super::value::read_value;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -56,9 +56,9 @@ impl Group {
     fn note_keys(&self, payload: &Bytes) -> Result<()> {
         let mut tracker = self.tracking.tracker();
         let Some(tracker) = tracker.as_mut() else { return Ok(()) };
-        let (_, changes) = read_value(payload).map_err(damaged)?;
+        let (_, changes) = read_value(payload).map_err(corrupt)?;
         for change in changes {
-            tracker.note(change.map_err(damaged)?.key());
+            tracker.note(change.map_err(corrupt)?.key());
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 use super::batch::{Batch, EFFECT_HEAD_BYTES};
 use super::budget::Budget;
 use super::layout::{self, StoredRow, StoredSession};
-use base::error::damaged;
+use base::error::corrupt;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, Result, SessionId, Version, limits};
 use bytes::Bytes;
@@ -83,7 +83,7 @@ impl View<'_> {
     pub fn row(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<StoredRow>> {
         layout::row_key(self.group, bucket, key, self.scratch);
         let Some(bytes) = self.raw()? else { return Ok(None) };
-        let row = StoredRow::read(&bytes).map_err(damaged)?;
+        let row = StoredRow::read(&bytes).map_err(corrupt)?;
         let expired = row.expired(self.open.time);
         self.saw_expired |= expired;
         Ok((!expired).then_some(row))
@@ -93,7 +93,7 @@ impl View<'_> {
     pub fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
         layout::row_key(self.group, bucket, key, self.scratch);
         let Some(bytes) = self.find(|store, key| store.get_to_write(key))? else { return Ok(None) };
-        Ok(StoredRow::read(&bytes).map_err(damaged)?.expires)
+        Ok(StoredRow::read(&bytes).map_err(corrupt)?.expires)
     }
 
     /// Writes a row; its value may come in parts. `expires` is a point of group time. The hint of a
@@ -149,7 +149,7 @@ impl View<'_> {
     pub fn session(&mut self, session: SessionId) -> Result<Option<StoredSession>> {
         layout::session_key(self.group, session, self.scratch);
         let Some(bytes) = self.raw()? else { return Ok(None) };
-        StoredSession::read(&bytes).map(Some).map_err(damaged)
+        StoredSession::read(&bytes).map(Some).map_err(corrupt)
     }
 
     /// Writes a session.
@@ -214,7 +214,7 @@ impl View<'_> {
         let (low, high) = row_bounds(self.group, bucket, range);
         let (now, mut saw_expired) = (self.open.time, false);
         let walked = self.walk(low, high, range.direction, |key, bytes| {
-            let row = StoredRow::read(bytes).map_err(damaged)?;
+            let row = StoredRow::read(bytes).map_err(corrupt)?;
             if row.expired(now) {
                 saw_expired = true;
                 return Ok(true);

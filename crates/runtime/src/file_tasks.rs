@@ -1,7 +1,7 @@
 //! Tasks that write files of the data directory, beside the log writer and the stop itself.
 
 use base::Result;
-use base::error::going_down;
+use base::error::shutting_down;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Tracker of the tasks that write files: merges, reclaims, checkpoints, snapshots that are
@@ -24,7 +24,7 @@ impl FileTasks {
     pub fn begin(self: &Arc<FileTasks>) -> Result<FileTask> {
         let mut running = self.running();
         if running.closed {
-            return Err(going_down());
+            return Err(shutting_down());
         }
         running.tasks += 1;
         Ok(FileTask(self.clone()))

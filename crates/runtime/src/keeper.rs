@@ -313,7 +313,8 @@ impl Keeper {
             })
             .map(|_| ())
             .map_err(|error| {
-                Error::new(Reason::TooMany, format!("the log's thread can't be started: {error}"))
+                let text = format!("the log's thread can't be started: {error}");
+                Error::new(Reason::StartFailed, text)
             })
     }
 }
@@ -335,9 +336,9 @@ pub fn record(job: &Job) -> Record<'_> {
 pub fn store_error(error: StoreError) -> Error {
     let reason = match &error {
         StoreError::Io { .. } | StoreError::Closed => Reason::StoreFailed,
-        StoreError::Corrupt { .. } => Reason::Damaged,
+        StoreError::Corrupt { .. } => Reason::Corrupt,
         StoreError::Full => Reason::OutOfSpace,
-        StoreError::Locked { .. } => Reason::TooMany,
+        StoreError::Locked { .. } => Reason::InUse,
         StoreError::Version { .. } => Reason::NotSupported,
     };
     Error::new(reason, error.to_string())

@@ -72,7 +72,7 @@ impl From<Unanswered> for Error {
                 say(Reason::Overloaded, node, "is too busy and did nothing; try again later")
             }
             Unanswered::Broken(node) => say(
-                Reason::NoLongerMaster,
+                Reason::InDoubt,
                 node,
                 "was lost before it answered: it may have happened; read before retrying",
             ),

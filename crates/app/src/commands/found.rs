@@ -47,7 +47,7 @@ async fn nobody_has_one(others: &[String]) -> Outcome<bool> {
                     tracing::warn!(%other, "has a cluster: this node joins it and founds none");
                     return Ok(false);
                 }
-                Err(error) if error.reason == Reason::NoCluster => without += 1,
+                Err(error) if error.reason == Reason::NotBootstrapped => without += 1,
                 Err(error) => silent.push(format!("{other}: {}", error.text())),
             }
         }

@@ -25,9 +25,9 @@ pub async fn start(settings: &Settings, alone: &Alone) -> Outcome<Node> {
     go_on(settings, alone).await?;
     found::join_or_found(settings, alone).await?;
     let damage = match noted(settings).await? {
-        Some(words) => Error::new(Reason::Damaged, words),
+        Some(words) => Error::new(Reason::Corrupt, words),
         None => match Node::start(settings.node.clone()).await {
-            Err(error) if error.reason == Reason::Damaged && settings.repair => error,
+            Err(error) if error.reason == Reason::Corrupt && settings.repair => error,
             started => return started.map_err(join::not_started),
         },
     };
@@ -163,7 +163,7 @@ async fn repair(settings: &Settings, alone: &Alone, damage: Error) -> Outcome {
 /// Damage ended this life: the next one begins with a repair.
 pub fn note(settings: &Settings, node: &Node, error: &Error) {
     let is_member = node.cluster().members.len() > 1;
-    if error.reason != Reason::Damaged || !is_member || !settings.repair {
+    if error.reason != Reason::Corrupt || !is_member || !settings.repair {
         return;
     }
     if let Err(error) = Rejoining::note(&settings.node, &error.text()) {

@@ -1,4 +1,7 @@
 //! An error: the number of its reason, its detail. The kind follows from the reason.
+//!
+//! A number never changes its meaning. A node of an older version can't read an answer that holds a
+//! newer number, and takes the request for one that may have happened.
 
 use super::WireResult;
 use super::fields::{Fields, Source};
@@ -35,7 +38,7 @@ fn number(reason: Reason) -> u8 {
         NoSuchType => 4,
         NotSupported => 5,
         SessionExpired => 6,
-        OutsideWindow => 7,
+        RequestExpired => 7,
         Forbidden => 8,
         NotFound => 9,
         AssertionFailed => 10,
@@ -46,19 +49,24 @@ fn number(reason: Reason) -> u8 {
         TooMany => 15,
         NotMaster => 16,
         NoQuorum => 17,
-        NotFresh => 18,
-        GoingDown => 19,
+        StaleReplica => 18,
+        ShuttingDown => 19,
         Moved => 20,
         NoLongerMaster => 21,
         DeadlinePassed => 22,
-        Damaged => 23,
+        Corrupt => 23,
         StoreFailed => 24,
         Siblings => 25,
         TooManySiblings => 26,
-        TooFewAnswered => 27,
-        TooFewStored => 28,
-        NoCluster => 29,
+        ReadQuorumUnmet => 27,
+        WriteQuorumUnmet => 28,
+        NotBootstrapped => 29,
         RetryMismatch => 30,
+        InDoubt => 31,
+        StartFailed => 32,
+        InUse => 33,
+        MetadataChanged => 34,
+        Starting => 35,
     }
 }
 
@@ -72,7 +80,7 @@ fn reason(number: u8) -> Option<Reason> {
         4 => NoSuchType,
         5 => NotSupported,
         6 => SessionExpired,
-        7 => OutsideWindow,
+        7 => RequestExpired,
         8 => Forbidden,
         9 => NotFound,
         10 => AssertionFailed,
@@ -83,19 +91,24 @@ fn reason(number: u8) -> Option<Reason> {
         15 => TooMany,
         16 => NotMaster,
         17 => NoQuorum,
-        18 => NotFresh,
-        19 => GoingDown,
+        18 => StaleReplica,
+        19 => ShuttingDown,
         20 => Moved,
         21 => NoLongerMaster,
         22 => DeadlinePassed,
-        23 => Damaged,
+        23 => Corrupt,
         24 => StoreFailed,
         25 => Siblings,
         26 => TooManySiblings,
-        27 => TooFewAnswered,
-        28 => TooFewStored,
-        29 => NoCluster,
+        27 => ReadQuorumUnmet,
+        28 => WriteQuorumUnmet,
+        29 => NotBootstrapped,
         30 => RetryMismatch,
+        31 => InDoubt,
+        32 => StartFailed,
+        33 => InUse,
+        34 => MetadataChanged,
+        35 => Starting,
         _ => return None,
     })
 }

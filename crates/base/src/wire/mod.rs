@@ -107,7 +107,7 @@ pub fn write_answer(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>)
 /// The same for the answer to a call: where that changes something, an answer that is too long says
 /// that it may have happened. `too_large` would say that nothing did.
 pub fn write_answer_to(call: &Call, answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
-    let reason = if changes(call) { Reason::NoLongerMaster } else { Reason::TooLarge };
+    let reason = if changes(call) { Reason::InDoubt } else { Reason::TooLarge };
     write_or(answer, bytes_max, out, reason);
 }
 

@@ -57,7 +57,7 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
     match found {
         Ok(_) => return Ok(bucket),
         // This node has not heard of all buckets yet: the directory's master is asked.
-        Err(error) if error.reason == Reason::NotFresh => {}
+        Err(error) if error.reason == Reason::StaleReplica => {}
         Err(error) if error.reason != Reason::NoSuchBucket || !is_named => return Err(error),
         Err(_) => {}
     }
@@ -95,7 +95,7 @@ pub(super) async fn turn_away(
              `arakoon_clusters` if it shall be served"
         )
     });
-    if error.reason == Reason::GoingDown {
+    if matches!(error.reason, Reason::Starting | Reason::ShuttingDown) {
         let mut out = Output::default();
         out.refuse(&ArakoonRefusal::closing());
         let _ = writer::write(stream, &out).await;

@@ -161,7 +161,7 @@ impl From<&Error> for ArakoonRefusal {
             Reason::AssertionFailed => {
                 ArakoonRefusal::new(ASSERTION_FAILED, detail(), AfterAnswer::Stays)
             }
-            Reason::NotFresh => {
+            Reason::StaleReplica => {
                 ArakoonRefusal::new(INCONSISTENT_READ, "store not fresh enough", AfterAnswer::Stays)
             }
             Reason::TooLarge => ArakoonRefusal::bad_input(error.text()),
@@ -170,9 +170,14 @@ impl From<&Error> for ArakoonRefusal {
             Reason::NotMaster => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
             Reason::NoQuorum => ArakoonRefusal::new(NOT_MASTER, "None", AfterAnswer::Ends),
             Reason::Moved => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
-            Reason::GoingDown | Reason::NoCluster => ArakoonRefusal::closing(),
+            Reason::Starting | Reason::ShuttingDown | Reason::NotBootstrapped => {
+                ArakoonRefusal::closing()
+            }
             // It may have happened.
-            Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
+            Reason::NoLongerMaster
+            | Reason::DeadlinePassed
+            | Reason::WriteQuorumUnmet
+            | Reason::InDoubt => {
                 ArakoonRefusal::new(NO_LONGER_MASTER, detail(), AfterAnswer::Stays)
             }
             // The bucket was dropped under the connection.
@@ -182,7 +187,7 @@ impl From<&Error> for ArakoonRefusal {
             Reason::Malformed
             | Reason::NotANumber
             | Reason::SessionExpired
-            | Reason::OutsideWindow
+            | Reason::RequestExpired
             | Reason::RetryMismatch
             | Reason::Forbidden
             | Reason::AlreadyExists
@@ -192,8 +197,11 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::TooMany
             | Reason::Siblings
             | Reason::TooManySiblings
-            | Reason::TooFewAnswered => ArakoonRefusal::complaint(sentence()),
-            Reason::Damaged | Reason::StoreFailed => {
+            | Reason::MetadataChanged
+            | Reason::StartFailed
+            | Reason::InUse
+            | Reason::ReadQuorumUnmet => ArakoonRefusal::complaint(sentence()),
+            Reason::Corrupt | Reason::StoreFailed => {
                 ArakoonRefusal::new(UNKNOWN_FAILURE, sentence(), AfterAnswer::Ends)
             }
         }

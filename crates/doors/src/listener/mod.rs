@@ -155,13 +155,17 @@ fn check_addresses(settings: &DoorSettings) -> Result<()> {
 
 fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let refused = |error: std::io::Error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::AddrInUse => Reason::InUse,
+            _ => Reason::StartFailed,
+        };
         let remedy = match error.kind() {
             std::io::ErrorKind::AddrInUse => "another process listens there; choose another port",
             std::io::ErrorKind::AddrNotAvailable => "this machine has no such address",
             std::io::ErrorKind::PermissionDenied => "ports below 1024 need a permission",
             _ => "choose another address",
         };
-        Error::new(Reason::TooMany, format!("{setting} = {address}: {error}: {remedy}"))
+        Error::new(reason, format!("{setting} = {address}: {error}: {remedy}"))
     };
     let open = || {
         let socket = match address {

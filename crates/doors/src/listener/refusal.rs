@@ -50,10 +50,10 @@ impl Before {
     fn words(self) -> (Reason, &'static str) {
         match self {
             Before::Starting => {
-                (Reason::GoingDown, "the node is starting: it reads its log; try again later")
+                (Reason::Starting, "the node is starting: it reads its log; try again later")
             }
             Before::Alone => {
-                (Reason::NoCluster, "the node belongs to no cluster yet and waits for others")
+                (Reason::NotBootstrapped, "the node belongs to no cluster yet and waits for others")
             }
         }
     }
@@ -168,6 +168,6 @@ mod tests {
     fn a_node_without_a_cluster_says_so() {
         let words = starting(Before::Alone, FirstBytes::Http, b"GET /v1/cluster HTTP/1.1\r\n");
         let words = String::from_utf8(words).expect("text");
-        assert!(words.contains("\"reason\":\"no_cluster\""), "{words}");
+        assert!(words.contains("\"reason\":\"not_bootstrapped\""), "{words}");
     }
 }

@@ -13,7 +13,7 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::NotANumber
         | Reason::NotSupported
         | Reason::SessionExpired
-        | Reason::OutsideWindow
+        | Reason::RequestExpired
         | Reason::RetryMismatch => StatusCode::BadRequest,
         Reason::Forbidden => StatusCode::Forbidden,
         Reason::AssertionFailed
@@ -26,15 +26,20 @@ pub fn status(reason: Reason) -> StatusCode {
         | Reason::TooMany
         | Reason::NotMaster
         | Reason::NoQuorum
-        | Reason::NotFresh
-        | Reason::GoingDown
-        | Reason::NoCluster
+        | Reason::StaleReplica
+        | Reason::Starting
+        | Reason::ShuttingDown
+        | Reason::NotBootstrapped
         | Reason::Moved
-        | Reason::TooFewAnswered => StatusCode::Unavailable,
-        Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
-            StatusCode::GatewayTimeout
-        }
-        Reason::Damaged | Reason::StoreFailed => StatusCode::InternalError,
+        | Reason::MetadataChanged
+        | Reason::StartFailed
+        | Reason::InUse
+        | Reason::ReadQuorumUnmet => StatusCode::Unavailable,
+        Reason::NoLongerMaster
+        | Reason::DeadlinePassed
+        | Reason::WriteQuorumUnmet
+        | Reason::InDoubt => StatusCode::GatewayTimeout,
+        Reason::Corrupt | Reason::StoreFailed => StatusCode::InternalError,
     }
 }
 

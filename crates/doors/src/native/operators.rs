@@ -75,7 +75,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
 
 fn ready(shared: &Shared) -> Result<(), Error> {
     if shared.is_closing() {
-        return Err(Error::new(Reason::GoingDown, "the node is stopping"));
+        return Err(Error::new(Reason::ShuttingDown, "the node is stopping"));
     }
     shared.node.readiness()
 }

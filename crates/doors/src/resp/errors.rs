@@ -64,7 +64,7 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::NoSuchType => "NOTYPE",
         Reason::NotSupported => "ERR",
         Reason::SessionExpired => "SESSIONEXPIRED",
-        Reason::OutsideWindow => "OUTSIDEWINDOW",
+        Reason::RequestExpired => "REQUESTEXPIRED",
         Reason::RetryMismatch => "RETRYMISMATCH",
         Reason::Forbidden => "NOPERM",
         Reason::NotFound => "ERR",
@@ -76,17 +76,21 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::TooMany => "TOOMANY",
         Reason::NotMaster => "READONLY",
         Reason::NoQuorum => "NOREPLICAS",
-        Reason::NotFresh => "NOTFRESH",
-        Reason::GoingDown | Reason::NoCluster => "LOADING",
+        Reason::StaleReplica => "STALEREPLICA",
+        Reason::Starting | Reason::ShuttingDown | Reason::NotBootstrapped => "LOADING",
         Reason::Moved => "MOVEDAWAY",
+        Reason::MetadataChanged => "TRYAGAIN",
+        Reason::StartFailed => "STARTFAILED",
+        Reason::InUse => "INUSE",
         Reason::NoLongerMaster => "UNKNOWN",
         Reason::DeadlinePassed => "UNKNOWN",
-        Reason::Damaged => "DAMAGED",
+        Reason::InDoubt => "UNKNOWN",
+        Reason::Corrupt => "CORRUPT",
         Reason::StoreFailed => "STOREFAILED",
         Reason::Siblings => "SIBLINGS",
         Reason::TooManySiblings => "SIBLINGS",
-        Reason::TooFewAnswered => "NOREPLICAS",
-        Reason::TooFewStored => "UNKNOWN",
+        Reason::ReadQuorumUnmet => "NOREPLICAS",
+        Reason::WriteQuorumUnmet => "UNKNOWN",
     }
 }
 
@@ -95,7 +99,10 @@ pub fn text(error: &Error) -> String {
     let detail = error.text();
     match error.reason {
         Reason::NotFound => NO_SUCH_KEY.into(),
-        Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
+        Reason::NoLongerMaster
+        | Reason::DeadlinePassed
+        | Reason::WriteQuorumUnmet
+        | Reason::InDoubt => {
             format!("UNKNOWN it may have been applied, read before you retry: {detail}")
         }
         Reason::NotMaster if detail == "None" => {

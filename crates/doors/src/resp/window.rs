@@ -162,6 +162,6 @@ impl Window {
 fn broken_off(error: JoinError) -> Result<Reply> {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
+        Err(_) => Err(Error::new(Reason::ShuttingDown, "the node is stopping")),
     }
 }

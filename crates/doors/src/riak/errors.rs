@@ -29,18 +29,19 @@ fn in_words(error: &Error) -> RiakResponse {
         }
         DeadlinePassed => RiakResponse::text(503, "request timed out\n"),
         TooLarge => RiakResponse::text(413, line(error)),
-        Malformed | NotANumber | NotSupported | SessionExpired | OutsideWindow | RetryMismatch => {
+        Malformed | NotANumber | NotSupported | SessionExpired | RequestExpired | RetryMismatch => {
             RiakResponse::text(400, line(error))
         }
         Forbidden => RiakResponse::text(403, line(error)),
         AssertionFailed | AlreadyExists => RiakResponse::text(412, ""),
         Changed | Siblings => RiakResponse::text(409, line(error)),
         TooManySiblings => RiakResponse::text(503, line(error)),
-        Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
-        | NoCluster | Moved | TooFewAnswered | TooFewStored | NoLongerMaster => {
+        Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
+        | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
+        | StartFailed | InUse | WriteQuorumUnmet | NoLongerMaster | InDoubt => {
             RiakResponse::text(503, format!("Unable to connect to Riak: {}", line(error)))
         }
-        Damaged | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", line(error))),
+        Corrupt | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", line(error))),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) use stale::ExtraReceivers;
 use super::hashes::TreeId;
 use super::slots::SlotSpan;
 use crate::Available;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{NodeId, Partition, Reason, Result, RingCall};
 use clear::Clearing;
 use logic::ring::Ring;
@@ -197,7 +197,7 @@ impl Available {
     async fn tell_directory(self: &Arc<Available>, call: RingCall) -> Result<()> {
         match self.directory.get() {
             Some(directory) => directory.ring_call(call).await,
-            None => Err(going_down()),
+            None => Err(shutting_down()),
         }
     }
 

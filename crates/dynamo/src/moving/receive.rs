@@ -21,7 +21,7 @@ use crate::layout::{arrival_key, read_row, read_row_tail};
 use crate::letter::VnodeQuestion;
 use crate::local::{Rules, Spot};
 use base::codec::{Malformed, Reader, Writer};
-use base::error::{damaged, going_down};
+use base::error::{corrupt, shutting_down};
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -115,7 +115,7 @@ impl Available {
 
     fn arrival(&self, (span, n): TreeId) -> Result<Arrival> {
         let found = self.shelf.firm(&arrival_key(span.partition, n))?;
-        let arrival = found.map(|bytes| Arrival::read(&bytes)).transpose().map_err(damaged)?;
+        let arrival = found.map(|bytes| Arrival::read(&bytes)).transpose().map_err(corrupt)?;
         Ok(arrival.unwrap_or_default())
     }
 
@@ -142,7 +142,7 @@ impl Available {
             settled?;
             next = page?;
             if *stop.borrow() {
-                return Err(going_down());
+                return Err(shutting_down());
             }
             let ring = self.schema.ring();
             let on = ring.as_ref().is_some_and(|ring| {
@@ -167,7 +167,7 @@ impl Available {
         let question = VnodeQuestion::Rows { which, after, bytes_max: PAGE_BYTES };
         let epoch = self.schema.changed_in(which.0.slots());
         let bytes = self.ask_vnode_of(epoch, from, question.write(), within).await?;
-        RowPage::read(&bytes).map_err(damaged)
+        RowPage::read(&bytes).map_err(corrupt)
     }
 
     /// Merges a page's rows, and notes how far the copy is: in that order in the log. Gives the
@@ -181,13 +181,13 @@ impl Available {
         let (count, mut bytes) = (rows.len(), 0);
         for (tail, row) in rows {
             bytes += tail.len() + row.len();
-            let named = read_row_tail(&tail).ok_or_else(|| damaged(Malformed("row's key")))?;
+            let named = read_row_tail(&tail).ok_or_else(|| corrupt(Malformed("row's key")))?;
             let (bucket, key) = named;
             let Some(properties) = self.schema.find(&bucket) else { continue };
             // What is here is let go of there: it must not be lost, whatever the bucket risks.
             let rules = Rules { sync: true, ..Rules::of(&properties) };
             let spot = Spot::new(bucket, key);
-            self.shelf.merge(&spot, read_row(&row).map_err(damaged)?, rules, None)?;
+            self.shelf.merge(&spot, read_row(&row).map_err(corrupt)?, rules, None)?;
         }
         let mut state = self.shelf.admit()?;
         let noted = [(arrival_key(which.0.partition, which.1), Some(arrival.write()))];

@@ -16,7 +16,7 @@ use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
 use crate::slots::{Slot, SlotSpan};
 use crate::timing::unhurried;
 use base::codec::Malformed;
-use base::error::damaged;
+use base::error::corrupt;
 use base::range::prefix_end;
 use base::{Partition, Result};
 use bytes::Bytes;
@@ -97,7 +97,7 @@ impl Available {
                 if !key.starts_with(&all) {
                     break;
                 }
-                let named = read_row_key(&key).ok_or_else(|| damaged(Malformed("row's key")))?;
+                let named = read_row_key(&key).ok_or_else(|| corrupt(Malformed("row's key")))?;
                 if (self.shelf.copies)(&named.0).is_some_and(|n| ns.contains(&n)) {
                     return Ok(true);
                 }

@@ -185,7 +185,7 @@ impl Refusal {
                 Reason::Overloaded
             }
             Refusal::TooLarge => Reason::TooLarge,
-            Refusal::Retiring => Reason::GoingDown,
+            Refusal::Retiring => Reason::ShuttingDown,
             Refusal::NoSuchVoter | Refusal::NotNext => Reason::NotSupported,
         }
     }

@@ -19,7 +19,7 @@ use crate::metadata::read_ring;
 use crate::metadata::rows::RING;
 use crate::recovery::{Recovered, recover};
 use crate::{Node, NodeSettings};
-use base::error::damaged;
+use base::error::corrupt;
 use base::{
     Ballot, ClusterDescription, ClusterId, ConfigurationId, Error, GroupId, LogIndex, NodeId, Part,
     Reason, Result,
@@ -157,7 +157,7 @@ fn ring_of(found: &Recovered) -> Result<Option<Ring>> {
     let Some(row) = found.trees.snapshot().get(&key).map_err(store_error)? else {
         return Ok(None);
     };
-    let row = StoredRow::read(&row).map_err(damaged)?;
+    let row = StoredRow::read(&row).map_err(corrupt)?;
     read_ring(&row.value).map(Some)
 }
 
@@ -207,7 +207,7 @@ fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
     let mut id = replica.configuration().id();
     let (mut time, mut next_version) = (group.mark.time, group.mark.next_version);
     for payload in group.tail.values() {
-        let (head, _) = read_value(payload).map_err(damaged)?;
+        let (head, _) = read_value(payload).map_err(corrupt)?;
         (time, next_version) = (head.time, head.first_version + u64::from(head.updates));
         id = head.sign.map_or(id, |sign| sign.id());
     }
@@ -216,7 +216,7 @@ fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
         return Ok(());
     }
     let alone = Configuration::alone(ConfigurationId(id.0 + 1), node);
-    let alone = alone.map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+    let alone = alone.map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
     let (last, index) = (replica.last(), replica.last().next());
     let ballot = replica.promised().max(Ballot { round: 1, node });
     let sign = Batch::sign(index, time, next_version, alone).close();

@@ -361,7 +361,10 @@ pub(super) fn quietly(what: &str, done: Result<()>) {
                 | Reason::NotMaster
                 | Reason::NoLongerMaster
                 | Reason::DeadlinePassed
-                | Reason::GoingDown
+                | Reason::InDoubt
+                | Reason::MetadataChanged
+                | Reason::Starting
+                | Reason::ShuttingDown
         );
         match passes {
             true => tracing::debug!(target: "node", %error, "{what}: later"),

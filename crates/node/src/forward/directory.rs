@@ -195,7 +195,7 @@ impl Inner {
              a moment, or ask another node",
             error.text()
         );
-        Error::new(Reason::NotFresh, text)
+        Error::new(Reason::StaleReplica, text)
     }
 
     /// Asks the directory's master for a bucket that is not known here, waits until it is, and
@@ -214,7 +214,7 @@ impl Inner {
             let found = inner.carry(&directory, before, describe).await?;
             if inner.directory.group.applied.index() < found.index {
                 let text = "the bucket exists, and this node's directory is behind: try again";
-                return Err(Error::new(Reason::NotFresh, text));
+                return Err(Error::new(Reason::StaleReplica, text));
             }
             match inner.group_of(&request) {
                 Ok(whom) => {

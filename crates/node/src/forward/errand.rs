@@ -150,7 +150,7 @@ impl Errand {
                  read before retrying",
                 master.0
             );
-            Err(Error::new(Reason::NoLongerMaster, text))
+            Err(Error::new(Reason::InDoubt, text))
         })
     }
 
@@ -158,7 +158,9 @@ impl Errand {
         match error.reason {
             Reason::NotMaster | Reason::NoQuorum => AttemptVerdict::Missed,
             // That node goes, and another becomes master; unless it is this one.
-            Reason::GoingDown if master != Some(self.me) => AttemptVerdict::Missed,
+            Reason::ShuttingDown | Reason::Starting if master != Some(self.me) => {
+                AttemptVerdict::Missed
+            }
             _ if error.kind() == Kind::Unknown && self.repeat != Repeat::Never => {
                 AttemptVerdict::InDoubt
             }

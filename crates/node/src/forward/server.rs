@@ -58,7 +58,7 @@ fn written(answers: &Answers, (letter, call): (&[u8], &Call), answer: Result<Rep
 }
 
 fn unanswered() -> Error {
-    Error::new(Reason::NoLongerMaster, "done, and no memory is left for the answer: read it back")
+    Error::new(Reason::InDoubt, "done, and no memory is left for the answer: read it back")
 }
 
 /// Bytes that hold their room as long as anybody holds them.

@@ -5,7 +5,7 @@ use super::lives::{self, LifeRecord};
 use super::read_ring;
 use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, SECRET, TYPES};
 use super::secret::{self, SecretRow};
-use base::error::damaged;
+use base::error::corrupt;
 use base::{
     BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, Lived, MemberDescription,
     NodeId, Properties, Result, Value,
@@ -266,7 +266,7 @@ fn properties(value: Option<&Value>) -> Result<Option<Arc<Properties>>> {
 
 impl Observer for Catalog {
     fn changed(&self, key: &[u8], row: Option<&Bytes>) {
-        let value = row.map(|row| StoredRow::read(row).map(|row| row.value).map_err(damaged));
+        let value = row.map(|row| StoredRow::read(row).map(|row| row.value).map_err(corrupt));
         let applied = value.transpose().and_then(|value| self.apply(key, value.as_ref()));
         if let Err(error) = applied {
             // The row is in the store all the same, and the next start says so, too.

@@ -105,7 +105,7 @@ impl Directory {
 
     pub(super) fn draft(&self) -> Result<Draft> {
         let before = self.get(&Bytes::from_static(CLUSTER))?.ok_or_else(|| {
-            Error::new(Reason::GoingDown, "the cluster is being founded: try again")
+            Error::new(Reason::Starting, "the cluster is being founded: try again")
         })?;
         let row = read_cluster(&before)?;
         let (known, heirs) = (self.described()?, self.heirs()?);

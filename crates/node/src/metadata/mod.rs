@@ -196,7 +196,7 @@ impl Directory {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::new(Reason::Changed, "the directory keeps changing: repeat"))
+        Err(Error::new(Reason::MetadataChanged, "the directory keeps changing: repeat"))
     }
 
     /// Dropped buckets whose space is still to be given back.

@@ -63,7 +63,7 @@ impl Directory {
             _ => {}
         }
         let known = known.ok_or_else(|| {
-            Error::new(Reason::GoingDown, "the cluster is being founded: try again")
+            Error::new(Reason::Starting, "the cluster is being founded: try again")
         })?;
         let numbers = self.numbers();
         match call {

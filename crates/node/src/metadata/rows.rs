@@ -354,5 +354,5 @@ pub(crate) fn bad_row(error: Malformed) -> Error {
                         is damaged (run `credenza check`)",
         error.0
     );
-    Error::new(Reason::Damaged, text)
+    Error::new(Reason::Corrupt, text)
 }

@@ -36,7 +36,7 @@ pub struct Mending {
 impl Mending {
     /// What the node's log lost. Blocking; it must not run.
     ///
-    /// Errors: `Damaged`, with why it can't be mended where it is.
+    /// Errors: `Corrupt`, with why it can't be mended where it is.
     pub fn look(settings: &NodeSettings) -> Result<Mending> {
         let data = DataDir::open(&settings.data).map_err(unusable)?;
         let known = data.members().map_err(store_error)?;
@@ -79,7 +79,7 @@ impl Mending {
     /// before. Then the node starts as if nothing had been. Blocking. What a crash cuts short is
     /// mended anew.
     ///
-    /// Errors: `Damaged` where something is still to be fetched.
+    /// Errors: `Corrupt` where something is still to be fetched.
     pub fn mend(&self, settings: &NodeSettings) -> Result<()> {
         let data = DataDir::open(&settings.data).map_err(unusable)?;
         let Opened { trees, mut log, records, terms } = open(settings, &data, None, true)?;

@@ -7,7 +7,7 @@
 //! Never: takes a group whose promises may stand in a hole for whole.
 
 use super::Terms;
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::MENDED_VALUES_MAX;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -75,7 +75,7 @@ pub(crate) fn survey(
         let values: u64 = missing.iter().map(|(first, last)| last.0 + 1 - first.0).sum();
         if values > MENDED_VALUES_MAX {
             let text = format!("the log lost {values} values of group {group}");
-            return Err(Error::new(Reason::Damaged, text));
+            return Err(Error::new(Reason::Corrupt, text));
         }
         for (first, last) in missing {
             (first.0..=last.0).for_each(|index| replay.mend(LogIndex(index), Bytes::new()));
@@ -208,7 +208,7 @@ impl Replaying {
         let mut key = Vec::new();
         mark_key(id, &mut key);
         let mark = match trees.get(&key).map_err(store_error)? {
-            Some(bytes) => Mark::read(&bytes).map_err(damaged)?,
+            Some(bytes) => Mark::read(&bytes).map_err(corrupt)?,
             None => Mark::default(),
         };
         let replay = Replay::new(LogIndex(mark.applied));
@@ -272,12 +272,12 @@ impl Replaying {
         let mut key = Vec::new();
         configuration_key(self.id, &mut key);
         let (base, configuration) = match trees.get(&key).map_err(store_error)? {
-            Some(bytes) => read_configuration(&bytes).map_err(damaged)?,
+            Some(bytes) => read_configuration(&bytes).map_err(corrupt)?,
             None => (LogIndex(0), terms.first(self.id).clone()),
         };
         let mut signs = Vec::new();
         for (index, payload) in &found.tail {
-            let sign = read_sign(payload).map_err(damaged)?;
+            let sign = read_sign(payload).map_err(corrupt)?;
             signs.extend(sign.map(|configuration| (*index, configuration)));
         }
         let replica = Replica::restore(Restored {
@@ -292,7 +292,7 @@ impl Replaying {
             tear: found.tear,
             lease: terms.lease,
         })
-        .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+        .map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
         let Replaying { id, mark, runs, bare, .. } = self;
         Ok(RecoveredGroup { id, replica, mark, tail: found.tail, runs, bare })
     }

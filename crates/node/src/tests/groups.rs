@@ -179,7 +179,7 @@ async fn a_log_of_a_group_whose_founders_nobody_knows_is_not_served() {
     let list = cluster.places[0].path().join("MEMBERS");
     std::fs::remove_file(list).expect("it is there");
     let refused = Node::start(cluster.settings(0)).await.err().expect("it must not begin anew");
-    assert_eq!(refused.reason, Reason::Damaged);
+    assert_eq!(refused.reason, Reason::Corrupt);
     assert!(refused.text().contains("MEMBERS"), "{refused}");
 }
 

@@ -44,10 +44,10 @@ async fn what_was_answered_is_there_after_the_process_dies_at_any_moment() {
 async fn a_second_process_is_refused_and_a_stopped_node_answers_no_more() {
     let place = Place::new();
     let node = place.start().await;
-    assert_eq!(reason(Node::start(place.settings()).await.map(|_| ())), Reason::TooMany);
+    assert_eq!(reason(Node::start(place.settings()).await.map(|_| ())), Reason::InUse);
     update(&node, set("k", "v")).await.expect("a set");
     node.stop().await.expect("it stops");
-    assert_eq!(reason(update(&node, set("k", "w")).await), Reason::GoingDown);
+    assert_eq!(reason(update(&node, set("k", "w")).await), Reason::ShuttingDown);
     let again = place.start().await;
     assert_eq!(get(&again, "k").await, Some(bytes("v")));
     again.stop().await.expect("it stops");

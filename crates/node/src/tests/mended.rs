@@ -52,7 +52,7 @@ fn settings(data: &Path) -> NodeSettings {
 fn free<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match work() {
-            Err(error) if error.reason == Reason::TooMany => std::thread::yield_now(),
+            Err(error) if error.reason == Reason::InUse => std::thread::yield_now(),
             done => return done,
         }
     }
@@ -139,11 +139,11 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
         log[at as usize..end].iter_mut().for_each(|byte| *byte ^= 0x10);
         std::fs::write(&file, log).expect("ours");
         let damage = free(|| recover(&settings(&harmed), None)).err().expect("it is found");
-        assert_eq!(damage.reason, Reason::Damaged, "{at}: {damage}");
+        assert_eq!(damage.reason, Reason::Corrupt, "{at}: {damage}");
         let mut mending = match free(|| Mending::look(&settings(&harmed))) {
             Ok(mending) => mending,
             Err(error) => {
-                assert_eq!(error.reason, Reason::Damaged, "{at}: {error}");
+                assert_eq!(error.reason, Reason::Corrupt, "{at}: {error}");
                 // Before the statement only a batch of the vnodes is beyond help.
                 assert!(with_available || end as u64 >= stated, "{at} of {stated}: {error}");
                 refused += 1;
@@ -153,7 +153,7 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
         assert!(mending.places().contains("at byte"), "{}", mending.places());
         if mending.values() > 0 {
             let lacks = free(|| mending.mend(&settings(&harmed))).expect_err("a value lacks");
-            assert_eq!(lacks.reason, Reason::Damaged);
+            assert_eq!(lacks.reason, Reason::Corrupt);
         }
         while let Some(lost) = mending.next() {
             mending.take(lost, values[&lost].clone()).expect("little is lost");

@@ -71,6 +71,6 @@ async fn reads_at_an_index_are_refused_until_it_is_applied() {
         node.handle(request(read))
     };
     assert_eq!(at(index).await.expect("applied").index, index);
-    assert_eq!(super::reason(at(index.next()).await), Reason::NotFresh);
+    assert_eq!(super::reason(at(index.next()).await), Reason::StaleReplica);
     node.stop().await.expect("it stops");
 }

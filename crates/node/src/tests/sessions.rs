@@ -87,7 +87,7 @@ async fn what_lies_outside_the_window_or_the_session_is_refused_and_not_applied(
     let session = open(&node).await;
     attempt(&node, session, 5, add()).await.expect("adds");
     attempt(&node, session, 5 + SESSION_WINDOW, add()).await.expect("adds");
-    assert_eq!(reason(attempt(&node, session, 5, add()).await), Reason::OutsideWindow);
+    assert_eq!(reason(attempt(&node, session, 5, add()).await), Reason::RequestExpired);
     attempt(&node, session, 6, add()).await.expect("the oldest number of the window");
     let stranger = SessionId(session.0 + 1_000);
     assert_eq!(reason(attempt(&node, stranger, 1, add()).await), Reason::SessionExpired);

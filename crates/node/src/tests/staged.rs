@@ -69,8 +69,8 @@ fn a_log_that_was_staged_from_its_first_value_on_is_adopted_whole() {
 fn an_adoption_of_more_than_stands_there_is_damage() {
     let jobs = vec![stage(3, 1, "a"), adopt(3, 0, 2), accept(3, 3, "c")];
     let lacks = found(jobs).err().expect("2 is missing");
-    assert_eq!(lacks.reason, Reason::Damaged);
+    assert_eq!(lacks.reason, Reason::Corrupt);
     let mut odd = adopt(3, 0, 2);
     odd.decided = LogIndex(3);
-    assert_eq!(found(vec![odd]).err().expect("3 of 2").reason, Reason::Damaged);
+    assert_eq!(found(vec![odd]).err().expect("3 of 2").reason, Reason::Corrupt);
 }

@@ -42,7 +42,7 @@ async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwh
     assert!(early.is_err(), "somebody is at work on its files");
     assert!(matches!(DataDir::open(place.path()), Err(StoreError::Locked { .. })));
     let more = node.inner.at_work(|| Ok(())).expect_err("nothing more is begun");
-    assert_eq!(more.reason, Reason::GoingDown);
+    assert_eq!(more.reason, Reason::ShuttingDown);
     drop(works);
     stop.await.expect("no panic").expect("it stops");
     DataDir::open(place.path()).expect("it is free");

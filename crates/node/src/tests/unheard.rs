@@ -16,9 +16,12 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
     let read = |how| Call::Read(Read::Get(bytes("k")), how);
     for how in [Consistency::Dirty, Consistency::AtLeast(LogIndex(1))] {
         let told = ask(cluster.node(joined), &name, read(how)).await;
-        assert_eq!(reason(told), Reason::NotFresh, "{how:?}");
+        assert_eq!(reason(told), Reason::StaleReplica, "{how:?}");
     }
-    assert_eq!(cluster.node(joined).place(&name).expect_err("unknown").reason, Reason::NotFresh);
+    assert_eq!(
+        cluster.node(joined).place(&name).expect_err("unknown").reason,
+        Reason::StaleReplica
+    );
     cluster.start(0).await;
     let known = || cluster.node(joined).inner.catalog.find(&name).map(|_| ());
     wait("the directory", known).await;
@@ -27,7 +30,7 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
     loop {
         // It has the rows a moment before it hears who is master.
         match ask(cluster.node(joined), &none, read(Consistency::Dirty)).await {
-            Err(error) if error.reason == Reason::NotFresh => {}
+            Err(error) if error.reason == Reason::StaleReplica => {}
             told => return assert_eq!(reason(told), Reason::NoSuchBucket),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::letter::Item;
 use base::codec::Reader;
-use base::error::damaged;
+use base::error::corrupt;
 use base::{BucketDigest, Result, SessionId};
 use bytes::Bytes;
 use replication::bucket::Bucket;
@@ -115,20 +115,20 @@ impl Copier {
         if key.starts_with(rows) {
             let key = key.slice(rows.len()..);
             let Some(row) = row else { return Ok(Some(Item::Gone { key })) };
-            let expired = StoredRow::read(&row).map_err(damaged)?.expired(now);
+            let expired = StoredRow::read(&row).map_err(corrupt)?.expired(now);
             return Ok(Some(if expired { Item::Gone { key } } else { Item::Row { key, row } }));
         }
         let Some(row) = row else { return Ok(None) };
         let mut name = Reader::new(&key[sessions.len()..]);
-        let session = SessionId(name.u64("session").map_err(damaged)?.swap_bytes());
+        let session = SessionId(name.u64("session").map_err(corrupt)?.swap_bytes());
         if key.starts_with(sessions) {
-            let stored = StoredSession::read(&row).map_err(damaged)?;
+            let stored = StoredSession::read(&row).map_err(corrupt)?;
             // Where the bucket goes a session of another bucket would be of no use.
             let is_bound_here = stored.bucket.is_none_or(|bucket| bucket == self.bucket);
             let comes_along = is_bound_here && stored.expires() > now;
             return Ok(comes_along.then_some(Item::Session { session, stored }));
         }
-        let number = name.u64("request number").map_err(damaged)?.swap_bytes();
+        let number = name.u64("request number").map_err(corrupt)?.swap_bytes();
         Ok(Some(Item::Outcome { session, number, outcome: row }))
     }
 }

@@ -15,7 +15,7 @@
 use super::letter::{Item, MoveAnswer, MoveQuestion};
 use crate::Inner;
 use base::codec::{Malformed, Reader};
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::SESSION_WINDOW;
 use base::{BucketId, Error, GroupId, Reason, Result};
 use bytes::Bytes;
@@ -58,7 +58,7 @@ impl BucketIntake {
 
     fn of(view: &mut View, bucket: BucketId) -> Result<Option<BucketIntake>> {
         let row = view.row(OWN, &intake_key(bucket))?;
-        row.map(|row| BucketIntake::read(&row.value).map_err(damaged)).transpose()
+        row.map(|row| BucketIntake::read(&row.value).map_err(corrupt)).transpose()
     }
 
     fn put(self, view: &mut View, bucket: BucketId) -> Result<()> {
@@ -175,7 +175,7 @@ fn part_of(
 fn put(view: &mut View, bucket: BucketId, intake: BucketIntake, item: &Item) -> Result<bool> {
     match item {
         Item::Row { key, row } => {
-            let row = StoredRow::read(row).map_err(damaged)?;
+            let row = StoredRow::read(row).map_err(corrupt)?;
             let expires = row.expires.map(|expires| intake.here(expires));
             view.put_as(bucket, key, &StoredRow { expires, ..row });
         }

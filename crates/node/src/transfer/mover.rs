@@ -6,7 +6,7 @@ use super::progress::{MovePhase, MovePoint, MoveProgress};
 use super::target::MoveTarget;
 use crate::Inner;
 use crate::flow::Flow;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{
     BucketName, Call, DirectoryCall, Error, Kind, MoveStep, Moving, Reason, Request, Result,
 };
@@ -317,5 +317,5 @@ impl Mover {
 
 /// On a thread that may wait.
 async fn apart<T: Send + 'static>(act: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    world::apart(act).await.unwrap_or_else(|| Err(going_down()))
+    world::apart(act).await.unwrap_or_else(|| Err(shutting_down()))
 }

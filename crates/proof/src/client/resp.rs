@@ -46,7 +46,7 @@ impl RespReply {
 
     /// What became of a call that was answered so.
     pub fn fate(&self) -> super::Fate {
-        const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "DAMAGED"];
+        const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "CORRUPT"];
         match self.error() {
             None => super::Fate::Ok,
             Some(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => super::Fate::Info,

@@ -4,7 +4,7 @@
 use super::message::{ComparisonAnswer, ComparisonQuestion, Sum};
 use super::report::ComparisonReport;
 use base::codec::checksum;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{Error, GroupId, Kind, LogIndex, Result};
 use bytes::Bytes;
 use runtime::keeper::store_error;
@@ -116,7 +116,7 @@ impl Comparisons {
         });
         match reading.await {
             Ok(read) => read.map(Some).inspect_err(|error| self.look_at(error)),
-            Err(_) => Err(going_down()),
+            Err(_) => Err(shutting_down()),
         }
     }
 

@@ -267,7 +267,7 @@ fn applied_here(trees: &dyn Trees, group: GroupId) -> Result<u64> {
     let mut key = Vec::new();
     layout::mark_key(group, &mut key);
     let Some(bytes) = trees.get(&key).map_err(store_error)? else { return Ok(0) };
-    Ok(Mark::read(&bytes).map_err(base::error::damaged)?.applied)
+    Ok(Mark::read(&bytes).map_err(base::error::corrupt)?.applied)
 }
 
 /// Puts the state behind a value in force without the rows, durably.

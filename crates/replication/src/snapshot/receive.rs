@@ -4,7 +4,7 @@ use super::intake::{IntakeEvent, SnapshotIntake};
 use super::message::{Offer, SnapshotAnswer, SnapshotQuestion};
 use super::take::Take;
 use super::{Installing, SnapshotProgress, Snapshots, StagedSnapshot, applied_here, overtaken};
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use runtime::keeper::store_error;
 use runtime::metrics::Metrics;
@@ -73,7 +73,10 @@ impl Snapshots {
             }
             fetch.intake.renew();
         }
-        Err(Error::new(Reason::NotFresh, "the snapshot is forgotten by its sender again and again"))
+        Err(Error::new(
+            Reason::StaleReplica,
+            "the snapshot is forgotten by its sender again and again",
+        ))
     }
 
     /// The same for a witness: it takes the mark, and no rows.
@@ -90,7 +93,10 @@ impl Snapshots {
                 let trees = Arc::clone(&self.trees);
                 Ok(StagedSnapshot { group, offer, install: None, trees })
             }
-            _ => Err(Error::new(Reason::NotFresh, format!("node {from} has no mark to give now"))),
+            _ => Err(Error::new(
+                Reason::StaleReplica,
+                format!("node {from} has no mark to give now"),
+            )),
         }
     }
 
@@ -250,6 +256,6 @@ pub(super) async fn put(
     });
     match taken.await {
         Ok(taken) => taken.map_err(store_error),
-        Err(_) => Err(going_down()),
+        Err(_) => Err(shutting_down()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::layout::{self, Mark};
 use super::message::{self, Ends, HEAD_BYTES, Offer, PartHead, SnapshotAnswer, SnapshotQuestion};
-use base::error::damaged;
+use base::error::corrupt;
 use base::limits::PEER_BULK_BYTES_MAX;
 use base::{GroupId, LogIndex, NodeId, Result};
 use bytes::Bytes;
@@ -263,10 +263,10 @@ pub(super) fn offer(
     let Some(mark) = snapshot.get(&key).map_err(store_error)? else {
         return Ok(Err(SnapshotAnswer::Nothing));
     };
-    let mark = Mark::read(&mark).map_err(damaged)?;
+    let mark = Mark::read(&mark).map_err(corrupt)?;
     layout::configuration_key(group, &mut key);
     let (base, configuration) = match (snapshot.get(&key).map_err(store_error)?, first) {
-        (Some(bytes), _) => layout::read_configuration(&bytes).map_err(damaged)?,
+        (Some(bytes), _) => layout::read_configuration(&bytes).map_err(corrupt)?,
         (None, Some(first)) => (LogIndex(0), first),
         // The first stop-sign is decided and not applied yet.
         (None, None) => return Ok(Err(SnapshotAnswer::Busy)),

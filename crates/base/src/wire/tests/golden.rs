@@ -51,6 +51,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     }
     let (later_reasons, latest_reasons) = later_reasons.split_at(4);
     let (latest_reasons, newest_reasons) = latest_reasons.split_at(1);
+    let (newest_reasons, split_reasons) = newest_reasons.split_at(1);
     reasons(&mut text, later_reasons);
     later(&mut text, ending_calls(), Vec::new());
     reasons(&mut text, latest_reasons);
@@ -63,6 +64,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     later(&mut text, vec![expiry_call(&of)], Vec::new());
     later(&mut text, secret_calls(), secret_bodies(&of));
     reasons(&mut text, newest_reasons);
+    reasons(&mut text, split_reasons);
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

@@ -105,7 +105,7 @@ fn keys_values_and_details_end_at_their_limits() {
     let read = Error::read(&failed(&long)).expect("cut");
     assert_eq!(read.detail.len(), PEER_DETAIL_BYTES_MAX - 1, "at the beginning of a character");
     assert_eq!(read.detail, long.detail[..PEER_DETAIL_BYTES_MAX - 1]);
-    let binary = Error { reason: Reason::Damaged, detail: Bytes::from(vec![0xBF; 1 << 20]) };
+    let binary = Error { reason: Reason::Corrupt, detail: Bytes::from(vec![0xBF; 1 << 20]) };
     let read = Error::read(&failed(&binary)).expect("cut");
     assert_eq!(read.detail.len(), PEER_DETAIL_BYTES_MAX, "what is no text is cut anywhere");
     let mut claim = vec![0];

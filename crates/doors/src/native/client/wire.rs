@@ -102,7 +102,7 @@ impl Wire {
                 let words = format!("{what}: it may have happened; read before retrying");
                 Error::new(Reason::DeadlinePassed, words)
             } else {
-                Error::new(Reason::GoingDown, format!("{what}: try again"))
+                Error::new(Reason::NoQuorum, format!("{what}: try again"))
             }
         };
         match timeout_at(deadline, self.talk(stream, input, sent)).await {
@@ -115,7 +115,7 @@ impl Wire {
     async fn connect(&self, deadline: Instant) -> Result<(TcpStream, BytesMut)> {
         let nobody = |what: String| {
             let words = format!("no node answers at http://{}: {what}", self.authority);
-            Error::new(Reason::GoingDown, words)
+            Error::new(Reason::NoQuorum, words)
         };
         let stream = timeout_at(deadline, TcpStream::connect(&self.authority))
             .await

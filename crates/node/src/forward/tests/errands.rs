@@ -88,7 +88,7 @@ async fn an_older_master_is_asked_again_as_it_understands() {
 async fn what_did_not_happen_is_asked_of_whoever_is_master_then() {
     let script = Script::of([
         (2, fails(Reason::NotMaster)),
-        (3, fails(Reason::GoingDown)),
+        (3, fails(Reason::ShuttingDown)),
         (4, Will::NoLink),
         (4, Will::Answer(Ok(done()))),
     ]);

@@ -286,7 +286,7 @@ async fn change(node: &Node, key: &str, value: Option<&str>, context: &Context) 
 /// may have happened. Any other error fails.
 fn few(error: &Error, key: &str) -> Result<()> {
     match error.reason {
-        Reason::TooFewAnswered => Ok(()),
+        Reason::ReadQuorumUnmet => Ok(()),
         _ if error.kind() == Kind::Unknown => Ok(()),
         reason => Err(Error::new(reason, format!("{key}: {}", error.text()))),
     }

@@ -71,7 +71,7 @@ impl Client {
         };
         let Some(node) = node else {
             tokio::time::sleep(PAUSE).await;
-            return Err(base::Error::new(base::Reason::GoingDown, "no node runs"));
+            return Err(base::Error::new(base::Reason::ShuttingDown, "no node runs"));
         };
         node.handle(Request { bucket: self.bucket.clone(), retry, ..request(call) }).await
     }

@@ -86,7 +86,7 @@ fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
             let answer = web.receive(false)?;
             match (answer.status, answer.reason().as_str()) {
                 (200, _) => found.push((*index, answer.body)),
-                (_, "not_fresh") => {}
+                (_, "stale_replica") => {}
                 _ => return Err(io::Error::other(format!("{index}: {}", answer.text()))),
             }
         }

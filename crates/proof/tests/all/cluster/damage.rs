@@ -236,7 +236,7 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
         match &rows {
             // A member that has not come to the bucket's making yet says that there is none, or
             // that it does not know.
-            Err(said) if ["no_such_bucket", "not_fresh"].iter().any(|it| said.contains(it)) => {
+            Err(said) if ["no_such_bucket", "stale_replica"].iter().any(|it| said.contains(it)) => {
                 Err(format!("{harm:?}: {said}"))
             }
             Ok(_) if applied < wanted => Err(format!("{harm:?}: {applied} of {wanted}")),

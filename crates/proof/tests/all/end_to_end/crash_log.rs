@@ -168,7 +168,7 @@ fn a_panic_below_the_store_is_damage_of_one_read() {
     let mut read = |n| redis.say(&format!("GET key{n:05}")).expect("it lives on");
     let refused = |word: RespReply| word.error().map(String::from);
     let damaged = (0..ROWS).find_map(|n| refused(read(n))).expect("a row is on disk");
-    assert!(damaged.starts_with("DAMAGED"), "{damaged}");
+    assert!(damaged.starts_with("CORRUPT"), "{damaged}");
     let after: Vec<_> = (0..ROWS).map(&mut read).collect();
     assert!(after.iter().all(|word| *word == RespReply::Bulk(Some(value.clone()))), "only once");
     assert!(server.alive(), "{}", server.said());

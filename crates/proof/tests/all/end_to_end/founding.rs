@@ -62,7 +62,7 @@ fn start(nodes: &Nodes, setups: &[Setup]) -> Vec<Server> {
 /// Whether the node there says that it belongs to no cluster.
 fn waits_alone(client: SocketAddr) -> Option<()> {
     let answer = Http::connect(client).ok()?.ask("GET", "/ready", b"").ok()?;
-    let alone = answer.status == 503 && answer.json()["error"]["reason"] == "no_cluster";
+    let alone = answer.status == 503 && answer.json()["error"]["reason"] == "not_bootstrapped";
     alone.then_some(())
 }
 

@@ -128,7 +128,7 @@ fn a_number_behind_the_window_is_refused_and_not_applied() {
     assert_eq!(add(&mut web, &session, 1).status, 200);
     assert_eq!(add(&mut web, &session, 2 + window).status, 200);
     let late = add(&mut web, &session, 1);
-    assert_eq!(late.reason(), "outside_window", "{}", late.text());
+    assert_eq!(late.reason(), "request_expired", "{}", late.text());
     let counter = resp(&server).say("GET counter").expect("answers");
     assert_eq!(counter.bytes(), Some(&b"2"[..]));
 }

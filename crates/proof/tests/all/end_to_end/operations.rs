@@ -192,7 +192,7 @@ fn reads_are_as_fresh_as_they_are_asked_to_be() {
             assert_eq!(answer.status, status, "{path}: {}", answer.text());
             match status {
                 200 => assert!(index(&answer) >= now, "{path}"),
-                503 => assert_eq!(answer.reason(), "not_fresh", "{path}"),
+                503 => assert_eq!(answer.reason(), "stale_replica", "{path}"),
                 _ => {}
             }
         }

@@ -44,7 +44,7 @@ fn a_starting_node_is_alive_and_not_ready() {
     let starting = std::thread::spawn(move || Server::must(&setup));
     let ask = |path: &str| Http::connect(address).ok()?.ask("GET", path, b"").ok();
     let answer = until("nobody answers while it starts", || ask("/ready"));
-    says_no(&answer, "going_down", "the node is starting");
+    says_no(&answer, "starting", "the node is starting");
     assert_eq!(ask("/live").expect("it answers").status, 200);
     let path = super::key_path(b"k");
     let large = vec![b'v'; 1 << 20];
@@ -91,7 +91,7 @@ fn a_stopping_node_is_alive_and_not_ready() {
         web.receive(false).expect("a request that was begun is answered")
     });
     assert_eq!(live.status, 200);
-    says_no(&ready, "going_down", "the node is stopping");
+    says_no(&ready, "shutting_down", "the node is stopping");
     slow.send(b"b").expect("it waits for the rest");
     let answer = slow.receive(false).expect("a request that was begun is answered");
     assert_eq!(answer.status, 204, "{}", answer.text());

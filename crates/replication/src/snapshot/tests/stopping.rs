@@ -75,5 +75,5 @@ async fn a_snapshot_on_its_way_is_given_up_by_a_node_that_stops_and_none_is_begu
     assert!(fetching.await.is_err_and(|error| error.is_cancelled()));
     until("nobody is at work", || !two.file_tasks.any()).await;
     let refused = two.snapshots.fetch(&two.peers, GROUP, ONE).await.err().unwrap();
-    assert_eq!(refused.reason, Reason::GoingDown);
+    assert_eq!(refused.reason, Reason::ShuttingDown);
 }
