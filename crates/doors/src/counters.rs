@@ -80,7 +80,7 @@ impl Verdict {
     }
 }
 
-const TONGUES: [&str; 4] = ["http", "resp", "arakoon", "riak"];
+const PROTOCOLS: [&str; 4] = ["http", "resp", "arakoon", "riak"];
 const OPERATIONS: [&str; 12] = [
     "get",
     "put",
@@ -177,14 +177,14 @@ type PerOperation = [[AtomicU64; VERDICTS.len()]; OPERATIONS.len()];
 /// Everything the doors count. Shared by all connections; each number is exact, the set is no
 /// snapshot.
 pub struct Counters {
-    requests: [PerOperation; TONGUES.len()],
-    latencies: [[Histogram; CLASSES.len()]; TONGUES.len()],
+    requests: [PerOperation; PROTOCOLS.len()],
+    latencies: [[Histogram; CLASSES.len()]; PROTOCOLS.len()],
     /// Of Riak's clients alone.
     minutes: [Minute; CLASSES.len()],
-    open: [AtomicU64; TONGUES.len()],
+    open: [AtomicU64; PROTOCOLS.len()],
     accepted: AtomicU64,
     refused: AtomicU64,
-    foreign: AtomicU64,
+    unknown_protocol: AtomicU64,
 }
 
 impl Default for Counters {
@@ -196,7 +196,7 @@ impl Default for Counters {
             open: Default::default(),
             accepted: 0.into(),
             refused: 0.into(),
-            foreign: 0.into(),
+            unknown_protocol: 0.into(),
         }
     }
 }
@@ -205,27 +205,27 @@ impl Counters {
     /// One request is answered.
     pub fn observe(
         &self,
-        tongue: ClientProtocol,
+        protocol: ClientProtocol,
         operation: OperationKind,
         verdict: Verdict,
         took: Duration,
     ) {
-        self.observe_many(tongue, operation, verdict, took, 1);
+        self.observe_many(protocol, operation, verdict, took, 1);
     }
 
     /// So many alike are answered, each in this time.
     pub fn observe_many(
         &self,
-        tongue: ClientProtocol,
+        protocol: ClientProtocol,
         operation: OperationKind,
         verdict: Verdict,
         took: Duration,
         requests: u64,
     ) {
-        let counts = &self.requests[tongue as usize][operation as usize];
+        let counts = &self.requests[protocol as usize][operation as usize];
         counts[verdict.place()].fetch_add(requests, Relaxed);
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let histogram = &self.latencies[tongue as usize][operation.class() as usize];
+        let histogram = &self.latencies[protocol as usize][operation.class() as usize];
         let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
         histogram.counts[bucket].fetch_add(requests, Relaxed);
         histogram.sum_us.fetch_add(us.saturating_mul(requests), Relaxed);
@@ -241,15 +241,15 @@ impl Counters {
         self.minutes[class as usize].sum(second)
     }
 
-    /// Requests of this kind answered since the start, in one tongue.
-    pub fn total(&self, tongue: ClientProtocol, operation: OperationKind) -> u64 {
-        let counts = &self.requests[tongue as usize][operation as usize];
+    /// Requests of this kind answered since the start, over one protocol.
+    pub fn total(&self, protocol: ClientProtocol, operation: OperationKind) -> u64 {
+        let counts = &self.requests[protocol as usize][operation as usize];
         counts.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// How long requests of a class took since the start, in one tongue.
-    pub fn latency(&self, tongue: ClientProtocol, class: Class) -> Latency {
-        let histogram = &self.latencies[tongue as usize][class as usize];
+    /// How long requests of a class took since the start, over one protocol.
+    pub fn latency(&self, protocol: ClientProtocol, class: Class) -> Latency {
+        let histogram = &self.latencies[protocol as usize][class as usize];
         let counts = array::from_fn(|at| histogram.counts[at].load(Relaxed));
         let total: u64 = counts.iter().sum();
         let mean_us = histogram.sum_us.load(Relaxed).checked_div(total).unwrap_or(0);
@@ -266,19 +266,19 @@ impl Counters {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// A connection spoke a language that is not served.
-    pub fn foreign(&self) {
-        self.foreign.fetch_add(1, Relaxed);
+    /// Counts a connection whose protocol is not served.
+    pub fn unknown_protocol(&self) {
+        self.unknown_protocol.fetch_add(1, Relaxed);
     }
 
-    /// A connection of this tongue begins; it ends when what is given is dropped.
-    pub fn open(&self, tongue: ClientProtocol) -> OpenConnection<'_> {
-        let open = &self.open[tongue as usize];
+    /// A connection of this protocol begins; it ends when what is given is dropped.
+    pub fn open(&self, protocol: ClientProtocol) -> OpenConnection<'_> {
+        let open = &self.open[protocol as usize];
         open.fetch_add(1, Relaxed);
         OpenConnection(open)
     }
 
-    /// Connections open now, in all tongues.
+    /// Connections open now, over all protocols.
     pub fn connections(&self) -> u64 {
         self.open.iter().map(|open| open.load(Relaxed)).sum()
     }
@@ -288,25 +288,25 @@ impl Counters {
         self.accepted.load(Relaxed)
     }
 
-    /// Requests answered since the start, in one tongue.
-    pub fn requests_total(&self, tongue: ClientProtocol) -> u64 {
-        self.requests[tongue as usize].iter().flatten().map(|count| count.load(Relaxed)).sum()
+    /// Requests answered since the start, over one protocol.
+    pub fn requests_total(&self, protocol: ClientProtocol) -> u64 {
+        self.requests[protocol as usize].iter().flatten().map(|count| count.load(Relaxed)).sum()
     }
 
     /// The plain counters as samples; latencies are told apart by [`Counters::write_latencies`].
     pub fn samples(&self) -> Vec<Sample> {
         let mut samples = Vec::new();
-        for (tongue, operations) in TONGUES.iter().zip(&self.requests) {
+        for (protocol, operations) in PROTOCOLS.iter().zip(&self.requests) {
             for (operation, verdicts) in OPERATIONS.iter().zip(operations) {
                 for (verdict, count) in VERDICTS.iter().zip(verdicts) {
                     let value = count.load(Relaxed);
                     if value > 0 {
                         samples.push(Sample {
                             name: "credenza_requests_total",
-                            help: "Requests answered, by tongue, operation and result.",
+                            help: "Requests answered, by protocol, operation and result.",
                             kind: SampleKind::Counter,
                             labels: vec![
-                                ("tongue", tongue.to_string()),
+                                ("protocol", protocol.to_string()),
                                 ("operation", operation.to_string()),
                                 ("result", verdict.to_string()),
                             ],
@@ -316,12 +316,12 @@ impl Counters {
                 }
             }
         }
-        for (tongue, open) in TONGUES.iter().zip(&self.open) {
+        for (protocol, open) in PROTOCOLS.iter().zip(&self.open) {
             samples.push(Sample {
                 name: "credenza_connections",
-                help: "Client connections open now, by tongue.",
+                help: "Client connections open now, by protocol.",
                 kind: SampleKind::Gauge,
-                labels: vec![("tongue", tongue.to_string())],
+                labels: vec![("protocol", protocol.to_string())],
                 value: open.load(Relaxed) as f64,
             });
         }
@@ -343,9 +343,9 @@ impl Counters {
             &self.refused,
         ));
         samples.push(plain(
-            "credenza_connections_foreign_total",
-            "Client connections that spoke a language that is not served.",
-            &self.foreign,
+            "credenza_connections_unknown_protocol_total",
+            "Client connections closed because their protocol is not served.",
+            &self.unknown_protocol,
         ));
         samples
     }
@@ -356,14 +356,14 @@ impl Counters {
         let name = "credenza_request_seconds";
         let _ = writeln!(text, "# HELP {name} Time from a request read to its answer ready.");
         let _ = writeln!(text, "# TYPE {name} histogram");
-        for (tongue, classes) in TONGUES.iter().zip(&self.latencies) {
+        for (protocol, classes) in PROTOCOLS.iter().zip(&self.latencies) {
             for (class, histogram) in CLASSES.iter().zip(classes) {
                 let counts: Vec<u64> = histogram.counts.iter().map(|c| c.load(Relaxed)).collect();
                 let total: u64 = counts.iter().sum();
                 if total == 0 {
                     continue;
                 }
-                let labels = format!("tongue=\"{tongue}\",class=\"{class}\"");
+                let labels = format!("protocol=\"{protocol}\",class=\"{class}\"");
                 let mut below = 0;
                 for (bound, count) in BOUNDS_US.iter().zip(&counts) {
                     below += count;

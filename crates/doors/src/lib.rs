@@ -1,7 +1,7 @@
 //! One folder per client language; each only translates.
 //!
-//! One port, many tongues: `listener/` tells by the first bytes of a connection which language it
-//! speaks and hands it to that language's door.
+//! One port, many protocols: `listener/` tells the protocol of a connection by its first bytes and
+//! hands the connection to that protocol's door.
 //!
 //! Promises: every door enforces the limits of `base::limits` before it allocates.
 //! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more

@@ -56,7 +56,7 @@ impl Available {
             };
             let there = replicas.primaries.iter().copied().filter(|node| !away(node));
             let Some(node) = self.quickest.of(there) else { return Ok(None) };
-            Metrics::count(&self.metrics.passed_on);
+            Metrics::count(&self.metrics.forwarded_out);
             Metrics::count(&self.metrics.available.redirected);
             let question = VnodeQuestion::PassedOn(request.clone()).write();
             match self.ask_owner(node, question, until(until_ms)).await {

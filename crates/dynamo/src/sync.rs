@@ -76,14 +76,14 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
                 return;
             }
             if !available.reaches(other.node) {
-                Metrics::count(&counts.not_compared);
+                Metrics::count(&counts.anti_entropy_failed);
                 continue;
             }
             match available.compare_copies(which, other).await {
-                Ok(Summary { rows: 0, .. }) => Metrics::count(&counts.compared),
+                Ok(Summary { rows: 0, .. }) => Metrics::count(&counts.anti_entropy_exchanges),
                 Ok(Summary { rows, questions, complete }) => {
-                    Metrics::count(&counts.compared);
-                    counts.differed.fetch_add(rows, Ordering::Relaxed);
+                    Metrics::count(&counts.anti_entropy_exchanges);
+                    counts.rows_differed.fetch_add(rows, Ordering::Relaxed);
                     tracing::info!(
                     target: "node", partition = which.0.partition.0, copies = which.1,
                     other = %available.members.name_of(other.node), rows, questions, complete,
@@ -91,13 +91,13 @@ pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
                     );
                 }
                 Err(error) => {
-                    Metrics::count(&counts.not_compared);
+                    Metrics::count(&counts.anti_entropy_failed);
                     tracing::debug!(target: "node", %error, "two copies were not compared");
                 }
             }
             sleep(PAUSE.min(Duration::from_millis(round_ms / 100))).await;
         }
-        Metrics::count(&counts.rounds);
+        Metrics::count(&counts.anti_entropy_rounds);
         let left = (began + round_ms).saturating_sub(world::milliseconds());
         let least = IDLE.min(Duration::from_millis(round_ms));
         rest(&mut stop, Duration::from_millis(left).max(least)).await;
@@ -315,7 +315,7 @@ impl Available {
         {
             let question = VnodeQuestion::Store { spot: spot.clone(), rules, hint: None, row };
             self.ask_chosen(other, question.write(), within).await?;
-            Metrics::count(&self.metrics.available.sent);
+            Metrics::count(&self.metrics.available.rows_sent);
         }
         if at != Side::Here && toward == Toward::Both {
             let question = VnodeQuestion::Fetch(spot.clone()).write();
@@ -327,7 +327,7 @@ impl Available {
                 self.takes_still(0, &spot)?;
                 let ticket = self.shelf.merge(&spot, theirs.0, rules, None)?;
                 self.shelf.settled(ticket).await?;
-                Metrics::count(&self.metrics.available.fetched);
+                Metrics::count(&self.metrics.available.rows_fetched);
             }
         }
         Ok(())

@@ -19,8 +19,8 @@ pub struct AvailableStatus {
     pub partitions: u64,
     /// Hints kept here, by the name of the node that is to get them.
     pub hints: Vec<HintsStatus>,
-    /// Nodes that others stand in for, by name.
-    pub spared: Vec<String>,
+    /// Names of ring nodes that this node suspects; coordinators ask others instead.
+    pub suspected_nodes: Vec<String>,
 }
 
 /// What is kept for one node.
@@ -70,13 +70,13 @@ impl Available {
             since_ms_ago: now.saturating_sub(kept.since_ms),
         });
         let nodes = ring.layout().nodes().keys();
-        let spared =
+        let suspected =
             nodes.filter(|node| !self.reaches(**node)).map(|node| self.members.name_of(*node));
         AvailableStatus {
             ring_epoch: ring.epoch(),
             partitions: (0..ring.partitions()).filter(mine).count() as u64,
             hints: hints.collect(),
-            spared: spared.collect(),
+            suspected_nodes: suspected.collect(),
         }
     }
 
@@ -93,10 +93,14 @@ impl Available {
     /// Samples for `/metrics`.
     pub fn samples(&self) -> Vec<Sample> {
         let status = self.status();
-        let (kept, home) = self.shelf.hints_ever();
+        let (stored, delivered) = self.shelf.hints_ever();
         let counted = counters(&self.metrics.available).into_iter().chain([
-            ("credenza_hints_kept_total", "Rows kept for a node that was away.", kept),
-            ("credenza_hints_home_total", "Of them handed to the node they were for.", home),
+            (
+                "credenza_hints_stored_total",
+                "Rows stored as hints for an unreachable node.",
+                stored,
+            ),
+            ("credenza_hints_delivered_total", "Hints delivered to their node.", delivered),
         ]);
         let sample = |kind, name, help, value: u64| Sample {
             name,
@@ -113,15 +117,20 @@ impl Available {
         all.push(sample(gauge, "credenza_ring_epoch", epoch, status.ring_epoch));
         let mine = "Partitions of which this node is the first owner.";
         all.push(sample(gauge, "credenza_ring_partitions", mine, status.partitions));
-        let spared = "Nodes of the ring in whose place others are asked.";
-        all.push(sample(gauge, "credenza_ring_spared", spared, status.spared.len() as u64));
+        let suspected = "Nodes of the ring that this node suspects: others are asked instead.";
+        let nodes = status.suspected_nodes.len() as u64;
+        all.push(sample(gauge, "credenza_ring_suspected_nodes", suspected, nodes));
         for hints in status.hints {
             let named = |name, help, value| Sample {
                 labels: vec![("member", hints.node.clone())],
                 ..sample(gauge, name, help, value)
             };
-            all.push(named("credenza_hints_waiting", "Rows kept for a member.", hints.rows));
-            let oldest = "Since when something has been kept for a member.";
+            all.push(named(
+                "credenza_hints_pending",
+                "Hints not yet delivered, by member.",
+                hints.rows,
+            ));
+            let oldest = "Time for which hints have been pending without a break, by member.";
             let age = Sample {
                 value: hints.since_ms_ago as f64 / 1e3,
                 ..named("credenza_hints_age_seconds", oldest, 0)
@@ -137,12 +146,12 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
     [
         (
             "credenza_available_redirected_total",
-            "Writes of available buckets sent on to a node that keeps the key.",
+            "Writes of available buckets forwarded to an owner of the key.",
             of(&counts.redirected),
         ),
         (
             "credenza_available_too_few_total",
-            "Requests that fewer replicas met than were asked for.",
+            "Requests refused because their quorum was not met.",
             of(&counts.too_few),
         ),
         (
@@ -152,7 +161,7 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
         ),
         (
             "credenza_available_siblings_read_total",
-            "The values that those reads found.",
+            "Siblings found by reads of several values.",
             of(&counts.siblings),
         ),
         (
@@ -162,39 +171,43 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
         ),
         (
             "credenza_read_repairs_total",
-            "Copies that were sent what a read had found them to lack.",
+            "Replicas repaired after a read (read repair).",
             of(&counts.read_repairs),
         ),
         (
-            "credenza_copies_rounds_total",
-            "Rounds in which every copy here was compared.",
-            of(&counts.rounds),
+            "credenza_anti_entropy_rounds_total",
+            "Anti-entropy rounds: comparisons of every partition replica of this node.",
+            of(&counts.anti_entropy_rounds),
         ),
         (
-            "credenza_copies_compared_total",
-            "Pairs of copies of a partition that were compared.",
-            of(&counts.compared),
+            "credenza_anti_entropy_exchanges_total",
+            "Anti-entropy exchanges: pairs of replicas of a partition that were compared.",
+            of(&counts.anti_entropy_exchanges),
         ),
         (
-            "credenza_copies_not_compared_total",
-            "Pairs of copies of which one could not be asked.",
-            of(&counts.not_compared),
+            "credenza_anti_entropy_exchanges_failed_total",
+            "Anti-entropy exchanges that failed because a replica did not answer.",
+            of(&counts.anti_entropy_failed),
         ),
         (
-            "credenza_copies_rows_differed_total",
-            "Rows that differed between two copies.",
-            of(&counts.differed),
-        ),
-        ("credenza_copies_rows_sent_total", "Of them sent to the other copy.", of(&counts.sent)),
-        (
-            "credenza_copies_rows_fetched_total",
-            "Of them fetched from the other copy.",
-            of(&counts.fetched),
+            "credenza_anti_entropy_rows_differed_total",
+            "Rows that differed between two replicas.",
+            of(&counts.rows_differed),
         ),
         (
-            "credenza_members_standings_total",
-            "Changes of mind about whether another node can be asked.",
-            of(&counts.standings),
+            "credenza_anti_entropy_rows_sent_total",
+            "Differing rows sent to the other replica.",
+            of(&counts.rows_sent),
+        ),
+        (
+            "credenza_anti_entropy_rows_fetched_total",
+            "Differing rows fetched from the other replica.",
+            of(&counts.rows_fetched),
+        ),
+        (
+            "credenza_failure_detector_transitions_total",
+            "Changes of another node's health (up, suspect, down).",
+            of(&counts.failure_detector_transitions),
         ),
     ]
 }

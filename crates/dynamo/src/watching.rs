@@ -54,7 +54,7 @@ impl Watching {
         for effect in effects {
             match effect {
                 Effect::Changed { node, to } => {
-                    Metrics::count(&self.metrics.available.standings);
+                    Metrics::count(&self.metrics.available.failure_detector_transitions);
                     tracing::info!(target: "node", %node, "for available buckets: {to:?}");
                 }
                 Effect::Probe { node } => probes.push(node),

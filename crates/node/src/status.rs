@@ -127,7 +127,7 @@ pub struct StoreStatus {
     /// Bytes of the row cache.
     pub cached_bytes: u64,
     /// About how many rows, deleted ones that are not yet collected counted.
-    pub rows_about: u64,
+    pub rows_estimated: u64,
 }
 
 /// The disk under the data directory.

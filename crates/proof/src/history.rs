@@ -62,7 +62,7 @@ pub struct Writing {
     /// About how large values are.
     pub bytes: usize,
     /// Through which door.
-    pub tongue: ClientProtocol,
+    pub protocol: ClientProtocol,
 }
 
 /// A door.
@@ -93,7 +93,7 @@ pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
 impl Ledger {
     /// Writes until told to stop or until the connection breaks.
     pub fn write(&mut self, address: SocketAddr, how: Writing, orders: &Orders) {
-        let ended = match how.tongue {
+        let ended = match how.protocol {
             ClientProtocol::Resp => self.write_resp(address, how, orders),
             ClientProtocol::Http => self.write_http(address, how, orders),
         };

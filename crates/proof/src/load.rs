@@ -64,7 +64,7 @@ impl Load {
             keys: 400,
             depth: [1, 4, 16, 64][client % 4],
             bytes,
-            tongue: if client.is_multiple_of(4) {
+            protocol: if client.is_multiple_of(4) {
                 ClientProtocol::Http
             } else {
                 ClientProtocol::Resp

@@ -238,7 +238,7 @@ impl Group {
             }
             Effect::Save { index, ballot, decided } => {
                 let (payload, sync) = state.payload(index, came);
-                Metrics::count(&self.shared.metrics.values);
+                Metrics::count(&self.shared.metrics.log_entries);
                 state.values.accept(index, payload.clone(), sync);
                 state.jobs.push(records::accept(self.id, ballot, index, decided, payload, sync));
             }

@@ -23,14 +23,14 @@ pub struct Metrics {
     pub updates_refused: AtomicU64,
     /// Reads answered.
     pub reads: AtomicU64,
-    /// Requests passed on to another node.
-    pub passed_on: AtomicU64,
-    /// Requests that other nodes passed on to this one.
-    pub passed_here: AtomicU64,
-    /// Those declined because too many were in progress.
-    pub passed_here_declined: AtomicU64,
-    /// Values applied.
-    pub values: AtomicU64,
+    /// Requests forwarded to another node.
+    pub forwarded_out: AtomicU64,
+    /// Requests that other nodes forwarded to this one.
+    pub forwarded_in: AtomicU64,
+    /// Forwarded requests rejected because too many were in progress here.
+    pub forwarded_rejected: AtomicU64,
+    /// Log entries accepted: written to this node's log.
+    pub log_entries: AtomicU64,
     /// Rows that expired.
     pub expired: AtomicU64,
     /// Syncs of the log.
@@ -72,20 +72,20 @@ pub struct AvailableCounters {
     pub too_many_siblings: AtomicU64,
     /// Replicas that were sent what a read had found them to lack.
     pub read_repairs: AtomicU64,
-    /// Rounds in which every copy here was compared.
-    pub rounds: AtomicU64,
-    /// Pairs of copies that were compared, and that could not be.
-    pub compared: AtomicU64,
-    /// Pairs that could not be compared, because one did not answer.
-    pub not_compared: AtomicU64,
-    /// Rows that differed; of them sent to the other copy, fetched from it.
-    pub differed: AtomicU64,
-    /// Rows sent to the other copy.
-    pub sent: AtomicU64,
-    /// Rows fetched from it.
-    pub fetched: AtomicU64,
-    /// How often this node thought otherwise of another.
-    pub standings: AtomicU64,
+    /// Anti-entropy rounds: comparisons of every partition replica of this node.
+    pub anti_entropy_rounds: AtomicU64,
+    /// Anti-entropy exchanges: pairs of replicas that were compared.
+    pub anti_entropy_exchanges: AtomicU64,
+    /// Exchanges that failed because a replica did not answer.
+    pub anti_entropy_failed: AtomicU64,
+    /// Rows that differed between two replicas.
+    pub rows_differed: AtomicU64,
+    /// Differing rows sent to the other replica.
+    pub rows_sent: AtomicU64,
+    /// Differing rows fetched from the other replica.
+    pub rows_fetched: AtomicU64,
+    /// Transitions of the failure detector: changes of another node's health.
+    pub failure_detector_transitions: AtomicU64,
 }
 
 #[derive(Default)]

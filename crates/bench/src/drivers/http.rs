@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 
 /// A server that was found.
 pub struct HttpTarget {
-    tongue: Http,
+    protocol: Http,
     address: SocketAddr,
     version: String,
 }
@@ -47,19 +47,20 @@ impl HttpTarget {
     pub fn find(config: &HttpConfig) -> Result<HttpTarget, Wrong> {
         let address = resolve(&config.address)?;
         let query = config.read_query.trim_start_matches('?');
-        let tongue = Http {
+        let protocol = Http {
             host: config.address.clone(),
             bucket: format!("/v1/buckets/{}", config.bucket.full()),
             read_query: if query.is_empty() { String::new() } else { format!("?{query}") },
         };
-        let mut stream = connect(&tongue, address)?;
-        let request = format!("GET /status HTTP/1.1\r\nhost: {}\r\n\r\n", tongue.host);
-        let version = ask(&tongue, &mut stream, request.as_bytes(), &Expected::Value, version_of)??;
+        let mut stream = connect(&protocol, address)?;
+        let request = format!("GET /status HTTP/1.1\r\nhost: {}\r\n\r\n", protocol.host);
+        let version =
+            ask(&protocol, &mut stream, request.as_bytes(), &Expected::Value, version_of)??;
         let version = match version {
             Some(version) => format!("credenza {version}"),
             None => "unknown HTTP server".into(),
         };
-        Ok(HttpTarget { tongue, address, version })
+        Ok(HttpTarget { protocol, address, version })
     }
 }
 
@@ -73,7 +74,7 @@ impl Target for HttpTarget {
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        Ok(Box::new(Sockets::connect(self.tongue.clone(), self.address, clients)?))
+        Ok(Box::new(Sockets::connect(self.protocol.clone(), self.address, clients)?))
     }
 
     fn close(&self) -> Result<(), String> {

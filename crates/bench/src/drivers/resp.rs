@@ -10,7 +10,7 @@ use std::net::TcpStream;
 
 /// A server that speaks RESP.
 pub struct RespTarget {
-    tongue: Resp,
+    protocol: Resp,
     addresses: Addresses,
     version: String,
     credenza: bool,
@@ -48,41 +48,42 @@ impl RespTarget {
     /// Connects to the first and asks who is there.
     pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
         let addresses = Addresses::resolve(&config.addresses)?;
-        let mut tongue = Resp::default();
+        let mut protocol = Resp::default();
         if let Some(password) = &config.password {
-            command(&[b"AUTH", password.as_bytes()], &mut tongue.greeting);
-            tongue.greetings += 1;
+            command(&[b"AUTH", password.as_bytes()], &mut protocol.greeting);
+            protocol.greetings += 1;
         }
         if config.database > 0 {
-            command(&[b"SELECT", config.database.to_string().as_bytes()], &mut tongue.greeting);
-            tongue.greetings += 1;
+            command(&[b"SELECT", config.database.to_string().as_bytes()], &mut protocol.greeting);
+            protocol.greetings += 1;
         }
         if let Some(bucket) = &config.bucket {
-            command(&[b"CREDENZA.BUCKET", bucket.full().as_bytes()], &mut tongue.greeting);
-            tongue.greetings += 1;
+            command(&[b"CREDENZA.BUCKET", bucket.full().as_bytes()], &mut protocol.greeting);
+            protocol.greetings += 1;
         }
-        let mut stream = connect(&tongue, addresses.first()?)?;
+        let mut stream = connect(&protocol, addresses.first()?)?;
         let mut request = Vec::new();
         command(&[b"INFO", b"server"], &mut request);
-        let info = ask(&tongue, &mut stream, &request, &Expected::Value, |answer| match answer {
-            Ok(Answer::Value(Some(info))) => Ok(String::from_utf8_lossy(info).into_owned()),
-            Err(failure) if failure.kind.starts_with("LOADING") => {
-                Err(Wrong::unreachable("the server is starting"))
-            }
-            _ => Ok(String::new()),
-        })??;
+        let info =
+            ask(&protocol, &mut stream, &request, &Expected::Value, |answer| match answer {
+                Ok(Answer::Value(Some(info))) => Ok(String::from_utf8_lossy(info).into_owned()),
+                Err(failure) if failure.kind.starts_with("LOADING") => {
+                    Err(Wrong::unreachable("the server is starting"))
+                }
+                _ => Ok(String::new()),
+            })??;
         let line = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };
         let credenza = line("credenza_version").is_some();
-        tongue.redis = !credenza;
+        protocol.redis = !credenza;
         let version = match (line("credenza_version"), line("redis_version")) {
             (Some(version), _) => format!("credenza {version}"),
             (None, Some(version)) => format!("redis {version}"),
             (None, None) => "unknown RESP server".into(),
         };
-        Ok(RespTarget { tongue, addresses, version, credenza })
+        Ok(RespTarget { protocol, addresses, version, credenza })
     }
 }
 
@@ -105,7 +106,7 @@ impl Target for RespTarget {
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        Ok(Box::new(self.addresses.connect(self.tongue.clone(), clients)?))
+        Ok(Box::new(self.addresses.connect(self.protocol.clone(), clients)?))
     }
 
     fn close(&self) -> Result<(), String> {

@@ -16,7 +16,7 @@ const ACCEPTS: &[u8] = b"Accept: multipart/mixed, */*;q=0.5\r\n\r\n";
 
 /// Servers that were found.
 pub struct RiakTarget {
-    tongue: Riak,
+    protocol: Riak,
     addresses: Addresses,
     version: String,
 }
@@ -51,13 +51,13 @@ impl RiakTarget {
             bucket: BucketName::default(),
             read_query: String::new(),
         })?;
-        let tongue = Riak {
+        let protocol = Riak {
             host: first,
             path: config.path.clone(),
             read_query: query(&[&config.query, &config.read_query]),
             write_query: query(&[&config.query, &config.write_query]),
         };
-        Ok(RiakTarget { tongue, addresses, version: found.version() })
+        Ok(RiakTarget { protocol, addresses, version: found.version() })
     }
 }
 
@@ -71,8 +71,8 @@ fn query(parts: &[&String]) -> String {
 #[cfg(test)]
 impl RiakTarget {
     /// How it speaks.
-    pub fn tongue(&self) -> &Riak {
-        &self.tongue
+    pub fn protocol(&self) -> &Riak {
+        &self.protocol
     }
 }
 
@@ -90,7 +90,7 @@ impl Target for RiakTarget {
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        Ok(Box::new(self.addresses.connect(self.tongue.clone(), clients)?))
+        Ok(Box::new(self.addresses.connect(self.protocol.clone(), clients)?))
     }
 
     fn close(&self) -> Result<(), String> {

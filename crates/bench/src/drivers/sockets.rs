@@ -56,7 +56,7 @@ struct Connection<E> {
 
 /// The connections of one thread, one per client.
 pub struct Sockets<T: WireProtocol> {
-    tongue: T,
+    protocol: T,
     addresses: Vec<SocketAddr>,
     /// Which of them a client speaks to; when that one is gone, to the next.
     places: Vec<usize>,
@@ -76,20 +76,20 @@ pub fn resolve(address: &str) -> Result<SocketAddr, String> {
 }
 
 /// Connects and says what must be said first; the stream is blocking.
-pub fn connect<T: WireProtocol>(tongue: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
+pub fn connect<T: WireProtocol>(protocol: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
     let wrong =
         |error: std::io::Error| Wrong::unreachable(format!("can't connect to {address}: {error}"));
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).map_err(wrong)?;
     stream.set_nodelay(true).map_err(wrong)?;
     stream.set_read_timeout(Some(CONNECT_MAX)).map_err(wrong)?;
-    tongue.greet(&mut stream)?;
+    protocol.greet(&mut stream)?;
     Ok(stream)
 }
 
 /// Connects so many clients, some at once: to a server far away, one after the other would take
 /// longer than the first of them may be silent.
 fn connect_all<T: WireProtocol>(
-    tongue: &T,
+    protocol: &T,
     addresses: &[SocketAddr],
 ) -> Result<Vec<TcpStream>, Wrong> {
     let mut streams = Vec::with_capacity(addresses.len());
@@ -97,7 +97,7 @@ fn connect_all<T: WireProtocol>(
         std::thread::scope(|threads| {
             let some = addresses.iter();
             let some: Vec<_> =
-                some.map(|address| threads.spawn(|| connect(tongue, *address))).collect();
+                some.map(|address| threads.spawn(|| connect(protocol, *address))).collect();
             some.into_iter().try_for_each(|one| {
                 let stream = one.join().map_err(|_| "a thread that connects panicked")??;
                 streams.push(stream);
@@ -110,7 +110,7 @@ fn connect_all<T: WireProtocol>(
 
 /// Sends one call and waits for its reply: for probing, not for measuring.
 pub fn ask<T: WireProtocol, R>(
-    tongue: &T,
+    protocol: &T,
     stream: &mut TcpStream,
     request: &[u8],
     expected: &T::Expected,
@@ -120,7 +120,7 @@ pub fn ask<T: WireProtocol, R>(
     stream.write_all(request).map_err(lost)?;
     let (mut input, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
-        match tongue.parse(&input, expected) {
+        match protocol.parse(&input, expected) {
             Parsed::Reply(_, answer) => return Ok(read(answer)),
             Parsed::Broken => return Err("the server answers in an unknown language".into()),
             Parsed::Partial => {}
@@ -153,21 +153,25 @@ impl Addresses {
     }
 
     /// Connects so many clients more.
-    pub fn connect<T: WireProtocol>(&self, tongue: T, clients: usize) -> Result<Sockets<T>, Wrong> {
+    pub fn connect<T: WireProtocol>(
+        &self,
+        protocol: T,
+        clients: usize,
+    ) -> Result<Sockets<T>, Wrong> {
         let first = self.given.fetch_add(clients, Ordering::Relaxed);
-        Sockets::connect_in_turn(tongue, self.all.clone(), first, clients)
+        Sockets::connect_in_turn(protocol, self.all.clone(), first, clients)
     }
 }
 
 impl<T: WireProtocol> Sockets<T> {
     /// Connects so many clients.
-    pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
-        Sockets::connect_in_turn(tongue, vec![address], 0, clients)
+    pub fn connect(protocol: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
+        Sockets::connect_in_turn(protocol, vec![address], 0, clients)
     }
 
     /// Connects so many clients, to these addresses in turn, beginning at the place `first`.
     fn connect_in_turn(
-        tongue: T,
+        protocol: T,
         addresses: Vec<SocketAddr>,
         first: usize,
         clients: usize,
@@ -175,7 +179,7 @@ impl<T: WireProtocol> Sockets<T> {
         let wrong = |error: rustix::io::Errno| format!("epoll: {error}");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wrong)?;
         let mut sockets = Sockets {
-            tongue,
+            protocol,
             places: (first..first + clients).map(|place| place % addresses.len()).collect(),
             addresses,
             epoll,
@@ -185,7 +189,7 @@ impl<T: WireProtocol> Sockets<T> {
             buffer: vec![0; READ_BYTES],
         };
         let places = sockets.places.iter().map(|place| sockets.addresses[*place]);
-        let streams = connect_all(&sockets.tongue, &places.collect::<Vec<_>>())?;
+        let streams = connect_all(&sockets.protocol, &places.collect::<Vec<_>>())?;
         for (client, stream) in streams.into_iter().enumerate() {
             sockets.connections.push(Connection::default());
             sockets.take(client, stream)?;
@@ -196,7 +200,7 @@ impl<T: WireProtocol> Sockets<T> {
     fn open(&mut self, client: usize) -> Result<(), Wrong> {
         let place = self.places[client];
         self.places[client] = (place + 1) % self.addresses.len();
-        let stream = connect(&self.tongue, self.addresses[place])?;
+        let stream = connect(&self.protocol, self.addresses[place])?;
         self.places[client] = place;
         self.take(client, stream)
     }
@@ -281,7 +285,7 @@ impl<T: WireProtocol> Sockets<T> {
         };
         let mut at = 0;
         while let Some(expected) = connection.expected.front() {
-            match self.tongue.parse(&input[at..], expected) {
+            match self.protocol.parse(&input[at..], expected) {
                 Parsed::Reply(bytes, answer) => {
                     connection.expected.pop_front();
                     at += bytes;
@@ -324,7 +328,7 @@ impl<T: WireProtocol> Driver for Sockets<T> {
             return self.failed.push((client, 1, Failure::lost("not_connected")));
         }
         let connection = &mut self.connections[client];
-        let expected = self.tongue.encode(call, &mut connection.out);
+        let expected = self.protocol.encode(call, &mut connection.out);
         connection.expected.push_back(expected);
     }
 

@@ -1,4 +1,4 @@
-//! Arakoon's tongue, versions 1.6 to 1.9: its clients work unchanged.
+//! Arakoon's protocol, versions 1.6 to 1.9: its clients work unchanged.
 //!
 //! A cluster id is a consistent bucket (`clusters.rs`). Requests have no length and no id: a
 //! connection's are answered one after the other, and any number may be on the way; like the fast

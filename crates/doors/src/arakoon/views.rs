@@ -87,13 +87,13 @@ fn statistics(visit: &Visit, place: &BucketPlacement) -> Vec<u8> {
     let node = &visit.shared.node;
     let samples = node.samples();
     let sample = |name: &str| Sample::value_of(&samples, name);
-    let values = sample("credenza_values_total");
-    let average = if values > 0.0 { sample("credenza_updates_total") / values } else { 0.0 };
+    let entries = sample("credenza_log_entries_total");
+    let average = if entries > 0.0 { sample("credenza_updates_total") / entries } else { 0.0 };
     let resident = sample("process_resident_memory_bytes") / 1024.0;
     let store = node.status().store;
     let around = Surroundings {
         now: visit.shared.clock.since_1970().as_secs_f64(),
-        harvest: NumberSeries::of_average(values as u64, average),
+        harvest: NumberSeries::of_average(entries as u64, average),
         memory_kib: ((store.memory_bytes + store.cached_bytes) as f64 / 1024.0, resident as i32),
         place,
     };

@@ -1,6 +1,6 @@
 //! The accept loop, and the first words of a connection.
 
-use super::tongue::{self, FirstBytes, Foreign};
+use super::first_bytes::{self, FirstBytes, Foreign};
 use super::{Served, refusal};
 use crate::connection::{Connection, Face, Shutdown};
 use crate::counters::ClientProtocol;
@@ -138,7 +138,7 @@ fn refuse(
         let told = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
             let mut first = [0; 16];
             let length = stream.read(&mut first).await.unwrap_or(0);
-            let told = tongue::tell(&first[..length]);
+            let told = first_bytes::tell(&first[..length]);
             let _ = stream.write_all(&refusal::too_many(told, limit)).await;
         });
         let _ = told.await;
@@ -156,7 +156,7 @@ async fn greet(mut stream: TcpStream, face: Face, served: &Served, mut shutdown:
     let bound = Duration::from_millis(HELLO_MS_MAX);
     // Where one language alone is served, what is another is known by its first byte.
     let tell: fn(&[u8]) -> FirstBytes =
-        if face == Face::Arakoon { tongue::tell_arakoon } else { tongue::tell };
+        if face == Face::Arakoon { first_bytes::tell_arakoon } else { first_bytes::tell };
     let hello = tokio::select! {
         biased;
         hello = timeout(bound, hello(&mut stream, &mut first, tell)) => hello,
@@ -184,7 +184,7 @@ async fn greet(mut stream: TcpStream, face: Face, served: &Served, mut shutdown:
                 .await;
         }
         // What is no prologue is closed without a byte, as Arakoon does.
-        _ if face == Face::Arakoon => shared.counters.foreign(),
+        _ if face == Face::Arakoon => shared.counters.unknown_protocol(),
         FirstBytes::Http | FirstBytes::Riak => {
             let is_riaks = match face {
                 Face::Riak => true,
@@ -247,7 +247,7 @@ pub(super) async fn hello(
 }
 
 async fn turn_away(stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
-    shared.counters.foreign();
+    shared.counters.unknown_protocol();
     shared.complain(|| {
         format!(
             "a connection is refused: its protocol is not served here: {}; correct that client's \

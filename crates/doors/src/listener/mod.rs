@@ -1,4 +1,4 @@
-//! One listener for all tongues: accepts, counts, tells the language, hands the connection to its
+//! One listener for all protocols: accepts, counts, tells the protocol, hands the connection to its
 //! door.
 //!
 //! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is
@@ -6,12 +6,12 @@
 //! `close` lets requests in flight finish, up to a bound.
 //! Never: looks into a request; lets connections take the descriptors that the log and the store
 //! need.
-//! Read next: `tongue.rs`, `accept.rs`.
+//! Read next: `first_bytes.rs`, `accept.rs`.
 
 mod accept;
+mod first_bytes;
 mod refusal;
 mod threshold;
-mod tongue;
 
 pub use threshold::{Alone, Threshold};
 

@@ -1,6 +1,6 @@
 //! How a connection is turned away: in its own language where that has words for it.
 
-use super::tongue::{FirstBytes, Foreign};
+use super::first_bytes::{FirstBytes, Foreign};
 use crate::arakoon;
 use crate::clock::Clock;
 use crate::http::date;

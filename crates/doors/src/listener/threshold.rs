@@ -5,8 +5,8 @@
 //! recovery looks different from a dead process.
 
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
+use super::first_bytes::{self, FirstBytes};
 use super::refusal::{self, Before};
-use super::tongue::{self, FirstBytes};
 use super::{Doors, check_addresses, main_face};
 use crate::connection::Face;
 use crate::settings::DoorSettings;
@@ -124,7 +124,7 @@ impl Threshold {
 /// Tells a visitor in its own language.
 async fn tell(mut stream: TcpStream, before: Before) {
     let mut first = BytesMut::with_capacity(1024);
-    let Some(told) = hello(&mut stream, &mut first, tongue::tell).await else { return };
+    let Some(told) = hello(&mut stream, &mut first, first_bytes::tell).await else { return };
     if told == FirstBytes::Http {
         // The answer hangs on the first line.
         while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {

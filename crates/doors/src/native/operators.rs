@@ -132,7 +132,7 @@ fn status(shared: &Shared) -> Value {
         .map(|(serves, address)| json!({ "address": address.to_string(), "serves": serves }))
         .collect();
     status["connections"] = shared.counters.connections().into();
-    let total = |tongue| shared.counters.requests_total(tongue);
+    let total = |protocol| shared.counters.requests_total(protocol);
     status["requests"] = json!({
         "http": total(ClientProtocol::Http), "resp": total(ClientProtocol::Resp),
         "arakoon": total(ClientProtocol::Arakoon), "riak": total(ClientProtocol::Riak),

@@ -271,7 +271,7 @@ impl Visit {
 
     /// The connection's keys, if the store is small enough to count them in passing.
     async fn keys_of_bucket(&mut self) -> Option<u64> {
-        if self.shared.node.status().store.rows_about > ROWS_COUNTED_MAX {
+        if self.shared.node.status().store.rows_estimated > ROWS_COUNTED_MAX {
             return None;
         }
         let call = Call::Read(Read::KeyCount, Consistency::Dirty);

@@ -198,7 +198,7 @@ fn keyspace(status: &Status, keys: Option<u64>) -> Lines {
     let sessions: u64 = status.groups.iter().map(|group| group.sessions).sum();
     // A row for each bucket and session, a mark for each group, a type and a counter.
     let own = (status.buckets + status.groups.len()) as u64 + sessions + 2;
-    match keys.unwrap_or_else(|| status.store.rows_about.saturating_sub(own)) {
+    match keys.unwrap_or_else(|| status.store.rows_estimated.saturating_sub(own)) {
         0 => Vec::new(),
         rows => vec![("db0", format!("keys={rows},expires=0,avg_ttl=0"))],
     }

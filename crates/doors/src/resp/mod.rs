@@ -1,4 +1,4 @@
-//! Redis' tongue: the fast native door.
+//! Redis' protocol: the fast native door.
 //!
 //! A connection's task reads what has arrived, takes every complete request apart, asks the node
 //! for each without waiting, writes the answers down eagerly, waits once for the last of them to be

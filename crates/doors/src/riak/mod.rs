@@ -1,4 +1,4 @@
-//! Riak's tongue over HTTP: what its clients ask of objects, keys and buckets, and how they are
+//! Riak's protocol over HTTP: what its clients ask of objects, keys and buckets, and how they are
 //! told.
 //!
 //! A request as words ([`Asked`]) becomes a [`Plan`], and what the node replies an [`Answer`] with

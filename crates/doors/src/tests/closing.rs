@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A tongue: its request, and how its answers are read.
+/// A protocol: its request, and how its answers are read.
 #[derive(Clone, Copy)]
-struct Tongue {
+struct ProtocolCase {
     greeting: &'static [u8],
     request: &'static [u8],
     is_whole: fn(&[u8]) -> bool,
@@ -21,7 +21,7 @@ struct Tongue {
     last: &'static [u8],
 }
 
-const RESP: Tongue = Tongue {
+const RESP: ProtocolCase = ProtocolCase {
     greeting: b"",
     request: b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n",
     is_whole: |answer| answer.ends_with(b"\r\n"),
@@ -30,7 +30,7 @@ const RESP: Tongue = Tongue {
     last: b"-LOADING the node is stopping: nothing was done",
 };
 
-const HTTP: Tongue = Tongue {
+const HTTP: ProtocolCase = ProtocolCase {
     greeting: b"",
     request: b"PUT /v1/buckets/default/default/keys/k HTTP/1.1\r\nhost: 127.0.0.1\r\n\
         content-length: 1\r\n\r\nv",
@@ -40,7 +40,7 @@ const HTTP: Tongue = Tongue {
     last: b"HTTP/1.1 20",
 };
 
-const RIAK: Tongue = Tongue {
+const RIAK: ProtocolCase = ProtocolCase {
     greeting: b"",
     request: b"GET /buckets/b/keys/k HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
     is_whole: is_whole_http,
@@ -49,7 +49,7 @@ const RIAK: Tongue = Tongue {
     last: b"HTTP/1.1 404",
 };
 
-const ARAKOON: Tongue = Tongue {
+const ARAKOON: ProtocolCase = ProtocolCase {
     greeting: b"\x00\x00\xff\xb1\x01\x00\x00\x00\x05\x00\x00\x00ricky",
     // Sets a key.
     request: b"\x09\x00\xff\xb1\x01\x00\x00\x00k\x01\x00\x00\x00v",
@@ -74,23 +74,23 @@ fn says_close(answer: &[u8]) -> bool {
 }
 
 /// Asks, and asks again as soon as it is answered, until it is told that this was the last.
-fn asks_on(address: SocketAddr, tongue: Tongue, answered: Arc<AtomicUsize>) -> JoinHandle<()> {
+fn asks_on(address: SocketAddr, case: ProtocolCase, answered: Arc<AtomicUsize>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
-        stream.write_all(tongue.greeting).expect("sent");
+        stream.write_all(case.greeting).expect("sent");
         loop {
-            stream.write_all(tongue.request).expect("it is not told to go");
+            stream.write_all(case.request).expect("it is not told to go");
             let (mut answer, mut bytes) = (Vec::new(), [0; 4096]);
-            while !(tongue.is_whole)(&answer) {
+            while !(case.is_whole)(&answer) {
                 match stream.read(&mut bytes).expect("nobody resets it") {
                     0 => panic!("closed without a word behind {answer:?}"),
                     read => answer.extend_from_slice(&bytes[..read]),
                 }
             }
             answered.fetch_add(1, Ordering::SeqCst);
-            let is_last = (tongue.is_last)(&answer);
-            let wanted = if is_last { tongue.last } else { tongue.fine };
+            let is_last = (case.is_last)(&answer);
+            let wanted = if is_last { case.last } else { case.fine };
             assert!(answer.starts_with(wanted), "{}", String::from_utf8_lossy(&answer));
             if is_last {
                 assert_eq!(stream.read(&mut bytes).expect("nobody resets it"), 0, "it ends");
@@ -102,14 +102,14 @@ fn asks_on(address: SocketAddr, tongue: Tongue, answered: Arc<AtomicUsize>) -> J
 
 #[test]
 fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
-    for tongue in [RESP, HTTP, RIAK, ARAKOON] {
+    for case in [RESP, HTTP, RIAK, ARAKOON] {
         let settings =
             DoorSettings { arakoon_clusters: vec!["ricky".into()], ..DoorSettings::default() };
         let mut house = House::named("arakoon_0", settings);
         let clients: Vec<_> = (0..6)
             .map(|_| {
                 let answered = Arc::new(AtomicUsize::new(0));
-                (answered.clone(), asks_on(house.address, tongue, answered))
+                (answered.clone(), asks_on(house.address, case, answered))
             })
             .collect();
         // Whoever has not got in yet can't be told anything.

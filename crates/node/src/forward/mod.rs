@@ -78,7 +78,7 @@ impl Inner {
             within_ms: FORWARD_MS_MAX,
             patience_ms: MASTER_WAIT_MS_MAX,
         };
-        Metrics::count(&self.metrics.passed_on);
+        Metrics::count(&self.metrics.forwarded_out);
         let here = || self.here(request.clone());
         let group = || self.whom_now(whom).standing();
         let onward = |asked, error: &Error| self.asked_in_vain(&self.whom_now(whom), asked, error);

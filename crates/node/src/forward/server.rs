@@ -25,7 +25,7 @@ pub(crate) fn answer(inner: &Arc<Inner>, asked: IncomingCall) {
         Ok(written(&owner.answers, (&payload[..], &call), answer))
     };
     if !inner.incoming.serve(peers, asked, "a request passed on", attend) {
-        Metrics::count(&inner.metrics.passed_here_declined);
+        Metrics::count(&inner.metrics.forwarded_rejected);
     }
 }
 
@@ -79,7 +79,7 @@ async fn evaluate(
     directory: LogIndex,
     request: Request,
 ) -> Result<Reply> {
-    Metrics::count(&inner.metrics.passed_here);
+    Metrics::count(&inner.metrics.forwarded_in);
     inner.directory_reaches(directory).await?;
     // This node's directory is not behind: who asked looked for the bucket where it lived before.
     let bucket = inner.catalog.find(&request.bucket);

@@ -290,7 +290,7 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
     }
     assert!(total > CLIENTS, "they got somewhere: {total}");
     let passed_on =
-        |which: usize| node(&house, which).inner.metrics.passed_on.load(Ordering::Relaxed);
+        |which: usize| node(&house, which).inner.metrics.forwarded_out.load(Ordering::Relaxed);
     assert!((0..3).map(passed_on).sum::<u64>() > total / 2, "two of three requests go elsewhere");
 }
 

@@ -1,4 +1,5 @@
-//! Redis' tongue, as much of it as tests need: commands as lists of bulk strings, answers of RESP2.
+//! Redis' protocol, as much of it as tests need: commands as lists of bulk strings, answers of
+//! RESP2.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -146,7 +146,7 @@ fn a_full_disk_and_a_read_only_one_are_what_they_say() {
 
 /// A ledger as if one client had written `calls` times on three keys, all acknowledged.
 fn told() -> (Ledger, BTreeMap<String, Vec<u8>>) {
-    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, tongue: ClientProtocol::Resp };
+    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     let mut ledger = Ledger::default();
     for call in 0..30 {
         ledger.pretend(how, call, proof::client::Fate::Ok);
@@ -160,7 +160,7 @@ fn told() -> (Ledger, BTreeMap<String, Vec<u8>>) {
 fn the_judge_is_content_with_what_was_told() {
     let (mut ledger, mut table) = told();
     ledger.judge_table(&table).must_be_clean();
-    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, tongue: ClientProtocol::Resp };
+    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     ledger.pretend(how, 0, proof::client::Fate::Info);
     ledger.judge_table(&table).must_be_clean();
     table.remove("c001-00000"); // the eleventh write deletes: it may have happened
@@ -186,7 +186,7 @@ fn the_judge_sees_what_is_lost_torn_mixed_up_or_refused() {
     assert_eq!(ledger.judge_table(&with(first, Some(torn))).strange.len(), 1);
     let mixed = with(first, Some(table["c001-00001"].clone()));
     assert_eq!(ledger.judge_table(&mixed).strange.len(), 1);
-    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, tongue: ClientProtocol::Resp };
+    let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     for call in 0..6 {
         ledger.pretend(how, call, proof::client::Fate::Fail);
     }

@@ -64,9 +64,9 @@ pub(super) struct Offer {
     pub base: LogIndex,
     pub configuration: Configuration,
     /// At most about so many rows: what the whole store holds.
-    pub rows_about: u64,
+    pub rows_estimated: u64,
     /// The same in bytes, as they lie on the disk.
-    pub bytes_about: u64,
+    pub bytes_estimated: u64,
 }
 
 /// Where in a chunk a part ends.
@@ -146,7 +146,7 @@ impl SnapshotAnswer {
                 out.put_u8(1);
                 out.put_u64(offer.id);
                 out.extend_from_slice(&offer.mark.write());
-                for word in [offer.base.0, offer.rows_about, offer.bytes_about] {
+                for word in [offer.base.0, offer.rows_estimated, offer.bytes_estimated] {
                     out.put_u64(word);
                 }
                 offer.configuration.write(&mut out);
@@ -169,15 +169,15 @@ impl SnapshotAnswer {
                 let id = reader.u64("snapshot")?;
                 let mark = Mark::read(reader.take(24, "mark")?)?;
                 let base = LogIndex(reader.u64("base")?);
-                let (rows_about, bytes_about) = (reader.u64("rows")?, reader.u64("bytes")?);
+                let (rows_estimated, bytes_estimated) = (reader.u64("rows")?, reader.u64("bytes")?);
                 let configuration = Configuration::read(&mut reader)?;
                 SnapshotAnswer::Offer(Offer {
                     id,
                     mark,
                     base,
                     configuration,
-                    rows_about,
-                    bytes_about,
+                    rows_estimated,
+                    bytes_estimated,
                 })
             }
             2 => SnapshotAnswer::GoesOn,

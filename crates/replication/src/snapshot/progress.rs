@@ -15,7 +15,7 @@ pub struct SnapshotStatus {
     /// Rows that are here.
     pub rows: u64,
     /// At most about so many rows in all; 0 until it is known.
-    pub rows_about: u64,
+    pub rows_estimated: u64,
     /// Bytes of keys and values that are here.
     pub bytes: u64,
     /// Bytes a second since it began.
@@ -42,7 +42,7 @@ pub struct SnapshotProgress {
     /// Bytes received so far.
     pub bytes: u64,
     /// At most about so many rows in all; 0 until it is known.
-    pub rows_about: u64,
+    pub rows_estimated: u64,
     /// How often it went on after something was lost.
     pub resumed: u64,
     /// Number of times it began anew.
@@ -59,7 +59,7 @@ impl SnapshotProgress {
             upto: LogIndex(0),
             rows: 0,
             bytes: 0,
-            rows_about: 0,
+            rows_estimated: 0,
             resumed: 0,
             anew: 0,
             begun_ms: world::milliseconds(),
@@ -69,14 +69,14 @@ impl SnapshotProgress {
     /// What operators see.
     pub fn status(&self) -> SnapshotStatus {
         let elapsed_ms = world::milliseconds().saturating_sub(self.begun_ms);
-        let left = u128::from(self.rows_about.saturating_sub(self.rows));
+        let left = u128::from(self.rows_estimated.saturating_sub(self.rows));
         let left_ms = (left * u128::from(elapsed_ms)).checked_div(self.rows.into());
         SnapshotStatus {
             group: self.group,
             from: self.from,
             upto: self.upto,
             rows: self.rows,
-            rows_about: self.rows_about,
+            rows_estimated: self.rows_estimated,
             bytes: self.bytes,
             bytes_per_second: self.bytes.saturating_mul(1_000) / elapsed_ms.max(1),
             left_ms: left_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),

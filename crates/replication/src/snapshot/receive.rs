@@ -131,7 +131,7 @@ impl Fetch<'_> {
         }
         self.note(|progress| {
             progress.upto = LogIndex(offer.mark.applied);
-            progress.rows_about = offer.rows_about;
+            progress.rows_estimated = offer.rows_estimated;
         });
         let prefix = self.group.0.to_be_bytes();
         let trees = Arc::clone(&self.snapshots.trees);

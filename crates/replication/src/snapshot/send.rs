@@ -155,8 +155,9 @@ impl Sender {
             Err(answer) => return Ok((answer, None)),
         };
         let about = self.trees.statistics();
-        let (rows_about, bytes_about) = (about.rows_about, about.disk_bytes + about.memory_bytes);
-        let offer = Offer { rows_about, bytes_about, ..offer };
+        let (rows_estimated, bytes_estimated) =
+            (about.rows_estimated, about.disk_bytes + about.memory_bytes);
+        let offer = Offer { rows_estimated, bytes_estimated, ..offer };
         let open = OpenSnapshot {
             id: offer.id,
             group,
@@ -272,7 +273,7 @@ pub(super) fn offer(
         (None, None) => return Ok(Err(SnapshotAnswer::Busy)),
     };
     let id = world::chance();
-    Ok(Ok(Offer { id, mark, base, configuration, rows_about: 0, bytes_about: 0 }))
+    Ok(Ok(Offer { id, mark, base, configuration, rows_estimated: 0, bytes_estimated: 0 }))
 }
 
 fn lock(open: &Mutex<OpenSnapshot>) -> MutexGuard<'_, OpenSnapshot> {

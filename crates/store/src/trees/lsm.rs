@@ -369,7 +369,7 @@ impl Trees for LsmTrees {
         TreeStatistics {
             disk_bytes: tables.iter_tables().map(bytes_of).sum(),
             memory_bytes: view.memory_bytes(),
-            rows_about: (self.tree.approximate_len() + in_memory) as u64,
+            rows_estimated: (self.tree.approximate_len() + in_memory) as u64,
             tombstones: self.tree.tombstone_count(),
             cached_rows: cache.rows,
             cached_bytes: cache.bytes + self.kept.bytes(),

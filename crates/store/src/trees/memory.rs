@@ -203,7 +203,7 @@ impl Trees for MemoryTrees {
     fn statistics(&self) -> TreeStatistics {
         self.state().map_or(TreeStatistics::default(), |state| TreeStatistics {
             memory_bytes: state.active_bytes + state.sealed_bytes,
-            rows_about: state.rows.len() as u64,
+            rows_estimated: state.rows.len() as u64,
             sealed_tables: state.sealed_tables as u64,
             sequence: state.sequence,
             rows_walked: state.walked,

@@ -210,7 +210,7 @@ pub struct TreeStatistics {
     /// Bytes in active and sealed tables.
     pub memory_bytes: u64,
     /// Rows, superseded ones and tombstones counted: an upper bound, cheap.
-    pub rows_about: u64,
+    pub rows_estimated: u64,
     /// Tombstones on disk.
     pub tombstones: u64,
     /// Rows in the row cache.

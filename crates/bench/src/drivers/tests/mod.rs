@@ -180,9 +180,9 @@ fn requests_are_written_as_each_language_wants() {
 
 #[test]
 fn a_queue_is_a_prefix_of_keys_in_credenza_and_a_sorted_set_in_redis() {
-    let asked = |tongue: &resp::Resp, call: RespCall<'_>| {
+    let asked = |protocol: &resp::Resp, call: RespCall<'_>| {
         let mut out = Vec::new();
-        let expected = tongue.encode(&Call::Resp(call), &mut out);
+        let expected = protocol.encode(&Call::Resp(call), &mut out);
         (String::from_utf8(out).expect("text").replace("\r\n", " "), expected)
     };
     let (credenza, redis) = (resp::Resp::default(), resp::Resp::of_redis());
@@ -193,14 +193,14 @@ fn a_queue_is_a_prefix_of_keys_in_credenza_and_a_sorted_set_in_redis() {
     assert_eq!(asked(&credenza, remove).0, "*2 $3 DEL $3 q:7 ");
     assert_eq!(asked(&redis, remove).0, "*3 $4 ZREM $2 q: $3 q:7 ");
     // The first key of a page, and the first member of a list.
-    for (tongue, reply, first) in [
+    for (protocol, reply, first) in [
         (&credenza, "*2\r\n$3\r\nq:8\r\n*2\r\n$3\r\nq:7\r\n$1\r\nv\r\n", Some(&b"q:7"[..])),
         (&credenza, "*2\r\n$-1\r\n*0\r\n", None),
         (&redis, "*1\r\n$1\r\n7\r\n", Some(b"7")),
         (&redis, "*0\r\n", None),
     ] {
-        let (_, expected) = asked(tongue, RespCall::First(b"q:"));
-        let parsed = tongue.parse(reply.as_bytes(), &expected);
+        let (_, expected) = asked(protocol, RespCall::First(b"q:"));
+        let parsed = protocol.parse(reply.as_bytes(), &expected);
         assert_eq!(parsed, Parsed::Reply(reply.len(), Ok(Answer::Value(first))), "{reply:?}");
     }
     let (words, expected) = asked(&credenza, RespCall::SessionPut(b"k", b"v"));

@@ -141,10 +141,10 @@ fn requests_name_quorums_and_escape_keys() {
     assert!(target.supports(Operation::Update).is_ok());
     let refused = target.supports(Operation::Range).expect_err("there is none");
     assert_eq!(refused, "Riak's interface has no `range`");
-    let tongue = target.tongue();
+    let protocol = target.protocol();
     let text = |call: &Call<'_>| {
         let mut out = Vec::new();
-        tongue.encode(call, &mut out);
+        protocol.encode(call, &mut out);
         String::from_utf8(out).expect("text")
     };
     let asked = text(&Call::Get(b"a/b \xff"));
@@ -162,7 +162,7 @@ fn requests_name_quorums_and_escape_keys() {
 fn replies_tell_values_and_contexts() {
     let (addresses, _heard) = server(1);
     let target = riak(&addresses, "/buckets/b/keys");
-    let row = |text: &str| match target.tongue().parse(text.as_bytes(), &RiakExpectation::Row) {
+    let row = |text: &str| match target.protocol().parse(text.as_bytes(), &RiakExpectation::Row) {
         Parsed::Reply(bytes, Ok(Answer::Row(found))) => {
             assert_eq!(bytes, text.len());
             let context = found.context.map(|text| String::from_utf8_lossy(text).into_owned());

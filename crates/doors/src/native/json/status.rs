@@ -30,7 +30,7 @@ pub fn status(status: &node::Status) -> Value {
             "memory_bytes": status.store.memory_bytes,
             "cached_rows": status.store.cached_rows,
             "cached_bytes": status.store.cached_bytes,
-            "rows_about": status.store.rows_about,
+            "rows_about": status.store.rows_estimated,
         },
         "disk": {
             "total_bytes": status.disk.total_bytes,
@@ -71,7 +71,7 @@ fn snapshot(snapshot: &node::SnapshotStatus) -> Value {
         "from": id_text(snapshot.from.0),
         "upto": snapshot.upto.0,
         "rows": snapshot.rows,
-        "rows_about": snapshot.rows_about,
+        "rows_about": snapshot.rows_estimated,
         "bytes": snapshot.bytes,
         "bytes_per_second": snapshot.bytes_per_second,
         "left_ms": snapshot.left_ms,
@@ -87,7 +87,7 @@ fn available(status: &node::AvailableStatus) -> Value {
     json!({
         "ring_epoch": status.ring_epoch,
         "partitions": status.partitions,
-        "spared": status.spared,
+        "spared": status.suspected_nodes,
         "hints": hints.collect::<Vec<_>>(),
     })
 }

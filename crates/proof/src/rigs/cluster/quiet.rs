@@ -39,7 +39,7 @@ impl Cluster {
             let spared = self.nodes().map(|node| {
                 // Who does not answer is no better than one that trusts nobody.
                 let known = self.metric(node, "credenza_ring_epoch") > 0.0;
-                self.metric(node, "credenza_ring_spared") + f64::from(u8::from(!known))
+                self.metric(node, "credenza_ring_suspected_nodes") + f64::from(u8::from(!known))
             });
             let spared: Vec<_> = spared.collect();
             if spared.iter().all(|count| *count == 0.0) {
@@ -52,18 +52,18 @@ impl Cluster {
 
     /// How many rows are kept for others now.
     pub fn hints(&self) -> f64 {
-        self.nodes().map(|node| self.metric(node, "credenza_hints_waiting")).sum()
+        self.nodes().map(|node| self.metric(node, "credenza_hints_pending")).sum()
     }
 
     /// What was mended so far.
     pub fn mended(&self) -> Mended {
         let sum = |name: &str| self.nodes().map(|node| self.metric(node, name)).sum::<f64>();
         Mended {
-            differed: sum("credenza_copies_rows_differed_total"),
-            moved: sum("credenza_copies_rows_sent_total")
-                + sum("credenza_copies_rows_fetched_total"),
+            differed: sum("credenza_anti_entropy_rows_differed_total"),
+            moved: sum("credenza_anti_entropy_rows_sent_total")
+                + sum("credenza_anti_entropy_rows_fetched_total"),
             read_repairs: sum("credenza_read_repairs_total"),
-            hints: sum("credenza_hints_kept_total"),
+            hints: sum("credenza_hints_stored_total"),
         }
     }
 
@@ -73,7 +73,8 @@ impl Cluster {
     pub fn must_be_quiet(&self) -> Duration {
         let begun = Instant::now();
         let rounds = || {
-            let rounds = self.nodes().map(|node| self.metric(node, "credenza_copies_rounds_total"));
+            let rounds = "credenza_anti_entropy_rounds_total";
+            let rounds = self.nodes().map(|node| self.metric(node, rounds));
             rounds.collect::<Vec<_>>()
         };
         let (mut last, mut since) = (begun, rounds());

@@ -87,7 +87,7 @@ fn fill(cluster: &Cluster, first: usize) -> Ledger {
         keys: 400,
         depth: 8,
         bytes: 20_000,
-        tongue: ClientProtocol::Resp,
+        protocol: ClientProtocol::Resp,
     };
     let load = Load::roam(&cluster.clients(), &(0..4).map(one).collect::<Vec<_>>(), 5 * SECOND);
     std::thread::sleep(2 * SECOND);

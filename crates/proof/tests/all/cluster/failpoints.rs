@@ -30,7 +30,7 @@ fn fat(cluster: &Cluster, first: usize) -> Load {
         keys: 200,
         depth: 4,
         bytes: 20_000,
-        tongue: ClientProtocol::Resp,
+        protocol: ClientProtocol::Resp,
     };
     Load::roam(&cluster.clients(), &(0..3).map(one).collect::<Vec<_>>(), 5 * SECOND)
 }

@@ -89,7 +89,7 @@ fn write_much(cluster: &Cluster, node: usize, first: usize) -> Load {
         keys: 200,
         depth: 2,
         bytes: VALUE_BYTES_MAX,
-        tongue: ClientProtocol::Resp,
+        protocol: ClientProtocol::Resp,
     };
     let nodes: [SocketAddr; 1] = [cluster.client(node)];
     let writing: Vec<_> = (0..4).map(one).collect();

@@ -59,9 +59,9 @@ fn plan(seed: u64) -> RecorderPlan {
 
 /// Three clients of the ledger, whose keys no other experiment uses.
 fn writing(seed: u64) -> Vec<Writing> {
-    let one = |(at, tongue): (usize, ClientProtocol)| {
+    let one = |(at, protocol): (usize, ClientProtocol)| {
         let client = seed as usize * 10 + at;
-        Writing { client, keys: 100, depth: 1 + 3 * at, bytes: 300, tongue }
+        Writing { client, keys: 100, depth: 1 + 3 * at, bytes: 300, protocol }
     };
     [ClientProtocol::Resp, ClientProtocol::Resp, ClientProtocol::Http]
         .into_iter()

@@ -13,8 +13,13 @@ use std::time::Duration;
 fn a_checkpoint_while_writing_restores_to_a_state_that_once_was() {
     let (scratch, server) = fresh("checkpoint");
     let mut figures = Figures::begin("checkpoint while writing");
-    let how =
-        |client| Writing { client, keys: 200, depth: 8, bytes: 400, tongue: ClientProtocol::Resp };
+    let how = |client| Writing {
+        client,
+        keys: 200,
+        depth: 8,
+        bytes: 400,
+        protocol: ClientProtocol::Resp,
+    };
     let before = Load::start(server.address, &[how(1)]);
     std::thread::sleep(Duration::from_millis(500));
     let settled = before.stop();

@@ -154,7 +154,7 @@ fn two_hundred_and_fifty_six_mebibytes_are_enough() {
         keys: 30,
         depth: 2,
         bytes: 1 << 20,
-        tongue: if client % 2 == 0 { ClientProtocol::Resp } else { ClientProtocol::Http },
+        protocol: if client % 2 == 0 { ClientProtocol::Resp } else { ClientProtocol::Http },
     };
     let load = Load::start(server.address, &(0..20).map(how).collect::<Vec<_>>());
     let idle: Vec<_> = (0..180).filter_map(|_| Resp::connect(server.address).ok()).collect();

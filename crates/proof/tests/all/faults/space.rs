@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const RECOVER_MAX: Duration = Duration::from_secs(20);
 
 fn writing(client: usize) -> Writing {
-    Writing { client, keys: 300, depth: 4, bytes: 8_000, tongue: ClientProtocol::Resp }
+    Writing { client, keys: 300, depth: 4, bytes: 8_000, protocol: ClientProtocol::Resp }
 }
 
 /// Lets clients write until every client is refused or gone, or time is up.

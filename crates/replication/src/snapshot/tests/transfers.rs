@@ -214,7 +214,7 @@ async fn a_receiver_that_gives_up_leaves_nothing_and_may_begin_again() {
     assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::Overloaded, "one at a time");
     let progress = two.snapshots.progress().remove(0).status();
     assert_eq!((progress.group, progress.from, progress.upto), (GROUP, ONE, LogIndex(90)));
-    assert!(progress.rows <= progress.rows_about && progress.bytes > progress.rows);
+    assert!(progress.rows <= progress.rows_estimated && progress.bytes > progress.rows);
     assert!(progress.left_ms.is_some(), "{progress:?}");
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());

@@ -24,8 +24,8 @@ fn answers() -> [SnapshotAnswer; 5] {
         mark: mark(1_000),
         base: LogIndex(77),
         configuration: first(),
-        rows_about: 10,
-        bytes_about: 11,
+        rows_estimated: 10,
+        bytes_estimated: 11,
     };
     [
         SnapshotAnswer::Offer(offer),

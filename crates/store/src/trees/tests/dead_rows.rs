@@ -30,7 +30,7 @@ fn others<T: AsRef<[u8]>>(trees: &LsmTrees, numbers: Range<u32>, mut value: impl
 /// Half the rows are dead, and lists walk over twice as many in vain as there are rows on disk,
 /// while tables of others are merged: then no list walks over one any more.
 fn lists_pay_for_merges(trees: &LsmTrees) {
-    for round in 0..4 * trees.statistics().rows_about / u64::from(ROWS) {
+    for round in 0..4 * trees.statistics().rows_estimated / u64::from(ROWS) {
         list(trees, ROWS / 2);
         for part in 0..4 {
             let first = 1_000_000 + (round * 4 + part) as u32 * 10;

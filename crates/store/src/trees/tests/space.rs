@@ -81,7 +81,7 @@ fn what_never_was_on_disk_leaves_no_tombstone_there() {
     flush(&trees);
     // One filter in a hundred is wrong, and here there is none yet.
     assert_eq!(trees.statistics().tombstones, 0);
-    assert_eq!(trees.statistics().rows_about, 20);
+    assert_eq!(trees.statistics().rows_estimated, 20);
     // What is there has to be hidden, also from the next life.
     apply(&trees, (0..2_000).map(|n| remove(key("a", n))));
     flush(&trees);
@@ -146,7 +146,7 @@ fn dropping_all_there_is_leaves_no_file() {
     fill(&trees, "a");
     trees.drop_prefix(b"a").unwrap();
     assert_eq!(bytes_on_disk(&scratch), 0);
-    assert_eq!(trees.statistics().rows_about, 0);
+    assert_eq!(trees.statistics().rows_estimated, 0);
 }
 
 /// A dropped table file may hold the tombstone of a row in a file that stays: the row must not come

@@ -48,7 +48,7 @@ fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks(
     let passed_on = |world: &World| {
         let mates = world.mates.borrow();
         let metrics = &mates[guest].inner().expect("it lives").metrics;
-        metrics.passed_on.load(std::sync::atomic::Ordering::Relaxed)
+        metrics.forwarded_out.load(std::sync::atomic::Ordering::Relaxed)
     };
     wire::at(&world.hub).cut(guest, owner);
     wire::at(&world.hub).cut(owner, guest);

@@ -1,4 +1,4 @@
-//! Which language a connection speaks, told by its first bytes. Pure.
+//! Protocol detection from the first bytes of a connection. Pure.
 
 use crate::riak::FIRST_SEGMENTS;
 
