@@ -30,8 +30,8 @@ pub struct HintsStatus {
     pub node: String,
     /// Rows that are kept for it.
     pub rows: u64,
-    /// Since when there has always been one, in this life of this node.
-    pub since_ms_ago: u64,
+    /// Milliseconds for which hints have been pending without a break, in this life of this node.
+    pub age_ms: u64,
 }
 
 impl Available {
@@ -67,7 +67,7 @@ impl Available {
         let hints = self.shelf.kept().into_iter().map(|(node, kept)| HintsStatus {
             node: self.members.name_of(node),
             rows: kept.rows,
-            since_ms_ago: now.saturating_sub(kept.since_ms),
+            age_ms: now.saturating_sub(kept.since_ms),
         });
         let nodes = ring.layout().nodes().keys();
         let suspected =
@@ -80,8 +80,8 @@ impl Available {
         }
     }
 
-    /// In a word, what this node thinks of another: `up`, `suspect`, `down`.
-    pub fn standing_word(&self, node: NodeId) -> &'static str {
+    /// Returns another node's health as this node sees it: `up`, `suspect`, `down`.
+    pub fn health_word(&self, node: NodeId) -> &'static str {
         match self.watching.standing(node) {
             _ if node == self.node => "up",
             Health::Up => "up",
@@ -132,7 +132,7 @@ impl Available {
             ));
             let oldest = "Time for which hints have been pending without a break, by member.";
             let age = Sample {
-                value: hints.since_ms_ago as f64 / 1e3,
+                value: hints.age_ms as f64 / 1e3,
                 ..named("credenza_hints_age_seconds", oldest, 0)
             };
             all.push(age);

@@ -115,11 +115,11 @@ impl Inner {
         Some(ComparisonStatus {
             running,
             passes,
-            trouble,
+            error: trouble,
             ended_ms_ago: ended_ms.map(|ended| world::milliseconds().saturating_sub(ended)),
             rows,
             bytes,
-            compared: compared.collect(),
+            replicas: compared.collect(),
             differences,
         })
     }
@@ -138,14 +138,14 @@ impl Inner {
         let names = |camp: &BTreeSet<NodeId>| -> Vec<String> {
             camp.iter().map(|node| self.name_of(*node)).collect()
         };
-        let camps: Vec<_> = difference.camps.iter().map(names).collect();
+        let agreeing: Vec<_> = difference.camps.iter().map(names).collect();
         let range = match (&bucket, upto.is_empty()) {
             (Some(bucket), true) => format!("bucket `{bucket}` from key `{from}` on"),
             (Some(bucket), false) => format!("bucket `{bucket}` from key `{from}` to `{upto}`"),
             (None, _) => format!("the group's own rows from `{from}` to `{upto}`"),
         };
-        let text = format!("{range}: {} hold different rows", join_camps(&camps));
-        DifferenceStatus { bucket, from, upto, camps, text }
+        let text = format!("{range}: {} hold different rows", join_camps(&agreeing));
+        DifferenceStatus { bucket, from, upto, agreeing, text }
     }
 }
 
@@ -162,7 +162,7 @@ fn describe_without_keys(found: &DifferenceStatus) -> String {
     };
     format!(
         "{place}: {} hold different rows; `credenza group verify` names the keys",
-        join_camps(&found.camps)
+        join_camps(&found.agreeing)
     )
 }
 
@@ -176,7 +176,7 @@ mod tests {
             bucket: Some("default/b".into()),
             from: "alice@example.com".into(),
             upto: "bob@example.com".into(),
-            camps: vec![vec!["n1".into(), "n3".into()], vec!["n2".into()]],
+            agreeing: vec![vec!["n1".into(), "n3".into()], vec!["n2".into()]],
             text: "from alice@example.com to bob@example.com".into(),
         };
         let logged = describe_without_keys(&found);

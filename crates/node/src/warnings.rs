@@ -130,8 +130,9 @@ fn of_members(cluster: &ClusterStatus, own: NodeId) -> Vec<String> {
 
 fn absent(member: &MemberStatus) -> String {
     let (name, node) = (&member.member.name, member.member.node);
-    let lasts = member.away_ms.map(|ms| format!(" for {}", text_of_ms(ms))).unwrap_or_default();
-    let why = member.trouble.as_deref().unwrap_or("no connection yet");
+    let lasts =
+        member.unreachable_ms.map(|ms| format!(" for {}", text_of_ms(ms))).unwrap_or_default();
+    let why = member.connection_error.as_deref().unwrap_or("no connection yet");
     let why = why.strip_prefix("not reached: ").unwrap_or(why);
     let remedy = match member.member.stay {
         Stay::Replaceable => format!(
@@ -162,11 +163,11 @@ mod tests {
         MemberStatus {
             member: described,
             connected,
-            heard_ms_ago: None,
-            away_ms: (!connected).then_some(12_000),
+            last_heard_ms_ago: None,
+            unreachable_ms: (!connected).then_some(12_000),
             rtt_us: 0,
-            trouble: (!connected).then(|| "not reached: Connection refused".into()),
-            standing: "up",
+            connection_error: (!connected).then(|| "not reached: Connection refused".into()),
+            health: "up",
             hints: 0,
         }
     }

@@ -241,7 +241,7 @@ impl Create {
             let text = format!("no group {group}: `credenza group status` lists them");
             return Err(Failure::new(Kind::Invalid, text));
         };
-        let members = found["wanted"].as_array().into_iter().flatten();
+        let members = found["desired"].as_array().into_iter().flatten();
         let votes = members.filter(|member| member["part"] == "voter").count();
         if votes == voters as usize {
             return Ok(());

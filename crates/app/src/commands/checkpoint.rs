@@ -99,8 +99,8 @@ async fn list(address: &Address, as_json: bool) -> Outcome {
         return output::json(&answer["checkpoints"]);
     }
     let rows = answer["checkpoints"].as_array().into_iter().flatten().map(|found| {
-        let made = found["made_ms"].as_u64().unwrap_or_default();
-        let state = if found["whole"] == true { "whole" } else { "unfinished" };
+        let made = found["created_ms"].as_u64().unwrap_or_default();
+        let state = if found["complete"] == true { "whole" } else { "unfinished" };
         vec![
             plain(&found["name"]),
             logging::time(Duration::from_millis(made)),

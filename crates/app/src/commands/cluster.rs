@@ -219,7 +219,7 @@ impl MemberPart {
         let view = ViewCommand::of(&self.named.address).await?;
         for group in view.cluster["groups"].as_array().into_iter().flatten() {
             let asked = self.group.is_none_or(|wanted| group["group"] == wanted);
-            let mut wanted = group["wanted"].as_array().into_iter().flatten();
+            let mut wanted = group["desired"].as_array().into_iter().flatten();
             let votes = |member: &Value| {
                 member["name"] == self.named.name.as_str() && member["part"] == "voter"
             };

@@ -77,7 +77,8 @@ fn down(cluster: &Value) -> BTreeSet<String> {
 fn verdict(cluster: &Value) -> (bool, String) {
     let all = members(cluster).len();
     // One that leaves may be stopped.
-    let stays = |member: &&&Value| member["stay"] != "leaving" && member["connected"] == false;
+    let stays =
+        |member: &&&Value| member["membership"] != "leaving" && member["connected"] == false;
     let down: Vec<_> =
         members(cluster).iter().filter(stays).map(|member| plain(&member["name"])).collect();
     let head = match down.is_empty() {
@@ -86,7 +87,8 @@ fn verdict(cluster: &Value) -> (bool, String) {
     };
     let it = if down.len() == 1 { "it" } else { "them" };
     let groups = || cluster["groups"].as_array().into_iter().flatten();
-    let leaderless = || groups().filter(|group| group["here"] == true && group["master"].is_null());
+    let leaderless =
+        || groups().filter(|group| group["local"] == true && group["master"].is_null());
     let lost: Vec<_> = leaderless().filter(|group| lacks_quorum(cluster, group)).collect();
     if !lost.is_empty() {
         let all = lost.len() == groups().count();
@@ -126,7 +128,8 @@ fn member_rows(cluster: &Value) -> Vec<Vec<String>> {
     let row = |member: &&Value| {
         let text = |field: &str| plain(&member[field]);
         let own = member["name"] == cluster["name"];
-        let connection = match (own, member["connected"] == true, member["away_ms"].as_u64()) {
+        let connection = match (own, member["connected"] == true, member["unreachable_ms"].as_u64())
+        {
             (true, ..) => "itself".into(),
             (_, true, _) => format!("{} us", plain(&member["rtt_us"])),
             (_, false, Some(away)) => format!("none for {}", text_of_ms(away)),
@@ -135,9 +138,9 @@ fn member_rows(cluster: &Value) -> Vec<Vec<String>> {
         // What requests say is said; where there is no connection, nothing need say more.
         let health = match member["connected"] == false {
             true => "down".into(),
-            false => text("standing"),
+            false => text("health"),
         };
-        let (name, node, stay) = (text("name"), text("node"), text("stay"));
+        let (name, node, stay) = (text("name"), text("node"), text("membership"));
         vec![name, node, text("peer"), text("client"), stay, connection, health, text("hints")]
     };
     members(cluster).iter().map(row).collect()
@@ -151,7 +154,7 @@ pub fn group_rows(cluster: &Value) -> Vec<Vec<String>> {
         vec![
             plain(&group["group"]),
             group["master"].as_str().map_or_else(|| "none".into(), |name| plain(&name.into())),
-            members_text(&group["wanted"], &BTreeSet::new()),
+            members_text(&group["desired"], &BTreeSet::new()),
             members_text(&group["members"], &down),
             if may { "yes" } else { "no" }.into(),
         ]
@@ -170,7 +173,7 @@ pub fn members_text(members: &Value, down: &BTreeSet<String>) -> String {
                 Some("voter") | None => String::new(),
                 Some(part) => format!("={part}"),
             };
-            let saved = match member["saved"].as_u64() {
+            let saved = match member["match_index"].as_u64() {
                 _ if down.contains(&name) => "(down)".into(),
                 Some(saved) => format!("@{saved}"),
                 None => String::new(),
@@ -190,20 +193,21 @@ mod tests {
     fn member(name: &str, connected: bool) -> Value {
         json!({
             "name": name, "node": "27b9775f33bbdcfa", "peer": "127.0.0.1:7712",
-            "client": "127.0.0.1:7711", "stay": "member", "connected": connected,
-            "away_ms": (!connected).then_some(12_000), "rtt_us": 121, "standing": "up", "hints": 0,
+            "client": "127.0.0.1:7711", "membership": "member", "connected": connected,
+            "unreachable_ms": (!connected).then_some(12_000), "rtt_us": 121, "health": "up",
+            "hints": 0,
         })
     }
 
     fn group(number: u64, master: Option<&str>) -> Value {
         let part = |saved: Option<u64>| {
-            let part = |name: &str| json!({ "name": name, "part": "voter", "saved": saved });
+            let part = |name: &str| json!({ "name": name, "part": "voter", "match_index": saved });
             ["n3", "n1", "n2"].map(part)
         };
         let (wanted, members) = (part(None), part(Some(13)));
         json!({
-            "group": number, "here": true, "master": master, "wanted": wanted,
-            "members": members, "quorum": 2, "quorum_elects": 2, "way": [], "waits": [],
+            "group": number, "local": true, "master": master, "desired": wanted,
+            "members": members, "quorum": 2, "quorum_elects": 2, "plan": [], "waits_for": [],
             "expect_progress_possible": master.is_some(), "comparison": null,
         })
     }
@@ -270,8 +274,8 @@ group  master  desired   actual                safe to restart
     #[test]
     fn members_are_shown_with_their_part_and_how_far_they_are() {
         let members = json!([
-            { "name": "n2", "part": "learner", "saved": null },
-            { "name": "n1", "part": "voter", "saved": 17 },
+            { "name": "n2", "part": "learner", "match_index": null },
+            { "name": "n1", "part": "voter", "match_index": 17 },
         ]);
         assert_eq!(members_text(&members, &BTreeSet::new()), "n1@17 n2=learner");
         let down = BTreeSet::from(["n2".to_string()]);

@@ -154,7 +154,7 @@ impl Create {
         let cluster = ViewCommand::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
         let shown = cluster["groups"].as_array().into_iter().flatten().find(mine);
         let members = shown
-            .map_or_else(String::new, |group| members_text(&group["wanted"], &BTreeSet::new()));
+            .map_or_else(String::new, |group| members_text(&group["desired"], &BTreeSet::new()));
         output::text(&format!(
             "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"
         ))

@@ -29,7 +29,7 @@ impl Replace {
     pub async fn run(self) -> Outcome {
         let view = ViewCommand::of(&self.named.address).await?;
         let members = view.cluster["members"].as_array().into_iter().flatten();
-        let mut members = members.filter(|member| member["stay"] != "leaving");
+        let mut members = members.filter(|member| member["membership"] != "leaving");
         let old = members.find(|member| member["name"] == self.named.name.as_str());
         let old = old.map(|member| plain(&member["node"])).unwrap_or_default();
         let ring = self.get("/v1/cluster/ring").await?;
@@ -85,7 +85,7 @@ impl Replace {
     async fn look(&self, old: &str) -> Outcome<Option<(Value, String)>> {
         let view = ViewCommand::of(&self.named.address).await?;
         let mut members = view.cluster["members"].as_array().into_iter().flatten();
-        let free = |member: &Value| member["node"] == old && member["stay"] == "replaceable";
+        let free = |member: &Value| member["node"] == old && member["membership"] == "replaceable";
         if members.any(free) {
             let text = format!("no fresh node called {} has joined yet", self.named.name);
             return Ok(Some((Value::Null, text)));
@@ -93,7 +93,7 @@ impl Replace {
         let transfers = self.get("/v1/cluster/ring/transfers").await?;
         let names_old = part(&self.get("/v1/cluster/ring").await?, old).0 > 0;
         let mut nodes = transfers["nodes"].as_array().into_iter().flatten();
-        if !names_old && transfers["left"] == 0 && nodes.all(|node| node["clearing"] == 0) {
+        if !names_old && transfers["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0) {
             return Ok(None);
         }
         let nodes = transfers["nodes"].as_array().into_iter().flatten();

@@ -159,13 +159,14 @@ fn idle(ring: &Value, cluster: &Value) -> Vec<String> {
     let owners: Vec<_> = ring["owners"].as_array().into_iter().flatten().collect();
     let groups = || cluster["groups"].as_array().into_iter().flatten();
     let is_witness = |node: &Value| {
-        let mut parts = groups().flat_map(|group| group["wanted"].as_array().into_iter().flatten());
+        let mut parts =
+            groups().flat_map(|group| group["desired"].as_array().into_iter().flatten());
         parts.any(|part| part["node"] == *node && part["part"] == "witness")
     };
     let members = cluster["members"].as_array().into_iter().flatten();
     let idle = members.filter(|member| {
         let node = &member["node"];
-        member["stay"] == "member" && !owners.contains(&node) && !is_witness(node)
+        member["membership"] == "member" && !owners.contains(&node) && !is_witness(node)
     });
     idle.map(|member| plain(&member["name"])).collect()
 }
@@ -322,7 +323,7 @@ fn plan_shown(plan: &Value, names: Option<MemberNames>) -> Outcome {
 /// Whether everything has gone over and nobody has anything left.
 fn is_done(transfers: &Value) -> bool {
     let mut nodes = transfers["nodes"].as_array().into_iter().flatten();
-    transfers["left"] == 0 && nodes.all(|node| node["clearing"] == 0)
+    transfers["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0)
 }
 
 #[cfg(test)]
@@ -331,11 +332,12 @@ mod tests {
 
     #[test]
     fn members_that_keep_nothing_are_named_unless_they_leave_or_are_witnesses() {
-        let member = |node: &str, stay: &str| json!({ "node": node, "name": node, "stay": stay });
+        let member =
+            |node: &str, stay: &str| json!({ "node": node, "name": node, "membership": stay });
         let cluster = json!({
             "members": [member("n1", "member"), member("n2", "member"), member("n3", "leaving"),
                 member("n4", "member")],
-            "groups": [{ "wanted": [{ "node": "n4", "part": "witness" }] }],
+            "groups": [{ "desired": [{ "node": "n4", "part": "witness" }] }],
         });
         let ring = json!({ "owners": ["n1", "n1", "n3"] });
         assert_eq!(idle(&ring, &cluster), ["n2"]);

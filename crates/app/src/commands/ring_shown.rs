@@ -78,7 +78,7 @@ fn loads(plan: &Value, names: &MemberNames) -> Vec<Vec<String>> {
         vec![
             names.name(&load["node"]),
             format!("{} -> {}", share("before"), share("after")),
-            format!("{} -> {}", share("copies_before"), share("copies_after")),
+            format!("{} -> {}", share("replicas_before"), share("replicas_after")),
         ]
     };
     loads.map(row).collect()
@@ -93,15 +93,15 @@ fn moves(plan: &Value) -> String {
     }
     format!(
         "{moved} partitions change their owner, {} of {} copies move, about {}",
-        number("copies_sent"),
-        number("copies"),
+        number("replicas_sent"),
+        number("replicas"),
         indicatif::HumanBytes(number("bytes"))
     )
 }
 
 /// How far each node is.
 pub fn show_transfers(transfers: &Value, names: &MemberNames) -> Outcome {
-    let left = transfers["left"].as_u64().unwrap_or(0);
+    let left = transfers["remaining"].as_u64().unwrap_or(0);
     output::text(&format!("epoch {}: ", plain(&transfers["epoch"])))?;
     match left {
         0 => output::text("nothing is to go over\n\n")?,
@@ -159,9 +159,9 @@ mod tests {
     fn a_plan_and_its_progress_are_shown_in_names_and_units() {
         let plan = json!({
             "changes": [{ "change": "replace", "node": "n1", "by": "n3", "rack": "r1" }],
-            "loads": [{ "node": "0d", "before": null, "after": 12, "copies_before": 0,
-                        "copies_after": 36 }],
-            "moves": [{}, {}], "copies_sent": 36, "copies": 192, "bytes": 2_048,
+            "loads": [{ "node": "0d", "before": null, "after": 12, "replicas_before": 0,
+                        "replicas_after": 36 }],
+            "moves": [{}, {}], "replicas_sent": 36, "replicas": 192, "bytes": 2_048,
         });
         assert_eq!(change(&plan["changes"][0]), "replace n1 by n3 in rack r1");
         assert_eq!(
@@ -170,7 +170,7 @@ mod tests {
         );
         let wanted = "2 partitions change their owner, 36 of 192 copies move, about 2.00 KiB";
         assert_eq!(moves(&plan), wanted);
-        let double = json!({ "changes": [{ "change": "double" }], "moves": [], "copies": 384 });
+        let double = json!({ "changes": [{ "change": "double" }], "moves": [], "replicas": 384 });
         assert_eq!(moves(&double), "each partition becomes two; no copy moves");
         assert!(names().has("n1") && names().has("0a") && !names().has("n9"));
         let transfers = json!({ "nodes": [{

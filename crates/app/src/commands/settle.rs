@@ -56,7 +56,7 @@ fn progress(cluster: &Value) -> (u64, u64) {
     let mut farthest = (0, 0);
     for group in cluster["groups"].as_array().into_iter().flatten() {
         let members = || group["members"].as_array().into_iter().flatten();
-        let saved = |member: &Value| member["saved"].as_u64().unwrap_or(0);
+        let saved = |member: &Value| member["match_index"].as_u64().unwrap_or(0);
         let all = members().map(saved).max().unwrap_or(0);
         let learners = members().filter(|member| member["part"] == "learner");
         let done = learners.map(saved).min().unwrap_or(all);
@@ -75,7 +75,8 @@ mod tests {
     fn the_farthest_learner_is_what_is_waited_for() {
         let group = |saved: [u64; 2]| {
             serde_json::json!({ "members": [
-                { "part": "voter", "saved": saved[0] }, { "part": "learner", "saved": saved[1] },
+                { "part": "voter", "match_index": saved[0] },
+                { "part": "learner", "match_index": saved[1] },
             ] })
         };
         let cluster = serde_json::json!({ "groups": [group([10, 9]), group([90, 20])] });

@@ -95,7 +95,7 @@ async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
         missed = 0;
         if comparison["passes"].as_u64().unwrap_or_default() >= pass {
             bar.finish_and_clear();
-            let trouble = comparison["trouble"].as_str();
+            let trouble = comparison["error"].as_str();
             return trouble.map_or(Ok(comparison.clone()), |trouble| {
                 let text = format!("group {group} could not be compared: {trouble}");
                 Err(Failure::new(Kind::Unavailable, text))
@@ -110,7 +110,7 @@ async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
 
 fn line(group: u64, comparison: &Value) -> Vec<String> {
     let (rows, bytes) = (plain(&comparison["rows"]), plain(&comparison["bytes"]));
-    let compared = comparison["compared"].as_array().into_iter().flatten();
+    let compared = comparison["replicas"].as_array().into_iter().flatten();
     let names: Vec<_> = compared
         .map(|other| match other["rows"] == comparison["rows"] {
             true => plain(&other["name"]),

@@ -23,13 +23,13 @@ impl ViewCommand {
     pub fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for group in self.cluster["groups"].as_array().into_iter().flatten() {
-            let steps = ["waits", "way"].map(|field| group[field].as_array());
+            let steps = ["waits_for", "plan"].map(|field| group[field].as_array());
             for step in steps.into_iter().flatten().flatten() {
                 left.push(format!("group {}: {}", plain(&group["group"]), plain(step)));
             }
         }
         let members = self.cluster["members"].as_array().into_iter().flatten();
-        for member in members.filter(|member| member["stay"] == "leaving") {
+        for member in members.filter(|member| member["membership"] == "leaving") {
             left.push(format!("forget {}", plain(&member["name"])));
         }
         left
@@ -44,8 +44,13 @@ mod tests {
     #[test]
     fn what_is_left_is_what_waits_then_the_way_then_who_leaves() {
         let cluster = json!({
-            "groups": [{ "group": 1, "way": ["remove n3"], "waits": ["wait until n4 is near"] }],
-            "members": [{ "name": "n3", "stay": "leaving" }, { "name": "n4", "stay": "member" }],
+            "groups": [{
+                "group": 1, "plan": ["remove n3"], "waits_for": ["wait until n4 is near"],
+            }],
+            "members": [
+                { "name": "n3", "membership": "leaving" },
+                { "name": "n4", "membership": "member" },
+            ],
         });
         let left = ViewCommand { cluster }.left();
         let wanted = ["group 1: wait until n4 is near", "group 1: remove n3", "forget n3"];

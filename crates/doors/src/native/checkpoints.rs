@@ -48,7 +48,7 @@ pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
 pub async fn list(shared: &Shared) -> Result<Value, Error> {
     let found = shared.node.checkpoints(folder(shared)?.clone()).await?;
     let shown = found.iter().map(|CheckpointStatus { name, is_whole, made_ms, bytes }| {
-        json!({ "name": name, "whole": is_whole, "made_ms": made_ms, "bytes": bytes })
+        json!({ "name": name, "complete": is_whole, "created_ms": made_ms, "bytes": bytes })
     });
     Ok(json!({ "checkpoints": shown.collect::<Vec<_>>() }))
 }

@@ -33,8 +33,8 @@ pub fn seen(bucket: &BucketName, movement: &Movement) -> Value {
         json!({
             "phase": progress.phase.word(), "rows": progress.rows,
             "rows_total": progress.rows_total, "bytes": progress.bytes,
-            "bytes_total": progress.bytes_total, "again": progress.again, "left": progress.left,
-            "waits_for": progress.waits_for,
+            "bytes_total": progress.bytes_total, "recopied": progress.again,
+            "remaining": progress.left, "waits_for": progress.waits_for,
         })
     });
     let to = movement.to.map(|group| group.0);

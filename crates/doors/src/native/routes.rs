@@ -116,7 +116,7 @@ impl Takes {
             Takes::Value => VALUE_BYTES_MAX,
             Takes::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
-                | "ChangedMember" | "SetPart" | "Wanted" | "WantedQuorum" | "Transfer"
+                | "ChangedMember" | "SetPart" | "DesiredMembers" | "DesiredQuorum" | "Transfer"
                 | "RingChange",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,

@@ -279,12 +279,12 @@ pub const ROUTES: [HttpRoute; 70] = [
     ),
     cluster(
         (Name::PlaceGroup, Method::Put, "/v1/cluster/groups/{group}"),
-        (Takes::Json("Wanted"), Gives::Nothing),
+        (Takes::Json("DesiredMembers"), Gives::Nothing),
         "Says who is wanted in a group.",
     ),
     cluster(
         (Name::SetQuorum, Method::Put, "/v1/cluster/groups/{group}/quorum"),
-        (Takes::Json("WantedQuorum"), Gives::Nothing),
+        (Takes::Json("DesiredQuorum"), Gives::Nothing),
         "Says how many voters save a value before it is decided; null: a majority.",
     ),
     cluster(

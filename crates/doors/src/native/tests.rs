@@ -327,7 +327,8 @@ fn every_reason_has_a_status_that_is_documented() {
     let document = document();
     let put = &document["paths"]["/v1/buckets/{type}/{bucket}/keys/{key}"]["put"]["responses"];
     let word = |reason: Reason| reason.word().to_string();
-    let reasons = document["components"]["schemas"]["Told"]["properties"]["reason"]["enum"].clone();
+    let reasons =
+        document["components"]["schemas"]["ErrorDetail"]["properties"]["reason"]["enum"].clone();
     for reason in Reason::ALL {
         let status = errors::status(reason).code();
         assert!(put.get(status.to_string()).is_some(), "{reason:?} {status}");

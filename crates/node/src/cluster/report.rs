@@ -90,8 +90,8 @@ impl Inner {
         place.master = Some(self.name_of(master));
         place.members = self.part_status(&parts, &saved.collect());
         place.quorums = report.quorums;
-        place.way = report.way;
-        place.waits = report.waits;
+        place.plan = report.way;
+        place.waits_for = report.waits;
         place.comparison = report.comparison;
     }
 
@@ -104,10 +104,14 @@ impl Inner {
         };
         let report = |place: PlaceStatus| GroupReport {
             group: place.group,
-            members: place.members.iter().map(|one| (one.node, one.part, one.saved)).collect(),
+            members: place
+                .members
+                .iter()
+                .map(|one| (one.node, one.part, one.match_index))
+                .collect(),
             quorums: place.quorums,
-            way: place.way,
-            waits: place.waits,
+            way: place.plan,
+            waits: place.waits_for,
             comparison: place.comparison,
         };
         status.groups.into_iter().filter(led).map(report).collect()
@@ -157,12 +161,12 @@ fn put_optional(text: Option<&String>, out: &mut Vec<u8>) {
 fn put_comparison(found: &ComparisonStatus, out: &mut Vec<u8>) {
     out.put_u8(found.running.into());
     out.put_u64(found.passes);
-    put_optional(found.trouble.as_ref(), out);
+    put_optional(found.error.as_ref(), out);
     out.put_u64(found.ended_ms_ago.map_or(0, |ago| ago.saturating_add(1)));
     out.put_u64(found.rows);
     out.put_u64(found.bytes);
-    out.put_u32(found.compared.len() as u32);
-    for (name, rows) in &found.compared {
+    out.put_u32(found.replicas.len() as u32);
+    for (name, rows) in &found.replicas {
         out.put_string(name.as_bytes());
         out.put_u64(*rows);
     }
@@ -172,8 +176,8 @@ fn put_comparison(found: &ComparisonStatus, out: &mut Vec<u8>) {
         for text in [&difference.from, &difference.upto, &difference.text] {
             out.put_string(text.as_bytes());
         }
-        out.put_u32(difference.camps.len() as u32);
-        difference.camps.iter().for_each(|camp| put_texts(camp, out));
+        out.put_u32(difference.agreeing.len() as u32);
+        difference.agreeing.iter().for_each(|camp| put_texts(camp, out));
     }
 }
 
@@ -216,11 +220,11 @@ fn comparison(from: &mut Reader) -> ReportResult<ComparisonStatus> {
     Ok(ComparisonStatus {
         running: flag(from)?,
         passes: from.u64("passes")?,
-        trouble: optional(from)?,
+        error: optional(from)?,
         ended_ms_ago: from.u64("ended")?.checked_sub(1),
         rows: from.u64("rows")?,
         bytes: from.u64("bytes")?,
-        compared: many(from, GROUP_MEMBERS_MAX, "compared", |from| {
+        replicas: many(from, GROUP_MEMBERS_MAX, "compared", |from| {
             Ok((text(from)?, from.u64("rows")?))
         })?,
         differences: many(from, TEXTS_MAX, "differences", difference)?,
@@ -230,8 +234,8 @@ fn comparison(from: &mut Reader) -> ReportResult<ComparisonStatus> {
 fn difference(from: &mut Reader) -> ReportResult<DifferenceStatus> {
     let bucket = optional(from)?;
     let (start, upto, sentence) = (text(from)?, text(from)?, text(from)?);
-    let camps = many(from, GROUP_MEMBERS_MAX, "camps", texts)?;
-    Ok(DifferenceStatus { bucket, from: start, upto, camps, text: sentence })
+    let agreeing = many(from, GROUP_MEMBERS_MAX, "camps", texts)?;
+    Ok(DifferenceStatus { bucket, from: start, upto, agreeing, text: sentence })
 }
 
 fn flag(from: &mut Reader) -> ReportResult<bool> {
@@ -265,17 +269,17 @@ mod tests {
             bucket: Some("b".into()),
             from: "a".into(),
             upto: String::new(),
-            camps: vec![words(&["n1", "n2"]), words(&["n3"])],
+            agreeing: vec![words(&["n1", "n2"]), words(&["n3"])],
             text: "they differ".into(),
         };
         let comparison = ComparisonStatus {
             running: true,
             passes: 3,
-            trouble: Some("away".into()),
+            error: Some("away".into()),
             ended_ms_ago: Some(0),
             rows: 7,
             bytes: u64::MAX,
-            compared: vec![("n2".into(), 7)],
+            replicas: vec![("n2".into(), 7)],
             differences: vec![difference],
         };
         let members = vec![

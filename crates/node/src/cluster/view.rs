@@ -37,17 +37,18 @@ pub struct MemberStatus {
     pub member: MemberDescription,
     /// Whether it is connected; a node is with itself.
     pub connected: bool,
-    /// Milliseconds since it was heard.
-    pub heard_ms_ago: Option<u64>,
+    /// Milliseconds since its last message.
+    pub last_heard_ms_ago: Option<u64>,
     /// Milliseconds without a connection; none: there is one, or this node does not dial it.
-    pub away_ms: Option<u64>,
+    pub unreachable_ms: Option<u64>,
     /// There and back, microseconds; 0: not measured.
     pub rtt_us: u64,
-    /// Why there is no connection, in words.
-    pub trouble: Option<String>,
-    /// For available buckets: `up`, or `suspect` or `down`, and others are asked in its place.
-    pub standing: &'static str,
-    /// Rows of available buckets that are kept here until it can take them.
+    /// Error of the last connection attempt, while there is no connection.
+    pub connection_error: Option<String>,
+    /// Its health by this node's failure detector: `up`, `suspect` or `down`. Coordinators of
+    /// available buckets ask others instead of a suspected node.
+    pub health: &'static str,
+    /// Rows of available buckets stored here as hints for it.
     pub hints: u64,
 }
 
@@ -60,8 +61,8 @@ pub struct PartStatus {
     pub name: String,
     /// Its part.
     pub part: Part,
-    /// It has the log up to here on disk, as far as this node knows; only the master knows of all.
-    pub saved: Option<LogIndex>,
+    /// Highest log index known to be on its disk; the master knows it of all members.
+    pub match_index: Option<LogIndex>,
 }
 
 /// A group: who is wanted, who is there, and how the one becomes the other.
@@ -69,21 +70,21 @@ pub struct PartStatus {
 pub struct PlaceStatus {
     /// Which.
     pub group: GroupId,
-    /// Whether this node has a part in it; else nothing is known of who is there.
-    pub here: bool,
+    /// True if this node is a member of the group; otherwise `members` is unknown.
+    pub local: bool,
     /// The master's name, if known.
     pub master: Option<String>,
-    /// Who is wanted.
-    pub wanted: Vec<PartStatus>,
-    /// Who is there.
+    /// Members as configured.
+    pub desired: Vec<PartStatus>,
+    /// Members at present.
     pub members: Vec<PartStatus>,
     /// How many voters save a value before it is decided, and how many elect a master; 0, 0: not
     /// known here.
     pub quorums: (usize, usize),
-    /// The steps to go, in words.
-    pub way: Vec<String>,
-    /// What the next step waits for, in words; only the master knows.
-    pub waits: Vec<String>,
+    /// Steps from the present members to the desired ones, in words.
+    pub plan: Vec<String>,
+    /// Conditions that the next step waits for, in words; only the master knows them.
+    pub waits_for: Vec<String>,
     /// Whether this node may be restarted without stopping the group.
     pub expect_progress_possible: bool,
     /// Whether its replicas hold the same; only the master knows.
@@ -141,15 +142,16 @@ impl Inner {
     fn member_status(&self, member: &MemberDescription, peer: Option<PeerStatus>) -> MemberStatus {
         let own = member.node == self.node;
         let connected = own || peer.as_ref().is_some_and(|peer| peer.connected.is_some());
-        let trouble = peer.as_ref().filter(|_| !connected);
+        let unreached = peer.as_ref().filter(|_| !connected);
         MemberStatus {
             member: member.clone(),
             connected,
-            heard_ms_ago: peer.as_ref().and_then(|peer| peer.heard_ms_ago),
-            away_ms: peer.as_ref().filter(|_| !own).and_then(|peer| peer.away_ms),
+            last_heard_ms_ago: peer.as_ref().and_then(|peer| peer.heard_ms_ago),
+            unreachable_ms: peer.as_ref().filter(|_| !own).and_then(|peer| peer.away_ms),
             rtt_us: peer.as_ref().map_or(0, |peer| peer.rtt_us),
-            trouble: trouble.and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
-            standing: self.available.standing_word(member.node),
+            connection_error: unreached
+                .and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
+            health: self.available.health_word(member.node),
             hints: self.available.shelf.kept().get(&member.node).map_or(0, |kept| kept.rows),
         }
     }
@@ -158,13 +160,13 @@ impl Inner {
         let group = self.groups.get(id).filter(|group| group.has_part());
         let mut status = PlaceStatus {
             group: id,
-            here: group.is_some(),
+            local: group.is_some(),
             master: None,
-            wanted: self.part_status(wanted, &BTreeMap::new()),
+            desired: self.part_status(wanted, &BTreeMap::new()),
             members: Vec::new(),
             quorums: (0, 0),
-            way: Vec::new(),
-            waits: Vec::new(),
+            plan: Vec::new(),
+            waits_for: Vec::new(),
             // Who has no part in it may come and go.
             expect_progress_possible: group.is_none(),
             comparison: None,
@@ -179,13 +181,13 @@ impl Inner {
         status.quorums = (quorums.save, quorums.elect);
         if let Some(master) = master {
             let way = whole_way(wanted, &now, master);
-            status.way = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
+            status.plan = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
         }
         if group.master.load(Ordering::Acquire) {
             let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.node };
             let next = next_step(&seen);
             if matches!(next, super::steward::StewardStep::Wait(_)) {
-                status.waits = words(&now, &next, name);
+                status.waits_for = words(&now, &next, name);
             }
         }
         status.expect_progress_possible = self.may_restart(&group);
@@ -202,7 +204,7 @@ impl Inner {
             node: *node,
             name: self.name_of(*node),
             part: *part,
-            saved: saved.get(node).copied(),
+            match_index: saved.get(node).copied(),
         };
         parts.iter().map(status).collect()
     }

@@ -157,6 +157,6 @@ async fn an_operator_asks_the_master_and_sees_how_far_it_is() {
         group.comparison.filter(|found| found.passes >= pass)
     })
     .await;
-    assert_eq!((found.trouble, found.differences), (None, vec![]));
-    assert_eq!(found.compared.len(), 2);
+    assert_eq!((found.error, found.differences), (None, vec![]));
+    assert_eq!(found.replicas.len(), 2);
 }

@@ -8,15 +8,15 @@ pub struct ComparisonStatus {
     /// Passes that ended while this node is master, also those that broke off.
     pub passes: u64,
     /// Error that broke the last one off, if one did.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Milliseconds since the last whole one.
     pub ended_ms_ago: Option<u64>,
     /// The master's rows that were compared in the pass that runs, or ran last.
     pub rows: u64,
     /// The same in bytes.
     pub bytes: u64,
-    /// Other replicas, and with how many of these rows each was compared.
-    pub compared: Vec<(String, u64)>,
+    /// Names of the other replicas, each with the number of rows compared.
+    pub replicas: Vec<(String, u64)>,
     /// Places where they differ, a few at most.
     pub differences: Vec<DifferenceStatus>,
 }
@@ -30,8 +30,8 @@ pub struct DifferenceStatus {
     pub from: String,
     /// The first key behind, as escaped text; empty: the bucket's end.
     pub upto: String,
-    /// Names of those who hold the same, the most first.
-    pub camps: Vec<Vec<String>>,
+    /// Replicas by name, in groups that hold the same rows; the largest group first.
+    pub agreeing: Vec<Vec<String>>,
     /// All of it in words.
     pub text: String,
 }

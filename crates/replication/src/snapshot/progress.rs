@@ -11,7 +11,7 @@ pub struct SnapshotStatus {
     /// Member that sends it.
     pub from: NodeId,
     /// The group's state will be that after this value; 0 until it is known.
-    pub upto: LogIndex,
+    pub last_index: LogIndex,
     /// Rows that are here.
     pub rows: u64,
     /// At most about so many rows in all; 0 until it is known.
@@ -21,11 +21,11 @@ pub struct SnapshotStatus {
     /// Bytes a second since it began.
     pub bytes_per_second: u64,
     /// At most about how long it still takes, milliseconds; none: nobody knows yet.
-    pub left_ms: Option<u64>,
+    pub eta_ms: Option<u64>,
     /// Number of times something was lost and asked for again.
-    pub resumed: u64,
+    pub resumes: u64,
     /// Number of times it began anew.
-    pub anew: u64,
+    pub restarts: u64,
 }
 
 /// A snapshot that is being received.
@@ -36,7 +36,7 @@ pub struct SnapshotProgress {
     /// Member that sends it.
     pub from: NodeId,
     /// The state will be that after this value; 0 until it is known.
-    pub upto: LogIndex,
+    pub last_index: LogIndex,
     /// Rows received so far.
     pub rows: u64,
     /// Bytes received so far.
@@ -44,9 +44,9 @@ pub struct SnapshotProgress {
     /// At most about so many rows in all; 0 until it is known.
     pub rows_estimated: u64,
     /// How often it went on after something was lost.
-    pub resumed: u64,
+    pub resumes: u64,
     /// Number of times it began anew.
-    pub anew: u64,
+    pub restarts: u64,
     begun_ms: u64,
 }
 
@@ -56,12 +56,12 @@ impl SnapshotProgress {
         SnapshotProgress {
             group,
             from,
-            upto: LogIndex(0),
+            last_index: LogIndex(0),
             rows: 0,
             bytes: 0,
             rows_estimated: 0,
-            resumed: 0,
-            anew: 0,
+            resumes: 0,
+            restarts: 0,
             begun_ms: world::milliseconds(),
         }
     }
@@ -70,18 +70,18 @@ impl SnapshotProgress {
     pub fn status(&self) -> SnapshotStatus {
         let elapsed_ms = world::milliseconds().saturating_sub(self.begun_ms);
         let left = u128::from(self.rows_estimated.saturating_sub(self.rows));
-        let left_ms = (left * u128::from(elapsed_ms)).checked_div(self.rows.into());
+        let eta_ms = (left * u128::from(elapsed_ms)).checked_div(self.rows.into());
         SnapshotStatus {
             group: self.group,
             from: self.from,
-            upto: self.upto,
+            last_index: self.last_index,
             rows: self.rows,
             rows_estimated: self.rows_estimated,
             bytes: self.bytes,
             bytes_per_second: self.bytes.saturating_mul(1_000) / elapsed_ms.max(1),
-            left_ms: left_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
-            resumed: self.resumed,
-            anew: self.anew,
+            eta_ms: eta_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
+            resumes: self.resumes,
+            restarts: self.restarts,
         }
     }
 }

@@ -68,7 +68,7 @@ impl Snapshots {
                 FetchEnd::Whole(staged) => return Ok(staged),
                 FetchEnd::Forgotten => fetch.note(|progress| {
                     (progress.rows, progress.bytes) = (0, 0);
-                    progress.anew += 1;
+                    progress.restarts += 1;
                 }),
             }
             fetch.intake.renew();
@@ -130,7 +130,7 @@ impl Fetch<'_> {
             return Err(overtaken());
         }
         self.note(|progress| {
-            progress.upto = LogIndex(offer.mark.applied);
+            progress.last_index = LogIndex(offer.mark.applied);
             progress.rows_estimated = offer.rows_estimated;
         });
         let prefix = self.group.0.to_be_bytes();
@@ -196,7 +196,7 @@ impl Fetch<'_> {
     /// it any more.
     async fn go_on(&mut self, offer: &Offer, take: &mut Take, why: &'static str) -> Result<bool> {
         Metrics::count(&self.snapshots.metrics.snapshot_resumes);
-        self.note(|progress| progress.resumed += 1);
+        self.note(|progress| progress.resumes += 1);
         tracing::info!(
             target: "consensus", group = %self.group, from = %self.from, lost = why,
             "the rest of a snapshot is asked for again"

@@ -292,7 +292,7 @@ impl DevCluster {
         let cluster = Client::new(&self.address())?.call(call).await?.json()?;
         let groups = cluster["groups"].as_array().into_iter().flatten();
         let buckets = groups.into_iter().find(|group| group["group"] == 1);
-        let wanted = buckets.and_then(|group| group["wanted"].as_array());
+        let wanted = buckets.and_then(|group| group["desired"].as_array());
         let votes = |member: &&serde_json::Value| member["part"] == "voter";
         Ok(wanted.into_iter().flatten().filter(votes).count())
     }

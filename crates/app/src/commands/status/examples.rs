@@ -5,19 +5,21 @@ use serde_json::{Value, json};
 const IDS: [&str; 3] = ["27b9775f33bbdcfa", "3478389e4b09ea78", "0ad4c29d653e1029"];
 
 fn part(member: usize, part: &str) -> Value {
-    json!({ "node": IDS[member - 1], "name": format!("n{member}"), "part": part, "saved": null })
+    let name = format!("n{member}");
+    json!({ "node": IDS[member - 1], "name": name, "part": part, "match_index": null })
 }
 
 fn member(member: usize, connected: bool) -> Value {
     json!({
         "node": IDS[member - 1], "name": format!("n{member}"),
         "peer": format!("127.0.0.1:77{member}2"), "client": format!("127.0.0.1:77{member}1"),
-        "incarnation": 1, "stay": "member", "connected": connected,
-        "heard_ms_ago": (connected && member > 1).then_some(140),
-        "away_ms": (!connected).then_some(12_300),
+        "incarnation": 1, "membership": "member", "connected": connected,
+        "last_heard_ms_ago": (connected && member > 1).then_some(140),
+        "unreachable_ms": (!connected).then_some(12_300),
         "rtt_us": if connected && member > 1 { 123 } else { 0 },
-        "trouble": (!connected).then_some("not reached: Connection refused (os error 111)"),
-        "standing": if connected { "up" } else { "down" },
+        "connection_error":
+            (!connected).then_some("not reached: Connection refused (os error 111)"),
+        "health": if connected { "up" } else { "down" },
         "hints": if connected { 0 } else { 412 },
     })
 }
@@ -40,11 +42,11 @@ fn status(members: usize) -> Value {
             "sync_us_p99": 1_930, "sync_us_mean": 500, "slow": false, "hangs": false,
             "unanswered_ms": 0 },
         "store": { "disk_bytes": 1_288_490_188_u64, "memory_bytes": 3_145_728, "cached_rows": 40,
-            "cached_bytes": 76_546_048, "rows_about": 1_234_567 },
+            "cached_bytes": 76_546_048, "rows_estimated": 1_234_567 },
         "disk": { "total_bytes": 42_949_672_960_u64, "free_bytes": 20_937_965_568_u64,
             "free_files": 2_345_678, "full": false },
         "memory": { "resident_bytes": 327_155_712 },
-        "available": { "ring_epoch": 0, "partitions": 0, "spared": [], "hints": [] },
+        "available": { "ring_epoch": 0, "partitions": 0, "suspected_nodes": [], "hints": [] },
         "lease_ms": 600, "members": (1..=members).map(|it| member(it, true)).collect::<Vec<_>>(),
         "buckets": 4, "interval_buckets": [],
         "listeners": [{ "address": "127.0.0.1:7711", "serves": "clients and operators" }],
@@ -73,8 +75,8 @@ pub fn one_missing() -> Value {
     for group in 0..2 {
         status["groups"][group]["expect_progress_possible"] = json!(false);
     }
-    status["available"] = json!({ "ring_epoch": 66, "partitions": 22, "spared": ["n3"],
-        "hints": [{ "node": "n3", "rows": 412, "since_ms_ago": 11_000 }] });
+    status["available"] = json!({ "ring_epoch": 66, "partitions": 22, "suspected_nodes": ["n3"],
+        "hints": [{ "node": "n3", "rows": 412, "age_ms": 11_000 }] });
     status["warnings"] = json!([
         "n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os error 111)); start \
          it, or if its disk is lost `credenza cluster replace n3`"
@@ -106,9 +108,9 @@ pub fn joining() -> Value {
         status["groups"][group]["master"] = json!("n2");
     }
     status["snapshots"] = json!([{
-        "group": 1, "from": IDS[1], "upto": 900, "rows": 1_200, "rows_about": 5_000,
-        "bytes": 12_582_912, "bytes_per_second": 3_145_728, "left_ms": 12_000, "resumed": 0,
-        "anew": 0,
+        "group": 1, "from": IDS[1], "last_index": 900, "rows": 1_200, "rows_estimated": 5_000,
+        "bytes": 12_582_912, "bytes_per_second": 3_145_728, "eta_ms": 12_000, "resumes": 0,
+        "restarts": 0,
     }]);
     status
 }

@@ -134,7 +134,7 @@ fn restart(status: &Value) -> String {
 }
 
 fn receives(status: &Value, snapshot: &Value) -> String {
-    let left = match snapshot["left_ms"].as_u64() {
+    let left = match snapshot["eta_ms"].as_u64() {
         Some(left) => format!(", about {} left", text_of_ms(left)),
         None => String::new(),
     };
@@ -143,7 +143,7 @@ fn receives(status: &Value, snapshot: &Value) -> String {
         plain(&snapshot["group"]),
         name_of(status, &snapshot["from"]),
         count(&snapshot["rows"]),
-        count(&snapshot["rows_about"]),
+        count(&snapshot["rows_estimated"]),
         size(&snapshot["bytes_per_second"]),
     )
 }
@@ -177,16 +177,16 @@ fn member_rows(status: &Value) -> Vec<Vec<String>> {
     let row = |member: &&Value| {
         let own = member["node"] == status["node"];
         let connected = member["connected"] == true;
-        let state = match (own, connected, member["standing"].as_str()) {
+        let state = match (own, connected, member["health"].as_str()) {
             (true, ..) => "this node".into(),
             (_, true, Some("up") | None) => "up".into(),
             (_, true, Some(standing)) => format!("up, but {standing}"),
             (_, false, _) => "down".into(),
         };
-        let heard = match member["away_ms"].as_u64() {
+        let heard = match member["unreachable_ms"].as_u64() {
             _ if own => "-".into(),
             Some(away) => format!("not for {}", text_of_ms(away)),
-            None if connected => format!("{} ago", ms(&member["heard_ms_ago"])),
+            None if connected => format!("{} ago", ms(&member["last_heard_ms_ago"])),
             None => "never".into(),
         };
         let trip = match member["rtt_us"].as_u64() {
@@ -196,7 +196,7 @@ fn member_rows(status: &Value) -> Vec<Vec<String>> {
         let hints = member["hints"].as_u64().filter(|rows| *rows > 0);
         let hints = hints.map_or_else(|| "-".into(), |rows| format!("{} rows", show_count(rows)));
         let (name, node) = (plain(&member["name"]), plain(&member["node"]));
-        vec![name, node, state, heard, trip, plain(&member["stay"]), hints]
+        vec![name, node, state, heard, trip, plain(&member["membership"]), hints]
     };
     all.iter().map(row).collect()
 }
@@ -238,7 +238,7 @@ fn store(status: &Value) -> String {
     format!(
         "{} on disk, about {} rows; {} of writes not in tables yet",
         size(&store["disk_bytes"]),
-        count(&store["rows_about"]),
+        count(&store["rows_estimated"]),
         size(&store["memory_bytes"])
     )
 }
@@ -256,7 +256,7 @@ fn buckets(status: &Value) -> String {
 fn available(status: &Value) -> Option<String> {
     let available = &status["available"];
     let epoch = available["ring_epoch"].as_u64().filter(|epoch| *epoch > 0)?;
-    let spared: Vec<_> = list(available, "spared").iter().map(plain).collect();
+    let spared: Vec<_> = list(available, "suspected_nodes").iter().map(plain).collect();
     let spared = match spared.is_empty() {
         true => String::new(),
         false => format!("; others stand in for {}", spared.join(", ")),

@@ -34,7 +34,7 @@ pub fn verdict(status: &Value) -> (Grade, String) {
 /// Members without a connection; one that leaves may be stopped.
 fn missing(status: &Value) -> impl Iterator<Item = &Value> {
     let members = status["members"].as_array().into_iter().flatten();
-    members.filter(|member| member["connected"] == false && member["stay"] != "leaving")
+    members.filter(|member| member["connected"] == false && member["membership"] != "leaving")
 }
 
 fn members(status: &Value, missing: &[&Value]) -> String {
@@ -44,7 +44,7 @@ fn members(status: &Value, missing: &[&Value]) -> String {
     }
     let here = status["members"].as_array().into_iter().flatten();
     let here = here.filter(|member| member["connected"] == true).count();
-    let away = |member: &&Value| match member["away_ms"].as_u64() {
+    let away = |member: &&Value| match member["unreachable_ms"].as_u64() {
         Some(ms) => format!("{} not reached for {}", plain(&member["name"]), text_of_ms(ms)),
         None => format!("{} not reached", plain(&member["name"])),
     };
@@ -102,7 +102,7 @@ mod tests {
         let said = "ready: 2 of 3 members (n3 not reached for 12 s), writes ok";
         assert_eq!(verdict(&examples::one_missing()), (Grade::Impaired, said.into()));
         let mut leaving = examples::one_missing();
-        leaving["members"][2]["stay"] = json!("leaving");
+        leaving["members"][2]["membership"] = json!("leaving");
         assert_eq!(verdict(&leaving), (Grade::Good, "ready: 2 of 3 members, writes ok".into()));
     }
 

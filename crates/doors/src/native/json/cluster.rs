@@ -63,7 +63,7 @@ fn member_onto(out: &mut Vec<u8>, member: &MemberDescription) {
     }
     out.extend_from_slice(b",\"incarnation\":");
     number_onto(out, incarnation);
-    out.extend_from_slice(b",\"stay\":");
+    out.extend_from_slice(b",\"membership\":");
     text_onto(out, stay.word());
     out.push(b'}');
 }
@@ -240,7 +240,7 @@ pub fn described(json: &Value) -> Option<ClusterDescription> {
             peer: text(&json["peer"])?,
             client: text(&json["client"])?,
             incarnation: json["incarnation"].as_u64()?,
-            stay: stays.into_iter().find(|stay| json["stay"] == stay.word())?,
+            stay: stays.into_iter().find(|stay| json["membership"] == stay.word())?,
         })
     };
     Some(ClusterDescription {
@@ -291,13 +291,13 @@ pub fn member(status: &node::MemberStatus) -> Value {
         "peer": peer,
         "client": client,
         "incarnation": incarnation,
-        "stay": stay.word(),
+        "membership": stay.word(),
         "connected": status.connected,
-        "heard_ms_ago": status.heard_ms_ago,
-        "away_ms": status.away_ms,
+        "last_heard_ms_ago": status.last_heard_ms_ago,
+        "unreachable_ms": status.unreachable_ms,
         "rtt_us": status.rtt_us,
-        "trouble": status.trouble,
-        "standing": status.standing,
+        "connection_error": status.connection_error,
+        "health": status.health,
         "hints": status.hints,
     })
 }
@@ -309,7 +309,7 @@ pub fn parts(members: &[node::PartStatus]) -> Vec<Value> {
             "node": id_text(member.node.0),
             "name": member.name,
             "part": member.part.word(),
-            "saved": member.saved.map(|index| index.0),
+            "match_index": member.match_index.map(|index| index.0),
         })
     };
     members.iter().map(one).collect()
@@ -318,14 +318,14 @@ pub fn parts(members: &[node::PartStatus]) -> Vec<Value> {
 fn place(place: &node::PlaceStatus) -> Value {
     json!({
         "group": place.group.0,
-        "here": place.here,
+        "local": place.local,
         "master": place.master,
-        "wanted": parts(&place.wanted),
+        "desired": parts(&place.desired),
         "members": parts(&place.members),
         "quorum": (place.quorums.0 > 0).then_some(place.quorums.0),
         "quorum_elects": (place.quorums.1 > 0).then_some(place.quorums.1),
-        "way": place.way,
-        "waits": place.waits,
+        "plan": place.plan,
+        "waits_for": place.waits_for,
         "expect_progress_possible": place.expect_progress_possible,
         "comparison": place.comparison.as_ref().map(comparison),
     })
@@ -339,18 +339,18 @@ pub fn comparison(found: &node::ComparisonStatus) -> Value {
             "bucket": difference.bucket,
             "from": difference.from,
             "upto": difference.upto,
-            "camps": difference.camps,
+            "agreeing": difference.agreeing,
             "text": difference.text,
         })
     };
     json!({
         "running": found.running,
         "passes": found.passes,
-        "trouble": found.trouble,
+        "error": found.error,
         "ended_ms_ago": found.ended_ms_ago,
         "rows": found.rows,
         "bytes": found.bytes,
-        "compared": found.compared.iter().map(compared).collect::<Vec<_>>(),
+        "replicas": found.replicas.iter().map(compared).collect::<Vec<_>>(),
         "differences": found.differences.iter().map(difference).collect::<Vec<_>>(),
     })
 }

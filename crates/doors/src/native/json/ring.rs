@@ -58,7 +58,7 @@ pub fn plan_onto(out: &mut Vec<u8>, plan: &RingPlan) {
         node_onto(out, "{\"node\":", *node);
         out.push(b',');
         let copies =
-            [("copies_before", Some(*copies_before)), ("copies_after", Some(*copies_after))];
+            [("replicas_before", Some(*copies_before)), ("replicas_after", Some(*copies_after))];
         numbers_onto(out, &[("before", *before), ("after", *after), copies[0], copies[1]]);
         out.push(b'}');
     });
@@ -71,7 +71,7 @@ pub fn plan_onto(out: &mut Vec<u8>, plan: &RingPlan) {
         out.push(b'}');
     });
     out.push(b',');
-    let sent = [("copies_sent", Some(plan.copies_sent)), ("copies", Some(plan.copies))];
+    let sent = [("replicas_sent", Some(plan.copies_sent)), ("replicas", Some(plan.copies))];
     numbers_onto(out, &[sent[0], sent[1], ("bytes", Some(plan.bytes))]);
     out.extend_from_slice(b",\"warnings\":");
     list_onto(out, &plan.warnings, |out, warning| text_onto(out, warning));
@@ -103,7 +103,7 @@ pub fn change_onto(out: &mut Vec<u8>, change: &RingChange) {
 
 /// How far a change is as fields, without braces around.
 pub fn transfers_onto(out: &mut Vec<u8>, transfers: &RingTransfers) {
-    numbers_onto(out, &[("epoch", Some(transfers.epoch)), ("left", Some(transfers.left))]);
+    numbers_onto(out, &[("epoch", Some(transfers.epoch)), ("remaining", Some(transfers.left))]);
     out.extend_from_slice(b",\"nodes\":");
     list_onto(out, &transfers.nodes, |out, one| {
         node_onto(out, "{\"node\":", one.node);
@@ -158,8 +158,8 @@ pub fn plan(json: &Value) -> Option<RingPlan> {
             node: id(&json["node"])?,
             before: json["before"].as_u64(),
             after: json["after"].as_u64(),
-            copies_before: json["copies_before"].as_u64()?,
-            copies_after: json["copies_after"].as_u64()?,
+            copies_before: json["replicas_before"].as_u64()?,
+            copies_after: json["replicas_after"].as_u64()?,
         })
     };
     let one = |json: &Value| {
@@ -172,8 +172,8 @@ pub fn plan(json: &Value) -> Option<RingPlan> {
         changes: json["changes"].as_array()?.iter().map(change).collect::<Option<_>>()?,
         loads: json["loads"].as_array()?.iter().map(load).collect::<Option<_>>()?,
         moves: json["moves"].as_array()?.iter().map(one).collect::<Option<_>>()?,
-        copies_sent: number("copies_sent")?,
-        copies: number("copies")?,
+        copies_sent: number("replicas_sent")?,
+        copies: number("replicas")?,
         bytes: number("bytes")?,
         warnings: json["warnings"].as_array()?.iter().map(warning).collect::<Option<_>>()?,
         refused: json["refused"].as_str().map(String::from),
@@ -199,7 +199,7 @@ pub fn transfers(json: &Value) -> Option<RingTransfers> {
     };
     Some(RingTransfers {
         epoch: json["epoch"].as_u64()?,
-        left: json["left"].as_u64()?,
+        left: json["remaining"].as_u64()?,
         nodes: json["nodes"].as_array()?.iter().map(one).collect::<Option<_>>()?,
     })
 }

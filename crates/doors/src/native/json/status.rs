@@ -30,7 +30,7 @@ pub fn status(status: &node::Status) -> Value {
             "memory_bytes": status.store.memory_bytes,
             "cached_rows": status.store.cached_rows,
             "cached_bytes": status.store.cached_bytes,
-            "rows_about": status.store.rows_estimated,
+            "rows_estimated": status.store.rows_estimated,
         },
         "disk": {
             "total_bytes": status.disk.total_bytes,
@@ -69,25 +69,26 @@ fn snapshot(snapshot: &node::SnapshotStatus) -> Value {
     json!({
         "group": snapshot.group.0,
         "from": id_text(snapshot.from.0),
-        "upto": snapshot.upto.0,
+        "last_index": snapshot.last_index.0,
         "rows": snapshot.rows,
-        "rows_about": snapshot.rows_estimated,
+        "rows_estimated": snapshot.rows_estimated,
         "bytes": snapshot.bytes,
         "bytes_per_second": snapshot.bytes_per_second,
-        "left_ms": snapshot.left_ms,
-        "resumed": snapshot.resumed,
-        "anew": snapshot.anew,
+        "eta_ms": snapshot.eta_ms,
+        "resumes": snapshot.resumes,
+        "restarts": snapshot.restarts,
     })
 }
 
 fn available(status: &node::AvailableStatus) -> Value {
-    let hints = status.hints.iter().map(|hints| {
-        json!({ "node": hints.node, "rows": hints.rows, "since_ms_ago": hints.since_ms_ago })
-    });
+    let hints = status
+        .hints
+        .iter()
+        .map(|hints| json!({ "node": hints.node, "rows": hints.rows, "age_ms": hints.age_ms }));
     json!({
         "ring_epoch": status.ring_epoch,
         "partitions": status.partitions,
-        "spared": status.suspected_nodes,
+        "suspected_nodes": status.suspected_nodes,
         "hints": hints.collect::<Vec<_>>(),
     })
 }

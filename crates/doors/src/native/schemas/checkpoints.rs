@@ -14,11 +14,11 @@ pub fn all(schemas: &mut Map<String, Value>) {
     let count = |words: &str| json!({ "type": "integer", "minimum": 0, "description": words });
     let stored = object(json!({
         "name": { "type": "string" },
-        "whole": {
+        "complete": {
             "type": "boolean",
             "description": "False if it is being made, or was cut short.",
         },
-        "made_ms": count("When it was made, in milliseconds since 1970."),
+        "created_ms": count("When it was made, in milliseconds since 1970."),
         "bytes": count("Bytes of all its files; tables that the node still has are shared."),
     }));
     let all = json!({ "type": "array", "items": stored });

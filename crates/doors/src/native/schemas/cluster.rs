@@ -76,8 +76,8 @@ fn asked(schemas: &mut Map<String, Value>) {
     );
     let mut wanted = list(object(json!({ "name": name, "part": reference("Part") })));
     wanted["maxItems"] = GROUP_MEMBERS_MAX.into();
-    insert("Wanted", object(json!({ "members": wanted })));
-    insert("WantedQuorum", object(json!({ "quorum": quorum() })));
+    insert("DesiredMembers", object(json!({ "members": wanted })));
+    insert("DesiredQuorum", object(json!({ "quorum": quorum() })));
     let mut names = list(name.clone());
     let most = GROUP_VOTERS_MAX;
     names["maxItems"] = most.into();
@@ -124,7 +124,7 @@ fn member() -> Value {
     let told = json!({ "type": "string" });
     json!({
         "node": id(), "name": told, "peer": told, "client": told, "incarnation": count(),
-        "stay": { "enum": ["member", "leaving", "replaceable"] },
+        "membership": { "enum": ["member", "leaving", "replaceable"] },
     })
 }
 
@@ -164,13 +164,13 @@ fn comparison(schemas: &mut Map<String, Value>) {
     let maybe_count = json!({ "type": ["integer", "null"], "minimum": 0 });
     let (text, maybe_text) = (json!({ "type": "string" }), json!({ "type": ["string", "null"] }));
     let difference = object(json!({
-        "bucket": maybe_text, "from": text, "upto": text, "camps": list(list(text.clone())),
+        "bucket": maybe_text, "from": text, "upto": text, "agreeing": list(list(text.clone())),
         "text": text,
     }));
     let comparison = object(json!({
-        "running": { "type": "boolean" }, "passes": count(), "trouble": maybe_text,
+        "running": { "type": "boolean" }, "passes": count(), "error": maybe_text,
         "ended_ms_ago": maybe_count, "rows": count(), "bytes": count(),
-        "compared": list(object(json!({ "name": text, "rows": count() }))),
+        "replicas": list(object(json!({ "name": text, "rows": count() }))),
         "differences": list(difference),
     }));
     schemas.insert("Comparison".into(), comparison);
@@ -182,28 +182,29 @@ fn seen(schemas: &mut Map<String, Value>) {
     let maybe_count = json!({ "type": ["integer", "null"], "minimum": 0 });
     let (text, maybe_text) = (json!({ "type": "string" }), json!({ "type": ["string", "null"] }));
     let flag = json!({ "type": "boolean" });
-    let of_group = json!({ "node": id(), "name": text, "part": any_part(), "saved": maybe_count });
+    let of_group =
+        json!({ "node": id(), "name": text, "part": any_part(), "match_index": maybe_count });
     schemas.insert("GroupMember".into(), object(of_group));
     let mut connected = member();
     connected["connected"] = flag.clone();
-    connected["heard_ms_ago"] = maybe_count.clone();
-    connected["away_ms"] = maybe_count.clone();
+    connected["last_heard_ms_ago"] = maybe_count.clone();
+    connected["unreachable_ms"] = maybe_count.clone();
     connected["rtt_us"] = count();
-    connected["trouble"] = maybe_text.clone();
-    connected["standing"] = json!({ "type": "string", "enum": ["up", "suspect", "down"] });
+    connected["connection_error"] = maybe_text.clone();
+    connected["health"] = json!({ "type": "string", "enum": ["up", "suspect", "down"] });
     connected["hints"] = count();
-    schemas.insert("SeenMember".into(), object(connected));
+    schemas.insert("MemberStatus".into(), object(connected));
     let members = list(reference("GroupMember"));
     let place = object(json!({
-        "group": group(), "here": flag, "master": maybe_text, "wanted": members,
-        "members": members, "way": list(text.clone()), "waits": list(text.clone()),
+        "group": group(), "local": flag, "master": maybe_text, "desired": members,
+        "members": members, "plan": list(text.clone()), "waits_for": list(text.clone()),
         "expect_progress_possible": flag, "comparison": maybe(reference("Comparison")),
         "quorum": maybe_count, "quorum_elects": maybe_count,
     }));
     comparison(schemas);
     let cluster = object(json!({
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(), "name": text,
-        "members": list(reference("SeenMember")), "groups": list(place),
+        "members": list(reference("MemberStatus")), "groups": list(place),
         "warnings": list(text),
     }));
     schemas.insert("Cluster".into(), cluster);

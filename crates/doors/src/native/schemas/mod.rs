@@ -258,11 +258,11 @@ fn replies(schemas: &mut Map<String, Value>) {
     let count = json!({ "type": "integer", "minimum": 0 });
     let words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
     let kinds = ["invalid", "denied", "conflict", "unavailable", "unknown", "corrupt"];
-    let told = object(json!({
+    let detail = object(json!({
         "reason": { "enum": words }, "kind": { "enum": kinds }, "detail": reference("Bytes"),
     }));
-    schemas.insert("Told".into(), told);
-    schemas.insert("Error".into(), object(json!({ "error": reference("Told") })));
+    schemas.insert("ErrorDetail".into(), detail);
+    schemas.insert("Error".into(), object(json!({ "error": reference("ErrorDetail") })));
     schemas.insert(
         "Row".into(),
         json!({

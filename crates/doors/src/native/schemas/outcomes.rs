@@ -53,6 +53,6 @@ pub(super) fn all(schemas: &mut Map<String, Value>) {
         family.add(schemas, word, fields);
     }
     schemas.insert("Updated".into(), family.schema());
-    family.add(schemas, "error", json!({ "error": reference("Told") }));
+    family.add(schemas, "error", json!({ "error": reference("ErrorDetail") }));
     schemas.insert("StepReply".into(), family.schema());
 }

@@ -21,7 +21,7 @@ pub fn all(schemas: &mut Map<String, Value>, mut properties: Map<String, Value>)
     let progress = object(json!({
         "phase": { "enum": ["waiting", "copying", "catching_up", "sealed"] },
         "rows": count, "rows_total": count, "bytes": count, "bytes_total": count,
-        "again": count, "left": count, "waits_for": { "type": "string" },
+        "recopied": count, "remaining": count, "waits_for": { "type": "string" },
     }));
     let maybe_group = json!({ "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX });
     let seen = object(json!({

@@ -37,13 +37,13 @@ pub fn all(schemas: &mut Map<String, Value>) {
     let text = json!({ "type": "string" });
     let list = |of: Value| json!({ "type": "array", "items": of });
     let load = object(json!({
-        "node": text, "before": maybe, "after": maybe, "copies_before": count,
-        "copies_after": count,
+        "node": text, "before": maybe, "after": maybe, "replicas_before": count,
+        "replicas_after": count,
     }));
     let one = object(json!({ "partition": count, "from": text, "to": text }));
     let plan = object(json!({
         "epoch": count, "changes": list(change), "loads": list(load), "moves": list(one),
-        "copies_sent": count, "copies": count, "bytes": count, "warnings": list(text.clone()),
+        "replicas_sent": count, "replicas": count, "bytes": count, "warnings": list(text.clone()),
         "refused": { "type": ["string", "null"] },
     }));
     schemas.insert("RingPlan".into(), plan);
@@ -52,6 +52,6 @@ pub fn all(schemas: &mut Map<String, Value>) {
         "bytes_left": maybe, "bytes_per_second": count, "eta_ms": maybe, "clearing": count,
         "waits_for": text,
     }));
-    let transfers = object(json!({ "epoch": count, "left": count, "nodes": list(transfer) }));
+    let transfers = object(json!({ "epoch": count, "remaining": count, "nodes": list(transfer) }));
     schemas.insert("RingTransfers".into(), transfers);
 }

@@ -73,7 +73,7 @@ fn status() -> Vec<SchemaField> {
             "The groups with a part on \
           this node; group 0 is the directory, group 1 holds the buckets for which none is named.",
         ),
-        ("members", list(reference("SeenMember")), about_members),
+        ("members", list(reference("MemberStatus")), about_members),
         (
             "snapshots",
             list(described("A snapshot on its way.", snapshot())),
@@ -154,14 +154,14 @@ fn snapshot() -> Vec<SchemaField> {
     vec![
         ("group", count(), "Of which group."),
         ("from", id(), "The node that sends it."),
-        ("upto", count(), "The log index that it reaches; 0: not known yet."),
+        ("last_index", count(), "The last log index that it covers; 0: not known yet."),
         ("rows", count(), "Rows received."),
-        ("rows_about", count(), "About how many rows there are at most; 0: not known yet."),
+        ("rows_estimated", count(), "Estimated number of rows, an upper bound; 0: not known yet."),
         ("bytes", count(), "Bytes of keys and values received."),
         ("bytes_per_second", count(), "Bytes a second since it began."),
-        ("left_ms", maybe_count(), "About how long it still takes; null: not known yet."),
-        ("resumed", count(), "How often something was lost and asked for again."),
-        ("anew", count(), "How often it began anew."),
+        ("eta_ms", maybe_count(), "Estimated time until it is complete; null: not known yet."),
+        ("resumes", count(), "How often a lost part was requested again."),
+        ("restarts", count(), "How often it began again from the start."),
     ]
 }
 
@@ -191,10 +191,10 @@ fn store() -> Vec<SchemaField> {
         ("cached_rows", count(), "Rows in the row cache."),
         ("cached_bytes", count(), "Bytes of the row cache and of tables kept in memory."),
         (
-            "rows_about",
+            "rows_estimated",
             count(),
-            "About how many rows there are; deleted ones that are not \
-          collected yet count.",
+            "Estimated number of rows; deleted ones that are not collected \
+          yet count.",
         ),
     ]
 }
@@ -225,16 +225,16 @@ fn available() -> Vec<SchemaField> {
     let hints = vec![
         ("node", text(), "The node that they are for, by name."),
         ("rows", count(), "How many rows."),
-        ("since_ms_ago", count(), "Since when there has always been one."),
+        ("age_ms", count(), "Time for which hints have been pending without a break."),
     ];
     vec![
         ("ring_epoch", count(), "The epoch of the ring that this node knows; 0: none."),
         ("partitions", count(), "Partitions of which this node is the first owner."),
         (
-            "spared",
+            "suspected_nodes",
             list(text()),
-            "Members of the ring that are suspected: others are asked in \
-          their place.",
+            "Nodes of the ring that this node suspects: others are asked \
+          instead.",
         ),
         (
             "hints",

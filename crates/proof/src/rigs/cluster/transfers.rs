@@ -66,7 +66,7 @@ impl Cluster {
                 going.words.push(format!("{left}B in {eta}ms"));
             }
             let has_part = self.metric(node, "credenza_ring_partitions") > 0.0;
-            if told["left"] == 0 && about["receiving"] == 0 && has_part {
+            if told["remaining"] == 0 && about["receiving"] == 0 && has_part {
                 going.took = begun.elapsed();
                 return going;
             }

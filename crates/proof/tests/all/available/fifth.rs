@@ -74,7 +74,7 @@ fn joins(scratch: &Scratch, kills: bool) {
     wait("former owners that let go of what they gave", || {
         let told = cluster.transfers(1).unwrap_or_default();
         let mut nodes = told["nodes"].as_array().into_iter().flatten();
-        let clear = told["left"] == 0 && nodes.all(|node| node["clearing"] == 0);
+        let clear = told["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0);
         if clear { Ok(()) } else { Err(told.to_string()) }
     });
     let lists = lists.end();

@@ -214,7 +214,7 @@ impl House {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let told: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
         let mut nodes = told["nodes"].as_array().into_iter().flatten();
-        let rests = told["left"] == 0 && nodes.all(|node| node["clearing"] == 0);
+        let rests = told["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0);
         let of = |node| self.cluster.metric(node, "credenza_ring_partitions");
         let all: f64 = self.cluster.nodes().map(of).sum();
         let known = all == partitions;

@@ -46,7 +46,7 @@ impl Open {
     fn members(&self) -> Option<Vec<String>> {
         let seen = Http::connect(self.admin).ok()?.ask("GET", "/v1/cluster", b"").ok()?.json();
         let members = seen["members"].as_array()?.iter();
-        let staying = members.filter(|member| member["stay"] == "member");
+        let staying = members.filter(|member| member["membership"] == "member");
         let mut names: Vec<_> = staying
             .map(|member| Some(member["name"].as_str()?.to_string()))
             .collect::<Option<_>>()?;

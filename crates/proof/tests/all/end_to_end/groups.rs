@@ -48,7 +48,7 @@ fn groups_are_made_shown_placed_and_there_again_after_all_were_killed() {
     assert_eq!((&one["group"], &one["replicas"]), (&Value::from(3), &Value::from(1)));
     // Whoever is asked finds a group's members, also without a part in it.
     let of_one = shown(&cluster, 3, 3, &["n1"]);
-    assert_eq!((&of_one["here"], &of_one["master"]), (&false.into(), &"n1".into()));
+    assert_eq!((&of_one["local"], &of_one["master"]), (&false.into(), &"n1".into()));
     shown(&cluster, 1, 2, &["n1", "n2", "n3"]);
     let more = cluster.tool(1, &["group", "create", "--replicas", "5"]);
     let why = String::from_utf8_lossy(&more.stderr).into_owned();
@@ -64,6 +64,6 @@ fn groups_are_made_shown_placed_and_there_again_after_all_were_killed() {
     shown(&cluster, 2, 3, &["n1"]);
     said(&cluster.tool(3, &["group", "place", "3", "n2", "n3"]));
     let moved = shown(&cluster, 1, 3, &["n2", "n3"]);
-    assert_eq!(moved["way"], Value::Array(Vec::new()));
+    assert_eq!(moved["plan"], Value::Array(Vec::new()));
     assert!(said(&cluster.tool(1, &["cluster", "plan"])).contains("nothing is to be done"));
 }

@@ -167,7 +167,7 @@ async fn a_sender_that_was_restarted_begins_anew() {
     });
     let fetching = fetch(&two);
     let anew = async {
-        let anew = || two.snapshots.progress().iter().any(|progress| progress.anew == 1);
+        let anew = || two.snapshots.progress().iter().any(|progress| progress.restarts == 1);
         until("it began anew", anew).await;
         // Nothing is left of what came before.
         assert!(two.content().len() < ROWS as usize);
@@ -213,9 +213,9 @@ async fn a_receiver_that_gives_up_leaves_nothing_and_may_begin_again() {
     until("it has begun", || two.snapshots.progress().iter().any(|one| one.rows > 0)).await;
     assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::Overloaded, "one at a time");
     let progress = two.snapshots.progress().remove(0).status();
-    assert_eq!((progress.group, progress.from, progress.upto), (GROUP, ONE, LogIndex(90)));
+    assert_eq!((progress.group, progress.from, progress.last_index), (GROUP, ONE, LogIndex(90)));
     assert!(progress.rows <= progress.rows_estimated && progress.bytes > progress.rows);
-    assert!(progress.left_ms.is_some(), "{progress:?}");
+    assert!(progress.eta_ms.is_some(), "{progress:?}");
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     assert!(two.snapshots.progress().is_empty());
