@@ -48,9 +48,9 @@ impl Part {
     }
 }
 
-/// Whether a member is to stay.
+/// Membership status of a node: a member, leaving, or replaceable by a fresh node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Stay {
+pub enum Membership {
     /// It belongs to the cluster.
     #[default]
     Member,
@@ -60,13 +60,13 @@ pub enum Stay {
     Replaceable,
 }
 
-impl Stay {
+impl Membership {
     /// Its word at every door.
     pub fn word(self) -> &'static str {
         match self {
-            Stay::Member => "member",
-            Stay::Leaving => "leaving",
-            Stay::Replaceable => "replaceable",
+            Membership::Member => "member",
+            Membership::Leaving => "leaving",
+            Membership::Replaceable => "replaceable",
         }
     }
 }
@@ -84,8 +84,8 @@ pub struct MemberDescription {
     pub client: String,
     /// The highest of its lives that is on record: nothing below is let in.
     pub incarnation: u64,
-    /// Whether it is to stay.
-    pub stay: Stay,
+    /// Its membership status.
+    pub membership: Membership,
 }
 
 /// Who is wanted in a group.
@@ -170,7 +170,9 @@ impl ClusterDescription {
     /// Where clients reach the members that stay, this one left out.
     pub fn clients_of_others(&self, own: NodeId) -> Vec<String> {
         let others = self.members.iter().filter(|member| {
-            member.node != own && member.stay == Stay::Member && !member.client.is_empty()
+            member.node != own
+                && member.membership == Membership::Member
+                && !member.client.is_empty()
         });
         others.map(|member| member.client.clone()).collect()
     }

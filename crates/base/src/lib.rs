@@ -36,7 +36,9 @@ pub use available::{
     Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
 };
 pub use bucket::BucketName;
-pub use cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
+pub use cluster::{
+    ClusterCall, ClusterDescription, MemberDescription, Membership, Part, Placement,
+};
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, Lived, LogIndex,

@@ -1,6 +1,6 @@
 //! What a node needs to know before it starts; `app` fills it from flags, file and environment.
 
-use base::{ClusterDescription, JoinToken, NodeId, Stay};
+use base::{ClusterDescription, JoinToken, Membership, NodeId};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -123,7 +123,7 @@ impl NodeSettings {
     /// Who is to be master, the best first.
     pub(crate) fn masters_among(&self, known: &ClusterDescription) -> Vec<NodeId> {
         let named = |name: &String| {
-            let stays = |member: &&base::MemberDescription| member.stay == Stay::Member;
+            let stays = |member: &&base::MemberDescription| member.membership == Membership::Member;
             let mut members = known.members.iter().filter(stays);
             members.find(|member| member.name == *name).map(|member| member.node)
         };

@@ -5,7 +5,7 @@ use crate::cluster::{ClusterStatus, MemberStatus};
 use crate::readiness::{self, Unreached};
 use crate::status::GroupStatus;
 use base::duration::text_of_ms;
-use base::{NodeId, Stay};
+use base::{Membership, NodeId};
 
 impl Inner {
     /// All of them, as this node sees its groups and its cluster.
@@ -118,12 +118,12 @@ fn unsound(group: &GroupStatus, member: &str) -> String {
 /// Members that this node does not reach, and whether it is one itself.
 fn of_members(cluster: &ClusterStatus, own: NodeId) -> Vec<String> {
     let this = cluster.members.iter().find(|member| member.member.node == own);
-    let leaving = this.is_some_and(|this| this.member.stay == Stay::Leaving);
+    let leaving = this.is_some_and(|this| this.member.membership == Membership::Leaving);
     if leaving || this.is_none() && !cluster.members.is_empty() {
         return vec!["this node was removed from the cluster: stop it".into()];
     }
     // Who leaves may be stopped.
-    let stays = |member: &&MemberStatus| member.member.stay != Stay::Leaving;
+    let stays = |member: &&MemberStatus| member.member.membership != Membership::Leaving;
     let missing = cluster.members.iter().filter(|member| !member.connected);
     missing.filter(stays).map(absent).collect()
 }
@@ -134,12 +134,12 @@ fn absent(member: &MemberStatus) -> String {
         member.unreachable_ms.map(|ms| format!(" for {}", text_of_ms(ms))).unwrap_or_default();
     let why = member.connection_error.as_deref().unwrap_or("no connection yet");
     let why = why.strip_prefix("not reached: ").unwrap_or(why);
-    let remedy = match member.member.stay {
-        Stay::Replaceable => format!(
+    let remedy = match member.member.membership {
+        Membership::Replaceable => format!(
             "it is to be replaced: start a fresh node called {name} with --join, on an empty data \
              directory"
         ),
-        Stay::Member | Stay::Leaving => {
+        Membership::Member | Membership::Leaving => {
             format!("start it, or if its disk is lost `credenza cluster replace {name}`")
         }
     };
@@ -151,14 +151,14 @@ mod tests {
     use super::*;
     use base::MemberDescription;
 
-    fn member(node: u64, connected: bool, stay: Stay) -> MemberStatus {
+    fn member(node: u64, connected: bool, membership: Membership) -> MemberStatus {
         let described = MemberDescription {
             node: NodeId(node),
             name: format!("n{node}"),
             peer: String::new(),
             client: String::new(),
             incarnation: 1,
-            stay,
+            membership,
         };
         MemberStatus {
             member: described,
@@ -178,19 +178,19 @@ mod tests {
 
     #[test]
     fn a_member_that_is_not_reached_is_named_with_its_id_since_when_why_and_the_remedy() {
-        let two = [member(1, true, Stay::Member), member(2, false, Stay::Member)];
+        let two = [member(1, true, Membership::Member), member(2, false, Membership::Member)];
         assert_eq!(
             of_members(&cluster(two.to_vec()), NodeId(1)),
             ["n2 (0000000000000002) is not reached for 12 s (Connection refused); start it, \
                  or if its disk is lost `credenza cluster replace n2`"]
         );
-        let gone = [member(1, true, Stay::Member), member(2, false, Stay::Replaceable)];
+        let gone = [member(1, true, Membership::Member), member(2, false, Membership::Replaceable)];
         assert!(of_members(&cluster(gone.to_vec()), NodeId(1))[0].contains("start a fresh node"));
     }
 
     #[test]
     fn leaving_members_may_be_down_and_a_removed_node_is_to_be_stopped() {
-        let leaving = [member(1, true, Stay::Member), member(2, false, Stay::Leaving)];
+        let leaving = [member(1, true, Membership::Member), member(2, false, Membership::Leaving)];
         assert_eq!(of_members(&cluster(leaving.to_vec()), NodeId(1)), Vec::<String>::new());
         assert_eq!(of_members(&cluster(Vec::new()), NodeId(1)), Vec::<String>::new());
         let removed = of_members(&cluster(leaving.to_vec()), NodeId(3));

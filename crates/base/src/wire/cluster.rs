@@ -2,7 +2,9 @@
 
 use super::WireResult;
 use super::fields::{Fields, Source};
-use crate::cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
+use crate::cluster::{
+    ClusterCall, ClusterDescription, MemberDescription, Membership, Part, Placement,
+};
 use crate::codec::Malformed;
 use crate::limits::{
     GROUP_MEMBERS_MAX, GROUPS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
@@ -246,12 +248,12 @@ fn take_wanted(from: &mut Source<'_>) -> WireResult<Placement> {
 }
 
 fn put_member<W: Fields>(member: &MemberDescription, out: &mut W) {
-    let MemberDescription { node, name, peer, client, incarnation, stay } = member;
+    let MemberDescription { node, name, peer, client, incarnation, membership } = member;
     out.word(node.0).bytes(name.as_bytes()).bytes(peer.as_bytes()).bytes(client.as_bytes());
-    out.word(*incarnation).byte(match stay {
-        Stay::Member => 0,
-        Stay::Leaving => 1,
-        Stay::Replaceable => 2,
+    out.word(*incarnation).byte(match membership {
+        Membership::Member => 0,
+        Membership::Leaving => 1,
+        Membership::Replaceable => 2,
     });
 }
 
@@ -262,10 +264,10 @@ fn take_member(from: &mut Source<'_>) -> WireResult<MemberDescription> {
         peer: take_address(from)?,
         client: take_address(from)?,
         incarnation: from.word("incarnation")?,
-        stay: match from.byte("whether it stays")? {
-            0 => Stay::Member,
-            1 => Stay::Leaving,
-            2 => Stay::Replaceable,
+        membership: match from.byte("whether it stays")? {
+            0 => Membership::Member,
+            1 => Membership::Leaving,
+            2 => Membership::Replaceable,
             _ => return Err(Malformed("whether it stays")),
         },
     })

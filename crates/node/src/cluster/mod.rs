@@ -26,8 +26,8 @@ mod view;
 
 use crate::{Inner, NodeSettings};
 use base::{
-    ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription, NodeId,
-    Part, Reason, Result, Stay,
+    ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription,
+    Membership, NodeId, Part, Reason, Result,
 };
 pub(crate) use handing::{transfer, verify};
 pub use join::Joining;
@@ -82,7 +82,7 @@ fn described(settings: &NodeSettings, node: NodeId) -> MemberDescription {
         peer: settings.peers.as_ref().map_or_else(String::new, |place| place.advertise.clone()),
         client: settings.client_address.clone(),
         incarnation: 0,
-        stay: Stay::Member,
+        membership: Membership::Member,
     }
 }
 
@@ -110,7 +110,9 @@ impl Inner {
     /// See [`crate::Node::hand_over`].
     pub(crate) fn hand_over(&self, id: GroupId, to: &str) -> Result<()> {
         let known = self.catalog.cluster();
-        let named = |member: &&MemberDescription| member.name == to && member.stay != Stay::Leaving;
+        let named = |member: &&MemberDescription| {
+            member.name == to && member.membership != Membership::Leaving
+        };
         let member = known.members.iter().find(named).ok_or_else(|| {
             let text = format!("no member `{to}`: `credenza cluster status` lists them");
             Error::new(Reason::NotFound, text)

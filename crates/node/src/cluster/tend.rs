@@ -13,7 +13,7 @@ use super::{described, lives, parts_of, told};
 use crate::{Inner, Node, group_lifecycle};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
-    NodeId, Reason, Request, Result, Stay,
+    Membership, NodeId, Reason, Request, Result,
 };
 use replication::group::Group;
 use runtime::keeper::store_error;
@@ -184,7 +184,7 @@ impl Tending {
         let own = described(&inner.settings, inner.node);
         let MemberDescription { node: id, name, peer, client, .. } = own;
         let same = (&name, &peer, &client) == (&row.name, &row.peer, &row.client);
-        if same || row.stay == Stay::Leaving || world::milliseconds() < self.again {
+        if same || row.membership == Membership::Leaving || world::milliseconds() < self.again {
             return;
         }
         self.again = world::milliseconds() + AGAIN_MS;
@@ -293,7 +293,8 @@ impl Tending {
         lives::record(inner, known).await?;
         self.secrets.require(inner, known).await?;
         let (now, pause_ms) = (world::milliseconds(), inner.settings.farewell_ms);
-        for member in known.members.iter().filter(|member| member.stay == Stay::Leaving) {
+        for member in known.members.iter().filter(|member| member.membership == Membership::Leaving)
+        {
             if !is_out(inner, known, member.node).await {
                 self.out.remove(&member.node);
             } else if now.saturating_sub(*self.out.entry(member.node).or_insert(now)) >= pause_ms {

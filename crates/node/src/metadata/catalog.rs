@@ -279,12 +279,12 @@ impl Observer for Catalog {
 mod tests {
     use super::rows::{ClusterRow, member_key, write_cluster, write_member};
     use super::*;
-    use base::{Stay, Version};
+    use base::{Membership, Version};
 
     fn member(node: u64) -> MemberDescription {
         let (peer, client) = (format!("a:{node}"), String::new());
-        let (node, name, stay) = (NodeId(node), format!("n{node}"), Stay::Member);
-        MemberDescription { node, name, peer, client, incarnation: 0, stay }
+        let (node, name, membership) = (NodeId(node), format!("n{node}"), Membership::Member);
+        MemberDescription { node, name, peer, client, incarnation: 0, membership }
     }
 
     fn tell(catalog: &Catalog, key: &[u8], value: Option<Value>) {

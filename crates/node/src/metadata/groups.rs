@@ -7,8 +7,8 @@ use super::{CallPlan, Directory};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
 use base::request::Missing;
 use base::{
-    Body, ConfigurationId, Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason,
-    Result, Stay, Update,
+    Body, ConfigurationId, Error, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
+    Reason, Result, Update,
 };
 use bytes::Bytes;
 use logic::consensus::{Configuration, Member, Quorums};
@@ -109,7 +109,8 @@ impl Directory {
 impl Draft {
     /// Members that stay and of which this holds: first those in the fewest groups, then by id.
     pub(super) fn with_fewest(&self, holds: impl Fn(&MemberDescription) -> bool) -> Vec<NodeId> {
-        let stays = |member: &&MemberDescription| member.stay == Stay::Member && holds(member);
+        let stays =
+            |member: &&MemberDescription| member.membership == Membership::Member && holds(member);
         let groups = |node| {
             let named = |group: &&Placement| group.names_member(node);
             self.known.groups.iter().filter(named).count()

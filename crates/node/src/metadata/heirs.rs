@@ -22,7 +22,7 @@ use super::rows::{RING, RING_HEIRS, RING_PLAN, assert, bad_row, set};
 use super::{CallPlan, Directory};
 use base::codec::Malformed;
 use base::request::Missing;
-use base::{Body, GroupId, NodeId, Part, Partition, Result, Stay, Update, Value};
+use base::{Body, GroupId, Membership, NodeId, Part, Partition, Result, Update, Value};
 use bytes::Bytes;
 use logic::ring::{self, Rack, Ring, RingWish};
 use std::collections::BTreeSet;
@@ -203,7 +203,8 @@ impl Directory {
         let named = RingNames { known: &known, ring };
         let mut taken = BTreeSet::new();
         let changes = owed.iter().map(|(old, new)| {
-            let stays = known.member(*new).is_some_and(|member| member.stay == Stay::Member);
+            let stays =
+                known.member(*new).is_some_and(|member| member.membership == Membership::Member);
             let fresh = !ring.layout().nodes().contains_key(new) && taken.insert(*new);
             match stays && fresh && !known.is_witness(*new) {
                 true => {

@@ -13,8 +13,8 @@ use base::cluster::{check_address, check_member_name};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
 use base::request::Expiry;
 use base::{
-    Body, ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part,
-    Placement, Reason, Result, Stay, TokenDigest, Update, Value,
+    Body, ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, Membership, NodeId,
+    Part, Placement, Reason, Result, TokenDigest, Update, Value,
 };
 use bytes::Bytes;
 
@@ -94,7 +94,7 @@ impl Directory {
 
     pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
-        let leaving = |member: &MemberDescription| member.stay == Stay::Leaving;
+        let leaving = |member: &MemberDescription| member.membership == Membership::Leaving;
         // While it has a part of the ring, others need to know who it is.
         if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
             return Ok(CallPlan::Answer(Body::Done));
@@ -125,7 +125,7 @@ impl Draft {
             return Err(Error::new(Reason::NotSupported, text));
         }
         if let Some(known) = self.known.member(member.node) {
-            if known.stay == Stay::Leaving {
+            if known.membership == Membership::Leaving {
                 let text = "this node was removed from the cluster: it joins again with an empty \
                             data directory only";
                 return Err(Error::new(Reason::Forbidden, text));
@@ -144,7 +144,8 @@ impl Draft {
             let text = format!("a cluster has at most {PEERS_MAX} members (peers_max)");
             return Err(Error::new(Reason::TooMany, text));
         }
-        let member = MemberDescription { incarnation: 0, stay: Stay::Member, ..member.clone() };
+        let member =
+            MemberDescription { incarnation: 0, membership: Membership::Member, ..member.clone() };
         self.put_member(&member);
         match self.known.members.iter().find(|known| is_named(known, &member.name)).cloned() {
             None => {
@@ -157,7 +158,7 @@ impl Draft {
                     }
                 }
             }
-            Some(old) if old.stay == Stay::Replaceable => {
+            Some(old) if old.membership == Membership::Replaceable => {
                 self.take_place(&old, member.node, part == Part::Witness)?;
             }
             Some(taken) => return Err(name_taken(&taken.name)),
@@ -199,7 +200,7 @@ impl Draft {
             }
             self.put_group(placement)?;
         }
-        self.put_member(&MemberDescription { stay: Stay::Leaving, ..member });
+        self.put_member(&MemberDescription { membership: Membership::Leaving, ..member });
         self.done()
     }
 
@@ -208,7 +209,10 @@ impl Draft {
         match by {
             None => {
                 self.bears_loss(&member)?;
-                self.put_member(&MemberDescription { stay: Stay::Replaceable, ..member });
+                self.put_member(&MemberDescription {
+                    membership: Membership::Replaceable,
+                    ..member
+                });
             }
             Some(by) => {
                 let other = self.named(by)?;
@@ -229,8 +233,8 @@ impl Draft {
         for member in self.known.members.clone() {
             if member.node != own {
                 self.forget(member.node);
-            } else if member.stay != Stay::Member {
-                self.put_member(&MemberDescription { stay: Stay::Member, ..member });
+            } else if member.membership != Membership::Member {
+                self.put_member(&MemberDescription { membership: Membership::Member, ..member });
             }
         }
         for mut placement in self.known.groups.clone() {
@@ -292,7 +296,8 @@ impl Draft {
         }
         if group == GroupId(0) {
             let left = |member: &&MemberDescription| {
-                placed.iter().all(|(node, _)| *node != member.node) && member.stay == Stay::Member
+                placed.iter().all(|(node, _)| *node != member.node)
+                    && member.membership == Membership::Member
             };
             let mut left = self.known.members.iter().filter(left);
             left.try_for_each(|member| self.stays_in_directory(member))?;
@@ -359,7 +364,7 @@ impl Draft {
 
 /// Whoever leaves has given its name back.
 fn is_named(member: &MemberDescription, name: &str) -> bool {
-    member.name == name && member.stay != Stay::Leaving
+    member.name == name && member.membership != Membership::Leaving
 }
 
 fn name_taken(name: &str) -> Error {

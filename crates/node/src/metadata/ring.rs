@@ -12,8 +12,8 @@ use super::{CallPlan, Directory, staged};
 use base::codec::Malformed;
 use base::request::Missing;
 use base::{
-    Body, Error, NodeId, Reason, Result, RingCall, RingChange, RingLoad, RingMove, RingPlan, Stay,
-    Update, Value,
+    Body, Error, Membership, NodeId, Reason, Result, RingCall, RingChange, RingLoad, RingMove,
+    RingPlan, Update, Value,
 };
 use bytes::Bytes;
 use logic::ring::{self, PARTITIONS_DEFAULT, Rack, Ring, RingWish, Unsafe};
@@ -251,7 +251,7 @@ impl Directory {
         let known = self.described()?;
         // A witness keeps no data.
         let keeps = |node| !known.is_witness(node);
-        let stays = known.members.iter().filter(|member| member.stay == Stay::Member);
+        let stays = known.members.iter().filter(|member| member.membership == Membership::Member);
         let stays = stays.filter(|member| keeps(member.node));
         let stays: Vec<NodeId> = stays.map(|member| member.node).collect();
         let (value, ring) = match before {

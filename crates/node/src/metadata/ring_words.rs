@@ -1,8 +1,8 @@
 //! The ring in words that every room knows, and members by their names.
 
 use base::{
-    ClusterDescription, Error, MemberDescription, NodeId, Partition, Reason, Result, RingChange,
-    RingDescription, RingTransfer, RingTransfers, Stay,
+    ClusterDescription, Error, MemberDescription, Membership, NodeId, Partition, Reason, Result,
+    RingChange, RingDescription, RingTransfer, RingTransfers,
 };
 use logic::ring::{Rack, Ring, RingWish, Unsafe};
 use std::collections::BTreeSet;
@@ -53,7 +53,8 @@ impl RingNames<'_> {
     /// A member that can keep data.
     fn keeper(&self, name: &str) -> Result<NodeId> {
         let node = self.node(name)?;
-        let stays = self.known.member(node).is_some_and(|member| member.stay == Stay::Member);
+        let stays =
+            self.known.member(node).is_some_and(|member| member.membership == Membership::Member);
         if !stays || self.known.is_witness(node) {
             let text = format!("`{name}` is leaving, or a witness: it keeps no data");
             return Err(Error::new(Reason::Changed, text));

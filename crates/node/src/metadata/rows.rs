@@ -22,8 +22,8 @@ use base::limits::{GROUP_MEMBERS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
 use base::properties::Changes;
 use base::request::Expiry;
 use base::{
-    BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Moving,
-    NodeId, Part, Placement, Properties, Reason, Result, Stay, TokenDigest, Update, Value,
+    BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Membership,
+    Moving, NodeId, Part, Placement, Properties, Reason, Result, TokenDigest, Update, Value,
 };
 use bytes::Bytes;
 
@@ -242,10 +242,10 @@ pub(crate) fn write_member(member: &MemberDescription) -> Value {
         bytes.put_string(text.as_bytes());
     }
     bytes.put_u64(member.incarnation);
-    bytes.put_u8(match member.stay {
-        Stay::Member => 0,
-        Stay::Leaving => 1,
-        Stay::Replaceable => 2,
+    bytes.put_u8(match member.membership {
+        Membership::Member => 0,
+        Membership::Leaving => 1,
+        Membership::Replaceable => 2,
     });
     Bytes::from(bytes)
 }
@@ -264,10 +264,10 @@ pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription>
             peer: text(PEER_ADDRESS_BYTES_MAX, "member's address")?,
             client: text(PEER_ADDRESS_BYTES_MAX, "member's address")?,
             incarnation: reader.u64("member's incarnation")?,
-            stay: match reader.u8("whether a member stays")? {
-                0 => Stay::Member,
-                1 => Stay::Leaving,
-                2 => Stay::Replaceable,
+            membership: match reader.u8("whether a member stays")? {
+                0 => Membership::Member,
+                1 => Membership::Leaving,
+                2 => Membership::Replaceable,
                 _ => return Err(Malformed("whether a member stays")),
             },
         };

@@ -8,7 +8,9 @@
 
 use super::members::Draft;
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX};
-use base::{Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay};
+use base::{
+    Error, GroupId, MemberDescription, Membership, NodeId, Part, Placement, Reason, Result,
+};
 
 impl Draft {
     /// Everything that `old` was to do, `by` does, as what it is; of two parts of its own the
@@ -41,7 +43,7 @@ impl Draft {
             }
             self.put_group(placement)?;
         }
-        self.put_member(&MemberDescription { stay: Stay::Leaving, ..old.clone() });
+        self.put_member(&MemberDescription { membership: Membership::Leaving, ..old.clone() });
         Ok(())
     }
 

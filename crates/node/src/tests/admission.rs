@@ -4,8 +4,8 @@ use super::{Place, reason};
 use crate::{Node, NodeSettings, PeerPlace};
 use base::limits::JOIN_TOKENS_MAX;
 use base::{
-    Body, BucketName, Call, ClusterCall, DirectoryCall, JoinToken, MemberDescription, NodeId, Part,
-    Reason, Request, Result, Stay,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, JoinToken, MemberDescription, Membership,
+    NodeId, Part, Reason, Request, Result,
 };
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn join(node: u64) -> ClusterCall {
         peer: format!("127.0.0.1:{node}"),
         client: format!("127.0.0.1:1{node}"),
         incarnation: 0,
-        stay: Stay::Member,
+        membership: Membership::Member,
     };
     ClusterCall::AddMember { member, part: Part::Learner, lease_ms: 600 }
 }

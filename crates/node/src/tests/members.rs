@@ -6,7 +6,7 @@ use crate::{Node, NodeSettings, PeerPlace};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{
     Body, BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, Error, GroupId,
-    MemberDescription, NodeId, Part, Reason, Request, Result, Stay,
+    MemberDescription, Membership, NodeId, Part, Reason, Request, Result,
 };
 
 pub(super) async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
@@ -29,7 +29,7 @@ fn member(node: u64, name: &str) -> MemberDescription {
         peer: format!("127.0.0.1:{node}"),
         client: format!("127.0.0.1:1{node}"),
         incarnation: 99,
-        stay: Stay::Member,
+        membership: Membership::Member,
     }
 }
 
@@ -231,7 +231,11 @@ async fn whoever_is_removed_leaves_first_and_does_not_come_back() {
     ask(&node, remove("n2")).await.expect("removed");
     let known = described(&node).await;
     assert_eq!(placed(&known, 0), parts(&[("node1", Part::Voter)]));
-    assert_eq!(known.members[0].stay, Stay::Leaving, "its row stays until its groups are left");
+    assert_eq!(
+        known.members[0].membership,
+        Membership::Leaving,
+        "its row stays until its groups are left"
+    );
     assert_eq!(reason(ask(&node, remove("n2")).await), Reason::NotFound);
     let back: Error = ask(&node, add(2, "n2", Part::Voter)).await.expect_err("it was removed");
     assert_eq!(back.reason, Reason::Forbidden);
@@ -254,9 +258,9 @@ async fn a_place_is_taken_by_a_fresh_node_of_the_name_or_by_another_member() {
     ask(&node, add(3, "n2", Part::Voter)).await.expect("a fresh node of the name");
     let known = described(&node).await;
     let stay = |node| {
-        known.members.iter().find(|known| known.node == NodeId(node)).map(|known| known.stay)
+        known.members.iter().find(|known| known.node == NodeId(node)).map(|known| known.membership)
     };
-    assert_eq!((stay(2), stay(3)), (Some(Stay::Leaving), Some(Stay::Member)));
+    assert_eq!((stay(2), stay(3)), (Some(Membership::Leaving), Some(Membership::Member)));
     assert!(placed(&known, 0).contains(&("n2".to_string(), Part::Voter)));
     assert!(placed(&known, 1).contains(&("n2".to_string(), Part::Learner)), "the same parts");
     assert_eq!(known.groups[0].members.len(), 2, "the old one has none any more");

@@ -8,7 +8,7 @@ use super::whole::{WholeFile, id};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::{
-    ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Part, Placement, Stay,
+    ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
 };
 use std::fmt::Write;
 use std::io;
@@ -77,15 +77,16 @@ fn text(known: &ClusterDescription) -> Option<String> {
     let mut text = String::new();
     let _ = write!(text, "cluster {:016x}\nfounder {:016x}\n", cluster.0, founder.0);
     let _ = write!(text, "lease_ms {lease_ms}\nchanges {changes}\n");
-    for MemberDescription { node, name, peer, client, incarnation, stay } in members {
+    for MemberDescription { node, name, peer, client, incarnation, membership } in members {
         let blank = |text: &String| text.contains(|c: char| c.is_whitespace());
         if name.is_empty() || [name, peer, client].into_iter().any(blank) {
             return None;
         }
         let shown = |address: &str| if address.is_empty() { NONE.into() } else { address.into() };
         let (peer, client): (String, String) = (shown(peer), shown(client));
-        let (node, stay) = (node.0, stay.word());
-        let _ = writeln!(text, "member {node:016x} {incarnation} {stay} {name} {peer} {client}");
+        let (node, membership) = (node.0, membership.word());
+        let _ =
+            writeln!(text, "member {node:016x} {incarnation} {membership} {name} {peer} {client}");
     }
     for placement in told(known) {
         let Placement { group, members, founders, .. } = placement;
@@ -131,16 +132,18 @@ fn parse(lines: &[String]) -> Option<ClusterDescription> {
 
 fn member(line: &str) -> Option<MemberDescription> {
     let words: Vec<_> = line.split(' ').collect();
-    let ["member", node, incarnation, stay, name, peer, client] = words[..] else { return None };
+    let ["member", node, incarnation, membership, name, peer, client] = words[..] else {
+        return None;
+    };
     let address = |text: &str| if text == NONE { String::new() } else { text.into() };
-    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let all = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     Some(MemberDescription {
         node: NodeId(id(node)?),
         name: name.into(),
         peer: address(peer),
         client: address(client),
         incarnation: incarnation.parse().ok()?,
-        stay: stays.into_iter().find(|known| known.word() == stay)?,
+        membership: all.into_iter().find(|known| known.word() == membership)?,
     })
 }
 

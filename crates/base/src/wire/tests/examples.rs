@@ -9,8 +9,8 @@ use crate::request::{
 };
 use crate::{
     BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, ClusterSecret, Error,
-    GroupId, Key, LogIndex, MemberDescription, NodeId, Part, Placement, Reason, SessionId, Stay,
-    TokenDigest, Value, Version,
+    GroupId, Key, LogIndex, MemberDescription, Membership, NodeId, Part, Placement, Reason,
+    SessionId, TokenDigest, Value, Version,
 };
 use bytes::Bytes;
 
@@ -277,7 +277,11 @@ pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
     let group = GroupId(number as u32);
     [
         ClusterCall::Describe,
-        ClusterCall::AddMember { member: member(of, Stay::Member), part: Part::Voter, lease_ms },
+        ClusterCall::AddMember {
+            member: member(of, Membership::Member),
+            part: Part::Voter,
+            lease_ms,
+        },
         ClusterCall::UpdateMember {
             node: NodeId(number),
             name: name(),
@@ -303,7 +307,7 @@ pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
 /// What the directory knows of a cluster.
 pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
     let [one, two] = of.numbers;
-    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let stays = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     let parts = [Part::Voter, Part::Witness, Part::Learner];
     let members = parts.iter().map(|part| (NodeId(one), *part)).collect();
     let described = ClusterDescription {
@@ -311,7 +315,7 @@ pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
         founder: NodeId(two),
         lease_ms: 600,
         changes: 9,
-        members: stays.map(|stay| member(of, stay)).into(),
+        members: stays.map(|membership| member(of, membership)).into(),
         groups: vec![placed(1, members), Placement::default()],
     };
     vec![Body::Cluster(Box::default()), Body::Cluster(Box::new(described))]
@@ -356,7 +360,7 @@ pub fn secret_bodies(of: &Stuff) -> Vec<Body> {
 pub fn token_calls(of: &Stuff) -> Vec<Call> {
     let [lease_ms, _] = of.numbers;
     let digest = TokenDigest([7; TokenDigest::BYTES]);
-    let member = member(of, Stay::Member);
+    let member = member(of, Membership::Member);
     let shown = |call| ClusterCall::Shown { digest, call: Box::new(call) };
     [
         shown(ClusterCall::AddMember { member, part: Part::Voter, lease_ms }),
@@ -384,8 +388,8 @@ pub fn group_bodies(of: &Stuff) -> Vec<Body> {
     vec![Body::Group(Box::default()), Body::Group(made), Body::Cluster(described)]
 }
 
-fn member(of: &Stuff, stay: Stay) -> MemberDescription {
+fn member(of: &Stuff, membership: Membership) -> MemberDescription {
     let [node, incarnation] = of.numbers;
     let (name, peer, client) = ("n1".into(), "127.0.0.1:7712".into(), "127.0.0.1:7711".into());
-    MemberDescription { node: NodeId(node), name, peer, client, incarnation, stay }
+    MemberDescription { node: NodeId(node), name, peer, client, incarnation, membership }
 }

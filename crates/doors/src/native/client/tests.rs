@@ -12,7 +12,8 @@ use base::range::Direction;
 use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
 use base::{
     Bound, BucketName, ClusterCall, Consistency, DirectoryCall, GroupId, LogIndex,
-    MemberDescription, NodeId, Part, Range, Read, Request, SessionId, Stay, Update, Version, Want,
+    MemberDescription, Membership, NodeId, Part, Range, Read, Request, SessionId, Update, Version,
+    Want,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -176,8 +177,8 @@ fn members() -> impl Strategy<Value = ClusterCall> {
     let node = || (1..=u64::MAX).prop_map(NodeId);
     let add = (node(), name(), address(), part(), 1..=10_000_u64).prop_map(
         |(node, name, peer, part, lease_ms)| {
-            let (client, incarnation, stay) = (peer.clone(), 0, Stay::Member);
-            let member = MemberDescription { node, name, peer, client, incarnation, stay };
+            let (client, incarnation, membership) = (peer.clone(), 0, Membership::Member);
+            let member = MemberDescription { node, name, peer, client, incarnation, membership };
             ClusterCall::AddMember { member, part, lease_ms }
         },
     );
@@ -309,21 +310,21 @@ fn addresses_are_read_or_refused() {
 
 #[test]
 fn what_the_directory_knows_is_read_as_it_was_written() {
-    let member = |node: u64, stay| MemberDescription {
+    let member = |node: u64, membership| MemberDescription {
         node: NodeId(node),
         name: format!("n{node}"),
         peer: String::new(),
         client: "[::1]:7711".into(),
         incarnation: node,
-        stay,
+        membership,
     };
-    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let stays = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     let known = base::ClusterDescription {
         cluster: base::ClusterId(u64::MAX),
         founder: NodeId(7),
         lease_ms: 600,
         changes: 12,
-        members: (1..).zip(stays).map(|(node, stay)| member(node, stay)).collect(),
+        members: (1..).zip(stays).map(|(node, membership)| member(node, membership)).collect(),
         groups: vec![base::Placement {
             group: GroupId(1),
             members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),

@@ -7,7 +7,7 @@ use super::write::{list_onto, number_onto, text_onto};
 use crate::native::errors::malformed;
 use base::{
     Body, ClusterCall, ClusterDescription, ClusterSecret, Error, GroupId, MemberDescription,
-    NodeId, Part, Placement, RingDescription, Stay,
+    Membership, NodeId, Part, Placement, RingDescription,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub fn joined_onto(out: &mut Vec<u8>, known: &ClusterDescription, secret: &Clust
 }
 
 fn member_onto(out: &mut Vec<u8>, member: &MemberDescription) {
-    let MemberDescription { node, name, peer, client, incarnation, stay } = member;
+    let MemberDescription { node, name, peer, client, incarnation, membership } = member;
     out.extend_from_slice(b"{\"node\":");
     text_onto(out, &id_text(node.0));
     for (field, text) in [("name", name.as_str()), ("peer", peer), ("client", client)] {
@@ -64,7 +64,7 @@ fn member_onto(out: &mut Vec<u8>, member: &MemberDescription) {
     out.extend_from_slice(b",\"incarnation\":");
     number_onto(out, incarnation);
     out.extend_from_slice(b",\"membership\":");
-    text_onto(out, stay.word());
+    text_onto(out, membership.word());
     out.push(b'}');
 }
 
@@ -114,8 +114,8 @@ pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
     let NewMember { node, name, peer, client, part, lease_ms } = body;
     let part = part.map_or(Ok(Part::Voter), |word| Part::parse(&word))?;
     let node = read_id(&node)?;
-    let (incarnation, stay) = (0, Stay::Member);
-    let member = MemberDescription { node, name, peer, client, incarnation, stay };
+    let (incarnation, membership) = (0, Membership::Member);
+    let member = MemberDescription { node, name, peer, client, incarnation, membership };
     Ok(ClusterCall::AddMember { member, part, lease_ms: lease_ms.0 })
 }
 
@@ -232,7 +232,7 @@ pub fn joined(json: &Value) -> Option<Body> {
 pub fn described(json: &Value) -> Option<ClusterDescription> {
     let id = |json: &Value| u64::from_str_radix(json.as_str()?, 16).ok();
     let text = |json: &Value| json.as_str().map(String::from);
-    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let all = [Membership::Member, Membership::Leaving, Membership::Replaceable];
     let member = |json: &Value| {
         Some(MemberDescription {
             node: NodeId(id(&json["node"])?),
@@ -240,7 +240,7 @@ pub fn described(json: &Value) -> Option<ClusterDescription> {
             peer: text(&json["peer"])?,
             client: text(&json["client"])?,
             incarnation: json["incarnation"].as_u64()?,
-            stay: stays.into_iter().find(|stay| json["membership"] == stay.word())?,
+            membership: all.into_iter().find(|one| json["membership"] == one.word())?,
         })
     };
     Some(ClusterDescription {
@@ -284,14 +284,14 @@ pub fn seen(status: &node::ClusterStatus) -> Value {
 
 /// A member with this node's connection.
 pub fn member(status: &node::MemberStatus) -> Value {
-    let MemberDescription { node, name, peer, client, incarnation, stay } = &status.member;
+    let MemberDescription { node, name, peer, client, incarnation, membership } = &status.member;
     json!({
         "node": id_text(node.0),
         "name": name,
         "peer": peer,
         "client": client,
         "incarnation": incarnation,
-        "membership": stay.word(),
+        "membership": membership.word(),
         "connected": status.connected,
         "last_heard_ms_ago": status.last_heard_ms_ago,
         "unreachable_ms": status.unreachable_ms,

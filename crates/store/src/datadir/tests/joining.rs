@@ -4,17 +4,17 @@
 use super::super::{joiner, members};
 use super::*;
 use base::{
-    ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Part, Placement, Stay,
+    ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Part, Placement,
 };
 
 fn known() -> ClusterDescription {
-    let member = |node: u64, name: &str, stay| MemberDescription {
+    let member = |node: u64, name: &str, membership| MemberDescription {
         node: NodeId(node),
         name: name.into(),
         peer: if node == 1 { String::new() } else { format!("127.0.0.1:{node}") },
         client: "[::1]:7711".into(),
         incarnation: node.wrapping_mul(7),
-        stay,
+        membership,
     };
     ClusterDescription {
         cluster: ClusterId(0xC),
@@ -22,9 +22,9 @@ fn known() -> ClusterDescription {
         lease_ms: 600,
         changes: 3,
         members: vec![
-            member(1, "n1", Stay::Member),
-            member(2, "n2", Stay::Leaving),
-            member(u64::MAX, "n3", Stay::Replaceable),
+            member(1, "n1", Membership::Member),
+            member(2, "n2", Membership::Leaving),
+            member(u64::MAX, "n3", Membership::Replaceable),
         ],
         groups: Vec::new(),
     }

@@ -9,7 +9,9 @@ use crate::exchange::Exchange;
 use crate::life::{self, Parts, Post};
 use crate::recovery::{Mended, replay, terms};
 use crate::{Inner, NodeSettings};
-use base::{ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Properties, Stay};
+use base::{
+    ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Properties,
+};
 use logic::ring::Ring;
 use runtime::keeper::{AppendSink, LogWriter, record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,7 +272,7 @@ impl Told {
             peer: "simulated".into(),
             client: String::new(),
             incarnation: 0,
-            stay: Stay::Member,
+            membership: Membership::Member,
         };
         let mut members: Vec<_> = self.nodes.iter().map(member).collect();
         members.sort_by_key(|member| member.node);

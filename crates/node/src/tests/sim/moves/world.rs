@@ -14,7 +14,7 @@ use crate::metadata::rows::{
 };
 use base::{
     BucketDescription, BucketId, BucketName, ClusterDescription, ClusterId, GroupId,
-    MemberDescription, NodeId, Part, Placement, Properties, Stay, Version,
+    MemberDescription, Membership, NodeId, Part, Placement, Properties, Version,
 };
 use bytes::Bytes;
 use replication::group::Group;
@@ -61,7 +61,7 @@ fn known(count: usize) -> ClusterDescription {
         peer: "simulated".into(),
         client: String::new(),
         incarnation: 0,
-        stay: Stay::Member,
+        membership: Membership::Member,
     };
     let placement = |group: GroupId, nodes: Vec<NodeId>| Placement {
         group,
