@@ -78,8 +78,8 @@ pub fn run(
     Ok((folder.path, report))
 }
 
-/// Runs the load of these settings, which errors call `name`, and returns what it measured; it shows
-/// nothing and writes nothing down.
+/// Runs the load of these settings, which errors call `name`, and returns what it measured; shows
+/// and writes nothing.
 pub fn measure(name: &str, settings: &str) -> Result<Collected, Wrong> {
     machine::allow_many_files();
     let config = Config::read(Items::parse(name, settings)?)?;

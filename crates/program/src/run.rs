@@ -28,7 +28,8 @@ pub fn run<Words: FromArgMatches, E: Into<Failure>>(
         }
         Err(error) => {
             let json = asks_for_json(&words);
-            // Help that was asked for is no failure; help for want of a command is one for programs.
+            // Help that was asked for is no failure; help for want of a command is one to
+            // programs.
             if is_help(&error) && (!json || !error.use_stderr()) {
                 error.exit();
             }

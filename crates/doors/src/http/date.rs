@@ -10,8 +10,8 @@ pub const DATE_BYTES: usize = 29;
 /// Last second of the year 9999: a date has four digits for the year.
 const SECOND_MAX: u64 = 253_402_300_799;
 
-/// Returns the date of a time in milliseconds since 1970; of later ones than there are dates the last
-/// date.
+/// Returns the date of a time in milliseconds since 1970; the last date, if the time is later than
+/// that.
 pub fn text(ms: u64) -> String {
     date(ms / 1_000).to_string()
 }

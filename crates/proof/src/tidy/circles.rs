@@ -25,8 +25,8 @@ pub fn circles(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// The module that a file of the crate in this folder belongs to, as a path; none for files that are
-/// not shipped.
+/// The module that a file of the crate in this folder belongs to, as a path; none for files that
+/// are not shipped.
 fn module_of(source: &SourceFile, folder: &str) -> Option<Vec<String>> {
     let inside = source.path.strip_prefix(folder)?.strip_prefix("/src/")?;
     if inside.contains("tests/") || inside.ends_with("tests.rs") {

@@ -4,7 +4,8 @@
 //! functions and to find forbidden words where they act, and not where a sentence or a message
 //! mentions them.
 
-/// Folders of the repository that hold crates: what is shipped or proves it, and research beside it.
+/// Folders of the repository that hold crates: what is shipped or proves it, and research beside
+/// it.
 pub const CRATE_FOLDERS: [&str; 2] = ["crates", "research"];
 
 /// One file, prepared for the rules.
