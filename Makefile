@@ -7,7 +7,7 @@ SUITE ?= $(if $(POINT),performance,performance growth)
 BINARY := target/release/credenza
 
 help:
-	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--node a' adds settings)"
+	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--name a' adds settings)"
 	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
 	@echo "make test-long   the same for hours: all seeds, all fault rigs; goes on where it was stopped (NAMES=cluster:: some)"

@@ -12,6 +12,7 @@ mod offline;
 mod output;
 mod paint;
 mod records;
+mod renames;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -51,5 +52,7 @@ struct CommandLine {
 fn main() -> ExitCode {
     let command = examples::complete(CommandLine::command());
     let wants_json = |line: &CommandLine| line.json;
-    program::run("credenza", command, wants_json, |line| line.command.run(line.json))
+    program::run("credenza", command, renames::complaint, wants_json, |line| {
+        line.command.run(line.json)
+    })
 }

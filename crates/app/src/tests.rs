@@ -1,14 +1,14 @@
 //! Whole command lines of `credenza`: complaints about their words, and the option that all
 //! commands take.
 
-use crate::CommandLine;
+use crate::{CommandLine, renames};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 
 fn complaint(line: &str) -> String {
     let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
     let error = CommandLine::try_parse_from(&words).err().expect("it can't be read");
-    program::complaint(&error, &words, CommandLine::command())
+    program::complaint(&error, &words, CommandLine::command(), renames::complaint)
 }
 
 #[test]
@@ -32,6 +32,20 @@ fn a_complaint_is_one_line_that_keeps_the_suggestion() {
             assert!(said.contains(word), "{line}: `{word}` is not said: {said}");
         }
         assert!(!said.contains('\n') && !said.contains("error:"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_former_flag_is_refused_with_the_flag_in_force() {
+    for (line, says) in [
+        ("credenza serve --found-with h:1", "flag --found-with is now called --bootstrap-peers"),
+        ("credenza serve --repair=off", "the flag --repair is now called --auto-repair"),
+        ("credenza settings --interval-ms 5s", "--interval-ms is now called --sync-interval-ms"),
+        ("credenza cluster join h:1 --hosts h", "--hosts is now called --allowed-hosts"),
+        ("credenza get a --repair", "unexpected argument '--repair' found"),
+    ] {
+        let said = complaint(line);
+        assert!(said.contains(says), "{line}: {said}");
     }
 }
 

@@ -20,7 +20,7 @@ pub enum Promise {
 pub enum SyncPolicy {
     /// Acknowledged after it is synced on a majority.
     Sync,
-    /// Acknowledged when written; synced within `interval_ms`. A power cut may lose that much;
+    /// Acknowledged when written; synced within `sync_interval_ms`. A power cut may lose that much;
     /// status says so.
     Interval,
 }

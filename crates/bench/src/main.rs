@@ -27,5 +27,5 @@ fn main() -> ExitCode {
         if examples.is_empty() { sub } else { sub.after_help(examples) }
     });
     let run = |line: CommandLine| bench::run(line.arguments, line.json);
-    program::run("credenza", command, |line| line.json, run)
+    program::run("credenza", command, |_, _| None, |line| line.json, run)
 }

@@ -29,7 +29,7 @@ pub struct DoorSettings {
     /// Most of them of clients at one address beyond this machine; none: half.
     pub connections_per_address_max: Option<usize>,
     /// Names that a `Host` header may hold beside `localhost` and plain addresses; `*` allows any.
-    pub hosts: Vec<String>,
+    pub allowed_hosts: Vec<String>,
     /// Most bytes of large bodies and pages that all HTTP connections together hold at a time.
     pub buffer_bytes_max: usize,
     /// An HTTP connection that has asked nothing for so long is closed.
@@ -37,7 +37,7 @@ pub struct DoorSettings {
     /// The same for Redis' protocol, whose clients keep connections for later; none: never.
     pub resp_idle_ms_max: Option<u64>,
     /// How long `close` waits for requests in flight.
-    pub close_ms_max: u64,
+    pub shutdown_timeout_ms: u64,
     /// The only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data
     /// directory).
     pub checkpoints: Option<PathBuf>,
@@ -57,11 +57,11 @@ impl Default for DoorSettings {
             insecure: false,
             connections_max: 10_000,
             connections_per_address_max: None,
-            hosts: Vec::new(),
+            allowed_hosts: Vec::new(),
             buffer_bytes_max: 128 << 20,
             http_idle_ms_max: 120_000,
             resp_idle_ms_max: None,
-            close_ms_max: 10_000,
+            shutdown_timeout_ms: 10_000,
             checkpoints: None,
             log_levels: None,
         }

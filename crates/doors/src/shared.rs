@@ -51,7 +51,7 @@ impl Shared {
         Shared {
             node,
             clock: Clock::Wall,
-            guard: Guard::new(&settings.hosts),
+            guard: Guard::new(&settings.allowed_hosts),
             counters: Counters::default(),
             places: Arc::default(),
             idle: Arc::default(),

@@ -85,11 +85,11 @@ use watching::Watching;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Bytes a second at which a node receives partitions; 0: as fast as it can.
-    pub ring_bytes_per_second: u64,
+    pub handoff_bytes_per_second: u64,
     /// Time that a former owner keeps what it handed over, milliseconds.
     pub ring_grace_ms: u64,
     /// Pause between two rounds of anti-entropy, milliseconds; 0: none.
-    pub compare_copies_ms: u64,
+    pub anti_entropy_interval_ms: u64,
     /// Age at which a tombstone that all owners have may go, milliseconds.
     pub reap_after_ms: u64,
     /// Memory of the store, bytes.

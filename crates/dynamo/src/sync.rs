@@ -57,7 +57,7 @@ pub(super) enum Toward {
 
 /// Compares, round by round, until the node stops.
 pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
-    let round_ms = available.settings.compare_copies_ms;
+    let round_ms = available.settings.anti_entropy_interval_ms;
     if round_ms == 0 {
         return;
     }

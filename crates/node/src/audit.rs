@@ -51,7 +51,7 @@ impl Inner {
 
     /// Compares what is due.
     async fn look_for_due(&self, due: &mut BTreeMap<GroupId, u64>) {
-        let pause = self.settings.compare_pause_ms;
+        let pause = self.settings.scrub_interval_ms;
         for group in self.groups.all() {
             let now = world::milliseconds();
             if !group.master.load(Ordering::Acquire) {
@@ -60,7 +60,7 @@ impl Inner {
                 continue;
             }
             let is_due = *due.entry(group.id).or_insert(now + pause) <= now;
-            let background = self.settings.compare_bytes_per_second > 0 && !group.is_alone();
+            let background = self.settings.scrub_bytes_per_second > 0 && !group.is_alone();
             if self.comparisons().is_asked(group.id) || (background && is_due) {
                 self.compare(&group).await;
                 due.insert(group.id, world::milliseconds() + pause);
@@ -69,8 +69,8 @@ impl Inner {
     }
 
     async fn compare(&self, group: &Arc<Group>) {
-        let rate = match self.settings.compare_bytes_per_second {
-            0 => NodeSettings::default().compare_bytes_per_second,
+        let rate = match self.settings.scrub_bytes_per_second {
+            0 => NodeSettings::default().scrub_bytes_per_second,
             rate => rate,
         };
         let live = || self.catalog.of_group(group.id).into_keys().collect::<BTreeSet<BucketId>>();

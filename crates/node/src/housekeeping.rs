@@ -221,21 +221,21 @@ impl Inner {
 
     /// Says once when the disk is too small for the reserve that was set.
     fn tell_reserve(&self) {
-        let Some(disk) = Figures::of(&self.settings.data) else { return };
-        let (total, wanted) = (disk.total_bytes, self.settings.reserve_bytes);
+        let Some(disk) = Figures::of(&self.settings.data_dir) else { return };
+        let (total, wanted) = (disk.total_bytes, self.settings.disk_reserve_bytes);
         let reserve = disk.reserve_bytes(wanted);
         if reserve < wanted {
             tracing::warn!(
                 target: "store", wanted, reserve, total,
-                "reserve_bytes is more than an eighth of this disk: an eighth is kept free"
+                "disk_reserve_bytes is more than an eighth of this disk: an eighth is kept free"
             );
         }
     }
 
     /// Refuses writes when the disk is nearly full, takes them again when there is room.
     fn watch_disk(&self) {
-        if let Some(disk) = Figures::of(&self.settings.data) {
-            self.space.see(&disk, self.settings.reserve_bytes, self.keeper.no_space());
+        if let Some(disk) = Figures::of(&self.settings.data_dir) {
+            self.space.see(&disk, self.settings.disk_reserve_bytes, self.keeper.no_space());
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     };
     let inner = assemble(settings, parts)?;
     let post = Arc::new(Post::of(&inner));
-    let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
+    let interval = Duration::from_millis(inner.settings.sync_interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
     exchange::begin(&inner).await?;
     let node = Node { inner };

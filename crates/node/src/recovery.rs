@@ -74,7 +74,7 @@ pub(crate) struct Terms {
 /// Opens everything under the data directory and replays the log. Blocking. `first`: the members of
 /// a group of which nothing is known yet; this node alone, if nothing is said.
 pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
-    let directory = DataDir::open(&settings.data).map_err(unusable)?;
+    let directory = DataDir::open(&settings.data_dir).map_err(unusable)?;
     let Opened { trees, log, records, terms } = open(settings, &directory, first, false)?;
     let incarnation = directory.begin_life().map_err(unusable)?;
     let (groups, vnodes) = replay(&log, records, &*trees, &terms, &Mended::default())?;
@@ -240,7 +240,7 @@ pub(crate) fn unusable(error: StoreError) -> Error {
     };
     match &error {
         StoreError::Locked { .. } => {
-            let text = format!("{error}: stop that one, or name another directory with `data`");
+            let text = format!("{error}: stop that one, or name another directory with `data_dir`");
             Error::new(Reason::InUse, text)
         }
         StoreError::Io { source, .. } => {

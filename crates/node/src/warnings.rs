@@ -46,7 +46,7 @@ impl Inner {
             all.push(format!(
                 "a power cut may lose up to {} ms of updates of buckets with sync=interval: set \
                  sync=always where that is too much",
-                self.settings.interval_ms
+                self.settings.sync_interval_ms
             ));
         }
         all

@@ -14,4 +14,4 @@ mod words;
 pub use beside::beside_this_program;
 pub use failure::{Failure, Outcome};
 pub use run::run;
-pub use words::complaint;
+pub use words::{FormerWords, complaint};

@@ -1,7 +1,7 @@
 //! Run of a program: from the words of its command line to its exit code.
 
 use crate::failure::Failure;
-use crate::words::{asks_for_json, complaint, is_help};
+use crate::words::{FormerWords, asks_for_json, complaint, is_help};
 use clap::{Command, FromArgMatches};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use std::process::ExitCode;
 pub fn run<Words: FromArgMatches, E: Into<Failure>>(
     name: &str,
     command: Command,
+    former: FormerWords,
     wants_json: impl FnOnce(&Words) -> bool,
     work: impl FnOnce(Words) -> Result<(), E>,
 ) -> ExitCode {
@@ -33,7 +34,7 @@ pub fn run<Words: FromArgMatches, E: Into<Failure>>(
             if is_help(&error) && (!json || !error.use_stderr()) {
                 error.exit();
             }
-            (Failure::invalid(complaint(&error, &words, command)), json)
+            (Failure::invalid(complaint(&error, &words, command, former)), json)
         }
     };
     failure.print(name, json);

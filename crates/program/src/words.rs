@@ -19,12 +19,23 @@ pub fn is_help(error: &clap::Error) -> bool {
     )
 }
 
+/// Says what a word that this command had once is called now; none: it never had it.
+pub type FormerWords = fn(&clap::Error, &clap::Command) -> Option<String>;
+
 /// Returns the complaint about the words that were given to this command, in one line.
-pub fn complaint(error: &clap::Error, words: &[OsString], command: clap::Command) -> String {
+pub fn complaint(
+    error: &clap::Error,
+    words: &[OsString],
+    command: clap::Command,
+    former: FormerWords,
+) -> String {
     let mut root = command.clone();
     root.build();
     let mut meant = named(words, command);
     let name = meant.get_bin_name().unwrap_or(meant.get_name()).to_string();
+    if let Some(complaint) = former(error, &meant) {
+        return format!("{complaint} (see `{name} --help`)");
+    }
     let complaint = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "what is to be done is missing".into()

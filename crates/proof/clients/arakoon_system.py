@@ -41,7 +41,7 @@ case "$1" in
     ;;
 *) exit 1 ;;
 esac
-exec -a "$0 --node $2 -config $4 -start" "{credenza}" serve --arakoon-config "$4" --node "$2" 2>>"{folder}/$2.log"
+exec -a "$0 --node $2 -config $4 -start" "{credenza}" serve --arakoon-config "$4" --name "$2" 2>>"{folder}/$2.log"
 """
 
 

@@ -140,7 +140,7 @@ impl DiskSpace {
         let text = match self.lacks_files() {
             false => {
                 "the disk is nearly full: deletes and reads go on; free some space, or lower \
-                 reserve_bytes"
+                 disk_reserve_bytes"
             }
             true => {
                 "the disk has nearly no inodes left (df -i): deletes and reads go on; remove \

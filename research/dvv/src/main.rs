@@ -38,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let command = StudyArguments::command();
-    program::run("dvv-study", command, |words: &StudyArguments| words.json, study)
+    program::run("dvv-study", command, |_, _| None, |words: &StudyArguments| words.json, study)
 }
 
 fn study(words: StudyArguments) -> Result<(), Wrong> {

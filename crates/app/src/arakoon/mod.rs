@@ -126,7 +126,7 @@ fn me<'a>(
         (Some(node), _) => node,
         (None, [only]) => only,
         (None, _) => {
-            return Err((members.line, "say which of these nodes this one is: --node NAME".into()));
+            return Err((members.line, "say which of these nodes this one is: --name NAME".into()));
         }
     };
     if !names.contains(&me) {
@@ -209,7 +209,7 @@ impl Configuration {
         own: &IniSection,
         me: &str,
     ) -> Result<(), IniComplaint> {
-        self.give("node", me.into(), own.line);
+        self.give("name", me.into(), own.line);
         let id = required(global, "cluster_id")?;
         self.give("arakoon_clusters", id.value.clone(), id.line);
         Ok(())
@@ -219,7 +219,7 @@ impl Configuration {
         let home = required(own, "home")?;
         // Arakoon's own files stay where they are.
         let data = Path::new(&home.value).join("credenza").display().to_string();
-        self.give("data", data, home.line);
+        self.give("data_dir", data, home.line);
         self.take_level(own)
     }
 

@@ -89,7 +89,7 @@ impl Configuration {
         for other in nodes.iter().filter(|node| node.name != own.name) {
             others.push(addresses(other, "client_port")?[0].to_string());
         }
-        let setting = if nodes[0].name == own.name { "found_with" } else { "join" };
+        let setting = if nodes[0].name == own.name { "bootstrap_peers" } else { "join" };
         self.give(setting, others.join(","), members.line);
         match part(own)? {
             (NodeRole::Voter, _) => {}

@@ -43,11 +43,11 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
     assert_eq!(
         given,
         [
-            ("node", "arakoon_0", 13),
+            ("name", "arakoon_0", 13),
             ("arakoon_clusters", "ricky", 4),
             ("listen", "127.0.0.1:4000", 14),
             ("arakoon_listen", "[::1]:4000", 14),
-            ("data", "/srv/arakoon/ricky/credenza", 17),
+            ("data_dir", "/srv/arakoon/ricky/credenza", 17),
             ("log_level", "info", 18),
         ]
     );
@@ -165,7 +165,7 @@ fn what_can_t_be_mapped_names_its_line() {
 fn a_file_of_several_nodes_wants_to_be_told_which() {
     let text = "[global]\ncluster = a, b\ncluster_id = x\n";
     let (line, what) = complaint(text, None);
-    assert_eq!((line, what.contains("--node")), (2, true), "{what}");
+    assert_eq!((line, what.contains("--name")), (2, true), "{what}");
     assert_eq!(complaint("[other]\n", None).0, 1);
     let (line, what) = complaint("[global]\ncluster = a\ncluster_id = x\n", None);
     assert_eq!((line, what.contains("[a]")), (2, true), "{what}");
@@ -202,13 +202,13 @@ fn of_several_nodes_the_first_makes_the_cluster_and_the_others_join_it() {
     let (first, warnings) = given("a");
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!((first["listen"].as_str(), first.get("join")), ("10.0.0.1:4000", None));
-    assert_eq!(first["found_with"], "10.0.0.2:4000,10.0.0.3:4000");
+    assert_eq!(first["bootstrap_peers"], "10.0.0.2:4000,10.0.0.3:4000");
     assert_eq!(first["peer_listen"], "10.0.0.1:4010");
     assert_eq!(first.get("arakoon_listen"), None, "its clients speak at the main address");
     let (second, warnings) = given("b");
-    assert_eq!((second["node"].as_str(), second["listen"].as_str()), ("b", "10.0.0.2:4000"));
+    assert_eq!((second["name"].as_str(), second["listen"].as_str()), ("b", "10.0.0.2:4000"));
     assert_eq!(second["join"], "10.0.0.1:4000,10.0.0.3:4000");
-    assert_eq!(second.get("found_with"), None);
+    assert_eq!(second.get("bootstrap_peers"), None);
     assert_eq!(second["arakoon_listen"], "10.1.0.2:4000");
     assert_eq!(second["peer_listen"], "10.0.0.2:4010");
     assert_eq!(warnings.len(), 1, "it has one address for the others: {warnings:?}");
@@ -226,7 +226,7 @@ fn a_node_among_several_needs_the_first_and_a_port_for_the_others() {
     let (_, what) = complaint(&without, Some("b"));
     assert!(what.contains("`messaging_port` is missing in [b]"), "{what}");
     let (line, what) = complaint(THREE, None);
-    assert_eq!((line, what.contains("--node")), (2, true), "{what}");
+    assert_eq!((line, what.contains("--name")), (2, true), "{what}");
 }
 
 #[test]

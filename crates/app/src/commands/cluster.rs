@@ -22,7 +22,7 @@ use store::DataDir;
 pub const EXAMPLES: &str = "\
 Examples:
   credenza cluster status
-  credenza cluster join 127.0.0.1:7711 --node n2 --data n2 --listen 127.0.0.1:7721 \\
+  credenza cluster join 127.0.0.1:7711 --name n2 --data n2 --listen 127.0.0.1:7721 \\
     --peer-listen 127.0.0.1:7722                   a node starts and joins
   credenza cluster token --file token              lets nodes join from beyond loopback for a day
   credenza cluster secret                          nodes of an old cluster sign their greetings

@@ -18,19 +18,19 @@ pub async fn join_or_found(settings: &Settings, alone: &Alone) -> Outcome {
     if !settings.join.is_empty() {
         return join_through(settings, alone, &settings.join, settings.join_as).await;
     }
-    if settings.found_with.is_empty() {
+    if settings.bootstrap_peers.is_empty() {
         return Ok(());
     }
     let node = settings.node.clone();
     if blocking(move || Joining::is_fresh(&node)).await? {
         alone.set(true);
-        let nobody_has_one = nobody_has_one(&settings.found_with).await?;
+        let nobody_has_one = nobody_has_one(&settings.bootstrap_peers).await?;
         alone.set(false);
         if nobody_has_one {
             return Ok(());
         }
     }
-    join_through(settings, alone, &settings.found_with, Part::Voter).await
+    join_through(settings, alone, &settings.bootstrap_peers, Part::Voter).await
 }
 
 /// Asks until one of the others has a cluster (`false`), or enough have none.

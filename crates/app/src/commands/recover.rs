@@ -31,7 +31,7 @@ impl Recover {
             let text = format!("{} is no data directory", self.data.display());
             return Err(Failure::new(Kind::Invalid, text));
         }
-        let settings = NodeSettings { data: self.data.clone(), ..NodeSettings::default() };
+        let settings = NodeSettings { data_dir: self.data.clone(), ..NodeSettings::default() };
         let sure = self.yes_lose_what_the_others_had;
         let remains = match sure {
             true => Remains::take_over(settings).await.map_err(not_started)?,

@@ -27,7 +27,7 @@ pub async fn start(settings: &Settings, alone: &Alone) -> Outcome<Node> {
     let damage = match noted(settings).await? {
         Some(words) => Error::new(Reason::Corrupt, words),
         None => match Node::start(settings.node.clone()).await {
-            Err(error) if error.reason == Reason::Corrupt && settings.repair => error,
+            Err(error) if error.reason == Reason::Corrupt && settings.auto_repair => error,
             started => return started.map_err(join::not_started),
         },
     };
@@ -125,7 +125,7 @@ async fn go_on(settings: &Settings, alone: &Alone) -> Outcome {
 
 /// The damage that ended the last life, if others can help.
 async fn noted(settings: &Settings) -> Outcome<Option<String>> {
-    if !settings.repair {
+    if !settings.auto_repair {
         return Ok(None);
     }
     let node = settings.node.clone();
@@ -163,7 +163,7 @@ async fn repair(settings: &Settings, alone: &Alone, damage: Error) -> Outcome {
 /// Damage ended this life: the next one begins with a repair.
 pub fn note(settings: &Settings, node: &Node, error: &Error) {
     let is_member = node.cluster().members.len() > 1;
-    if error.reason != Reason::Corrupt || !is_member || !settings.repair {
+    if error.reason != Reason::Corrupt || !is_member || !settings.auto_repair {
         return;
     }
     if let Err(error) = Rejoining::note(&settings.node, &error.text()) {

@@ -127,7 +127,7 @@ fn told(name: &str, by: Option<&str>, (part, all): (usize, usize)) -> String {
     }
     if by.is_none() {
         text.push_str(&format!(
-            "\nstart it: credenza serve --node {name} --data EMPTY_DIRECTORY --join MEMBER ...\n"
+            "\nstart it: credenza serve --name {name} --data EMPTY_DIRECTORY --join MEMBER ...\n"
         ));
     } else {
         text.push('\n');
@@ -146,6 +146,6 @@ mod tests {
         let text = told("n1", Some("n4"), part(&ring, "0a"));
         assert!(text.starts_with("n4 takes the place of n1") && text.contains("2 of 4"), "{text}");
         let text = told("n9", None, part(&ring, "0f"));
-        assert!(!text.contains("ring") && text.contains("serve --node n9"), "{text}");
+        assert!(!text.contains("ring") && text.contains("serve --name n9"), "{text}");
     }
 }

@@ -24,11 +24,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub const EXAMPLES: &str = "\
 Examples:
   credenza serve                                   data in ./data, clients on 127.0.0.1:7711
-  credenza serve --data /srv/credenza --node a --log-level info,node=debug
+  credenza serve --data /srv/credenza --name a --log-level info,node=debug
   credenza serve --config /etc/credenza.toml
-  credenza serve --node n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
+  credenza serve --name n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
     --join 127.0.0.1:7711                          a second node of a cluster
-  credenza serve --arakoon-config /etc/arakoon/ricky.ini --node arakoon_0
+  credenza serve --arakoon-config /etc/arakoon/ricky.ini --name arakoon_0
 
 Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
 
@@ -73,7 +73,7 @@ impl Serve {
         let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
-        logging::on_panic(log.clone(), settings.node.data.clone());
+        logging::on_panic(log.clone(), settings.node.data_dir.clone());
         arm_failpoint()?;
         break_a_rule()?;
         // Tables and copies are made by a library that asks for no mode of its own.
@@ -83,7 +83,7 @@ impl Serve {
             version = crate::VERSION,
             threads = settings.threads,
             open_files = files,
-            data = %settings.node.data.display(),
+            data = %settings.node.data_dir.display(),
             "starting"
         );
         for warning in &settings.warnings {
@@ -138,7 +138,7 @@ fn break_a_rule() -> Outcome {
 
 /// Starts, serves, stops.
 async fn serve(settings: Settings, log: Logging) -> Outcome {
-    let data = settings.node.data.clone();
+    let data = settings.node.data_dir.clone();
     let mut signals = Signals::new()?;
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let door = DoorSettings { log_levels: Some(levels), ..settings.door.clone() };
@@ -202,7 +202,7 @@ async fn until_the_end(
             }
             heard = signals.next() => match heard {
                 OperatorSignal::Stop => return None,
-                OperatorSignal::Dump => dump(log, &settings.node.data, "asked by SIGUSR2"),
+                OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
             },
         }
     }

@@ -1,19 +1,24 @@
-//! `credenza settings`: what is in force and where it came from.
+//! `credenza settings`: values in force and where they came from; former names in a settings file.
 
 use crate::output;
-use crate::settings::{Flags, InForce, Origin, Weighed, page};
+use crate::settings::{Flags, InForce, Origin, Weighed, migrate, page};
 use program::Outcome;
 use serde_json::json;
+use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
 Examples:
   credenza settings
   credenza settings --config /etc/credenza.toml --json
-  credenza settings --markdown        the page docs/run/settings.md";
+  credenza settings --markdown        the page docs/run/settings.md
+  credenza settings migrate /etc/credenza.toml     former names in it become those in force";
 
 /// `credenza settings`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct SettingsCommand {
+    #[command(subcommand)]
+    step: Option<SettingsStep>,
     #[command(flatten)]
     flags: Flags,
     /// As JSON
@@ -24,9 +29,44 @@ pub struct SettingsCommand {
     markdown: bool,
 }
 
+/// A step that reads or writes a file of settings.
+#[derive(clap::Subcommand)]
+enum SettingsStep {
+    /// Rewrite a settings file: former names become those in force, all else stays as it is
+    Migrate {
+        /// The file, in TOML
+        file: PathBuf,
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl SettingsStep {
+    fn run(self) -> Outcome {
+        let SettingsStep::Migrate { file, json } = self;
+        let renames = migrate::migrate(&file)?;
+        if json {
+            let rows =
+                renames.iter().map(|it| json!({"line": it.line, "from": it.from, "to": it.to}));
+            return output::json(&serde_json::Value::Array(rows.collect()));
+        }
+        let path = file.display();
+        if renames.is_empty() {
+            return output::text(&format!("{path}: no former names, nothing changed\n"));
+        }
+        renames.iter().try_for_each(|it| {
+            output::text(&format!("{path}:{}: {} -> {}\n", it.line, it.from, it.to))
+        })
+    }
+}
+
 impl SettingsCommand {
-    /// Prints the table.
+    /// Prints the table, or does a step.
     pub fn run(self) -> Outcome {
+        if let Some(step) = self.step {
+            return step.run();
+        }
         if self.markdown {
             return output::text(&page::page());
         }

@@ -93,7 +93,7 @@ impl Token {
         };
         format!(
             "whoever has it can become a member, {until}; on the new node, in a file of mode 0600:\
-             \n  credenza serve --node NAME --join MEMBER:PORT --join-token-file {file} ..."
+             \n  credenza serve --name NAME --join MEMBER:PORT --join-token-file {file} ..."
         )
     }
 }

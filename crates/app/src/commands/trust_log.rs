@@ -33,7 +33,7 @@ impl TrustLog {
                         gone for good, say it again with --yes-lose-what-the-others-had";
             return Err(Failure::new(Kind::Invalid, text));
         }
-        let settings = NodeSettings { data: self.data, ..NodeSettings::default() };
+        let settings = NodeSettings { data_dir: self.data, ..NodeSettings::default() };
         let groups = super::join::blocking(move || node::trust_log(&settings)).await?;
         let groups: Vec<_> = groups.iter().map(|group| group.0).collect();
         if self.json {

@@ -3,28 +3,28 @@
 use super::row::SettingRow;
 use super::units;
 
-/// `compare_bytes_per_second`.
+/// `scrub_bytes_per_second`.
 pub const COMPARE_BYTES_PER_SECOND: SettingRow = SettingRow {
-    name: "compare_bytes_per_second",
+    name: "scrub_bytes_per_second",
     value: "SIZE",
     default: "8MiB",
     doc: "where a node is master, it compares the other replicas with its own in the \
           background, reading so many bytes a second at each; 0: only when `credenza group \
           verify` asks",
     take: |settings, text| {
-        settings.node.compare_bytes_per_second = units::size(text)?;
+        settings.node.scrub_bytes_per_second = units::size(text)?;
         Ok(())
     },
 };
 
-/// `compare_pause_ms`.
+/// `scrub_interval_ms`.
 pub const COMPARE_PAUSE_MS: SettingRow = SettingRow {
-    name: "compare_pause_ms",
+    name: "scrub_interval_ms",
     value: "TIME",
     default: "1h",
     doc: "between two such comparisons of a group",
     take: |settings, text| {
-        settings.node.compare_pause_ms = units::time_ms(text)?.max(1_000);
+        settings.node.scrub_interval_ms = units::time_ms(text)?.max(1_000);
         Ok(())
     },
 };
@@ -42,15 +42,15 @@ pub const CATCH_UP_BYTES_PER_SECOND: SettingRow = SettingRow {
     },
 };
 
-/// `ring_bytes_per_second`.
+/// `handoff_bytes_per_second`.
 pub const RING_BYTES_PER_SECOND: SettingRow = SettingRow {
-    name: "ring_bytes_per_second",
+    name: "handoff_bytes_per_second",
     value: "SIZE",
     default: "64MiB",
     doc: "when the ring of available buckets changes, a node receives at most so many bytes a \
           second; 0: as many as come",
     take: |settings, text| {
-        settings.node.ring_bytes_per_second = units::size(text)?;
+        settings.node.handoff_bytes_per_second = units::size(text)?;
         Ok(())
     },
 };

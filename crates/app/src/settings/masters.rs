@@ -31,13 +31,15 @@ pub const FORCED_MASTER: SettingRow = SettingRow {
     },
 };
 
-/// `prefer_pause_ms`.
+/// `preferred_master_delay_ms`.
 pub const PREFER_PAUSE_MS: SettingRow = SettingRow {
-    name: "prefer_pause_ms",
+    name: "preferred_master_delay_ms",
     value: "TIME",
     default: "10s",
     doc: "so long a preferred master must be connected and level before it takes over",
-    take: |settings, text| units::time_ms(text).map(|it| settings.node.prefer_pause_ms = it),
+    take: |settings, text| {
+        units::time_ms(text).map(|it| settings.node.preferred_master_delay_ms = it)
+    },
 };
 
 /// The same names, if each of them may be a member's.

@@ -8,9 +8,12 @@
 
 mod background;
 mod checks;
+mod file;
 mod listeners;
 mod masters;
+pub mod migrate;
 pub mod page;
+mod renames;
 mod row;
 mod table;
 pub mod units;
@@ -21,11 +24,13 @@ mod tests;
 
 use crate::arakoon;
 use crate::logging::Levels;
-use base::{Part, nearest};
+use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
+use file::{Line, read_file};
 use node::{NodeSettings, PeerPlace};
 use program::{Failure, Outcome};
+pub use renames::current_name;
 pub use row::SettingRow;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -56,13 +61,13 @@ pub struct Settings {
     /// Members of the cluster to join, the first to ask first; none: it joins none.
     pub join: Vec<String>,
     /// The other nodes of a cluster that this one may found.
-    pub found_with: Vec<String>,
+    pub bootstrap_peers: Vec<String>,
     /// As what.
     pub join_as: Part,
     /// The file of the join token.
     pub join_token_file: Option<PathBuf>,
     /// Whether damaged data of a member are set aside, and fetched anew.
-    pub repair: bool,
+    pub auto_repair: bool,
     /// What of an Arakoon configuration means nothing here.
     pub warnings: Vec<String>,
 }
@@ -126,6 +131,7 @@ impl Flags {
         let path = |given: &Option<PathBuf>, variable: &str| {
             given.clone().or_else(|| environment(variable).map(PathBuf::from))
         };
+        renames::check_variables(environment)?;
         let mut said = Vec::with_capacity(TABLE.len());
         for row in TABLE {
             let flag = self.texts.iter().find(|(key, _)| *key == row.name);
@@ -144,7 +150,7 @@ impl Flags {
                 let said = said.iter().find(|(row, _)| row.name == name);
                 said.and_then(|(_, said)| said.as_ref()).map(|(text, _)| text.clone())
             };
-            let (node, listen) = (text("node"), text("listen"));
+            let (node, listen) = (text("name"), text("listen"));
             let found = arakoon::read(&config, node.as_deref(), listen.as_deref())?;
             for given in found.given {
                 fill(&mut said, given.name, given.text, &config, given.line);
@@ -171,10 +177,10 @@ impl Flags {
             peer_listen: None,
             peer_advertise: None,
             join: Vec::new(),
-            found_with: Vec::new(),
+            bootstrap_peers: Vec::new(),
             join_as: Part::Voter,
             join_token_file: None,
-            repair: true,
+            auto_repair: true,
             warnings: Vec::new(),
         };
         let weighed = self.weigh(environment)?;
@@ -191,7 +197,7 @@ impl Flags {
                 Failure::invalid(format!("{from}: `{text}`: {wanted}"))
             })?;
         }
-        settings.door.checkpoints = Some(settings.node.data.join("checkpoints"));
+        settings.door.checkpoints = Some(settings.node.data_dir.join("checkpoints"));
         settings.place()?;
         settings.check()?;
         Ok(settings)
@@ -250,72 +256,20 @@ impl Settings {
                  prove who they are: set `insecure` if that network is your own",
             ));
         }
-        let alone = self.join.is_empty() && self.found_with.is_empty();
+        let alone = self.join.is_empty() && self.bootstrap_peers.is_empty();
         if !alone && self.peer_listen.is_none() {
             return Err(Failure::invalid(
                 "a node that joins is reached by the others: set `peer_listen`, too",
             ));
         }
-        if !self.join.is_empty() && !self.found_with.is_empty() {
+        if !self.join.is_empty() && !self.bootstrap_peers.is_empty() {
             return Err(Failure::invalid(
-                "a node joins a cluster or may found one: set `join` or `found_with`, not both",
+                "a node joins a cluster or may found one: set `join` or `bootstrap_peers`, not \
+                 both",
             ));
         }
         Ok(())
     }
-}
-
-/// A key of the settings file.
-struct Line {
-    name: String,
-    text: String,
-    number: usize,
-}
-
-fn read_file(path: &Path) -> Outcome<Vec<Line>> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
-    parse_file(&text)
-        .map_err(|(line, what)| Failure::invalid(format!("{}:{line}: {what}", path.display())))
-}
-
-/// Reads TOML; an unknown key, a key twice or a table is an error with its line.
-fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
-    let line_of = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
-    let table = toml::de::DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(span.start));
-        (line, error.message().to_string())
-    })?;
-    let mut lines = Vec::new();
-    for (key, value) in table.get_ref() {
-        let number = line_of(key.span().start);
-        if !TABLE.iter().any(|row| row.name == key.get_ref()) {
-            return Err((number, unknown(key.get_ref())));
-        }
-        let text = match value.get_ref() {
-            toml::de::DeValue::String(text) => text.to_string(),
-            toml::de::DeValue::Integer(number) => number.to_string(),
-            toml::de::DeValue::Boolean(on) => on.to_string(),
-            _ => {
-                let what =
-                    format!("`{key}` wants a text, a number or true or false", key = key.get_ref());
-                return Err((number, what));
-            }
-        };
-        lines.push(Line { name: key.get_ref().to_string(), text, number });
-    }
-    Ok(lines)
-}
-
-fn unknown(key: &str) -> String {
-    let likeness = |row: &&SettingRow| {
-        row.name.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
-    };
-    let begins_alike = || TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
-    let near = nearest(key, TABLE.iter().map(|row| row.name));
-    let near = near.or_else(|| begins_alike().map(|row| row.name));
-    let hint = near.map(|name| format!(", is `{name}` meant?")).unwrap_or_default();
-    format!("unknown setting `{key}`{hint} (`credenza settings` lists all)")
 }
 
 impl clap::Args for Flags {
@@ -343,8 +297,11 @@ impl clap::Args for Flags {
             // Given twice, the later one counts: scripts append to a line of defaults.
             let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
             let arg = arg.overrides_with(row.name);
-            // As other servers call it.
-            let arg = if row.name == "data" { arg.aliases(["dir", "data-dir"]) } else { arg };
+            let arg = match row.name {
+                "data_dir" => arg.visible_alias("data").alias("dir"),
+                "name" => arg.visible_alias("node"),
+                _ => arg,
+            };
             // A switch may stand alone: `--insecure` is `--insecure on`.
             let alone = row.value == "SWITCH";
             command.arg(if alone { arg.num_args(0..=1).default_missing_value("on") } else { arg })

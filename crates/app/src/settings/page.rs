@@ -12,8 +12,13 @@ Every setting of `credenza serve` has one name in three places: the flag `--log-
 `log_level` in the TOML file named by `--config`, and the environment variable `CREDENZA_LOG_LEVEL`.
 A flag wins over the environment, the environment over the file, the file over the default. An
 unknown key in the file is an error with its line. `credenza settings` shows what is in force and
-where it came from. `--port NUMBER` is short for `--listen 127.0.0.1:NUMBER`. A variable of the
-environment whose name is near to one of these, but none, is warned of.
+where it came from. `--port NUMBER` is short for `--listen 127.0.0.1:NUMBER`, `--data` and `--node`
+are other spellings of `--data-dir` and `--name`. A variable of the environment whose name is near
+to one of these, but none, is warned of.
+
+A name that a setting had before is refused, with the one that it has now: as a key, as a flag and
+as a variable. `credenza settings migrate FILE` renames the keys of a file and leaves the rest as
+it is.
 
 Sizes are bytes, or numbers with `KiB`, `MiB`, `GiB`, `TiB`; times are milliseconds, or numbers with
 `ms`, `s`, `m`, `h`, `d` (`1h30m`); switches are `on` or `off`.

@@ -16,12 +16,12 @@ use std::path::PathBuf;
 /// Every setting of `credenza serve`.
 pub const TABLE: &[SettingRow] = &[
     SettingRow {
-        name: "data",
+        name: "data_dir",
         value: "DIR",
         default: "data",
         doc: "the data directory; made (mode 0700) if it does not exist",
         take: |settings, text| {
-            settings.node.data = PathBuf::from(not_empty(text)?);
+            settings.node.data_dir = PathBuf::from(not_empty(text)?);
             Ok(())
         },
     },
@@ -87,7 +87,7 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     SettingRow {
-        name: "found_with",
+        name: "bootstrap_peers",
         value: "ADDRESSES",
         default: "none",
         doc: "client addresses of the other first members of a new cluster, comma-separated; used \
@@ -95,7 +95,7 @@ pub const TABLE: &[SettingRow] = &[
               creates a cluster only when a majority answers that none of them belongs to one, so \
               a founder that lost its disk never creates a second cluster",
         take: |settings, text| {
-            settings.found_with = places(text)?;
+            settings.bootstrap_peers = places(text)?;
             Ok(())
         },
     },
@@ -150,13 +150,13 @@ pub const TABLE: &[SettingRow] = &[
     masters::FORCED_MASTER,
     masters::PREFER_PAUSE_MS,
     SettingRow {
-        name: "repair",
+        name: "auto_repair",
         value: "SWITCH",
         default: "on",
         doc: "a member of a cluster that finds its log or store damaged fetches what it lost, or \
               everything, from the others; off: it stops, and says what is damaged",
         take: |settings, text| {
-            settings.repair = units::switch(text)?;
+            settings.auto_repair = units::switch(text)?;
             Ok(())
         },
     },
@@ -165,12 +165,14 @@ pub const TABLE: &[SettingRow] = &[
     background::CATCH_UP_BYTES_PER_SECOND,
     background::RING_BYTES_PER_SECOND,
     SettingRow {
-        name: "compare_copies_ms",
+        name: "anti_entropy_interval_ms",
         value: "TIME",
         default: "10s",
         doc: "available buckets: each two copies of a partition are compared so often, and what \
               differs is brought together; 0: never",
-        take: |settings, text| units::time_ms(text).map(|it| settings.node.compare_copies_ms = it),
+        take: |settings, text| {
+            units::time_ms(text).map(|it| settings.node.anti_entropy_interval_ms = it)
+        },
     },
     SettingRow {
         name: "insecure",
@@ -183,14 +185,14 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     SettingRow {
-        name: "hosts",
+        name: "allowed_hosts",
         value: "NAMES",
         default: "none",
         doc: "names that `Host` headers may hold beside localhost and addresses; `*`: any",
         take: |settings, text| {
             let names = text.split(',').map(str::trim).filter(|name| *name != "none");
-            settings.door.hosts = names.map(String::from).collect();
-            if settings.door.hosts.iter().any(String::is_empty) {
+            settings.door.allowed_hosts = names.map(String::from).collect();
+            if settings.door.allowed_hosts.iter().any(String::is_empty) {
                 return Err("names with commas between them, `*` or `none` are wanted".into());
             }
             Ok(())
@@ -233,12 +235,12 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     SettingRow {
-        name: "close_ms_max",
+        name: "shutdown_timeout_ms",
         value: "TIME",
         default: "10s",
         doc: "how long a stopping node waits for requests in flight",
         take: |settings, text| {
-            settings.door.close_ms_max = units::time_ms(text)?;
+            settings.door.shutdown_timeout_ms = units::time_ms(text)?;
             Ok(())
         },
     },
@@ -267,7 +269,7 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     SettingRow {
-        name: "node",
+        name: "name",
         value: "NAME",
         default: "node1",
         doc: "the node's name as clients see it",
@@ -325,23 +327,23 @@ pub const TABLE: &[SettingRow] = &[
         },
     },
     SettingRow {
-        name: "interval_ms",
+        name: "sync_interval_ms",
         value: "TIME",
         default: "1000ms",
         doc: "buckets with `sync=interval` are synced this often",
         take: |settings, text| {
-            settings.node.interval_ms = time(text, 1, "1ms to 60s is wanted")?;
+            settings.node.sync_interval_ms = time(text, 1, "1ms to 60s is wanted")?;
             Ok(())
         },
     },
     SettingRow {
-        name: "reserve_bytes",
+        name: "disk_reserve_bytes",
         value: "SIZE",
         default: "64MiB",
         doc: "writes are refused (reads and deletes go on) when the disk has less than this free; \
               of a small disk an eighth is kept at most, and the log says so at start",
         take: |settings, text| {
-            settings.node.reserve_bytes = units::size(text)?;
+            settings.node.disk_reserve_bytes = units::size(text)?;
             Ok(())
         },
     },

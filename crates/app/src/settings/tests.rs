@@ -1,5 +1,6 @@
 //! Settings: who wins, what is refused, and that the docs page says the same.
 
+use super::file::parse_file;
 use super::*;
 use std::fs;
 
@@ -21,11 +22,11 @@ fn in_file(text: &str, name: &str) -> Flags {
 
 #[test]
 fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
-    let variable = |name: &str| (name == "CREDENZA_NODE").then(|| "environment".to_string());
-    let mut all = in_file("node = \"file\"\nthreads = 3\n", "precedence");
+    let variable = |name: &str| (name == "CREDENZA_NAME").then(|| "environment".to_string());
+    let mut all = in_file("name = \"file\"\nthreads = 3\n", "precedence");
     assert_eq!(all.settings(&none).map(|s| s.node.name).ok(), Some("file".into()));
     assert_eq!(all.settings(&variable).map(|s| s.node.name).ok(), Some("environment".into()));
-    all.texts.push(("node", "flag".into()));
+    all.texts.push(("name", "flag".into()));
     let settings = all.settings(&variable).expect("all good");
     assert_eq!((settings.node.name.as_str(), settings.threads), ("flag", 3));
     let origins: Vec<_> =
@@ -41,7 +42,7 @@ fn a_flag_given_twice_counts_as_it_stands_last() {
         #[command(flatten)]
         flags: Flags,
     }
-    let words = ["serve", "--node", "a", "--insecure", "--node=b", "--insecure=off"];
+    let words = ["serve", "--node", "a", "--insecure", "--name=b", "--insecure=off"];
     let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string());
     let settings = line.expect("no conflict").flags.settings(&none).expect("good");
     assert_eq!((settings.node.name.as_str(), settings.door.insecure), ("b", false));
@@ -73,9 +74,11 @@ fn a_port_and_localhost_are_addresses_too() {
     }
     let said = listens(&["--listen", "7711"]).expect_err("no address");
     assert!(said.contains("localhost:7711"), "{said}");
-    let line = <Line as clap::Parser>::try_parse_from(["serve", "--data-dir", "x"]);
-    let settings = line.ok().and_then(|line| line.flags.settings(&none).ok());
-    assert_eq!(settings.map(|it| it.node.data), Some("x".into()));
+    for flag in ["--data-dir", "--data", "--dir"] {
+        let line = <Line as clap::Parser>::try_parse_from(["serve", flag, "x"]);
+        let settings = line.ok().and_then(|line| line.flags.settings(&none).ok());
+        assert_eq!(settings.map(|it| it.node.data_dir), Some("x".into()), "{flag}");
+    }
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
     all.arakoon_config = file.clone();
     let settings = all.settings(&none).expect("good");
     assert_eq!(settings.node.name, "a");
-    assert_eq!(settings.node.data, Path::new("/srv/a/credenza"));
+    assert_eq!(settings.node.data_dir, Path::new("/srv/a/credenza"));
     assert_eq!(settings.door.arakoon_clusters, ["ricky"]);
     let client_port: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
     assert_eq!((settings.door.listen, settings.door.arakoon_listen.len()), (client_port, 0));
@@ -98,9 +101,9 @@ fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
     assert_eq!(settings.levels, "warn".parse().expect("levels"), "our own file wins");
     assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
     assert!(settings.warnings[0].contains(":4: `quorum`"), "{:?}", settings.warnings);
-    all.texts.push(("data", "elsewhere".into()));
-    assert_eq!(all.settings(&none).map(|s| s.node.data).ok(), Some("elsewhere".into()));
-    all.texts.push(("node", "b".into()));
+    all.texts.push(("data_dir", "elsewhere".into()));
+    assert_eq!(all.settings(&none).map(|s| s.node.data_dir).ok(), Some("elsewhere".into()));
+    all.texts.push(("name", "b".into()));
     let said = all.settings(&none).map(|_| ()).expect_err("no such node").to_string();
     assert!(said.contains(":2: there is no node `b`"), "{said}");
     for path in [file, all.config].into_iter().flatten() {
@@ -111,14 +114,32 @@ fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
 #[test]
 fn an_unknown_key_is_an_error_with_its_line_and_a_hint() {
     let (line, what) =
-        parse_file("node = \"a\"\n\nlog_bites = 3\n").map(|_| ()).expect_err("unknown");
+        parse_file("name = \"a\"\n\nlog_bites = 3\n").map(|_| ()).expect_err("unknown");
     assert_eq!(line, 3);
     assert!(what.contains("`log_bites`") && what.contains("`log_b"), "{what}");
-    let (line, _) = parse_file("node = \"a\"\nnode = \"b\"\n").map(|_| ()).expect_err("twice");
+    let (line, _) = parse_file("name = \"a\"\nname = \"b\"\n").map(|_| ()).expect_err("twice");
     assert_eq!(line, 2);
     let (line, what) = parse_file("\nlisten = [1]\n").map(|_| ()).expect_err("a list");
     assert_eq!((line, what.contains("listen")), (2, true));
     assert!(parse_file("[log]\nlevel = 1\n").is_err());
+}
+
+#[test]
+fn a_former_name_in_a_file_or_a_variable_is_refused_with_the_name_in_force() {
+    let said = parse_file("threads = 1\ndata = \"d\"\n").map(|_| ()).expect_err("a former name");
+    assert_eq!(said.0, 2);
+    assert!(said.1.contains("setting `data` is now called `data_dir`"), "{}", said.1);
+    for (variable, said) in [
+        (
+            "CREDENZA_FOUND_WITH",
+            "variable CREDENZA_FOUND_WITH is now called CREDENZA_BOOTSTRAP_PEERS",
+        ),
+        ("CREDENZA_DATA", "variable CREDENZA_DATA is now called CREDENZA_DATA_DIR"),
+    ] {
+        let environment = |name: &str| (name == variable).then(|| "x".to_string());
+        let refused = flags(&[]).settings(&environment).map(|_| ()).expect_err("refused");
+        assert_eq!(refused.to_string(), said);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Variables of the environment that nobody reads, but whose names are near to one that is read.
 
 use super::TABLE;
+use super::renames::current_name;
 use base::nearest;
 
 /// Variables of commands that are no settings of `serve`.
@@ -23,6 +24,10 @@ fn misspelt(names: impl Iterator<Item = String>) -> Vec<String> {
         if known.iter().any(|it| it == word) {
             return None;
         }
+        if let Some(current) = current_name(&word.to_ascii_lowercase()) {
+            let current = current.to_ascii_uppercase();
+            return Some(format!("the variable {name} is now called {FRONT}{current}"));
+        }
         let near = nearest(word, known.iter().map(String::as_str))?;
         Some(format!("the variable {name} is not known: is {FRONT}{near} meant?"))
     };
@@ -40,6 +45,8 @@ mod tests {
         let of = |name: &str| misspelt(std::iter::once(name.to_string())).pop();
         assert!(of("CREDENZA_LISTN").is_some_and(|said| said.contains("CREDENZA_LISTEN meant")));
         assert!(of("CREDENZA_BUKET").is_some_and(|said| said.contains("CREDENZA_BUCKET meant")));
+        let said = "the variable CREDENZA_NODE is now called CREDENZA_NAME";
+        assert_eq!(of("CREDENZA_NODE").as_deref(), Some(said));
         for row in TABLE {
             assert_eq!(of(&row.variable()), None, "{}", row.name);
         }

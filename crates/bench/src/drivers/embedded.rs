@@ -29,7 +29,7 @@ impl EmbeddedTarget {
     pub fn start(config: &EmbeddedConfig) -> Result<EmbeddedTarget, String> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        let settings = NodeSettings { data: config.data.clone(), ..NodeSettings::default() };
+        let settings = NodeSettings { data_dir: config.data.clone(), ..NodeSettings::default() };
         let node = runtime.block_on(Node::start(settings)).map_err(|error| error.to_string())?;
         let target = EmbeddedTarget { node, bucket: config.bucket.clone(), runtime };
         target.make_bucket(&config.properties)?;

@@ -79,7 +79,7 @@ pub(super) async fn run(listener: TcpListener, face: Face, served: Served, mut s
         }
     }
     drop(listener);
-    let bound = Duration::from_millis(shared.settings.close_ms_max);
+    let bound = Duration::from_millis(shared.settings.shutdown_timeout_ms);
     let _ = timeout(bound, async { while connections.join_next().await.is_some() {} }).await;
     connections.shutdown().await;
 }

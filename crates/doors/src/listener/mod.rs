@@ -107,7 +107,7 @@ impl Doors {
 
     /// Stops accepting, lets requests in flight finish, tells whoever asks on within
     /// `LAST_WORDS_MS` that it was the last, closes all connections; all of it within
-    /// `close_ms_max`.
+    /// `shutdown_timeout_ms`.
     pub async fn close(mut self) {
         self.served.shared.begin_to_close();
         self.shutdown.send_replace(true);

@@ -95,8 +95,8 @@ pub fn read(
     last: &mut BucketName,
 ) -> Result<RequestTarget, HttpRefusal> {
     if !guard.knows_host(head.host) {
-        let words = "this server is not known under the name in `host`; the setting `hosts` \
-                     lists its names";
+        let words = "this server is not known under the name in `host`; the setting \
+                     `allowed_hosts` lists its names";
         return Err(refusal(StatusCode::Misdirected, words));
     }
     let is_safe = matches!(head.method, Method::Get | Method::Head);

@@ -47,8 +47,8 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse
 /// Whether the request may come in: under a name of this server, and from no stranger's page.
 pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), RiakResponse> {
     if !guard.knows_host(&framed.host) {
-        let words = "this server is not known under the name in `host`; the setting `hosts` lists \
-                     its names\n";
+        let words = "this server is not known under the name in `host`; the setting \
+                     `allowed_hosts` lists its names\n";
         return Err(RiakResponse::text(403, words));
     }
     let is_safe = matches!(framed.asked.method, Method::Get | Method::Head);

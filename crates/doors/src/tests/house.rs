@@ -44,10 +44,10 @@ impl House {
             .build()
             .expect("a runtime");
         let data = NodeSettings {
-            data: folder.clone(),
+            data_dir: folder.clone(),
             name: node.into(),
             segment_bytes: 8 << 20,
-            reserve_bytes: 0,
+            disk_reserve_bytes: 0,
             ..NodeSettings::default()
         };
         let listen = "127.0.0.1:0".parse().expect("an address");

@@ -193,7 +193,7 @@ impl Available {
         let noted = [(arrival_key(which.0.partition, which.1), Some(arrival.write()))];
         let ticket = self.shelf.change(&mut state, noted, true);
         drop(state);
-        let least_ms = least_ms(bytes, self.settings.ring_bytes_per_second);
+        let least_ms = least_ms(bytes, self.settings.handoff_bytes_per_second);
         self.moving.took((count as u64, bytes as u64), least_ms);
         Ok(ticket)
     }

@@ -20,13 +20,13 @@ pub struct Joining {
 impl Joining {
     /// Whether this data directory is no node's yet. Blocking.
     pub fn is_fresh(settings: &NodeSettings) -> Result<bool> {
-        DataDir::is_fresh(&settings.data).map_err(unusable)
+        DataDir::is_fresh(&settings.data_dir).map_err(unusable)
     }
 
     /// Opens the data directory of a node that is to join; none: it belongs to a cluster already.
     /// Blocking.
     pub fn begin(settings: &NodeSettings, part: Part) -> Result<Option<Joining>> {
-        let joiner = match DataDir::open_or_join(&settings.data).map_err(unusable)? {
+        let joiner = match DataDir::open_or_join(&settings.data_dir).map_err(unusable)? {
             Opening::Open(_) => return Ok(None),
             Opening::Joining(joiner) => joiner,
         };

@@ -28,7 +28,7 @@ pub struct Rejoining {
 impl Rejoining {
     /// The directory of a node that found damage; none: nobody is known who could help. Blocking.
     pub fn look(settings: &NodeSettings) -> Result<Option<Rejoining>> {
-        let data = DataDir::open(&settings.data).map_err(unusable)?;
+        let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
         let Some(known) = data.members().map_err(store_error)? else { return Ok(None) };
         let own = known.member(NodeId(data.node));
         let Some(name) = own.map(|own| own.name.clone()) else { return Ok(None) };
@@ -40,7 +40,7 @@ impl Rejoining {
     /// The damage that was found while the node ran, if its last life ended so and others may
     /// help. Blocking.
     pub fn noted(settings: &NodeSettings) -> Result<Option<String>> {
-        if !DataDir::has_noted_damage(&settings.data) {
+        if !DataDir::has_noted_damage(&settings.data_dir) {
             return Ok(None);
         }
         match Rejoining::look(settings)? {
@@ -65,7 +65,7 @@ impl Rejoining {
     /// what it joins as: in the place it had it gets the parts it had there;
     /// none: there is nothing of the kind. Blocking.
     pub fn begun(settings: &NodeSettings) -> Result<Option<(Vec<String>, Part)>> {
-        let begun = DataDir::rejoins(&settings.data).map_err(unusable)?;
+        let begun = DataDir::rejoins(&settings.data_dir).map_err(unusable)?;
         let part = |witness| if witness { Part::Witness } else { Part::Voter };
         Ok(begun.map(|rejoin| (rejoin.members, part(rejoin.witness))))
     }
@@ -73,6 +73,6 @@ impl Rejoining {
     /// Writes down, for the next start, that damage ended this life; where that fails the next
     /// start finds it itself, or not until the bytes are read again. Blocking.
     pub fn note(settings: &NodeSettings, words: &str) -> Result<()> {
-        DataDir::note_damage(&settings.data, words).map_err(store_error)
+        DataDir::note_damage(&settings.data_dir, words).map_err(store_error)
     }
 }

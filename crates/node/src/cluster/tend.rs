@@ -210,7 +210,8 @@ impl Tending {
         let (now, saved) = (parts_of(group), super::saved(group));
         let linked = order.iter().copied().filter(|node| inner.is_linked(*node)).collect();
         let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
-        let wish = PreferredWish { order: &order, pause_ms: inner.settings.prefer_pause_ms };
+        let wish =
+            PreferredWish { order: &order, pause_ms: inner.settings.preferred_master_delay_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         if told::hangs(inner, heir).await {
@@ -274,7 +275,7 @@ impl Tending {
             return Ok(());
         }
         let sight = sight(inner, known);
-        let (now, pause_ms) = (world::milliseconds(), inner.settings.prefer_pause_ms);
+        let (now, pause_ms) = (world::milliseconds(), inner.settings.preferred_master_delay_ms);
         let Some((id, heir)) = self.spread.due(&sight, pause_ms, now) else { return Ok(()) };
         let Some(fewer) = told::led_by(inner, heir).await else { return Ok(()) };
         self.spread.heard(heir, fewer, pause_ms, now);

@@ -370,7 +370,7 @@ fn is_named(member: &MemberDescription, name: &str) -> bool {
 fn name_taken(name: &str) -> Error {
     let text = format!(
         "a member of the name `{name}` exists: take its place with `credenza cluster replace \
-         {name}`, or start this node under another --node"
+         {name}`, or start this node under another --name"
     );
     Error::new(Reason::AlreadyExists, text)
 }

@@ -38,7 +38,7 @@ impl Mending {
     ///
     /// Errors: `Corrupt`, with why it can't be mended where it is.
     pub fn look(settings: &NodeSettings) -> Result<Mending> {
-        let data = DataDir::open(&settings.data).map_err(unusable)?;
+        let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
         let known = data.members().map_err(store_error)?;
         let others = |known: &ClusterDescription| known.clients_of_others(NodeId(data.node));
         let members = known.as_ref().map(others).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Mending {
     ///
     /// Errors: `Corrupt` where something is still to be fetched.
     pub fn mend(&self, settings: &NodeSettings) -> Result<()> {
-        let data = DataDir::open(&settings.data).map_err(unusable)?;
+        let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
         let Opened { trees, mut log, records, terms } = open(settings, &data, None, true)?;
         write_anew(&mut log, records, &*trees, &terms, &self.found)?;
         log.close().map_err(store_error)?;

@@ -17,7 +17,7 @@ use store::DataDir;
 ///
 /// Errors: as of a start on that directory.
 pub fn trust_log(settings: &NodeSettings) -> Result<Vec<GroupId>> {
-    let data = DataDir::open(&settings.data).map_err(unusable)?;
+    let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
     let Opened { trees, mut log, records: found, terms } = open(settings, &data, None, false)?;
     let (groups, _) = replay(&log, found, &*trees, &terms, &Mended::default())?;
     let mut trusted = Vec::new();

@@ -43,7 +43,7 @@ async fn who_is_alone_makes_groups_and_finds_them_again_after_any_end() {
         cluster.put(0, name, "later", "v").await;
     }
     cluster.stop(0).await;
-    let settings = NodeSettings { data: killed.path().to_path_buf(), ..cluster.settings(0) };
+    let settings = NodeSettings { data_dir: killed.path().to_path_buf(), ..cluster.settings(0) };
     cluster.nodes[0] = Some(Node::start(settings).await.expect("it starts"));
     for name in &names {
         assert_eq!(cluster.get(0, name, "k").await, Some(bytes(name.full())));
@@ -109,7 +109,7 @@ async fn three_that_were_killed_before_anything_was_flushed_come_back_to_their_g
     }
     for (which, killed) in copies.iter().enumerate() {
         let data = killed.path().to_path_buf();
-        let settings = NodeSettings { data, ..cluster.settings(which) };
+        let settings = NodeSettings { data_dir: data, ..cluster.settings(which) };
         cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
     }
     for which in 0..3 {
@@ -199,7 +199,7 @@ async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
     cluster.put(0, &name, "behind", "v").await;
     let twin = Place::new();
     cluster.node(0).checkpoint(twin.path().to_path_buf()).await.expect("copied");
-    let settings = NodeSettings { data: twin.path().to_path_buf(), ..twin.settings() };
+    let settings = NodeSettings { data_dir: twin.path().to_path_buf(), ..twin.settings() };
     let settings = NodeSettings { peers: None, ..settings };
     let copied = Node::start(settings).await.expect("it starts");
     let call = Call::Read(Read::KeyCount, Consistency::Consistent);
@@ -379,7 +379,7 @@ async fn an_end_that_is_cut_short_is_gone_on_with_at_the_next_start() {
     // The list says that it ended; log and store are those of a moment before.
     std::fs::copy(cluster.places[0].path().join("MEMBERS"), before.path().join("MEMBERS"))
         .expect("copied");
-    let settings = NodeSettings { data: before.path().to_path_buf(), ..cluster.settings(0) };
+    let settings = NodeSettings { data_dir: before.path().to_path_buf(), ..cluster.settings(0) };
     cluster.nodes[0] = Some(Node::start(settings).await.expect("it starts"));
     assert!(cluster.node(0).inner.groups.get(GroupId(2)).is_none());
     assert_eq!(rows(&cluster, 0, 2), 0);

@@ -27,7 +27,8 @@ async fn what_was_answered_is_there_after_the_process_dies_at_any_moment() {
     }
     for round in 0..5 {
         let data = copies.path().join(round.to_string());
-        let left = Node::start(NodeSettings { data, ..place.settings() }).await.expect("starts");
+        let left =
+            Node::start(NodeSettings { data_dir: data, ..place.settings() }).await.expect("starts");
         assert_eq!(left.status().incarnation, 2, "another life than the one that was killed");
         for earlier in 0..=round {
             for number in [0, 1, 100, 199] {

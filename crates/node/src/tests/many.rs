@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
     /// How much log everybody keeps from here on.
     pub log_bytes_max: u64,
     /// How fast who is started from here on receives partitions of the ring; 0: as it can.
-    pub ring_bytes_per_second: u64,
+    pub handoff_bytes_per_second: u64,
 }
 
 impl Cluster {
@@ -35,9 +35,9 @@ impl Cluster {
     /// The same, with so much log at most.
     pub(crate) async fn with_log(count: usize, log_bytes_max: u64) -> Cluster {
         let (places, nodes, addresses) = (Vec::new(), Vec::new(), Vec::new());
-        let ring_bytes_per_second = 0;
+        let handoff_bytes_per_second = 0;
         let mut cluster =
-            Cluster { places, nodes, addresses, log_bytes_max, ring_bytes_per_second };
+            Cluster { places, nodes, addresses, log_bytes_max, handoff_bytes_per_second };
         for _ in 0..count {
             cluster.join().await;
         }
@@ -87,7 +87,7 @@ impl Cluster {
             client_address: "127.0.0.1:7711".into(),
             log_bytes_max: self.log_bytes_max,
             ring_grace_ms: 300,
-            ring_bytes_per_second: self.ring_bytes_per_second,
+            handoff_bytes_per_second: self.handoff_bytes_per_second,
             ..self.places[which].settings()
         }
     }

@@ -45,7 +45,7 @@ impl Found {
 }
 
 fn settings(data: &Path) -> NodeSettings {
-    NodeSettings { data: data.into(), segment_bytes: 1 << 20, ..NodeSettings::default() }
+    NodeSettings { data_dir: data.into(), segment_bytes: 1 << 20, ..NodeSettings::default() }
 }
 
 /// What begins another process holds this one's locks for a moment.

@@ -71,9 +71,9 @@ impl Place {
 
     pub(crate) fn settings(&self) -> NodeSettings {
         NodeSettings {
-            data: self.0.clone(),
+            data_dir: self.0.clone(),
             segment_bytes: 1 << 20,
-            reserve_bytes: 0,
+            disk_reserve_bytes: 0,
             ..NodeSettings::default()
         }
     }

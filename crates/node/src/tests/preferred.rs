@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 async fn start_with(cluster: &mut Cluster, which: usize, settings: NodeSettings) {
-    let settings = NodeSettings { prefer_pause_ms: 100, ..settings };
+    let settings = NodeSettings { preferred_master_delay_ms: 100, ..settings };
     cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
 }
 

@@ -13,8 +13,11 @@ async fn begin_anew(cluster: &mut Cluster, preferred: &[&str]) {
     }
     for which in 0..3 {
         let preferred_masters = preferred.iter().map(|name| name.to_string()).collect();
-        let settings =
-            NodeSettings { preferred_masters, prefer_pause_ms: 300, ..cluster.settings(which) };
+        let settings = NodeSettings {
+            preferred_masters,
+            preferred_master_delay_ms: 300,
+            ..cluster.settings(which)
+        };
         cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
     }
 }
@@ -51,7 +54,7 @@ async fn six_groups_have_masters_on_three_nodes_two_each_unless_an_order_is_set(
     cluster.stop(1).await;
     let followed = |group| [0, 2].iter().any(|which| is_master(&cluster, *which, group));
     wait("others", || GROUPS.into_iter().all(followed).then_some(())).await;
-    let settings = NodeSettings { prefer_pause_ms: 300, ..cluster.settings(1) };
+    let settings = NodeSettings { preferred_master_delay_ms: 300, ..cluster.settings(1) };
     cluster.nodes[1] = Some(Node::start(settings).await.expect("it starts"));
     wait("its share", || led(&cluster).filter(|led| *led == [2, 2, 2])).await;
 }

@@ -87,7 +87,7 @@ async fn update_read(node: &Node, step: Update) -> base::Result<base::Outcome> {
 #[tokio::test]
 async fn a_synced_sequence_is_synced_where_others_are_not() {
     let place = Place::new();
-    let settings = crate::NodeSettings { interval_ms: 60_000, ..place.settings() };
+    let settings = crate::NodeSettings { sync_interval_ms: 60_000, ..place.settings() };
     let node = Node::start(settings).await.expect("it starts");
     let bucket = BucketName::parse("relaxed").expect("a name");
     let ask = |call| Request { bucket: bucket.clone(), call, retry: None };

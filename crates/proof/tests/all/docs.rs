@@ -91,8 +91,8 @@ const SETTINGS: [&str; 11] = [
     "memory_bytes_max",
     "log_bytes_max",
     "segment_bytes",
-    "reserve_bytes",
-    "close_ms_max",
+    "disk_reserve_bytes",
+    "shutdown_timeout_ms",
     "open_files",
 ];
 

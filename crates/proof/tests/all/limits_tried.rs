@@ -183,12 +183,12 @@ const TRIED: &[(&str, Tried)] = &[
         Not("a size, refuses nothing: records of any size go in, `a_log_equals_a_list`"),
     ),
     (
-        "reserve_bytes",
+        "disk_reserve_bytes",
         Not("others write to the disk, too, so not to the byte: \
              `a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itself`"),
     ),
     (
-        "close_ms_max",
+        "shutdown_timeout_ms",
         Not("a wait: what is begun is finished, `a_stopping_node_is_alive_and_not_ready`"),
     ),
     (

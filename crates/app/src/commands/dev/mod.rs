@@ -237,7 +237,8 @@ impl DevCluster {
     fn start(&self, number: u16) -> Outcome<DevNode> {
         let (name, port) = (format!("n{number}"), self.client_port(number));
         let data = self.data.join(&name).display().to_string();
-        let mut arguments: Vec<String> = ["--data", &data, "--node", &name].map(Into::into).into();
+        let mut arguments: Vec<String> =
+            ["--data-dir", &data, "--name", &name].map(Into::into).into();
         arguments.extend(["--listen".into(), format!("127.0.0.1:{port}")]);
         arguments.extend(["--peer-listen".into(), format!("127.0.0.1:{}", port + 1)]);
         if number > 1 {

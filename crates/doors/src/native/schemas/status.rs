@@ -56,7 +56,7 @@ fn status() -> Vec<SchemaField> {
     let about_disk = "The disk under the data directory.";
     let about_members = "The members of the cluster, with this node's connection to each.";
     vec![
-        ("name", text(), "The node's name (`node`)."),
+        ("name", text(), "The node's name (`name`)."),
         ("node", id(), "The node's durable id: 16 hexadecimal digits."),
         ("cluster", id(), "The cluster's durable id: 16 hexadecimal digits."),
         ("incarnation", count(), "How often the node has started on its data, this time counted."),

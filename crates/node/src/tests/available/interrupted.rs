@@ -10,7 +10,7 @@ use base::{BucketName, Call, ClusterCall, DirectoryCall, Reason, RingCall, RingC
 /// A node joins slowly; some partitions have gone over, and some have not.
 async fn midway(cluster: &mut Cluster) -> (Load, usize) {
     let load = Load::fill(cluster, 300).await;
-    cluster.ring_bytes_per_second = 8_000;
+    cluster.handoff_bytes_per_second = 8_000;
     let fifth = cluster.join().await;
     begin(cluster, vec![join(fifth)]).await;
     let all = wait("the change", || Some(to_come(cluster)).filter(|count| *count > 0)).await;
@@ -28,7 +28,7 @@ async fn a_receiver_that_stops_goes_on_where_it_was() {
     cluster.stop(fifth).await;
     // Partitions that have gone over miss one owner, others miss none: all goes on.
     load.write_until(&cluster, || true).await;
-    cluster.ring_bytes_per_second = 0;
+    cluster.handoff_bytes_per_second = 0;
     cluster.start(fifth).await;
     linked(&cluster).await;
     load.use_until(&cluster, || rests(&cluster)).await;
@@ -91,7 +91,7 @@ async fn a_change_called_off_midway_leaves_everything_where_it_was() {
 /// A dead node leaves five, of which most receive slowly; some partitions have gone over.
 async fn without_the_dead() -> (Cluster, Load) {
     let mut cluster = Cluster::new(1).await;
-    cluster.ring_bytes_per_second = 1_500;
+    cluster.handoff_bytes_per_second = 1_500;
     for _ in 1..5 {
         cluster.join().await;
     }
@@ -116,7 +116,7 @@ async fn a_change_is_called_off_only_when_those_are_there_who_get_something_back
     assert!(refused.reason == Reason::Changed && helps, "{text}");
     // It goes on as if nobody had asked; and when the dead is back, it is called off.
     assert!(to_come(&cluster) > 0);
-    cluster.ring_bytes_per_second = 0;
+    cluster.handoff_bytes_per_second = 0;
     cluster.start(4).await;
     linked(&cluster).await;
     call_off(&cluster).await;

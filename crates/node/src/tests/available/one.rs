@@ -131,7 +131,8 @@ async fn a_copy_of_a_directory_in_use_has_what_was_acknowledged_and_mints_as_ano
     let copied = Command::new("cp").arg("-a").arg(place.path()).arg(copy.path()).status();
     assert!(copied.expect("cp runs").success());
     let data = copy.path().to_path_buf();
-    let other = Node::start(NodeSettings { data, ..copy.settings() }).await.expect("it starts");
+    let other =
+        Node::start(NodeSettings { data_dir: data, ..copy.settings() }).await.expect("it starts");
     model.check_but(&other, "fresh").await;
     store(&other, "fresh", "2", None).await.expect("a write");
     store(&node, "fresh", "3", None).await.expect("a write");

@@ -86,7 +86,7 @@ async fn halfway() -> (Cluster, Load) {
     begin(&cluster, vec![RingChange::Double]).await;
     begin(&cluster, vec![join(fifth)]).await;
     wait("the fifth node", || rests_with(&cluster, 128).then_some(())).await;
-    cluster.ring_bytes_per_second = 6_000;
+    cluster.handoff_bytes_per_second = 6_000;
     for which in 0..5 {
         cluster.stop(which).await;
         cluster.start(which).await;
@@ -104,7 +104,7 @@ async fn halfway() -> (Cluster, Load) {
 async fn halving_goes_on_after_nodes_have_stopped_in_the_middle() {
     let (mut cluster, mut load) = halfway().await;
     load.look(&cluster).await;
-    cluster.ring_bytes_per_second = 0;
+    cluster.handoff_bytes_per_second = 0;
     for which in [0, 3] {
         cluster.stop(which).await;
         load.write_until(&cluster, || true).await;

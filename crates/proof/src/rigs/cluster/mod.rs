@@ -136,7 +136,7 @@ impl Cluster {
     fn setup(&self, node: usize, home: &Path) -> Setup {
         let address = self.address(node);
         let [listen, peers, admin] = PORTS.map(|port| SocketAddr::from((address, port)));
-        let mut words: Vec<String> = vec!["--node".into(), format!("n{node}")];
+        let mut words: Vec<String> = vec!["--name".into(), format!("n{node}")];
         words.extend(["--peer-listen".into(), peers.to_string()]);
         words.extend(["--lease-ms".into(), self.options.lease.as_millis().to_string()]);
         if node > 1 {

@@ -38,7 +38,7 @@ fn a_fifth_node_joins_four_in_use() {
 fn joins(scratch: &Scratch, kills: bool) {
     let (weight, rate) = (64 << 20, 8 << 20);
     let mut options = options(4);
-    options.words.extend(["--ring-bytes-per-second".into(), rate.to_string()]);
+    options.words.extend(["--handoff-bytes-per-second".into(), rate.to_string()]);
     let mut cluster = Cluster::start(scratch, options);
     cluster.share_ring();
     let plan = AttentivePlan { deletes: false, ..AttentivePlan::of(if kills { 55 } else { 54 }) };

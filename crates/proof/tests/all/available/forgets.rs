@@ -29,7 +29,7 @@ fn what_is_forgotten_in_a_handoff_and_after_deletes_are_gone_is_never_lost() {
     let scratch = Scratch::new("available-forgets");
     let mut options = Options::of(4);
     // Else what is forgotten is there again before it is written.
-    options.words.extend(["--compare-copies-ms", "0"].map(String::from));
+    options.words.extend(["--anti-entropy-interval-ms", "0"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     cluster.share_ring();
     let trials = vec![in_a_handoff(&mut cluster), after_deletes(&mut cluster)];

@@ -40,7 +40,7 @@ const PACE: &str = "300ms";
 /// So many nodes, which compare their copies often.
 fn options(nodes: usize) -> Options {
     let mut options = Options::of(nodes);
-    options.words.extend(["--compare-copies-ms", PACE].map(String::from));
+    options.words.extend(["--anti-entropy-interval-ms", PACE].map(String::from));
     options
 }
 
@@ -133,7 +133,7 @@ fn compare(cluster: &mut Cluster, pace: &str) {
     for node in cluster.nodes() {
         assert_eq!(cluster.stop(node), Some(0));
         let how = cluster.how(node);
-        *how = how.clone().with(&["--compare-copies-ms", pace]);
+        *how = how.clone().with(&["--anti-entropy-interval-ms", pace]);
     }
     cluster.begin_all();
     cluster.must_settle();

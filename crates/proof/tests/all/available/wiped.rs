@@ -17,7 +17,7 @@ fn a_wiped_disk_is_filled_again_after_one_command() {
     let scratch = Scratch::new("available-wiped");
     let rate = times(4, 64) << 20;
     let mut options = options(3);
-    options.words.extend(["--ring-bytes-per-second".into(), rate.to_string()]);
+    options.words.extend(["--handoff-bytes-per-second".into(), rate.to_string()]);
     // As much memory as whoever keeps gigabytes would give it.
     let memory = ["16MiB", "256MiB"][times(0, 1)];
     options.words.extend(["--memory-bytes-max", memory].map(String::from));

@@ -32,7 +32,7 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
     let mut figures = Figures::begin(name);
     let mut options = Options::of(3);
     // Only who asks for it compares.
-    options.words.extend(["--compare-bytes-per-second", "0"].map(String::from));
+    options.words.extend(["--scrub-bytes-per-second", "0"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     let (mut told, mut all, mut verified) = (Ledger::default(), Vec::new(), 0);
     for (round, rot) in [Rot::Flip, Rot::Zeros, Rot::Flip, Rot::Zeros].into_iter().enumerate() {

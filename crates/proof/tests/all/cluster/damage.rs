@@ -329,7 +329,7 @@ type Kept = (usize, (PathBuf, Vec<u8>));
 
 /// Nodes that are told to mend nothing say which file is damaged, and end.
 fn must_all_refuse(cluster: &mut Cluster, kept: &[Kept]) {
-    let off = ["--repair", "off"].map(String::from);
+    let off = ["--auto-repair", "off"].map(String::from);
     cluster.nodes().for_each(|node| cluster.how(node).words.extend(off.clone()));
     let refusals = cluster.try_to_begin_all(&[1, 2, 3]);
     assert_eq!(refusals.len(), 3, "somebody serves without the value");

@@ -152,7 +152,7 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
     let mut options = options(System::Ext4, 128);
     options
         .words
-        .extend(["--log-bytes-max", "128MiB", "--reserve-bytes", "12MiB"].map(String::from));
+        .extend(["--log-bytes-max", "128MiB", "--disk-reserve-bytes", "12MiB"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     let mut trial = Trial::begin(name, &cluster, plan(28));
     let (mut refused, mut ended) = (Vec::new(), 0);

@@ -22,7 +22,8 @@ fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
     }
     let _alone = alone();
     let scratch = Scratch::new("cluster-hanging");
-    let words = ["--preferred-masters", "n1", "--prefer-pause-ms", "1s"].map(String::from);
+    let words =
+        ["--preferred-masters", "n1", "--preferred-master-delay-ms", "1s"].map(String::from);
     let mut options = Options { disk: Some((System::Ext4, 512)), lease: LEASE, ..Options::of(3) };
     options.words.extend(words);
     let mut cluster = Cluster::start(&scratch, options);

@@ -78,7 +78,7 @@ fn old_id_refused(trial: &mut Trial, cluster: &mut Cluster) {
             }
         }
         // It would come back under another id; under this one it never does.
-        cluster.how(2).words.extend(["--repair", "off"].map(String::from));
+        cluster.how(2).words.extend(["--auto-repair", "off"].map(String::from));
         let refusal = cluster.try_to_begin(2).expect_err("it has forgotten what it promised");
         assert!(!refusal.words.is_empty(), "no reason is given");
         std::fs::remove_dir_all(&data).expect("it is ours");

@@ -75,7 +75,7 @@ fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
 fn befalls(cluster: &mut Cluster, victim: usize, harm: Harm, ends: &mut Ends) {
     let (segment, end) = killed_within_a_segment(cluster, victim);
     let as_ever = cluster.how(victim).clone();
-    *cluster.how(victim) = as_ever.clone().with(&["--repair", "off"]);
+    *cluster.how(victim) = as_ever.clone().with(&["--auto-repair", "off"]);
     match harm {
         Harm::Torn(bytes) => {
             tear(&segment, end, bytes);

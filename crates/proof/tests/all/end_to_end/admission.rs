@@ -22,7 +22,7 @@ struct Open {
 impl Open {
     fn new(scratch: &Scratch, name: &str, words: &[&str]) -> Open {
         let [client, peer, admin] = [free_address(), free_address(), free_address()];
-        let setup = Setup::on(&scratch.join(name)).with(&["--node", name, "--insecure", "on"]);
+        let setup = Setup::on(&scratch.join(name)).with(&["--name", name, "--insecure", "on"]);
         let setup = setup.with(&["--advertise", &client.to_string(), "--lease-ms", "600"]);
         let setup = setup.with(&["--peer-listen", &peer.to_string()]);
         let setup = setup.with(&["--admin-listen", &admin.to_string()]).with(words);
@@ -214,7 +214,7 @@ fn nodes_with_one_secret_found_a_cluster_and_come_back_from_damage_by_themselves
         let others: Vec<_> =
             (0..3).filter(|other| *other != at).map(|other| &*clients[other]).collect();
         let (flag, others) = if at == 0 {
-            ("--found-with", others.join(","))
+            ("--bootstrap-peers", others.join(","))
         } else {
             ("--join", clients[0].clone())
         };

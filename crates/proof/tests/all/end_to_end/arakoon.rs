@@ -15,7 +15,7 @@ use std::time::Duration;
 /// A server that serves the cluster `ricky` under the name `arakoon_0`.
 fn ricky(name: &str) -> (Scratch, Server) {
     let scratch = Scratch::new(name);
-    let words = ["--node", "arakoon_0", "--arakoon-clusters", "ricky"];
+    let words = ["--name", "arakoon_0", "--arakoon-clusters", "ricky"];
     let server = Server::must(&Setup::on(&scratch.join("data")).with(&words));
     (scratch, server)
 }
@@ -134,7 +134,7 @@ fn an_arakoon_configuration_is_served_as_it_is() {
     let address = free_address();
     let home = scratch.join("home");
     let ini = INI.replace("PORT", &address.port().to_string()).replace("HOME", text(&home));
-    let server = Server::must(&with_ini(&scratch, &ini, &["--node", "arakoon_0"]));
+    let server = Server::must(&with_ini(&scratch, &ini, &["--name", "arakoon_0"]));
     let mut client = Arakoon::master(&cluster("arakoon_0", address)).expect("a master");
     client.set(b"k", b"v").expect("written");
     let said = server.said();
@@ -201,7 +201,7 @@ fn a_configuration_that_can_t_be_served_is_named_with_its_line() {
         (ini.replace("lease_period = 10", "plugins = nsm"), "arakoon_0", "ricky.ini:4: "),
         (ini.replace("127.0.0.1", "localhost"), "arakoon_0", "ricky.ini:8: "),
     ] {
-        let setup = with_ini(&scratch, &ini, &["--node", words]);
+        let setup = with_ini(&scratch, &ini, &["--name", words]);
         let StartRefusal { code, words: said } = Server::start(&setup).expect_err("it started");
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(told), "{said}");

@@ -170,10 +170,10 @@ fn what_would_harm_a_cluster_is_refused_in_a_line_that_names_the_remedy() {
     assert!(unreached.contains("advertise"), "nobody can dial port 0: {unreached}");
     let free = free_port().to_string();
     let peer = format!("127.0.0.1:{free}");
-    let here = ["--node", "x", "--peer-listen", &peer, "--advertise", "127.0.0.1:1"];
+    let here = ["--name", "x", "--peer-listen", &peer, "--advertise", "127.0.0.1:1"];
     let lease = refusal(&[&here[..], &["--join", &first, "--lease-ms", "5s"]].concat());
     assert!(lease.contains("--lease-ms 600"), "{lease}");
-    let lonely = refusal(&["--node", "x", "--join", &first]);
+    let lonely = refusal(&["--name", "x", "--join", &first]);
     assert!(lonely.contains("peer_listen"), "{lonely}");
     let open = format!("0.0.0.0:{free}");
     let open = refusal(&["--peer-listen", &open, "--advertise", "a:1", "--peer-advertise", &peer]);

@@ -175,13 +175,16 @@ fn settings_in_force_and_where_they_came_from_are_shown() {
     let file = scratch.join("node.toml");
     std::fs::write(&file, "node = \"from-file\"\nthreads = 3\n").expect("ours");
     let mut command = proof::server::tool(&["settings", "--config", text(&file), "--json"]);
-    command.env("CREDENZA_THREADS", "2").args(["--interval-ms", "5s"]);
+    command.env("CREDENZA_THREADS", "2").args(["--sync-interval-ms", "5s"]);
     let said = output(command).stdout;
     let said: Value = serde_json::from_slice(&said).expect("JSON");
     assert_eq!(said["node"]["value"], "from-file");
     assert_eq!(said["node"]["from"], format!("{}:1", text(&file)));
-    let (threads, interval) = (&said["threads"], &said["interval_ms"]);
+    let (threads, interval) = (&said["threads"], &said["sync_interval_ms"]);
     assert_eq!((&threads["value"], &threads["from"]), (&"2".into(), &"CREDENZA_THREADS".into()));
-    assert_eq!((&interval["value"], &interval["from"]), (&"5s".into(), &"--interval-ms".into()));
-    assert_eq!(said["data"]["from"], "default");
+    assert_eq!(
+        (&interval["value"], &interval["from"]),
+        (&"5s".into(), &"--sync-interval-ms".into())
+    );
+    assert_eq!(said["data_dir"]["from"], "default");
 }

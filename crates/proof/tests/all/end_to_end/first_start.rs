@@ -98,7 +98,7 @@ fn a_second_process_on_the_same_data_is_refused_in_words() {
     assert!(refusal.code.is_some_and(|code| code != 0), "{refusal}");
     let pid = server.pid().to_string();
     assert!(refusal.words.contains(&pid), "who holds it is not said: {refusal}");
-    assert!(refusal.words.contains("`data`"), "the remedy is not named: {refusal}");
+    assert!(refusal.words.contains("`data_dir`"), "the remedy is not named: {refusal}");
     assert_eq!(refusal.code, Some(5), "{refusal}");
     assert_eq!(resp(&server).say("PING").expect("the first is unhurt").error(), None);
 }

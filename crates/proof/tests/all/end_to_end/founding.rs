@@ -35,7 +35,7 @@ fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>
     std::fs::write(&file, ini).expect("a file");
     let setups = nodes.iter().map(|(name, client)| {
         let setup = Setup::on(&scratch.join(name).join("credenza"));
-        let setup = setup.with(&["--arakoon-config", text(&file), "--node", name]);
+        let setup = setup.with(&["--arakoon-config", text(&file), "--name", name]);
         Setup { listen: client.to_string(), ..setup }
     });
     let setups = setups.collect();

@@ -251,7 +251,7 @@ fn no_key_and_no_value_stands_in_the_logs_of_nodes_that_repair_each_other() {
     let scratch = Scratch::new("log-keys-three");
     // One more than there are copies: it stands in for the one that is away.
     let mut options = Options::of(4);
-    let words = ["--log-level", "debug", "--compare-copies-ms", "300ms"];
+    let words = ["--log-level", "debug", "--anti-entropy-interval-ms", "300ms"];
     options.words.extend(words.map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     cluster.share_ring();

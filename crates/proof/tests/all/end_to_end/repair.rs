@@ -108,7 +108,7 @@ fn a_member_with_a_damaged_log_is_whole_again_by_itself() {
     let victim = if cluster.master() == 3 { 2 } else { 3 };
     cluster.kill(victim);
     damage(&cluster.how(victim).data.clone(), 50);
-    cluster.how(victim).words.extend(["--repair".into(), "off".into()]);
+    cluster.how(victim).words.extend(["--auto-repair".into(), "off".into()]);
     let refusal = cluster.try_to_begin(victim).expect_err("it is damaged");
     assert_eq!(refusal.code, Some(7), "{refusal}");
     assert!(refusal.words.contains("is damaged at byte"), "{refusal}");

@@ -26,7 +26,7 @@ impl Three {
             let (peers, riak) = (free_address().to_string(), free_address());
             let name = format!("n{node}");
             let setup = Setup::on(&scratch.join(&name));
-            let setup = setup.with(&["--node", &name, "--peer-listen", &peers]);
+            let setup = setup.with(&["--name", &name, "--peer-listen", &peers]);
             let setup = setup.with(&["--riak-listen", &riak.to_string()]);
             let mut setup = setup.with(&["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"]);
             if let Some(first) = three.servers.first().and_then(Option::as_ref) {

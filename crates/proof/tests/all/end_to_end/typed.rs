@@ -27,7 +27,7 @@ fn free() -> String {
 fn joins(cluster: &Cluster, scratch: &Scratch, name: &str, part: &str) -> Joined {
     let member = cluster.client(1).to_string();
     let mut command = Command::new(binary());
-    command.args(["cluster", "join", &member, "--node", name, "--join-as", part]);
+    command.args(["cluster", "join", &member, "--name", name, "--join-as", part]);
     command.args(["--listen", &free(), "--peer-listen", &free(), "--lease-ms", "600"]);
     command.arg("--data").arg(scratch.join(name)).stdin(Stdio::null());
     Joined(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs"))

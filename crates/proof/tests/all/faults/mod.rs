@@ -38,7 +38,7 @@ fn small(data: &Path) -> Setup {
         "4MiB",
         "--log-bytes-max",
         "128MiB",
-        "--reserve-bytes",
+        "--disk-reserve-bytes",
         "8MiB",
     ])
 }

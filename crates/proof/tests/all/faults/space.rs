@@ -74,7 +74,7 @@ fn tiny(data: &std::path::Path) -> Setup {
     Setup::on(data).with(&["--memory-bytes-max", "16MiB", "--segment-bytes", "1MiB"]).with(&[
         "--log-bytes-max",
         "128MiB",
-        "--reserve-bytes",
+        "--disk-reserve-bytes",
         "12MiB",
     ])
 }
@@ -119,7 +119,7 @@ fn a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itsel
 /// file that fills it.
 fn filled_under_load(mount: &Mount) -> (Setup, Server, Load, PathBuf) {
     // No reserve: the file system itself says no.
-    let setup = tiny(&mount.point().join("data")).with(&["--reserve-bytes", "0"]);
+    let setup = tiny(&mount.point().join("data")).with(&["--disk-reserve-bytes", "0"]);
     let server = Server::must(&setup);
     let load = Load::start(server.address, &[writing(1), writing(2)]);
     std::thread::sleep(Duration::from_millis(300));

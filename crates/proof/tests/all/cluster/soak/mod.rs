@@ -123,8 +123,8 @@ fn options(nodes: usize) -> Options {
         ["--memory-bytes-max", "64MiB"],
         ["--segment-bytes", "4MiB"],
         ["--log-bytes-max", "128MiB"],
-        ["--reserve-bytes", "12MiB"],
-        ["--compare-copies-ms", "300ms"],
+        ["--disk-reserve-bytes", "12MiB"],
+        ["--anti-entropy-interval-ms", "300ms"],
     ];
     Options {
         disk: Some((System::Ext4, 512)),

@@ -1,0 +1,81 @@
+//! The settings file: TOML, one key for each setting.
+
+use super::renames::current_name;
+use super::{SettingRow, TABLE};
+use program::{Failure, Outcome};
+use base::nearest;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// A key of the settings file.
+pub struct Line {
+    /// Name of the setting.
+    pub name: String,
+    /// Its value as text.
+    pub text: String,
+    /// Number of the line, from 1.
+    pub number: usize,
+}
+
+/// Reads a file of settings.
+pub fn read_file(path: &Path) -> Outcome<Vec<Line>> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+    parse_file(&text)
+        .map_err(|(line, what)| Failure::invalid(format!("{}:{line}: {what}", path.display())))
+}
+
+/// Line of a place in a text, from 1.
+pub fn line_of(text: &str, offset: usize) -> usize {
+    1 + text[..offset.min(text.len())].matches('\n').count()
+}
+
+/// Parses TOML; an error has its line.
+pub fn parse_table(text: &str) -> Result<DeTable<'_>, (usize, String)> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
+        (line, error.message().to_string())
+    })?;
+    Ok(table.into_inner())
+}
+
+/// Reads TOML; an unknown key, a key twice or a table is an error with its line.
+pub fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
+    let table = parse_table(text)?;
+    let mut lines = Vec::new();
+    for (key, value) in &table {
+        let number = line_of(text, key.span().start);
+        if !TABLE.iter().any(|row| row.name == key.get_ref()) {
+            return Err((number, unknown(key.get_ref())));
+        }
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Boolean(on) => on.to_string(),
+            _ => {
+                let what =
+                    format!("`{key}` wants a text, a number or true or false", key = key.get_ref());
+                return Err((number, what));
+            }
+        };
+        lines.push(Line { name: key.get_ref().to_string(), text, number });
+    }
+    Ok(lines)
+}
+
+/// Complaint about a key that is no setting, with the one that may be meant.
+pub fn unknown(key: &str) -> String {
+    if let Some(name) = current_name(key) {
+        return format!(
+            "setting `{key}` is now called `{name}` (`credenza settings migrate FILE` renames it)"
+        );
+    }
+    let likeness = |row: &&SettingRow| {
+        row.name.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
+    };
+    let begins_alike = || TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
+    let near = nearest(key, TABLE.iter().map(|row| row.name));
+    let near = near.or_else(|| begins_alike().map(|row| row.name));
+    let hint = near.map(|name| format!(", is `{name}` meant?")).unwrap_or_default();
+    format!("unknown setting `{key}`{hint} (`credenza settings` lists all)")
+}
