@@ -10,16 +10,11 @@ Examples:
   credenza cluster add n4 --group 2                a copy of group 2 without a vote
   credenza cluster promote n4 --wait               a vote in every group
   credenza cluster demote n4                       the votes are taken, the copies stay
-  credenza cluster leave n4                        the same as `credenza cluster ring leave n4`
-  credenza cluster down n3
-  credenza cluster clear                           the same as `credenza cluster ring clear`
-  credenza cluster commit --wait                   the same as `credenza cluster ring commit`
-  credenza cluster transfers                       the same as `credenza cluster ring transfers`
   credenza cluster trust-log --data n1
   credenza cluster ring replace n3 n4              n4 is to keep what n3 keeps
   credenza cluster ring rack n4 east               n4 stands in the rack `east`
-  credenza cluster ring double                     twice as many partitions
-  credenza cluster ring halve                      half as many partitions
+  credenza cluster ring init                       every member keeps an even part
+  credenza cluster ring resize 128                 128 partitions, where there are 64 or 256
   credenza cluster ring plan                       what the changes that are planned would do
   credenza cluster ring cancel                     the change under way is called off
   credenza cluster ring leave n4                   n4 is to keep no part of the ring any more

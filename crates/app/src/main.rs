@@ -28,7 +28,7 @@ const ABOUT: &str = "Credenza: a distributed key-value database in one binary";
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 the answer is no, 2 mend the request, 3 not allowed, 4 conflict: read again
 and decide again, 5 unavailable: nothing happened, retry, 6 unknown: it may have happened, read
-before retrying, 7 data are damaged: see `credenza check --help`.";
+before retrying, 7 data are damaged: see `credenza verify --help`.";
 
 /// What it calls itself. One whose rules can be broken must never be taken for another.
 const VERSION: &str = if cfg!(feature = "mutants") {

@@ -1,15 +1,32 @@
-//! Former flags of the command line, each with the one that does the same now.
+//! Former commands and flags of the command line, each with the one that does the same now.
 
 use crate::settings::current_name;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Complaint about a former flag of this command; none: it is no flag that the command ever had.
+/// Former commands and flags, each as the command around it and its own word, and the command that
+/// does the same now.
+const RENAMES: [(&str, &str, &str); 6] = [
+    ("credenza", "check", "credenza verify"),
+    ("credenza cluster", "transfer", "credenza cluster move-master"),
+    ("credenza cluster ring", "--give-out", "credenza cluster ring init"),
+    ("credenza cluster ring", "double", "credenza cluster ring resize"),
+    ("credenza cluster ring", "halve", "credenza cluster ring resize"),
+    ("credenza group", "place", "credenza group members"),
+];
+
+/// Complaint about a former word of this command; none: it is no word that the command ever had.
 pub fn complaint(error: &clap::Error, command: &clap::Command) -> Option<String> {
     let word = match error.kind() {
+        ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand),
         ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg),
         _ => None,
     };
     let Some(ContextValue::String(word)) = word else { return None };
+    let path = command.get_bin_name().unwrap_or("credenza");
+    let is_it = |(around, former, _): &&(&str, &str, &str)| *around == path && former == word;
+    if let Some((around, former, current)) = RENAMES.iter().find(is_it) {
+        return Some(format!("`{around} {former}` is now called `{current}`"));
+    }
     let current = current_name(&word.strip_prefix("--")?.replace('-', "_"))?.replace('_', "-");
     let takes_it = command.get_arguments().any(|it| it.get_long() == Some(&current));
     takes_it.then(|| format!("the flag {word} is now called --{current}"))

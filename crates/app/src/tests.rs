@@ -21,7 +21,7 @@ fn a_complaint_is_one_line_that_keeps_the_suggestion() {
             &["required arguments were not provided: <VALUE>; usage: credenza put [OPTIONS]"],
         ),
         ("credenza get a --hex --base64", &["'--hex' cannot be used with '--base64'"]),
-        ("credenza cluster tranfer n1", &["'transfer'", "credenza cluster --help"]),
+        ("credenza cluster move-mastr n1", &["'move-master'", "credenza cluster --help"]),
         ("credenza cluster leave n3", &["there is `credenza cluster ring leave`"]),
         ("credenza list", &["`credenza bucket list`", "`credenza type list`"]),
         ("credenza dev --nodes 9", &["invalid value '9' for '--nodes <NODES>': 9 is not in"]),
@@ -36,8 +36,14 @@ fn a_complaint_is_one_line_that_keeps_the_suggestion() {
 }
 
 #[test]
-fn a_former_flag_is_refused_with_the_flag_in_force() {
+fn a_former_word_is_refused_with_the_word_in_force() {
     for (line, says) in [
+        ("credenza check data", "`credenza check` is now called `credenza verify` (see"),
+        ("credenza cluster transfer n2", "is now called `credenza cluster move-master`"),
+        ("credenza cluster ring --give-out", "is now called `credenza cluster ring init`"),
+        ("credenza cluster ring double", "is now called `credenza cluster ring resize`"),
+        ("credenza cluster ring halve", "is now called `credenza cluster ring resize`"),
+        ("credenza group place 1 n1", "`credenza group place` is now called `credenza group m"),
         ("credenza serve --found-with h:1", "flag --found-with is now called --bootstrap-peers"),
         ("credenza serve --repair=off", "the flag --repair is now called --auto-repair"),
         ("credenza settings --interval-ms 5s", "--interval-ms is now called --sync-interval-ms"),

@@ -280,7 +280,7 @@ impl Error {
 
 /// Returns the error of stored bytes that do not decode.
 pub fn corrupt(malformed: Malformed) -> Error {
-    let text = format!("a stored {} can't be read: run `credenza check`", malformed.0);
+    let text = format!("a stored {} can't be read: run `credenza verify`", malformed.0);
     Error::new(Reason::Corrupt, text)
 }
 

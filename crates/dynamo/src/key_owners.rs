@@ -73,6 +73,6 @@ impl Available {
 
 /// Refusal where there is no ring.
 pub fn no_ring() -> Error {
-    let text = "the cluster has no ring yet: `credenza cluster ring --give-out`";
+    let text = "the cluster has no ring yet: `credenza cluster ring init`";
     Error::new(Reason::NotSupported, text)
 }

@@ -248,7 +248,7 @@ impl Create {
         }
         let text = format!(
             "group {group} has {votes} voters, not {voters}: leave out one of --group and \
-             --replicas, or `credenza group place {group}` first"
+             --replicas, or `credenza group members {group}` first"
         );
         Err(Failure::new(Kind::Conflict, text))
     }

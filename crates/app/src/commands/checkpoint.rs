@@ -18,7 +18,7 @@ Examples:
   credenza restore data/checkpoints/monday --data /srv/copy
 
 The copy shares the disk blocks of tables that did not change (hard links), so it is quick and
-small at first. It is no backup before it is on another disk; `credenza check` verifies it there. As
+small at first. It is no backup before it is on another disk; `credenza verify` reads it there. As
 long as it stands in DATA/checkpoints, the space of tables that it shares does not come back.";
 
 /// `credenza checkpoint`.

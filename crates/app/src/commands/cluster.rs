@@ -29,9 +29,9 @@ Examples:
   credenza cluster remove n3 --wait                n3 leaves its groups, then the cluster
   credenza cluster replace n3                      the next fresh node called n3 takes its place
   credenza cluster replace n3 --by n4 --wait       n4, a member already, takes it at once
-  credenza cluster transfer n2                     n2 becomes master of every group
+  credenza cluster move-master n2                  n2 becomes master of every group
   credenza cluster plan                            what is still to be done
-  credenza cluster ring --give-out                 every member keeps a part of available buckets
+  credenza cluster ring init                       every member keeps a part of available buckets
   credenza cluster ring join n5                    lays down that n5 keeps a part, shows the plan
   credenza cluster ring commit --wait              begins it: the data moves while it is used
   credenza cluster recover --data /srv/n1          a majority is lost: what does n1 have?
@@ -67,7 +67,7 @@ pub enum Asks {
     /// Let another node take a member's place, in its groups and on the ring
     Replace(Replace),
     /// Make a member master
-    Transfer(Transfer),
+    MoveMaster(MoveMaster),
     /// Make a join token, which lets nodes in from beyond loopback; or end all tokens
     Token(Token),
     /// Have greetings between nodes signed, in a cluster founded by an older version
@@ -142,7 +142,7 @@ pub struct Remove {
 
 /// Moves mastership.
 #[derive(clap::Args)]
-pub struct Transfer {
+pub struct MoveMaster {
     /// Who shall be master
     name: String,
     #[command(flatten)]
@@ -175,7 +175,7 @@ impl Asks {
             Asks::Promote(promote) => promote.part.set(&promote.to).await,
             Asks::Remove(remove) => remove.run().await,
             Asks::Replace(replace) => replace.run().await,
-            Asks::Transfer(transfer) => transfer.run().await,
+            Asks::MoveMaster(step) => step.run().await,
             Asks::Token(token) => token.run().await,
             Asks::Secret(secret) => secret.run().await,
             Asks::Ring(ring) => ring.run().await,
@@ -266,7 +266,7 @@ impl Remove {
     }
 }
 
-impl Transfer {
+impl MoveMaster {
     async fn run(self) -> Outcome {
         let view = ViewCommand::of(&self.address).await?;
         let groups = view.cluster["groups"].as_array().into_iter().flatten();

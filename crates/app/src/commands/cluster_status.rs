@@ -2,7 +2,7 @@
 //! that is asked sees them.
 
 use super::bucket::plain;
-use super::verify;
+use super::group_verify;
 use super::view::ViewCommand;
 use crate::client::Address;
 use crate::output::{self, as_table, wrapped};
@@ -51,7 +51,7 @@ fn page(view: &ViewCommand, paint: Paint) -> String {
 fn warnings(cluster: &Value) -> Vec<String> {
     let warnings = cluster["warnings"].as_array().into_iter().flatten();
     let mut warnings: Vec<_> = warnings.map(plain).collect();
-    for difference in verify::differences(&cluster["groups"]) {
+    for difference in group_verify::differences(&cluster["groups"]) {
         if !warnings.iter().any(|warning| warning.contains(&difference)) {
             warnings.push(difference);
         }

@@ -2,7 +2,7 @@
 
 use super::bucket::plain;
 use super::cluster_status::{GROUPS, group_rows, members_text};
-use super::verify::Verify;
+use super::group_verify::GroupVerify;
 use super::view::ViewCommand;
 use crate::client::{Address, Client, HttpCall};
 use crate::output;
@@ -17,9 +17,9 @@ Examples:
   credenza group create                            on three members that are in the fewest groups
   credenza group create --replicas 5
   credenza group create --members n1,n4,n5
-  credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
-  credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
-  credenza group place 1 n1 n2 w=witness           w joined as a witness: a vote and no copy
+  credenza group members 1 n1 n2 n4                  these vote in group 1, nobody else
+  credenza group members 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
+  credenza group members 1 n1 n2 w=witness           w joined as a witness: a vote and no copy
   credenza group quorum 1 2                        of five voters two save a value, and four elect
   credenza group drop 2                            when no bucket lives in it any more
   credenza group verify 1                          do all replicas hold the same rows?
@@ -34,14 +34,14 @@ pub enum Group {
     Status(GroupList),
     /// Make another group, so that more than one node can be master of something
     Create(Create),
-    /// Say who is wanted in a group
-    Place(GroupMembers),
+    /// Set the members that a group is to have
+    Members(GroupMembers),
     /// Say how many voters save a value before it is acknowledged
     Quorum(Quorum),
     /// End a group in which no bucket lives; its number is never given again
     Drop(Drop),
     /// Compare the replicas of a group, or of all: exit code 7 if they differ
-    Verify(Verify),
+    Verify(GroupVerify),
 }
 
 /// Speaks of all groups.
@@ -122,7 +122,7 @@ impl Group {
         match self {
             Group::Status(status) => status.show().await,
             Group::Create(create) => create.send().await,
-            Group::Place(place) => place.send().await,
+            Group::Members(members) => members.send().await,
             Group::Quorum(quorum) => quorum.send().await,
             Group::Drop(drop) => drop.send().await,
             Group::Verify(verify) => verify.run().await,

@@ -8,7 +8,6 @@
 
 mod bench;
 mod bucket;
-mod check;
 mod checkpoint;
 mod cluster;
 mod cluster_status;
@@ -21,6 +20,7 @@ mod export;
 mod found;
 mod get;
 mod group;
+mod group_verify;
 mod import;
 mod join;
 mod keys;
@@ -109,8 +109,8 @@ pub enum Command {
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
     /// Verify every byte of a data directory that no node has open
-    #[command(after_help = check::EXAMPLES)]
-    Check(check::Check),
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::Verify),
     /// Members of a cluster: show, add, promote, remove, replace them; move mastership
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
@@ -152,7 +152,7 @@ impl Command {
             Command::Status(command) => online(command.run()),
             Command::Checkpoint(command) => online(command.run()),
             Command::Restore(command) => command.run(),
-            Command::Check(command) => command.run(),
+            Command::Verify(command) => command.run(),
             Command::Cluster(command) => command.run(),
             Command::Group(command) => online(command.run()),
             Command::Dev(command) => online(command.run()),

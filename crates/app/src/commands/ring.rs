@@ -5,14 +5,18 @@ use super::ring_shown::{MemberNames, shares, show_plan, show_transfers};
 use crate::client::{Address, Client, HttpCall};
 use crate::output;
 use base::Kind;
+use base::limits::PARTITIONS_MAX;
 use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::{Value, json};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 const PATH: &str = "/v1/cluster/ring";
 const PLAN: &str = "/v1/cluster/ring/plan";
 const PAUSE: Duration = Duration::from_millis(500);
+/// Numbers of partitions that a ring can have.
+const PARTITIONS: RangeInclusive<usize> = 8..=PARTITIONS_MAX;
 
 /// `credenza cluster ring`.
 #[derive(clap::Args)]
@@ -20,10 +24,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct RingCommand {
     #[command(subcommand)]
     step: Option<RingStep>,
-    /// Give every member that stays an even part, all at once; only while no member holds data of
-    /// available buckets
-    #[arg(long)]
-    give_out: bool,
     #[command(flatten)]
     with: With,
 }
@@ -38,10 +38,13 @@ pub struct With {
     json: bool,
 }
 
-/// A step of a change. The first five lay something down, as `leave` does; nothing moves before
-/// `commit`.
+/// A step of a change. `join`, `replace`, `rack`, `resize` and `leave` lay something down; nothing
+/// moves before `commit`.
 #[derive(clap::Subcommand)]
 enum RingStep {
+    /// Give every member that stays an even part, all at once; only while no member holds data of
+    /// available buckets
+    Init(With),
     /// A member is to keep its part
     Join {
         /// The member's name
@@ -74,10 +77,14 @@ enum RingStep {
         #[command(flatten)]
         with: With,
     },
-    /// Split each partition into two: done at once, and nothing moves
-    Double(With),
-    /// Merge partitions in pairs, after their copies have come together
-    Halve(With),
+    /// The ring is to have twice as many partitions (each is split in place, nothing moves), or
+    /// half as many (pairs are merged, after their copies have come together)
+    Resize {
+        /// How many: twice or half as many as there are, 8 to 1,024
+        partitions: usize,
+        #[command(flatten)]
+        with: With,
+    },
     /// Show what the planned changes would do
     Plan(With),
     /// Call off the change under way: what has gone over goes back
@@ -113,24 +120,20 @@ enum RingStep {
 }
 
 impl RingCommand {
-    /// Does a step, or gives the ring out, and shows it.
+    /// Does a step, or shows the ring.
     pub async fn run(self) -> Outcome {
         match self.step {
             Some(step) => step.run().await,
             None => {
                 let names = self.with.names_for_people().await?;
-                let ring = match self.give_out {
-                    true => give_out(&self.with.address).await?,
-                    false => self.with.get(PATH).await?,
-                };
-                show(&ring, names)
+                show(&self.with.get(PATH).await?, names)
             }
         }
     }
 }
 
 /// Gives the ring out to all members that stay; asked again it changes nothing.
-pub async fn give_out(address: &Address) -> Outcome<Value> {
+pub async fn init(address: &Address) -> Outcome<Value> {
     Client::new(address)?.call(HttpCall::new(Method::PUT, PATH)).await?.json()
 }
 
@@ -183,8 +186,15 @@ impl RingStep {
             RingStep::Rack { node, rack, with } => {
                 (json!({ "change": "rack", "node": node, "rack": rack }), with)
             }
-            RingStep::Double(with) => (json!({ "change": "double" }), with),
-            RingStep::Halve(with) => (json!({ "change": "halve" }), with),
+            RingStep::Init(with) => {
+                let names = with.names_for_people().await?;
+                return show(&init(&with.address).await?, names);
+            }
+            RingStep::Resize { partitions, with } => {
+                let ring = with.get(PATH).await?;
+                let now = ring["owners"].as_array().map_or(0, Vec::len);
+                (json!({ "change": resize(now, partitions)? }), with)
+            }
             RingStep::Plan(with) => {
                 let names = with.names_for_people().await?;
                 return plan_shown(&with.get(PLAN).await?, names);
@@ -308,6 +318,24 @@ impl With {
     }
 }
 
+/// Returns the change that leads from one number of partitions to another.
+fn resize(now: usize, wanted: usize) -> Outcome<&'static str> {
+    let steps = [("halve", now / 2), ("double", now * 2)];
+    let possible: Vec<_> =
+        steps.into_iter().filter(|(_, number)| PARTITIONS.contains(number)).collect();
+    match possible.iter().find(|(_, number)| *number == wanted) {
+        Some((change, _)) => Ok(*change),
+        None => {
+            let numbers: Vec<_> = possible.iter().map(|(_, number)| number.to_string()).collect();
+            let text = format!(
+                "the ring has {now} partitions: {} is possible, not {wanted}",
+                numbers.join(" or ")
+            );
+            Err(Failure::invalid(text))
+        }
+    }
+}
+
 /// The ring, by names; without names as JSON.
 fn show(ring: &Value, names: Option<MemberNames>) -> Outcome {
     let Some(names) = names else { return output::json(ring) };
@@ -329,6 +357,21 @@ fn is_done(transfers: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_is_resized_to_twice_or_half_as_many_partitions_and_no_other_number() {
+        assert_eq!(resize(64, 128).ok(), Some("double"));
+        assert_eq!(resize(64, 32).ok(), Some("halve"));
+        for (now, wanted, says) in [
+            (64, 64, "has 64 partitions: 32 or 128 is possible, not 64"),
+            (64, 256, "32 or 128 is possible, not 256"),
+            (8, 4, "has 8 partitions: 16 is possible, not 4"),
+            (1_024, 2_048, "has 1024 partitions: 512 is possible, not 2048"),
+        ] {
+            let said = resize(now, wanted).expect_err("refused").to_string();
+            assert!(said.contains(says), "{said}");
+        }
+    }
 
     #[test]
     fn members_that_keep_nothing_are_named_unless_they_leave_or_are_witnesses() {

@@ -1,8 +1,8 @@
 //! The ring, a plan to change it and how far a change is, as people read them.
 
 use super::bucket::plain;
-use crate::output;
 use program::Outcome;
+use crate::output;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub fn show_plan(plan: &Value, names: &MemberNames) -> Outcome {
         return output::text(&format!("it can't begin now: {refused}\n"));
     }
     output::text("\n")?;
-    output::table(&["member", "partitions", "copies"], loads(plan, names))?;
+    output::table(&["member", "partitions", "replicas"], loads(plan, names))?;
     output::text(&format!("\n{}\n", moves(plan)))?;
     for warning in plan["warnings"].as_array().into_iter().flatten() {
         output::text(&format!("warning: {}\n", plain(warning)))?;
@@ -61,7 +61,11 @@ pub fn show_plan(plan: &Value, names: &MemberNames) -> Outcome {
 }
 
 fn change(change: &Value) -> String {
-    let mut text = plain(&change["change"]);
+    let mut text = match change["change"].as_str() {
+        Some("double") => "twice as many partitions".into(),
+        Some("halve") => "half as many partitions".into(),
+        _ => plain(&change["change"]),
+    };
     for (field, front) in [("node", " "), ("by", " by "), ("rack", " in rack ")] {
         if let Some(word) = change[field].as_str().filter(|word| !word.is_empty()) {
             text.push_str(front);
@@ -171,6 +175,7 @@ mod tests {
         let wanted = "2 partitions change their owner, 36 of 192 copies move, about 2.00 KiB";
         assert_eq!(moves(&plan), wanted);
         let double = json!({ "changes": [{ "change": "double" }], "moves": [], "replicas": 384 });
+        assert_eq!(change(&double["changes"][0]), "twice as many partitions");
         assert_eq!(moves(&double), "each partition becomes two; no copy moves");
         assert!(names().has("n1") && names().has("0a") && !names().has("n9"));
         let transfers = json!({ "nodes": [{

@@ -1,139 +1,114 @@
-//! `credenza group verify`: compares the replicas of groups, and waits for what comes of it.
+//! `credenza verify`: reads every byte of a data directory that no node has open.
 
-use super::bucket::plain;
-use super::view::ViewCommand;
-use crate::client::{Address, Client, HttpCall};
-use crate::output;
-use base::Kind;
-use hyper::Method;
 use program::{Failure, Outcome};
-use serde_json::{Value, json};
-use std::time::Duration;
+use crate::offline::{self, DirectoryReport};
+use crate::output;
+use crate::settings::units::show_size;
+use serde_json::json;
+use std::path::PathBuf;
+use store::StoreError;
+use store::disk::{SyncFigures, measure_sync};
 
-/// How often is asked how far it is.
-const PAUSE: Duration = Duration::from_millis(300);
-/// So often in a row the master's report may be missing: a busy one misses a second now and then.
-const MISSED_MAX: usize = 10;
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza verify data                             stop the node first
+  credenza verify data/checkpoints/monday          a copy, while the node runs
 
-/// Speaks of one group, or of all.
+Every checksum of the transaction log and of the store is verified, the order of all rows too;
+nothing is repaired or changed. A torn tail of the log is no damage: it is what a crash leaves
+behind, and the next start cuts it. `credenza group verify` compares the replicas of running nodes.
+
+Exit code 7: something is damaged; the file and the place in it are named.";
+
+/// Writes by which the disk is measured.
+const SYNCS: usize = 100;
+
+/// `credenza verify`.
 #[derive(clap::Args)]
 pub struct Verify {
-    /// The group's number; without it: every group
-    group: Option<u32>,
-    /// Say what was found in JSON
+    /// The data directory, or a checkpoint
+    directory: PathBuf,
+    /// Answer in JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    address: Address,
 }
 
 impl Verify {
-    /// One group after the other. The node that is asked passes it on to the group's master.
-    pub async fn run(self) -> Outcome {
-        let view = ViewCommand::of(&self.address).await?;
-        let groups = view.cluster["groups"].as_array().into_iter().flatten();
-        let wanted = |group: &&Value| {
-            self.group.is_none_or(|wanted| group["group"].as_u64() == Some(u64::from(wanted)))
-        };
-        let (mut found, mut rows) = (Vec::new(), Vec::new());
-        for group in groups.filter(wanted) {
-            let number = group["group"].as_u64().unwrap_or_default();
-            let Some(master) = group["master"].as_str() else {
-                let text = format!("no master of group {number} is known: try again");
-                return Err(Failure::new(Kind::Unavailable, text));
-            };
-            let comparison = one(&self.address, master, number).await?;
-            rows.push(line(number, &comparison));
-            found.push(json!({ "group": number, "comparison": comparison }));
-        }
-        if found.is_empty() {
-            return Err(Failure::invalid("no such group: `credenza group status`"));
-        }
-        let differences = differences(&json!(found));
+    /// Reads all of it and says what is there.
+    pub fn run(self) -> Outcome {
+        let data = offline::open(&self.directory)?;
+        let report = offline::verify(&data)?;
+        let sync = measure_sync(&self.directory, SYNCS);
         if self.json {
-            output::json(&json!(found))?;
+            output::json(&as_json(&report, sync.as_ref().ok()))?;
         } else {
-            output::table(&["group", "rows", "bytes", "compared with", "result"], rows)?;
-            for difference in &differences {
-                output::text(&format!("{difference}\n"))?;
-            }
+            output::text(&as_text(&report, &sync))?;
         }
-        match differences.len() {
-            0 => Ok(()),
-            count => {
-                let text = format!(
-                    "replicas differ in {count} places: docs/run/cluster.md says what to do"
-                );
-                Err(Failure::new(Kind::Corrupt, text))
-            }
-        }
+        damaged(&report)
     }
 }
 
-/// Has one group compared, telling how far it is.
-async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
-    let path = format!("/v1/cluster/groups/{group}/verify");
-    let mut client = Client::new(node)?;
-    let begun = client.call(HttpCall::new(Method::POST, path)).await?.json()?;
-    let pass = begun["pass"].as_u64().unwrap_or_default();
-    let mut missed = 0;
-    let bar = indicatif::ProgressBar::new_spinner();
-    loop {
-        let seen = client.call(HttpCall::new(Method::GET, "/v1/cluster")).await?.json()?;
-        let groups = seen["groups"].as_array().into_iter().flatten();
-        let about = groups.into_iter().find(|about| about["group"].as_u64() == Some(group));
-        let comparison = about.map_or(Value::Null, |about| about["comparison"].clone());
-        if about.is_none_or(|about| about["master"] != master) || comparison.is_null() {
-            missed += 1;
-            if missed > MISSED_MAX {
-                let text = format!("group {group} has another master now: try again");
-                return Err(Failure::new(Kind::Unavailable, text));
-            }
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        }
-        missed = 0;
-        if comparison["passes"].as_u64().unwrap_or_default() >= pass {
-            bar.finish_and_clear();
-            let trouble = comparison["error"].as_str();
-            return trouble.map_or(Ok(comparison.clone()), |trouble| {
-                let text = format!("group {group} could not be compared: {trouble}");
-                Err(Failure::new(Kind::Unavailable, text))
-            });
-        }
-        let (rows, bytes) = (plain(&comparison["rows"]), plain(&comparison["bytes"]));
-        bar.set_message(format!("group {group}: {rows} rows, {bytes} bytes compared"));
-        bar.tick();
-        tokio::time::sleep(PAUSE).await;
-    }
+/// The failure that a damaged directory is.
+pub fn damaged(report: &DirectoryReport) -> Outcome {
+    let Some(first) = report.damage.first() else { return Ok(()) };
+    let places = report.damage.len();
+    let text = format!("{} is damaged at byte {}: {}", first.file, first.offset, first.what);
+    let more = if places > 1 { format!(" (and {} more)", places - 1) } else { String::new() };
+    let remedy = "restore a checkpoint, or keep this directory and ask for help";
+    Err(Failure::new(base::Kind::Corrupt, format!("{text}{more}: {remedy}")))
 }
 
-fn line(group: u64, comparison: &Value) -> Vec<String> {
-    let (rows, bytes) = (plain(&comparison["rows"]), plain(&comparison["bytes"]));
-    let compared = comparison["replicas"].as_array().into_iter().flatten();
-    let names: Vec<_> = compared
-        .map(|other| match other["rows"] == comparison["rows"] {
-            true => plain(&other["name"]),
-            false => format!("{} ({} rows)", plain(&other["name"]), plain(&other["rows"])),
-        })
-        .collect();
-    let result = match comparison["differences"].as_array().map_or(0, Vec::len) {
-        _ if names.is_empty() => "nobody to compare with".into(),
-        0 => "equal".into(),
-        count => format!("{count} differences"),
+fn as_text(report: &DirectoryReport, sync: &Result<SyncFigures, StoreError>) -> String {
+    let (log, trees) = (&report.log, &report.trees);
+    let end = match (log.closed, log.torn_bytes) {
+        (true, _) => "closed in order".into(),
+        (false, 0) => "not closed in order".into(),
+        (false, torn) => format!("torn tail of {torn} bytes, which the next start cuts"),
     };
-    vec![group.to_string(), rows, bytes, names.join(", "), result]
+    let sync = match sync {
+        Ok(found) => format!("a write of 4 KiB is durable after {} us (median)", found.p50_us),
+        Err(why) => format!("not measured: {why}"),
+    };
+    let mut text = format!(
+        "log        {} in {} segments, {} records, {end}\n\
+         store      {} in {} tables, {} blocks, {} rows, {} tombstones\n\
+         disk       {sync}\n",
+        show_size(log.bytes),
+        log.segments.len(),
+        log.records,
+        show_size(trees.bytes),
+        trees.tables,
+        trees.blocks,
+        trees.rows,
+        trees.tombstones,
+    );
+    for place in &report.damage {
+        text.push_str(&format!(
+            "DAMAGED    {} byte {}: {}\n",
+            place.file, place.offset, place.what
+        ));
+    }
+    text.push_str(if report.damage.is_empty() { "sound\n" } else { "" });
+    text
 }
 
-/// What is known to differ, a sentence for each.
-pub fn differences(groups: &Value) -> Vec<String> {
-    let mut sentences = Vec::new();
-    for group in groups.as_array().into_iter().flatten() {
-        let found = group["comparison"]["differences"].as_array().into_iter().flatten();
-        for difference in found {
-            let text = plain(&difference["text"]);
-            sentences.push(format!("replicas of group {} differ: {text}", group["group"]));
-        }
-    }
-    sentences
+fn as_json(report: &DirectoryReport, sync: Option<&SyncFigures>) -> serde_json::Value {
+    let (log, trees) = (&report.log, &report.trees);
+    let damage = report
+        .damage
+        .iter()
+        .map(|place| json!({ "file": place.file, "offset": place.offset, "what": place.what }));
+    json!({
+        "sound": report.damage.is_empty(),
+        "damage": damage.collect::<Vec<_>>(),
+        "log": {
+            "bytes": log.bytes, "segments": log.segments.len(), "records": log.records,
+            "torn_bytes": log.torn_bytes, "closed": log.closed,
+        },
+        "store": {
+            "bytes": trees.bytes, "tables": trees.tables, "blocks": trees.blocks,
+            "rows": trees.rows, "tombstones": trees.tombstones,
+        },
+        "disk": { "fdatasync_us_p50": sync.map(|found| found.p50_us) },
+    })
 }

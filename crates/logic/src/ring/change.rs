@@ -117,7 +117,8 @@ impl fmt::Display for Unsafe {
             ),
             Unsafe::TooFewPartitions { nodes, partitions } => write!(
                 f,
-                "{partitions} partitions are too few for {nodes} nodes: double their number first"
+                "{partitions} partitions are too few for {nodes} nodes: double their number first \
+                 (`credenza cluster ring resize`)"
             ),
             Unsafe::Partitions { partitions } => write!(
                 f,

@@ -132,7 +132,7 @@ impl Draft {
         let (name, group) = (&member.name, group.group);
         let text = format!(
             "group {group} has no majority without `{name}`, and a fresh node would find nothing \
-             of it: make others its voters first (`credenza group place {group} NAME ...`)"
+             of it: make others its voters first (`credenza group members {group} NAME ...`)"
         );
         Err(Error::new(Reason::Changed, text))
     }

@@ -351,7 +351,7 @@ pub(super) fn form(reader: &mut Reader, field: &'static str) -> RowResult<()> {
 pub(crate) fn bad_row(error: Malformed) -> Error {
     let text = format!(
         "the directory's {} can't be read: it was written by a newer version, or \
-                        is damaged (run `credenza check`)",
+                        is damaged (run `credenza verify`)",
         error.0
     );
     Error::new(Reason::Corrupt, text)

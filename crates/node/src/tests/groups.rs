@@ -295,7 +295,7 @@ async fn the_only_voter_of_a_group_is_not_given_up_for_a_fresh_node() {
     let refused = ask(cluster.node(0), &BucketName::default(), replace(None)).await;
     let refused = refused.expect_err("what it has is nowhere else");
     assert_eq!(refused.reason, Reason::Changed);
-    assert!(refused.text().contains("credenza group place 2"), "{refused}");
+    assert!(refused.text().contains("credenza group members 2"), "{refused}");
     // Where it hands its part over itself, all is well.
     cluster.surely(BucketName::default(), replace(Some("n2"))).await.expect("it goes");
     wait("the group's move", || {

@@ -70,7 +70,7 @@ fn copy_of_the_kept(scratch: &Scratch) -> PathBuf {
 fn a_data_directory_of_version_1_is_opened_and_holds_what_it_held() {
     let scratch = Scratch::new("golden-data");
     let data = copy_of_the_kept(&scratch);
-    let checked = tool(&["check", text(&data)]).output().expect("it runs");
+    let checked = tool(&["verify", text(&data)]).output().expect("it runs");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     let server = Server::must(&small(&data));
     let mut redis = Resp::connect(server.address).expect("it listens");

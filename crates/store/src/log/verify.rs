@@ -1,4 +1,4 @@
-//! Reads the whole log, checks every checksum, changes nothing: what `credenza check` runs.
+//! Reads the whole log, checks every checksum, changes nothing: what `credenza verify` runs.
 
 use super::damage::{Survey, missing, survey};
 use super::record::{Owner, OwnerRange};

@@ -280,8 +280,8 @@ impl DevCluster {
             tokio::time::sleep(PAUSE).await;
         }
         settle::settle(&self.address()).await?;
-        // A ring that was given out before and holds data stays as it is.
-        match ring::give_out(&self.address()).await {
+        // A ring that was laid out before and holds data stays as it is.
+        match ring::init(&self.address()).await {
             Err(failure) if failure.kind() != Some(Kind::Invalid) => Err(failure),
             _ => Ok(()),
         }
@@ -316,7 +316,7 @@ impl DevCluster {
              credenza put hello world\n  \
              credenza get hello --url http://127.0.0.1:{last}\n  \
              credenza cluster status\n  \
-             credenza cluster transfer n{nodes}\n  \
+             credenza cluster move-master n{nodes}\n  \
              curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig \
              -H 'Content-Type: text/plain' -d ripe      # Riak's way: an available bucket\n  \
              curl http://127.0.0.1:{last}/buckets/fruit/keys/fig\n  \

@@ -111,7 +111,7 @@ impl Cluster {
                 return Ok(());
             }
             // Said to the master: behind the switch operators reach each node at that node alone.
-            let words = ["cluster", "transfer", &name, "--group", &group];
+            let words = ["cluster", "move-master", &name, "--group", &group];
             let output = self.tool(master, &words);
             Err(String::from_utf8_lossy(&output.stderr).into_owned())
         });

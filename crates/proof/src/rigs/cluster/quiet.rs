@@ -24,7 +24,7 @@ pub struct Mended {
 impl Cluster {
     /// Every member gets its part of the ring, and knows it.
     pub fn share_ring(&self) {
-        self.operate(&["cluster", "ring", "--give-out"]);
+        self.operate(&["cluster", "ring", "init"]);
         wait("a ring that every node has a part of", || {
             let parts = self.nodes().map(|node| self.metric(node, "credenza_ring_partitions"));
             let parts: Vec<_> = parts.collect();

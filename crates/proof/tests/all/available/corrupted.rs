@@ -58,7 +58,7 @@ fn corrupted_rows_are_found_and_all_copies_become_equal() {
     bound("F-46 corrupted: until the node is whole, s", slowest.as_secs_f64(), 30.0);
 }
 
-/// Changes the largest table of the node that was stopped; `credenza check` must see it.
+/// Changes the largest table of the node that was stopped; `credenza verify` must see it.
 fn damage(cluster: &mut Cluster, percent: usize, rot: Rot) {
     let data = cluster.how(VICTIM).data.clone();
     let tables = files(&data.join("store/tables"));
@@ -67,10 +67,10 @@ fn damage(cluster: &mut Cluster, percent: usize, rot: Rot) {
     assert_eq!(checked(cluster), Some(DAMAGED), "{percent} {rot:?} of {}", table.display());
 }
 
-/// What `credenza check` says of the node that was stopped.
+/// What `credenza verify` says of the node that was stopped.
 fn checked(cluster: &mut Cluster) -> Option<i32> {
     let data = cluster.how(VICTIM).data.clone();
-    let output = proof::server::tool(&["check", text(&data)]).output().expect("the tool runs");
+    let output = proof::server::tool(&["verify", text(&data)]).output().expect("the tool runs");
     output.status.code()
 }
 

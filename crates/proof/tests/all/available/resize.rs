@@ -40,13 +40,13 @@ struct Step {
 
 /// A fifth part of 128 fits no ring of 64: halving has to bring partitions together first.
 const STEPS: [Step; 4] = [
-    Step { name: "x2", words: &[&["double"]], partitions: [64.0, 128.0] },
+    Step { name: "x2", words: &[&["resize", "128"]], partitions: [64.0, 128.0] },
     Step {
         name: "3 to 5 nodes",
         words: &[&["join", "n4"], &["join", "n5"]],
         partitions: [128.0; 2],
     },
-    Step { name: "/2", words: &[&["halve"]], partitions: [128.0, 64.0] },
+    Step { name: "/2", words: &[&["resize", "64"]], partitions: [128.0, 64.0] },
     Step { name: "5 to 4 nodes", words: &[&["leave", "n5"]], partitions: [64.0; 2] },
 ];
 
@@ -180,7 +180,7 @@ impl House {
                 cluster.wake(3);
             }
             // What doubles is done at once: there is nothing to be called off.
-            Wrong::CalledOff if step.words[0][0] == "double" => return 0,
+            Wrong::CalledOff if step.words[0] == ["resize", "128"] => return 0,
             Wrong::CalledOff => {
                 // What has little to move may be over before it can be called off.
                 if let Err(said) = cluster.try_to_operate(&["cluster", "ring", "cancel"]) {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 enum Found {
     /// The node ended when it met it.
     Ended,
-    /// Nothing of it was read: `credenza check` found it once the node was down.
+    /// Nothing of it was read: `credenza verify` found it once the node was down.
     Unread,
     /// The table was merged into another from memory, and is no more.
     Merged,

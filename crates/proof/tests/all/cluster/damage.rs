@@ -178,7 +178,7 @@ fn suffers(
     };
     if harm.name.starts_with("table") || harm.name.starts_with("log") {
         let (code, said) = checked(&data);
-        assert_eq!(code, Some(DAMAGED), "{harm:?}: `credenza check` finds nothing: {said}");
+        assert_eq!(code, Some(DAMAGED), "{harm:?}: `credenza verify` finds nothing: {said}");
         let name = file.file_name().expect("a file has a name").to_string_lossy();
         assert!(said.contains(&*name), "{harm:?}: the file is not named: {said}");
     }
@@ -210,9 +210,9 @@ fn must_name(refusal: &StartRefusal, file: &Path, harm: &Harm) {
     assert!(refusal.words.contains(&*name), "{harm:?}: the file is not named: {refusal}");
 }
 
-/// Exit code and words of `credenza check` on a directory.
+/// Exit code and words of `credenza verify` on a directory.
 pub(super) fn checked(data: &Path) -> (Option<i32>, String) {
-    told(&["check", proof::rigs::text(data)])
+    told(&["verify", proof::rigs::text(data)])
 }
 
 /// Exit code and words of the command line tool.

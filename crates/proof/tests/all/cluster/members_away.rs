@@ -75,7 +75,7 @@ fn members(cluster: &Cluster, group: u64) -> Result<Vec<String>, String> {
 }
 
 fn placed(cluster: &Cluster, group: &str, names: &[&str]) {
-    cluster.operate(&[&["group", "place", group][..], names].concat());
+    cluster.operate(&[&["group", "members", group][..], names].concat());
     wait("the group's members", || {
         let found = members(cluster, group.parse().expect("a number"))?;
         if found.len() == names.len() { Ok(()) } else { Err(format!("{found:?}")) }

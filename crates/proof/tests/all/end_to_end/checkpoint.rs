@@ -126,6 +126,7 @@ fn checkpoints_are_listed_and_removed_by_their_names_alone() {
     assert!(left.contains("list ") && !left.contains("monday"), "{left}");
     // The node and the other checkpoint are unhurt: what they share is linked, and not shared.
     assert_eq!(tool(&server, &["get", "a"]), "1");
-    let checked = proof::server::tool(&["check", proof::rigs::text(&folder.join("list"))]).output();
+    let checked =
+        proof::server::tool(&["verify", proof::rigs::text(&folder.join("list"))]).output();
     assert!(checked.expect("the tool runs").status.success());
 }

@@ -91,13 +91,13 @@ fn a_cluster_loses_a_member_and_another_takes_its_place() {
     });
     assert_eq!(get(&cluster, fourth, "before"), RespReply::Bulk(Some(b"1".to_vec())));
     set(&cluster, fourth, "after", "2");
-    said(&cluster.tool(2, &["cluster", "transfer", "n4"]));
+    said(&cluster.tool(2, &["cluster", "move-master", "n4"]));
     wait("its mastership", || {
         let master = cluster.said(4, 1).and_then(|said| said.master);
         if master.as_deref() == Some("n4") { Ok(()) } else { Err(format!("{master:?}")) }
     });
     assert_eq!(get(&cluster, 1, "after"), RespReply::Bulk(Some(b"2".to_vec())));
-    let unknown = refused(&cluster.tool(1, &["cluster", "transfer", "n9"]));
+    let unknown = refused(&cluster.tool(1, &["cluster", "move-master", "n9"]));
     assert!(unknown.contains("n9"), "{unknown}");
 }
 

@@ -62,7 +62,7 @@ fn groups_are_made_shown_placed_and_there_again_after_all_were_killed() {
     }
     shown(&cluster, 2, 2, &["n1", "n2", "n3"]);
     shown(&cluster, 2, 3, &["n1"]);
-    said(&cluster.tool(3, &["group", "place", "3", "n2", "n3"]));
+    said(&cluster.tool(3, &["group", "members", "3", "n2", "n3"]));
     let moved = shown(&cluster, 1, 3, &["n2", "n3"]);
     assert_eq!(moved["plan"], Value::Array(Vec::new()));
     assert!(said(&cluster.tool(1, &["cluster", "plan"])).contains("nothing is to be done"));

@@ -125,7 +125,7 @@ fn with_json_every_failure_is_one_object_on_standard_error() {
         (&["get", "nothing"], 1, "no", None, "no such key"),
         (&["bucket", "create", "default"], 4, "conflict", Some("already_exists"), "default"),
         (&["cluster", "remove", "n9"], 2, "invalid", None, "n9"),
-        (&["cluster", "transfer", "n9"], 2, "invalid", None, "n9"),
+        (&["cluster", "move-master", "n9"], 2, "invalid", None, "n9"),
         (&["import", "/nowhere.tsv"], 2, "invalid", None, "/nowhere.tsv"),
         (&["gett", "a"], 2, "invalid", None, "'get'"),
         (&["put", "a"], 2, "invalid", None, "usage: credenza put"),

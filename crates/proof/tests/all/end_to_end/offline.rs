@@ -42,7 +42,7 @@ fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node()
     let (scratch, mut server, one) = with_checkpoint("restore");
     let before = resp(&server).say("SET late 1").expect("answers");
     assert_eq!(before, RespReply::Simple("OK".into()));
-    let (code, report) = json(&["check", text(&one), "--json"]);
+    let (code, report) = json(&["verify", text(&one), "--json"]);
     assert_eq!((code, &report["sound"]), (0, &Value::Bool(true)), "{report}");
     assert!(report["disk"]["fdatasync_us_p50"].as_f64().is_some_and(|us| us > 0.0), "{report}");
     assert!(report["store"]["rows"].as_u64().is_some_and(|rows| rows >= 300), "{report}");
@@ -56,7 +56,7 @@ fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node()
     assert_eq!(identity(&copy), identity(&server.setup.data), "it is another node's");
     // Without its list of members a member does not start, so a directory is not sound without.
     fs::write(copy.join("MEMBERS"), "credenza members 1\nrubbish\n").expect("ours");
-    let (code, report) = json(&["check", text(&copy), "--json"]);
+    let (code, report) = json(&["verify", text(&copy), "--json"]);
     assert_eq!((code, &report["sound"]), (7, &Value::Bool(false)), "{report}");
     assert!(report["damage"][0]["file"].as_str().is_some_and(|file| file.ends_with("MEMBERS")));
     fs::remove_file(copy.join("MEMBERS")).expect("ours");
@@ -79,7 +79,7 @@ fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node()
 fn a_directory_that_a_node_has_open_is_refused_and_one_that_is_none_too() {
     let (scratch, server) = fresh("check-locked");
     let data = scratch.join("data");
-    for words in [vec!["check", text(&data)], vec!["restore", text(&data), "--data", "nowhere"]] {
+    for words in [vec!["verify", text(&data)], vec!["restore", text(&data), "--data", "nowhere"]] {
         let (code, _, complained) = run(&words);
         assert_eq!(code, 5, "{words:?}: {complained}");
         assert!(complained.contains(&server.pid().to_string()), "{complained}");
@@ -87,7 +87,7 @@ fn a_directory_that_a_node_has_open_is_refused_and_one_that_is_none_too() {
         assert_eq!(complained.lines().count(), 1, "{complained}");
     }
     let nothing = scratch.join("nothing");
-    let (code, _, complained) = run(&["check", text(&nothing)]);
+    let (code, _, complained) = run(&["verify", text(&nothing)]);
     assert!(code == 2 && complained.contains("no data directory"), "{code} {complained}");
     assert!(!nothing.exists(), "a check made a directory");
 }
@@ -119,16 +119,16 @@ fn damage(folder: &Path, bytes: &[u8]) -> (PathBuf, u64) {
     panic!("no file below {} holds it", folder.display())
 }
 
-/// What `check` says of a damaged directory: exit code 7, the file, and a place at or before the
+/// What `verify` says of a damaged directory: exit code 7, the file, and a place at or before the
 /// bit.
 fn must_be_found(data: &Path, (path, at): &(PathBuf, u64)) {
     let name = path.file_name().expect("a file").to_str().expect("ours");
-    let (code, report) = json(&["check", text(data), "--json"]);
+    let (code, report) = json(&["verify", text(data), "--json"]);
     assert_eq!((code, &report["sound"]), (7, &Value::Bool(false)), "{report}");
     let first = &report["damage"][0];
     assert!(first["file"].as_str().is_some_and(|file| file.ends_with(name)), "{name}: {report}");
     assert!(first["offset"].as_u64().is_some_and(|offset| offset <= *at), "{at}: {report}");
-    let (code, said, complained) = run(&["check", text(data)]);
+    let (code, said, complained) = run(&["verify", text(data)]);
     assert_eq!(code, 7);
     assert!(said.contains("DAMAGED") && said.contains(name), "{said}");
     assert!(complained.contains(name) && complained.contains("byte"), "{complained}");
@@ -143,7 +143,7 @@ fn damage_in_log_and_store_is_named_with_file_and_place() {
     }
     assert!(server.stop(Duration::from_secs(30)).is_some());
     let data = scratch.join("data");
-    let (code, said, _) = run(&["check", text(&data)]);
+    let (code, said, _) = run(&["verify", text(&data)]);
     assert!(code == 0 && said.contains("sound"), "{said}");
     let bit = damage(&data.join("log"), b"later-050");
     must_be_found(&data, &bit);

@@ -37,7 +37,7 @@ impl Three {
             three.riak.push(riak);
         }
         let end = Instant::now() + Duration::from_secs(60);
-        while !three.tool(&["cluster", "ring", "--give-out"]).contains("\nn2 ") {
+        while !three.tool(&["cluster", "ring", "init"]).contains("\nn2 ") {
             assert!(Instant::now() < end, "three nodes do not share the ring");
             std::thread::sleep(Duration::from_millis(100));
         }

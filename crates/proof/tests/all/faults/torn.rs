@@ -157,9 +157,9 @@ fn damage_in_the_store_is_found_and_never_served() {
                 }
             },
         }
-        let words = ["check", text(&copy)];
+        let words = ["verify", text(&copy)];
         let checked = proof::server::tool(&words).output().expect("the tool runs");
-        assert_eq!(checked.status.code(), Some(7), "`credenza check` finds nothing");
+        assert_eq!(checked.status.code(), Some(7), "`credenza verify` finds nothing");
         let said = String::from_utf8_lossy(&checked.stdout).into_owned()
             + &String::from_utf8_lossy(&checked.stderr);
         assert!(said.contains(&*name.to_string_lossy()), "the file is not named: {said}");

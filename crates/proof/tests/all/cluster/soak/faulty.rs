@@ -190,9 +190,10 @@ impl Faulty {
         let voters: Vec<_> = members.into_iter().flatten().map(|(name, _)| name).collect();
         let to = &voters[dice.random_range(0..voters.len())];
         // It is refused if that one is not near; the next draw moves it.
-        let _ = self
-            .cluster
-            .tool(self.master(), &["cluster", "transfer", to, "--group", &self.home.to_string()]);
+        let _ = self.cluster.tool(
+            self.master(),
+            &["cluster", "move-master", to, "--group", &self.home.to_string()],
+        );
     }
 
     /// The voters of the second group: three at most.
@@ -200,7 +201,8 @@ impl Faulty {
         let chosen = self.cluster.nodes().filter(|node| wanted(*node)).take(3);
         let names: Vec<_> = chosen.map(|node| format!("n{node}")).collect();
         let group = SECOND_GROUP.to_string();
-        let words = ["group", "place", &group].into_iter().chain(names.iter().map(String::as_str));
+        let words =
+            ["group", "members", &group].into_iter().chain(names.iter().map(String::as_str));
         self.operate(&words.collect::<Vec<_>>());
     }
 
