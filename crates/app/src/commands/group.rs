@@ -17,9 +17,9 @@ Examples:
   credenza group create                            on three members that are in the fewest groups
   credenza group create --replicas 5
   credenza group create --members n1,n4,n5
-  credenza group members 1 n1 n2 n4                  these vote in group 1, nobody else
-  credenza group members 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
-  credenza group members 1 n1 n2 w=witness           w joined as a witness: a vote and no copy
+  credenza group members 1 n1 n2 n4                these vote in group 1, nobody else
+  credenza group members 1 n1 n2 n4 n5=learner     n5 gets a copy and no vote
+  credenza group members 1 n1 n2 w=witness         w joined as a witness: a vote and no copy
   credenza group quorum 1 2                        of five voters two save a value, and four elect
   credenza group drop 2                            when no bucket lives in it any more
   credenza group verify 1                          do all replicas hold the same rows?
