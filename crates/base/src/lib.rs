@@ -50,7 +50,7 @@ pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, Want};
 pub use reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
 pub use request::{
-    BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall, Update,
+    BucketPlace, Call, DirectoryCall, MoveStep, Read, ReadLevel, Request, SessionCall, Update,
 };
 pub use ring::{
     RingCall, RingChange, RingDescription, RingLoad, RingMove, RingPlan, RingTransfer,

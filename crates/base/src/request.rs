@@ -26,7 +26,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     /// Looks, changes nothing.
-    Read(Read, Consistency),
+    Read(Read, ReadLevel),
     /// Changes rows.
     Update(Update),
     /// Changes or shows buckets and bucket types; the request's bucket is what it speaks of.
@@ -39,7 +39,7 @@ pub enum Call {
 
 /// How fresh an answer must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Consistency {
+pub enum ReadLevel {
     /// Linearizable: sees everything acknowledged before it was asked.
     #[default]
     Consistent,

@@ -10,7 +10,7 @@ use crate::Available;
 use base::error::shutting_down;
 use base::request::Steps;
 use base::{
-    Body, BucketName, Call, Consistency, Error, Key, Kind, LogIndex, Outcome, Properties, Read,
+    Body, BucketName, Call, Error, Key, Kind, LogIndex, Outcome, Properties, Read, ReadLevel,
     Reason, Reply, Request, Result, Row, Update, check,
 };
 use runtime::submit::Submitted;
@@ -133,7 +133,7 @@ struct MultiKeyRequest {
 }
 
 impl MultiKeyRequest {
-    async fn values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+    async fn values(self, keys: Vec<Key>, how: ReadLevel) -> Result<Reply> {
         let mut rows = Vec::with_capacity(keys.len().min(ROWS_AT_FIRST));
         let mut bytes = 0;
         let gets = keys.into_iter().map(|key| self.ask(Call::Read(Read::Get(key), how)));
@@ -149,7 +149,7 @@ impl MultiKeyRequest {
     }
 
     /// The values of keys that are all there.
-    async fn all_values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+    async fn all_values(self, keys: Vec<Key>, how: ReadLevel) -> Result<Reply> {
         let reply = self.values(keys.clone(), how).await?;
         let Body::Rows(rows) = &reply.body else { return Err(strange()) };
         match keys.iter().zip(rows).find(|(_, row)| row.is_none()) {
@@ -158,7 +158,7 @@ impl MultiKeyRequest {
         }
     }
 
-    async fn count(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+    async fn count(self, keys: Vec<Key>, how: ReadLevel) -> Result<Reply> {
         let mut sum = 0;
         let looks = keys.into_iter().map(|key| self.ask(Call::Read(Read::Exists(vec![key]), how)));
         let take = |body| {

@@ -16,9 +16,9 @@ use crate::Available;
 use base::error::corrupt;
 use base::request::{Expiry, Missing};
 use base::{
-    AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, DataType,
-    Error, FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply, Request,
-    Result, Row as PlainRow, Siblings, StoreOptions, Update, Version,
+    AvailableCall, Body, BucketName, Call, Condition, Content, Context, DataType, Error,
+    FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, ReadLevel, Reason, Reply,
+    Request, Result, Row as PlainRow, Siblings, StoreOptions, Update, Version,
 };
 use logic::quorum::{Excess, FetchWish, StoreWish};
 use runtime::metrics::Metrics;
@@ -68,7 +68,7 @@ impl Available {
             return Err(unsupported("a request can't be named for a retry"));
         }
         let body = match request.call {
-            Call::Read(read, consistency) => asked.read(read, consistency).await?,
+            Call::Read(read, level) => asked.read(read, level).await?,
             Call::Update(update) => asked.update(update).await?,
             Call::Available(call) => asked.call(call).await?,
             Call::Session(_) => return Err(unsupported("there are no sessions")),
@@ -97,13 +97,13 @@ impl KeyRequest<'_> {
         ContextCodec { bucket: self.bucket, cluster: self.available.cluster }
     }
 
-    async fn read(&self, read: Read, consistency: Consistency) -> Result<Body> {
+    async fn read(&self, read: Read, level: ReadLevel) -> Result<Body> {
         self.plain()?;
         let mut options = FetchOptions::default();
-        match consistency {
-            Consistency::Consistent => {}
-            Consistency::Dirty => options.r = Some(Quorum::One),
-            Consistency::AtLeast(_) => return Err(unsupported("there is no log to wait for")),
+        match level {
+            ReadLevel::Consistent => {}
+            ReadLevel::Dirty => options.r = Some(Quorum::One),
+            ReadLevel::AtLeast(_) => return Err(unsupported("there is no log to wait for")),
         }
         match read {
             Read::Get(key) => self.get(key, &options).await.map(Body::Row),

@@ -15,7 +15,7 @@ use crate::Node;
 use base::range::Direction;
 use base::request::{Missing, Steps};
 use base::{
-    Body, Bound, BucketName, Call, Consistency, Error, Key, Outcome, Page, Range, Read, Reason,
+    Body, Bound, BucketName, Call, Error, Key, Outcome, Page, Range, Read, ReadLevel, Reason,
     Request, Result, Update, Want,
 };
 use runtime::world;
@@ -123,7 +123,7 @@ impl Emptying<'_> {
 
     async fn page(&self, range: Range) -> Result<Page> {
         let range = Range { want: Want::Keys, ..range };
-        match self.ask(Call::Read(Read::Range(range), Consistency::Consistent)).await? {
+        match self.ask(Call::Read(Read::Range(range), ReadLevel::Consistent)).await? {
             Body::Page(page) => Ok(page),
             _ => Err(self.unsupported()),
         }

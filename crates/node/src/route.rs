@@ -7,7 +7,7 @@ use crate::{Inner, Node};
 use base::bucket::no_such_bucket;
 use base::error::shutting_down;
 use base::{
-    Body, BucketName, Call, Consistency, Error, NodeId, Properties, Reason, Reply, Request, Result,
+    Body, BucketName, Call, Error, NodeId, Properties, ReadLevel, Reason, Reply, Request, Result,
     SessionCall,
 };
 use replication::bucket::Bucket;
@@ -79,7 +79,7 @@ impl Inner {
     /// left it, and the request's answer depends on that.
     #[inline]
     fn is_uninformed(&self, group: &Group, call: &Call) -> bool {
-        let depends = matches!(call, Call::Update(_) | Call::Read(_, Consistency::Consistent));
+        let depends = matches!(call, Call::Update(_) | Call::Read(_, ReadLevel::Consistent));
         depends && group.master.load(Ordering::Acquire) && !self.is_informed(group)
     }
 
@@ -94,7 +94,7 @@ impl Inner {
         let name = &request.bucket;
         match &request.call {
             Call::Update(update) => self.update(flow, name, local, update, request.retry),
-            Call::Read(read, consistency) => self.read(flow, name, local, read, *consistency),
+            Call::Read(read, level) => self.read(flow, name, local, read, *level),
             Call::Session(call) => session(flow, &local, *call),
             Call::Available(call) => Ok(self.one_value(name, call)),
             Call::Directory(call) => self.directory(flow, name, call),

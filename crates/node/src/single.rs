@@ -9,9 +9,9 @@ use crate::flow::Flow;
 use base::codec::{Malformed, Reader, Writer};
 use base::request::{Expiry, Missing, Steps, When};
 use base::{
-    AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, Error, Key,
-    Keys, Outcome, Range, Read, Reason, Reply, Request, Result, Row, Sibling, Siblings, Store,
-    Update, Version, Vtag, Want,
+    AvailableCall, Body, BucketName, Call, Condition, Content, Context, Error, Key, Keys, Outcome,
+    Range, Read, ReadLevel, Reason, Reply, Request, Result, Row, Sibling, Siblings, Store, Update,
+    Version, Vtag, Want,
 };
 use bytes::Bytes;
 use runtime::submit::Submitted;
@@ -141,7 +141,7 @@ fn stored(outcome: Outcome, return_body: bool) -> Result<Body> {
 }
 
 fn read(read: Read) -> Call {
-    Call::Read(read, Consistency::Consistent)
+    Call::Read(read, ReadLevel::Consistent)
 }
 
 fn siblings(row: Row) -> Siblings {

@@ -13,7 +13,7 @@ use crate::limits::{
 use crate::properties::Changes;
 use crate::range::{Bound, Direction, Extent, Range, Want};
 use crate::request::{
-    BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall,
+    BucketPlace, Call, DirectoryCall, MoveStep, Read, ReadLevel, Request, SessionCall,
 };
 use crate::{BucketId, GroupId, LogIndex, RetryId, SessionId};
 
@@ -24,12 +24,12 @@ pub(super) fn put<W: Fields>(request: &Request, out: &mut W) {
         Some(retry) => out.yes(true).word(retry.session.0).word(retry.number),
     };
     match &request.call {
-        Call::Read(read, consistency) => {
+        Call::Read(read, level) => {
             put_read(read, out.byte(0));
-            match consistency {
-                Consistency::Consistent => out.byte(0),
-                Consistency::Dirty => out.byte(1),
-                Consistency::AtLeast(index) => out.byte(2).word(index.0),
+            match level {
+                ReadLevel::Consistent => out.byte(0),
+                ReadLevel::Dirty => out.byte(1),
+                ReadLevel::AtLeast(index) => out.byte(2).word(index.0),
             };
         }
         Call::Update(it) => update::put(it, out.byte(1)),
@@ -51,7 +51,7 @@ pub(super) fn take(from: &mut Source<'_>) -> WireResult<Request> {
         Ok(RetryId { session, number: from.word("request number")? })
     })?;
     let call = match from.byte("which call")? {
-        0 => Call::Read(take_read(from)?, take_consistency(from)?),
+        0 => Call::Read(take_read(from)?, take_read_level(from)?),
         1 => Call::Update(update::take(from, 0)?),
         2 => Call::Directory(take_directory(from)?),
         3 => Call::Session(match from.byte("which session call")? {
@@ -74,11 +74,11 @@ pub(super) fn take_name(from: &mut Source<'_>) -> WireResult<BucketName> {
     BucketName::from_full(text).map_err(|_| Malformed("bucket"))
 }
 
-fn take_consistency(from: &mut Source<'_>) -> WireResult<Consistency> {
+fn take_read_level(from: &mut Source<'_>) -> WireResult<ReadLevel> {
     Ok(match from.byte("consistency")? {
-        0 => Consistency::Consistent,
-        1 => Consistency::Dirty,
-        2 => Consistency::AtLeast(LogIndex(from.word("index")?)),
+        0 => ReadLevel::Consistent,
+        1 => ReadLevel::Dirty,
+        2 => ReadLevel::AtLeast(LogIndex(from.word("index")?)),
         _ => return Err(Malformed("consistency")),
     })
 }

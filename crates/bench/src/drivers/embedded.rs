@@ -5,7 +5,7 @@ use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EmbeddedConfig, Operation};
 use crate::wrong::Wrong;
 use base::request::{Expiry, Missing, Steps};
-use base::{Body, Bound, BucketName, Consistency, DirectoryCall, Outcome, Range, Read, Reason};
+use base::{Body, Bound, BucketName, DirectoryCall, Outcome, Range, Read, ReadLevel, Reason};
 use base::{Reply, Request, Update};
 use bytes::Bytes;
 use node::{Flow, Node, NodeSettings, Submitted, Ticket};
@@ -188,7 +188,7 @@ impl Driver for EmbeddedDriver {
 
 fn call_of(call: &Call<'_>) -> base::Call {
     let key = Bytes::copy_from_slice;
-    let read = |read| base::Call::Read(read, Consistency::Consistent);
+    let read = |read| base::Call::Read(read, ReadLevel::Consistent);
     let set = |row: &[u8], value: &[u8]| Update::Set {
         key: key(row),
         value: key(value),

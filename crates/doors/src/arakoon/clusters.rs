@@ -9,7 +9,7 @@ use super::errors::ArakoonRefusal;
 use super::output::Output;
 use crate::{Shared, writer};
 use base::limits::NAME_BYTES_MAX;
-use base::{BucketName, Call, Consistency, DirectoryCall, Error, Read, Reason, Request, Result};
+use base::{BucketName, Call, DirectoryCall, Error, Read, ReadLevel, Reason, Request, Result};
 use node::Node;
 use tokio::net::TcpStream;
 
@@ -51,7 +51,7 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
     };
     let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
     // A dirty look at no key: answered without a quorum, and fails only if there is no bucket.
-    let look = Call::Read(Read::Exists(Vec::new()), Consistency::Dirty);
+    let look = Call::Read(Read::Exists(Vec::new()), ReadLevel::Dirty);
     let found = node.handle(ask(look)).await;
     let is_named = named.iter().any(|name| name.as_bytes() == cluster);
     match found {

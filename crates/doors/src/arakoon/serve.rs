@@ -17,8 +17,8 @@ use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX, WHOLE_RANGE_BYTES_MAX};
 use base::{
-    Body, BucketName, Call, Consistency, Error, Kind, Range, Reason, Reply, Request, Result,
-    Update, limits,
+    Body, BucketName, Call, Error, Kind, Range, ReadLevel, Reason, Reply, Request, Result, Update,
+    limits,
 };
 use node::{Flow, Submitted};
 use std::future::Future;
@@ -107,7 +107,7 @@ enum Slow {
         ArakoonShape,
         &'static ArakoonCommand,
     ),
-    Range(Range, Consistency, ArakoonShape, &'static ArakoonCommand),
+    Range(Range, ReadLevel, ArakoonShape, &'static ArakoonCommand),
     DropMaster(&'static ArakoonCommand),
 }
 
@@ -200,8 +200,8 @@ impl Visit {
                 None
             }
             Ok(CommandPlan::Ask(call, shape)) => self.ask(command, call, shape),
-            Ok(CommandPlan::Range(range, consistency, shape)) => {
-                Some(Slow::Range(range, consistency, shape, command))
+            Ok(CommandPlan::Range(range, level, shape)) => {
+                Some(Slow::Range(range, level, shape, command))
             }
             Ok(CommandPlan::Look(ClusterQuery::DropMaster)) => Some(Slow::DropMaster(command)),
             Ok(CommandPlan::Look(view)) => {
@@ -308,8 +308,8 @@ impl Visit {
                 let reply = reply.await;
                 self.speak(command, &shape, reply);
             }
-            Slow::Range(range, consistency, shape, command) => {
-                let reply = self.range(range, consistency).await;
+            Slow::Range(range, level, shape, command) => {
+                let reply = self.range(range, level).await;
                 self.speak(command, &shape, reply);
             }
             Slow::DropMaster(command) => {
@@ -328,11 +328,11 @@ impl Visit {
     }
 
     /// A range of any length as of one moment: a page, and if that was not all, the whole.
-    async fn range(&mut self, range: Range, consistency: Consistency) -> Result<Reply> {
+    async fn range(&mut self, range: Range, level: ReadLevel) -> Result<Reply> {
         let wanted = range.rows_max.unwrap_or(usize::MAX);
         let rows_max = Some(wanted.min(limits::PAGE_ROWS_MAX));
         let page = Range { rows_max, ..range.clone() };
-        let reply = self.read(page, consistency).await?;
+        let reply = self.read(page, level).await?;
         match &reply.body {
             Body::Page(page) if page.more && page.entries.len() < wanted => {}
             _ => return Ok(reply),
@@ -342,13 +342,13 @@ impl Visit {
             let text = "too many large ranges at a time: try again later, or ask for fewer keys";
             return Err(Error::new(Reason::Overloaded, text));
         };
-        let reply = self.read(translate::whole(range), consistency).await;
+        let reply = self.read(translate::whole(range), level).await;
         drop(share);
         reply
     }
 
-    async fn read(&mut self, range: Range, consistency: Consistency) -> Result<Reply> {
-        let call = Call::Read(base::Read::Range(range), consistency);
+    async fn read(&mut self, range: Range, level: ReadLevel) -> Result<Reply> {
+        let call = Call::Read(base::Read::Range(range), level);
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         match self.submit(request) {
             Submitted::Ready(reply) => reply,

@@ -7,7 +7,7 @@ use crate::contexts;
 use crate::http::percent::{Plus, decode};
 use base::limits::TTL_MS_MAX;
 use base::request::Expiry;
-use base::{BucketName, Consistency, Context, Error, LogIndex};
+use base::{BucketName, Context, Error, LogIndex, ReadLevel};
 use bytes::Bytes;
 
 /// A query parameter.
@@ -57,7 +57,7 @@ pub const BUCKETS_PER_PAGE_MAX: usize = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// How fresh.
-    pub consistency: Consistency,
+    pub read_level: ReadLevel,
     /// Time to live.
     pub expiry: Expiry,
     /// Which rows.
@@ -102,7 +102,7 @@ impl Query {
     fn take(&mut self, parameter: Parameter, value: Bytes) -> Result<(), Error> {
         let bounds = &mut self.bounds;
         match parameter {
-            Parameter::Consistency => self.consistency = consistency(text(parameter, &value)?)?,
+            Parameter::Consistency => self.read_level = read_level(text(parameter, &value)?)?,
             Parameter::Ttl => self.expiry = expiry(text(parameter, &value)?)?,
             Parameter::Prefix => bounds.prefix = Some(value),
             Parameter::From => bounds.from = Some(value),
@@ -152,16 +152,16 @@ fn count(parameter: Parameter, value: &[u8]) -> Result<usize, Error> {
 }
 
 /// `consistent`, `dirty` or `at_least:N`.
-pub fn consistency(text: &str) -> Result<Consistency, Error> {
+pub fn read_level(text: &str) -> Result<ReadLevel, Error> {
     match text {
-        "consistent" => return Ok(Consistency::Consistent),
-        "dirty" => return Ok(Consistency::Dirty),
+        "consistent" => return Ok(ReadLevel::Consistent),
+        "dirty" => return Ok(ReadLevel::Dirty),
         _ => {}
     }
     let index =
         text.strip_prefix("at_least:").and_then(|n| crate::http::head::number(n.as_bytes()));
     index
-        .map(|index| Consistency::AtLeast(LogIndex(index)))
+        .map(|index| ReadLevel::AtLeast(LogIndex(index)))
         .ok_or_else(|| malformed("`consistency` is consistent, dirty, or at_least: and an index"))
 }
 
@@ -193,7 +193,7 @@ mod tests {
                 .expect("a good query");
         assert_eq!(query.bounds.prefix.as_deref(), Some(&b"a\xffb c"[..]));
         assert_eq!((query.bounds.limit, query.bounds.reverse), (Some(7), true));
-        assert_eq!(query.consistency, Consistency::AtLeast(LogIndex(9)));
+        assert_eq!(query.read_level, ReadLevel::AtLeast(LogIndex(9)));
         for bad in [
             "colour=red",
             "limit=1&limit=2",

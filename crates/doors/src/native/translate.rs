@@ -115,7 +115,7 @@ pub enum Operate {
 
 /// Makes the plan.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
-    let (name, level) = (target.route.name, target.query.consistency);
+    let (name, level) = (target.route.name, target.query.read_level);
     let (call, shape) = match name {
         RouteName::GetKey | RouteName::HeadKey => {
             let shape = NativeShape::Value {

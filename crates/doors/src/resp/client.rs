@@ -3,7 +3,7 @@
 use super::frame::Detached;
 use super::registry::Card;
 use crate::buffer_room::QueueRoom;
-use base::request::Consistency;
+use base::request::ReadLevel;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub struct Client {
     /// The bucket its commands speak of.
     pub bucket: BucketName,
     /// How fresh its reads must be.
-    pub consistency: Consistency,
+    pub read_level: ReadLevel,
     /// Begun with MULTI.
     pub transaction: Option<Transaction>,
     /// Keys it watches, all of its bucket.
@@ -93,7 +93,7 @@ impl Client {
         Client {
             card,
             bucket: BucketName::default(),
-            consistency: Consistency::default(),
+            read_level: ReadLevel::default(),
             transaction: None,
             watched: Vec::new(),
             session: None,

@@ -12,7 +12,7 @@ use crate::counters::Verdict;
 use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
 use base::{
-    Body, Bound, Call, Consistency, DirectoryCall, Error, Key, Page, Range, Read, Reason, Reply,
+    Body, Bound, Call, DirectoryCall, Error, Key, Page, Range, Read, ReadLevel, Reason, Reply,
     Request, SyncPolicy, Want,
 };
 use bytes::Bytes;
@@ -87,7 +87,7 @@ impl Visit {
     }
 
     async fn page(&mut self, range: Range) -> base::Result<Page> {
-        let call = Call::Read(Read::Range(range), self.client.consistency);
+        let call = Call::Read(Read::Range(range), self.client.read_level);
         match self.ask(call).await?.body {
             Body::Page(page) => Ok(page),
             _ => Err(Error::new(Reason::Malformed, "a range was not answered with a page")),
@@ -224,13 +224,13 @@ impl Visit {
         self.out.array(keys.len());
         for part in keys.chunks(VALUES_KEYS) {
             let read = Read::MultiGet(part.to_vec());
-            match self.ask(Call::Read(read, self.client.consistency)).await {
+            match self.ask(Call::Read(read, self.client.read_level)).await {
                 Ok(reply) => self.speak_rows(reply.body),
                 Err(_) => {
                     // Together they may be too large, or one of them can't be read.
                     for key in part {
                         let read = Read::Get(key.clone());
-                        match self.ask(Call::Read(read, self.client.consistency)).await {
+                        match self.ask(Call::Read(read, self.client.read_level)).await {
                             Ok(reply) => self.speak_rows(reply.body),
                             Err(error) => self.fail(&error),
                         }
@@ -274,7 +274,7 @@ impl Visit {
         if self.shared.node.status().store.rows_estimated > ROWS_COUNTED_MAX {
             return None;
         }
-        let call = Call::Read(Read::KeyCount, Consistency::Dirty);
+        let call = Call::Read(Read::KeyCount, ReadLevel::Dirty);
         match self.ask(call).await.ok()?.body {
             Body::Count(keys) => Some(keys),
             _ => None,

@@ -12,8 +12,8 @@ use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
 use base::limits::FORWARD_MS_MAX;
 use base::{
-    BucketName, Call, ClusterCall, Consistency, DirectoryCall, Error, LogIndex, Read, Reason,
-    Reply, Request, Result,
+    BucketName, Call, ClusterCall, DirectoryCall, Error, LogIndex, Read, ReadLevel, Reason, Reply,
+    Request, Result,
 };
 use replication::group::Group;
 use replication::read::still_master;
@@ -79,7 +79,7 @@ impl Inner {
         name: &BucketName,
         reply: Reply,
     ) -> Result<Reply> {
-        let nothing = Call::Read(Read::Exists(Vec::new()), Consistency::Consistent);
+        let nothing = Call::Read(Read::Exists(Vec::new()), ReadLevel::Consistent);
         let request = Request { bucket: name.clone(), call: nothing, retry: None };
         match self.carry(whom, None, request).await {
             Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
@@ -161,7 +161,7 @@ impl Inner {
     /// content with what this node has ask nobody.
     pub(crate) fn may_be_new(&self, request: &Request) -> bool {
         let asks = match &request.call {
-            Call::Read(_, consistency) => *consistency == Consistency::Consistent,
+            Call::Read(_, level) => *level == ReadLevel::Consistent,
             Call::Update(_) | Call::Session(_) => true,
             Call::Directory(_) | Call::Available(_) => false,
         };

@@ -3,7 +3,7 @@
 use super::{Place, bytes, reason, set};
 use crate::Node;
 use base::{
-    Body, BucketName, Call, Consistency, DirectoryCall, Read, Reason, Reply, Request, Result,
+    Body, BucketName, Call, DirectoryCall, Read, ReadLevel, Reason, Reply, Request, Result,
 };
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn changes(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 async fn count(node: &Node, name: &str) -> Result<Body> {
-    let read = Call::Read(Read::KeyCount, Consistency::Consistent);
+    let read = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     Ok(node.handle(named(name, read)).await?.body)
 }
 

@@ -4,7 +4,7 @@ use super::{Place, bytes, get, reason, request, set, update};
 use crate::{Emptied, EmptyingCursor, Flow, Node, Submitted};
 use base::limits::{ANSWER_BYTES_MAX, EVALUATION_ROWS_MAX, SEQUENCE_ROWS_MAX};
 use base::request::Steps;
-use base::{Body, BucketName, Call, Consistency, GroupId, Outcome, Range, Read, Reason, Update};
+use base::{Body, BucketName, Call, GroupId, Outcome, Range, Read, ReadLevel, Reason, Update};
 use replication::group::Group;
 use replication::read::BYTES_AT_ONCE;
 use std::sync::{Arc, mpsc};
@@ -140,11 +140,11 @@ async fn a_read_behind_an_own_write_leaves_the_lock_where_its_values_are_large()
     assert!(matches!(written, Submitted::Pending(..)), "it is undecided");
     let read = |keys: &[&str]| {
         let keys = keys.iter().map(|key| bytes(key)).collect();
-        Call::Read(Read::MultiGet(keys), Consistency::Consistent)
+        Call::Read(Read::MultiGet(keys), ReadLevel::Consistent)
     };
     let few = submit(read(&["a", "c"]));
     assert!(matches!(few, Submitted::Pending(..)), "it is evaluated at once");
-    let one = submit(Call::Read(Read::Get(bytes("a")), Consistency::Consistent));
+    let one = submit(Call::Read(Read::Get(bytes("a")), ReadLevel::Consistent));
     assert!(matches!(one, Submitted::Pending(..)), "one value is never too large");
     let Submitted::Later(all) = submit(read(&["a", "b", "a", "c"])) else {
         panic!("it is gathered under the lock")

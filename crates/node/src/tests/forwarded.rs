@@ -4,8 +4,8 @@ use super::house::{House, wait};
 use super::{bytes, reason, request, set};
 use crate::{Flow, Node, Submitted};
 use base::{
-    Body, BucketName, Call, Consistency, DirectoryCall, GroupId, Kind, Outcome, Read, Reason,
-    Reply, Request, Result, RetryId, SessionCall, SessionId, Update,
+    Body, BucketName, Call, DirectoryCall, GroupId, Kind, Outcome, Read, ReadLevel, Reason, Reply,
+    Request, Result, RetryId, SessionCall, SessionId, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +41,8 @@ async fn insist(node: &Node, call: Call) {
     }
 }
 
-async fn value(node: &Node, key: &str, consistency: Consistency) -> Result<Option<bytes::Bytes>> {
-    match ask(node, Call::Read(Read::Get(bytes(key)), consistency)).await?.body {
+async fn value(node: &Node, key: &str, level: ReadLevel) -> Result<Option<bytes::Bytes>> {
+    match ask(node, Call::Read(Read::Get(bytes(key)), level)).await?.body {
         Body::Row(row) => Ok(row.map(|row| row.value)),
         other => panic!("a get is answered with a row, not {other:?}"),
     }
@@ -72,17 +72,17 @@ async fn every_node_takes_every_request_and_sees_what_the_others_took() {
             ask(&node(&house, writer), Call::Update(set(&key, "v"))).await.expect("taken");
         for reader in 0..3 {
             let reader = node(&house, reader);
-            let seen = value(&reader, &key, Consistency::Consistent).await.expect("read");
+            let seen = value(&reader, &key, ReadLevel::Consistent).await.expect("read");
             assert_eq!(seen, Some(bytes("v")));
         }
         for reader in 0..3 {
             house.applied(reader, written.index).await;
-            let at = Consistency::AtLeast(written.index);
+            let at = ReadLevel::AtLeast(written.index);
             let seen = value(&node(&house, reader), &key, at).await.expect("it is here");
             assert_eq!(seen, Some(bytes("v")));
         }
     }
-    let count = Call::Read(Read::KeyCount, Consistency::Consistent);
+    let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     for which in 0..3 {
         let counted = ask(&node(&house, which), count.clone()).await.expect("a long read");
         assert_eq!(counted.body, Body::Count(3));
@@ -100,7 +100,7 @@ async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
     wait("word of the master", || other.other_master(&Default::default())).await;
     for call in [
         Call::Update(set("k", "v")),
-        Call::Read(Read::Get(bytes("k")), Consistency::Consistent),
+        Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent),
         Call::Session(SessionCall::Open),
     ] {
         let answer = other.submit(&mut Flow::redirected(), request(call));
@@ -109,7 +109,7 @@ async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
         let place = other.place(&Default::default()).expect("it is here");
         assert_eq!(Some(error.text()), place.master);
     }
-    let dirty = request(Call::Read(Read::Get(bytes("k")), Consistency::Dirty));
+    let dirty = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Dirty));
     let answer = other.submit(&mut Flow::redirected(), dirty);
     assert!(matches!(answer, Submitted::Ready(Ok(_))));
     let (there, mut flow) = (node(&house, master), Flow::redirected());
@@ -152,7 +152,7 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
             }
             tokio::task::yield_now().await;
         }
-        let look = request(Call::Read(Read::Get(bytes("k")), Consistency::Consistent));
+        let look = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
         let seen = here.submit(&mut flow, look);
         let Body::Row(Some(row)) = here.inner.answered(seen).await.expect("read").body else {
             panic!("it was written")
@@ -182,11 +182,11 @@ async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
         let at = |step: usize| node(&house, (round + step) % 3);
         insist(&at(0), Call::Update(set("gone", "v"))).await;
         ask(&at(1), Call::Directory(DirectoryCall::ClearBucket)).await.expect("cleared");
-        let seen = value(&at(2), "gone", Consistency::Consistent).await.expect("read");
+        let seen = value(&at(2), "gone", ReadLevel::Consistent).await.expect("read");
         assert_eq!(seen, None, "round {round}: it was cleared before it was asked for");
         insist(&at(3), Call::Update(set("kept", "v"))).await;
         for step in 0..3 {
-            let seen = value(&at(step), "kept", Consistency::Consistent).await.expect("read");
+            let seen = value(&at(step), "kept", ReadLevel::Consistent).await.expect("read");
             assert_eq!(seen, Some(bytes("v")), "round {round}: it was written behind the clear");
         }
     }
@@ -204,7 +204,7 @@ async fn a_bucket_made_at_one_node_is_known_at_every_other_at_once() {
         let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
         at(1).handle(here(make)).await.expect("made");
         at(2).handle(here(Call::Update(set("k", "v")))).await.expect("it is there");
-        let read = Call::Read(Read::KeyCount, Consistency::Consistent);
+        let read = Call::Read(Read::KeyCount, ReadLevel::Consistent);
         assert_eq!(at(0).handle(here(read)).await.expect("read").body, Body::Count(1));
     }
 }
@@ -243,7 +243,7 @@ async fn client(house: Arc<House>, number: u64, ends: Arc<AtomicBool>) -> (u64, 
             through += 1;
         }
         let reader = node(&house, (through + 1) % 3);
-        if let Ok(seen) = value(&reader, &key, Consistency::Consistent).await {
+        if let Ok(seen) = value(&reader, &key, ReadLevel::Consistent).await {
             let seen: u64 = seen.map_or(0, |text| {
                 std::str::from_utf8(&text).expect("text").parse().expect("a number")
             });
@@ -277,7 +277,7 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
     for (number, client) in clients.into_iter().enumerate() {
         let (acknowledged, in_doubt) = client.await.expect("no client panics");
         let key = format!("n{number}");
-        let seen = value(&node(&house, number % 3), &key, Consistency::Consistent).await;
+        let seen = value(&node(&house, number % 3), &key, ReadLevel::Consistent).await;
         let seen = seen.expect("read").map_or(0, |text| {
             std::str::from_utf8(&text).expect("text").parse::<u64>().expect("a number")
         });
@@ -302,7 +302,7 @@ async fn requests_wait_for_an_election_and_then_go_on() {
     ask(&other, Call::Update(set("before", "1"))).await.expect("taken");
     house.stop(master).await;
     ask(&other, Call::Update(set("after", "2"))).await.expect("nobody told it to try again");
-    let seen = value(&other, "before", Consistency::Consistent).await.expect("read");
+    let seen = value(&other, "before", ReadLevel::Consistent).await.expect("read");
     assert_eq!(seen, Some(bytes("1")));
     // The ring is the first node's alone: that it was looked for long enough takes a moment.
     wait("a node that is ready", || other.ready().then_some(())).await;
@@ -319,5 +319,5 @@ async fn requests_wait_for_an_election_and_then_go_on() {
     let told = ask(&stays, Call::Update(set("k", "v"))).await.expect_err("there is no majority");
     assert_eq!(told.kind(), Kind::Unavailable, "{told}");
     assert!(!stays.ready());
-    value(&stays, "before", Consistency::Dirty).await.expect("it has that");
+    value(&stays, "before", ReadLevel::Dirty).await.expect("it has that");
 }

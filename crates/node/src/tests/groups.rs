@@ -5,7 +5,7 @@ use super::many::{Cluster, ask, leads};
 use super::{Place, bytes, reason, request, set};
 use crate::{Flow, Node, NodeSettings, Submitted};
 use base::{
-    Body, BucketName, Call, ClusterCall, Consistency, DirectoryCall, GroupId, Part, Read, Reason,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Read, ReadLevel, Reason,
     Request,
 };
 use std::process::Command;
@@ -202,7 +202,7 @@ async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
     let settings = NodeSettings { data_dir: twin.path().to_path_buf(), ..twin.settings() };
     let settings = NodeSettings { peers: None, ..settings };
     let copied = Node::start(settings).await.expect("it starts");
-    let call = Call::Read(Read::KeyCount, Consistency::Consistent);
+    let call = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     let counted = ask(&copied, &name, call).await.expect("it is there");
     assert_eq!(counted.body, Body::Count(101));
     copied.stop().await.expect("it stops");
@@ -223,7 +223,7 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
             assert_eq!(seen, Some(bytes("v")));
         }
     }
-    let dirty = Call::Read(Read::KeyCount, Consistency::Dirty);
+    let dirty = Call::Read(Read::KeyCount, ReadLevel::Dirty);
     let counted = ask(cluster.node(2), &name, dirty.clone()).await.expect("passed on, too");
     assert_eq!(counted.body, Body::Count(3));
     let place = cluster.node(2).place(&name).expect("its place is known");

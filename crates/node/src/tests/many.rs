@@ -5,8 +5,8 @@ use super::{Place, bytes, request};
 use crate::metadata::rows::{bucket_key, set, write_bucket};
 use crate::{Joining, Node, NodeSettings, PeerPlace};
 use base::{
-    Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, Consistency, DirectoryCall,
-    GroupId, Part, Placement, Properties, Read, Reply, Request, Result,
+    Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part,
+    Placement, Properties, Read, ReadLevel, Reply, Request, Result,
 };
 use bytes::Bytes;
 use replication::bucket::Bucket;
@@ -175,7 +175,7 @@ impl Cluster {
 
     /// What is consistently there, asked by one node.
     pub(crate) async fn get(&self, which: usize, bucket: &BucketName, key: &str) -> Option<Bytes> {
-        let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+        let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
         loop {
             match ask(self.node(which), bucket, call.clone()).await {
                 Err(error) if error.kind() == base::Kind::Unavailable => {}

@@ -46,7 +46,7 @@ mod witness;
 use crate::{Node, NodeSettings};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Consistency, Error, Outcome, Read, Reply, Request, Result, Update,
+    Body, BucketName, Call, Error, Outcome, Read, ReadLevel, Reply, Request, Result, Update,
 };
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ pub(crate) async fn update(node: &Node, update: Update) -> Result<Outcome> {
 }
 
 pub(crate) async fn read(node: &Node, read: Read) -> Result<Reply> {
-    node.handle(request(Call::Read(read, Consistency::Consistent))).await
+    node.handle(request(Call::Read(read, ReadLevel::Consistent))).await
 }
 
 pub(crate) async fn get(node: &Node, key: &str) -> Option<Bytes> {

@@ -2,7 +2,7 @@
 
 use super::{Place, bytes, get, request, set, update};
 use crate::{Flow, Submitted};
-use base::{Body, Call, Consistency, LogIndex, Outcome, Read, Reason, Update};
+use base::{Body, Call, LogIndex, Outcome, Read, ReadLevel, Reason, Update};
 
 #[tokio::test]
 async fn a_connection_sees_its_own_updates_before_they_are_decided_and_waits_with_them() {
@@ -11,7 +11,7 @@ async fn a_connection_sees_its_own_updates_before_they_are_decided_and_waits_wit
     let mut flow = Flow::default();
     let written = node.submit(&mut flow, request(Call::Update(set("k", "1"))));
     let Submitted::Pending(first, Ok(_)) = written else { panic!("an update waits") };
-    let look = Call::Read(Read::Get(bytes("k")), Consistency::Consistent);
+    let look = Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent);
     let seen = node.submit(&mut flow, request(look.clone()));
     let Submitted::Pending(ticket, Ok(reply)) = seen else { panic!("the read waits with it") };
     assert!(ticket.index >= first.index);
@@ -67,7 +67,7 @@ async fn reads_at_an_index_are_refused_until_it_is_applied() {
     let node = place.start().await;
     let index = node.handle(request(Call::Update(set("k", "1")))).await.expect("a set").index;
     let at = |index| {
-        let read = Call::Read(Read::Get(bytes("k")), Consistency::AtLeast(index));
+        let read = Call::Read(Read::Get(bytes("k")), ReadLevel::AtLeast(index));
         node.handle(request(read))
     };
     assert_eq!(at(index).await.expect("applied").index, index);

@@ -5,7 +5,7 @@ use super::many::{Cluster, leads};
 use super::{Place, bytes, request, set};
 use crate::{Flow, Node};
 use base::{
-    Body, BucketName, Call, ClusterCall, Consistency, DirectoryCall, GroupId, Part, Read, Request,
+    Body, BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Read, ReadLevel, Request,
     Result, Value,
 };
 
@@ -16,7 +16,7 @@ async fn look(
     bucket: &BucketName,
     key: &str,
 ) -> Result<Option<Value>> {
-    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
     loop {
         let request = Request { bucket: bucket.clone(), ..request(call.clone()) };
         let submitted = node.submit(flow, request);

@@ -3,7 +3,7 @@
 use super::house::wait;
 use super::many::{Cluster, ask};
 use super::{bytes, reason};
-use base::{BucketName, Call, Consistency, GroupId, LogIndex, Part, Read, Reason};
+use base::{BucketName, Call, GroupId, LogIndex, Part, Read, ReadLevel, Reason};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missing() {
@@ -14,7 +14,7 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
     cluster.stop(0).await;
     cluster.start(joined).await;
     let read = |how| Call::Read(Read::Get(bytes("k")), how);
-    for how in [Consistency::Dirty, Consistency::AtLeast(LogIndex(1))] {
+    for how in [ReadLevel::Dirty, ReadLevel::AtLeast(LogIndex(1))] {
         let told = ask(cluster.node(joined), &name, read(how)).await;
         assert_eq!(reason(told), Reason::StaleReplica, "{how:?}");
     }
@@ -29,7 +29,7 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
     let none = BucketName::parse("none").expect("a name");
     loop {
         // It has the rows a moment before it hears who is master.
-        match ask(cluster.node(joined), &none, read(Consistency::Dirty)).await {
+        match ask(cluster.node(joined), &none, read(ReadLevel::Dirty)).await {
             Err(error) if error.reason == Reason::StaleReplica => {}
             told => return assert_eq!(reason(told), Reason::NoSuchBucket),
         }

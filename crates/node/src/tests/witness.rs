@@ -3,7 +3,7 @@
 use super::house::wait;
 use super::many::{Cluster, ask, leads};
 use super::{bytes, reason, set};
-use base::{Body, BucketName, Call, Consistency, Error, GroupId, Part, Read, Reason};
+use base::{Body, BucketName, Call, Error, GroupId, Part, Read, ReadLevel, Reason};
 
 /// The two, and the witness as the third.
 async fn pair() -> Cluster {
@@ -139,8 +139,8 @@ async fn a_witness_that_comes_late_takes_no_rows_and_votes() {
     let rows = cluster.node(2).status().store;
     assert!(rows.disk_bytes + rows.memory_bytes < 8 << 20, "no rows, and not the log: {rows:?}");
     // Asked for rows, it brings the question to who has them, whatever it asks for.
-    for consistency in [Consistency::Consistent, Consistency::Dirty] {
-        let call = Call::Read(Read::Get(bytes("large 7")), consistency);
+    for level in [ReadLevel::Consistent, ReadLevel::Dirty] {
+        let call = Call::Read(Read::Get(bytes("large 7")), level);
         match ask(cluster.node(2), &default(), call).await.expect("passed on").body {
             Body::Row(row) => assert_eq!(row.map(|row| row.value), Some(bytes(&large))),
             other => panic!("a get is answered with a row, not {other:?}"),

@@ -4,7 +4,7 @@ use crate::properties::{Promise, Properties, SyncPolicy};
 use crate::range::{Bound, Direction, Extent, Range, Want};
 use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Row};
 use crate::request::{
-    BucketPlace, Call, Consistency, DirectoryCall, ExpireWhen, Expiry, Missing, MoveStep, Read,
+    BucketPlace, Call, DirectoryCall, ExpireWhen, Expiry, Missing, MoveStep, Read, ReadLevel,
     SessionCall, Steps, Update, When,
 };
 use crate::{
@@ -136,11 +136,8 @@ fn writes(of: &Stuff) -> Vec<Update> {
 
 pub fn calls(of: &Stuff) -> Vec<Call> {
     let reads = reads(of);
-    let consistencies = [
-        Consistency::Consistent,
-        Consistency::Dirty,
-        Consistency::AtLeast(LogIndex(of.numbers[0])),
-    ];
+    let consistencies =
+        [ReadLevel::Consistent, ReadLevel::Dirty, ReadLevel::AtLeast(LogIndex(of.numbers[0]))];
     let freshness = consistencies.into_iter().cycle();
     let mut calls: Vec<Call> =
         reads.into_iter().zip(freshness).map(|(read, fresh)| Call::Read(read, fresh)).collect();

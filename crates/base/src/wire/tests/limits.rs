@@ -9,7 +9,7 @@ use crate::limits::{
     SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX, VALUES_BYTES_MAX,
 };
 use crate::reply::{Body, Entry, Outcome, Page, Row};
-use crate::request::{Call, Consistency, DirectoryCall, Expiry, Read, Steps, Update};
+use crate::request::{Call, DirectoryCall, Expiry, Read, ReadLevel, Steps, Update};
 use crate::wire::{read_answer, write_answer_to};
 use crate::{
     ClusterCall, Error, Key, Kind, LogIndex, Reason, Reply, Request, TokenDigest, Version,
@@ -51,7 +51,7 @@ fn a_token_is_shown_once_for_one_call() {
 fn what_is_claimed_and_is_not_there_is_refused_before_room_is_made() {
     // Were room made first, the missing element would be named, and not the claim.
     let key = Key::from_static(b"a key");
-    let get = written(&request(Call::Read(Read::MultiGet(vec![key]), Consistency::Dirty)));
+    let get = written(&request(Call::Read(Read::MultiGet(vec![key]), ReadLevel::Dirty)));
     let at = find(&get, b"a key") - 8;
     for claim in [2, KEYS_PER_READ_MAX, KEYS_PER_READ_MAX + 1, u32::MAX as usize] {
         let read = Request::read(&claiming(&get, at, claim));
@@ -88,7 +88,7 @@ fn what_is_claimed_and_is_not_there_is_refused_before_room_is_made() {
 fn keys_values_and_details_end_at_their_limits() {
     for (length, fits) in [(KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)] {
         let get = Read::Get(Bytes::from(vec![1; length]));
-        let bytes = written(&request(Call::Read(get, Consistency::Consistent)));
+        let bytes = written(&request(Call::Read(get, ReadLevel::Consistent)));
         assert_eq!(Request::read(&bytes).is_ok(), fits, "{length}");
     }
     for (length, fits) in [(VALUE_BYTES_MAX, true), (VALUE_BYTES_MAX + 1, false)] {

@@ -9,7 +9,7 @@ use base::limits::{
     FRAME_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX,
     VALUE_BYTES_MAX,
 };
-use base::{BucketName, Call, Consistency, DirectoryCall, Read, Request};
+use base::{BucketName, Call, DirectoryCall, Read, ReadLevel, Request};
 
 fn code(answer: &[u8]) -> u8 {
     answer[0]
@@ -203,7 +203,7 @@ fn a_cluster_is_served_if_its_bucket_is_there_or_the_settings_name_it() {
     assert_eq!(code(&ask(&mut lefty, "SET", &["k", "left"])), 0);
     let mut ricky = Guest::of(house.address, b"ricky");
     assert_eq!(code(&ask(&mut ricky, "GET", &["consistent", "k"])), 5, "clusters share nothing");
-    let read = Call::Read(Read::Get("k".into()), Consistency::Consistent);
+    let read = Call::Read(Read::Get("k".into()), ReadLevel::Consistent);
     let seen = house.ask(Request { bucket: bucket.clone(), call: read, retry: None });
     assert!(format!("{seen:?}").contains("left"), "it is a bucket like any other: {seen:?}");
     // A bucket that is dropped takes its clients' cluster with it.

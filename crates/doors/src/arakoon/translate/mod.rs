@@ -15,7 +15,7 @@ use super::nursery;
 use super::words::{Malformed, ValueReader, Wire};
 use base::range::{Direction, Extent};
 use base::request::{Expiry, Missing, Steps};
-use base::{Bound, Call, Consistency, LogIndex, Range, Read, Update, Want, limits};
+use base::{Bound, Call, LogIndex, Range, Read, ReadLevel, Update, Want, limits};
 use bytes::Bytes;
 
 /// The version whose protocol this is.
@@ -59,7 +59,7 @@ pub enum CommandPlan {
     /// It is a question to the node.
     Ask(Call, ArakoonShape),
     /// It is a range of any length: a page, and if that is not all, the whole.
-    Range(Range, Consistency, ArakoonShape),
+    Range(Range, ReadLevel, ArakoonShape),
     /// The node's view answers.
     Look(ClusterQuery),
 }
@@ -81,14 +81,14 @@ pub fn translate(
             range(command.name, &mut reader)?
         }
         CommandName::PrefixKeys => {
-            let consistency = consistency(&mut reader)?;
+            let level = read_level(&mut reader)?;
             let range = Range { want: Want::Keys, ..Range::prefix(reader.text()?) };
             let rows_max = rows_max(reader.int()?);
-            CommandPlan::Range(Range { rows_max, ..range }, consistency, ArakoonShape::Keys)
+            CommandPlan::Range(Range { rows_max, ..range }, level, ArakoonShape::Keys)
         }
         CommandName::GetFringe => fringe(&mut reader)?,
         CommandName::GetKeyCount => CommandPlan::Ask(
-            Call::Read(Read::KeyCount, Consistency::Consistent),
+            Call::Read(Read::KeyCount, ReadLevel::Consistent),
             ArakoonShape::LongCount,
         ),
         CommandName::Set
@@ -105,9 +105,9 @@ pub fn translate(
             on_master(ArakoonShape::Refused(ArakoonRefusal::no_such_function(&name)))
         }
         CommandName::UserHook => {
-            let consistency = consistency(&mut reader)?;
+            let level = read_level(&mut reader)?;
             let refusal = ArakoonRefusal::no_such_hook(reader.text()?);
-            asked_at(consistency, ArakoonShape::Refused(refusal))
+            asked_at(level, ArakoonShape::Refused(refusal))
         }
         CommandName::SetInterval
         | CommandName::GetInterval
@@ -123,7 +123,7 @@ pub fn translate(
 }
 
 fn key(command: &ArakoonCommand, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
-    let consistency = consistency(reader)?;
+    let level = read_level(reader)?;
     let key = reader.text()?;
     let (read, shape) = match command.name {
         CommandName::Exists => (Read::Exists(vec![key]), ArakoonShape::Exists),
@@ -133,13 +133,13 @@ fn key(command: &ArakoonCommand, reader: &mut ValueReader) -> Result<CommandPlan
         }
         _ => (Read::AssertExists(key), ArakoonShape::Nothing),
     };
-    Ok(CommandPlan::Ask(Call::Read(read, consistency), shape))
+    Ok(CommandPlan::Ask(Call::Read(read, level), shape))
 }
 
 /// The values of `MULTI_GET` come in the reverse of the wire's order, and the first missing key is
 /// looked for in that order, too; the answers of `MULTI_GET_OPTION` come in the wire's.
 fn many(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
-    let consistency = consistency(reader)?;
+    let level = read_level(reader)?;
     let mut keys = reader.texts()?;
     let (read, shape) = match name {
         CommandName::MultiGet => {
@@ -148,11 +148,11 @@ fn many(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Arak
         }
         _ => (Read::MultiGet(keys), ArakoonShape::MaybeValues),
     };
-    Ok(CommandPlan::Ask(Call::Read(read, consistency), shape))
+    Ok(CommandPlan::Ask(Call::Read(read, level), shape))
 }
 
 fn range(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
-    let consistency = consistency(reader)?;
+    let level = read_level(reader)?;
     let (first, first_in) = (reader.maybe()?, reader.flag()?);
     let (last, last_in) = (reader.maybe()?, reader.flag()?);
     let rows_max = rows_max(reader.int()?);
@@ -166,7 +166,7 @@ fn range(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Ara
         _ => (Want::Entries, ArakoonShape::Entries),
     };
     let range = Range { low, high, direction, rows_max, want, ..Range::default() };
-    Ok(CommandPlan::Range(range, consistency, shape))
+    Ok(CommandPlan::Range(range, level, shape))
 }
 
 fn bound(key: Option<Bytes>, included: bool) -> Bound {
@@ -197,14 +197,14 @@ fn fringe(reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
         range.low = bound(boundary, true);
         range.direction = Direction::Descending;
     }
-    Ok(CommandPlan::Ask(Call::Read(Read::Range(range), Consistency::Dirty), ArakoonShape::Entries))
+    Ok(CommandPlan::Ask(Call::Read(Read::Range(range), ReadLevel::Dirty), ArakoonShape::Entries))
 }
 
-fn consistency(reader: &mut ValueReader) -> Result<Consistency, Malformed> {
+fn read_level(reader: &mut ValueReader) -> Result<ReadLevel, Malformed> {
     Ok(match reader.byte()? {
-        0 => Consistency::Consistent,
-        1 => Consistency::Dirty,
-        2 => Consistency::AtLeast(LogIndex(u64::try_from(reader.long()?).unwrap_or(0))),
+        0 => ReadLevel::Consistent,
+        1 => ReadLevel::Dirty,
+        2 => ReadLevel::AtLeast(LogIndex(u64::try_from(reader.long()?).unwrap_or(0))),
         _ => return Err(Malformed),
     })
 }
@@ -246,13 +246,13 @@ fn update(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Ar
 }
 
 /// A question that any node answers that may answer reads of this freshness.
-fn asked_at(consistency: Consistency, shape: ArakoonShape) -> CommandPlan {
-    CommandPlan::Ask(Call::Read(Read::Exists(Vec::new()), consistency), shape)
+fn asked_at(level: ReadLevel, shape: ArakoonShape) -> CommandPlan {
+    CommandPlan::Ask(Call::Read(Read::Exists(Vec::new()), level), shape)
 }
 
 /// A question for the master alone.
 fn on_master(shape: ArakoonShape) -> CommandPlan {
-    asked_at(Consistency::Consistent, shape)
+    asked_at(ReadLevel::Consistent, shape)
 }
 
 fn nursery_plan(

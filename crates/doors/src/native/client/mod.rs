@@ -18,8 +18,8 @@ use crate::http::percent::encode_onto;
 use base::properties::Changes;
 use base::request::{Call, DirectoryCall, Expiry, SessionCall, When};
 use base::{
-    Body, BucketName, Consistency, Error, GroupId, JoinToken, LogIndex, Outcome, Read, Reason,
-    Reply, Request, Result, Row, Update,
+    Body, BucketName, Error, GroupId, JoinToken, LogIndex, Outcome, Read, ReadLevel, Reason, Reply,
+    Request, Result, Row, Update,
 };
 use bytes::Bytes;
 use serde_json::Value;
@@ -78,7 +78,7 @@ impl NativeClient {
     /// The row of a key.
     pub async fn get(&mut self, bucket: &BucketName, key: &[u8]) -> Result<Option<Row>> {
         let read = Read::Get(key.to_vec().into());
-        match self.read(bucket, read, Consistency::Consistent).await?.body {
+        match self.read(bucket, read, ReadLevel::Consistent).await?.body {
             Body::Row(row) => Ok(row),
             _ => Err(replies::strange()),
         }
@@ -89,9 +89,9 @@ impl NativeClient {
         &mut self,
         bucket: &BucketName,
         read: Read,
-        consistency: Consistency,
+        level: ReadLevel,
     ) -> Result<Reply> {
-        let call = Call::Read(read, consistency);
+        let call = Call::Read(read, level);
         self.ask(&Request { bucket: bucket.clone(), call, retry: None }).await
     }
 

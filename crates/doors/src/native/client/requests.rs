@@ -10,8 +10,8 @@ use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
 use base::{
-    Bound, BucketName, ClusterCall, Consistency, Key, MemberDescription, Part, Range, Read,
-    Request, RingCall, Update, Want,
+    Bound, BucketName, ClusterCall, Key, MemberDescription, Part, Range, Read, ReadLevel, Request,
+    RingCall, Update, Want,
 };
 use serde_json::json;
 use std::fmt::Write;
@@ -21,17 +21,17 @@ pub fn sent(request: &Request) -> SentRequest {
     let bucket = &request.bucket;
     match &request.call {
         Call::Read(Read::Get(key), freshness) => {
-            SentRequest::new("GET", key_path(bucket, key) + "?" + &consistency(*freshness))
+            SentRequest::new("GET", key_path(bucket, key) + "?" + &read_level(*freshness))
         }
         Call::Read(Read::KeyCount, freshness) => {
-            SentRequest::new("GET", path(bucket, "/count?") + &consistency(*freshness))
+            SentRequest::new("GET", path(bucket, "/count?") + &read_level(*freshness))
         }
         Call::Read(Read::Range(range), freshness) => {
-            let path = path(bucket, "/range?") + &consistency(*freshness);
+            let path = path(bucket, "/range?") + &read_level(*freshness);
             SentRequest::new("GET", path + &range_query(range))
         }
         Call::Read(read, freshness) => {
-            let path = path(bucket, "/read?") + &consistency(*freshness);
+            let path = path(bucket, "/read?") + &read_level(*freshness);
             let mut body = Vec::new();
             read_onto(&mut body, read);
             SentRequest::json("POST", path, body)
@@ -59,11 +59,11 @@ pub fn sent(request: &Request) -> SentRequest {
     }
 }
 
-fn consistency(consistency: Consistency) -> String {
-    match consistency {
-        Consistency::Consistent => "consistency=consistent".into(),
-        Consistency::Dirty => "consistency=dirty".into(),
-        Consistency::AtLeast(index) => format!("consistency=at_least:{index}"),
+fn read_level(level: ReadLevel) -> String {
+    match level {
+        ReadLevel::Consistent => "consistency=consistent".into(),
+        ReadLevel::Dirty => "consistency=dirty".into(),
+        ReadLevel::AtLeast(index) => format!("consistency=at_least:{index}"),
     }
 }
 

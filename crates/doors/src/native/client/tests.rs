@@ -11,9 +11,8 @@ use crate::native::translate::{self, NativePlan};
 use base::range::Direction;
 use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
 use base::{
-    Bound, BucketName, ClusterCall, Consistency, DirectoryCall, GroupId, LogIndex,
-    MemberDescription, Membership, NodeId, Part, Range, Read, Request, SessionId, Update, Version,
-    Want,
+    Bound, BucketName, ClusterCall, DirectoryCall, GroupId, LogIndex, MemberDescription, Membership, NodeId,
+    Part, Range, Read, ReadLevel, Request, SessionId, Update, Version, Want,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -212,10 +211,10 @@ fn members() -> impl Strategy<Value = ClusterCall> {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let consistency = prop_oneof![
-        Just(Consistency::Consistent),
-        Just(Consistency::Dirty),
-        any::<u64>().prop_map(|index| Consistency::AtLeast(LogIndex(index))),
+    let level = prop_oneof![
+        Just(ReadLevel::Consistent),
+        Just(ReadLevel::Dirty),
+        any::<u64>().prop_map(|index| ReadLevel::AtLeast(LogIndex(index))),
     ];
     let assertion = (bytes(), maybe()).prop_map(|(key, expected)| Read::Assert { key, expected });
     let any_read =
@@ -241,7 +240,7 @@ fn call() -> impl Strategy<Value = Call> {
     ];
     let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));
     prop_oneof![
-        (any_read, consistency).prop_map(|(read, how)| Call::Read(read, how)),
+        (any_read, level).prop_map(|(read, how)| Call::Read(read, how)),
         update().prop_map(Call::Update),
         directory.prop_map(Call::Directory),
         prop_oneof![Just(SessionCall::Open), close].prop_map(Call::Session),

@@ -131,7 +131,7 @@ impl Talk<'_> {
     /// A read as fresh as the connection wants it.
     #[inline]
     pub fn read(&self, read: Read, shape: RespShape) -> Translated {
-        Ok(RespPlan::Ask(Call::Read(read, self.client.consistency), shape))
+        Ok(RespPlan::Ask(Call::Read(read, self.client.read_level), shape))
     }
 }
 

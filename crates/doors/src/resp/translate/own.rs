@@ -3,7 +3,7 @@
 use super::{RespPlan, RespShape, Talk, Translated, find, update};
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
-use base::request::{Consistency, SessionCall};
+use base::request::{ReadLevel, SessionCall};
 use base::{Call, LogIndex, RetryId, SessionId, Update, Value};
 
 /// `ABSENT` or `VALUE v` at `at`; gives the value and the place behind it. The word in front is
@@ -51,19 +51,19 @@ pub fn assert(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 pub fn consistency(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let wanted = match (words.len(), words.upper(1).as_str()) {
         (1, _) => {
-            talk.out.text(match talk.client.consistency {
-                Consistency::Consistent => "consistent".into(),
-                Consistency::Dirty => "dirty".into(),
-                Consistency::AtLeast(index) => format!("at_least {index}"),
+            talk.out.text(match talk.client.read_level {
+                ReadLevel::Consistent => "consistent".into(),
+                ReadLevel::Dirty => "dirty".into(),
+                ReadLevel::AtLeast(index) => format!("at_least {index}"),
             });
             return Ok(RespPlan::Said);
         }
-        (2, "CONSISTENT") => Consistency::Consistent,
-        (2, "DIRTY") => Consistency::Dirty,
-        (3, "AT_LEAST") => Consistency::AtLeast(LogIndex(words.natural(2)?)),
+        (2, "CONSISTENT") => ReadLevel::Consistent,
+        (2, "DIRTY") => ReadLevel::Dirty,
+        (3, "AT_LEAST") => ReadLevel::AtLeast(LogIndex(words.natural(2)?)),
         _ => return Err(errors::SYNTAX),
     };
-    talk.client.consistency = wanted;
+    talk.client.read_level = wanted;
     talk.out.ok();
     Ok(RespPlan::Said)
 }

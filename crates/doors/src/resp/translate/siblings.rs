@@ -7,7 +7,7 @@ use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{
-    AvailableCall, Call, Consistency, Content, Context, FetchOptions, Quorum, Siblings, Store,
+    AvailableCall, Call, Content, Context, FetchOptions, Quorum, ReadLevel, Siblings, Store,
     StoreOptions,
 };
 
@@ -25,10 +25,10 @@ pub fn fetch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             _ => return Err(errors::SYNTAX),
         }
     }
-    match talk.client.consistency {
-        Consistency::Consistent => {}
-        Consistency::Dirty => options.r = options.r.or(Some(Quorum::One)),
-        Consistency::AtLeast(_) => {
+    match talk.client.read_level {
+        ReadLevel::Consistent => {}
+        ReadLevel::Dirty => options.r = options.r.or(Some(Quorum::One)),
+        ReadLevel::AtLeast(_) => {
             return Err(RespRefusal::new(
                 "ERR in an available bucket there is no log to wait for: CREDENZA.CONSISTENCY \
                  CONSISTENT or DIRTY comes first",

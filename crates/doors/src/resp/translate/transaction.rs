@@ -12,7 +12,7 @@ use crate::resp::errors::RespRefusal;
 use crate::resp::frame::{Detached, Words};
 use crate::resp::output::Output;
 use base::limits::{FRAME_BYTES_MAX, SEQUENCE_STEPS_MAX};
-use base::request::{Consistency, Steps};
+use base::request::{ReadLevel, Steps};
 use base::{Call, Read, Update};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -130,7 +130,7 @@ pub fn watch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         )));
     }
     let read = Read::MultiGet(keys.clone());
-    Ok(RespPlan::Ask(Call::Read(read, Consistency::Consistent), RespShape::Watch(keys.into())))
+    Ok(RespPlan::Ask(Call::Read(read, ReadLevel::Consistent), RespShape::Watch(keys.into())))
 }
 
 /// Most keys a connection watches.

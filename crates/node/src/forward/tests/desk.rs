@@ -6,8 +6,8 @@ use crate::tests::{Place, bytes, get, request, set};
 use crate::{Inner, Node};
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
 use base::{
-    Body, Call, Consistency, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, Reason,
-    Reply, Request, Result, Update,
+    Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, ReadLevel, Reason, Reply,
+    Request, Result, Update,
 };
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
@@ -56,11 +56,11 @@ async fn a_request_passed_on_is_answered_as_if_it_were_asked_here() {
     let written = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect("written");
     assert_eq!(written.body, Body::Updated(Outcome::Done));
     assert_eq!(get(&node, "k").await, Some(bytes("1")), "it was decided before it was answered");
-    let look = Call::Read(Read::Get(bytes("k")), Consistency::Consistent);
+    let look = Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent);
     let seen = ask(&asker, &request(look)).await.expect("read");
     let Body::Row(Some(row)) = seen.body else { panic!("{:?}", seen.body) };
     assert_eq!((row.value, Some(row.version)), (bytes("1"), written.version));
-    let count = Call::Read(Read::KeyCount, Consistency::Consistent);
+    let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     assert_eq!(ask(&asker, &request(count)).await.expect("read").body, Body::Count(1));
     let wrong = Update::Assert { key: bytes("k"), expected: None };
     let told = ask(&asker, &request(Call::Update(wrong))).await.expect_err("it fails there, too");
@@ -117,10 +117,10 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     let told = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);
     // The asking side is asked nothing: it has nobody to answer, so that would take for ever.
-    let look = Call::Read(Read::KeyCount, Consistency::Consistent);
+    let look = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     let told = ask(&asker, &request(look)).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);
-    let dirty = Call::Read(Read::KeyCount, Consistency::Dirty);
+    let dirty = Call::Read(Read::KeyCount, ReadLevel::Dirty);
     assert_eq!(ask(&asker, &request(dirty)).await.expect("it may").body, Body::Count(0));
     node.inner.groups.find(GroupId(1)).expect("it is there").master.store(true, Ordering::Release);
     node.stop().await.expect("it stops");
@@ -157,7 +157,7 @@ async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
     let incoming = &node.inner.incoming;
-    let look = request(Call::Read(Read::KeyCount, Consistency::Consistent));
+    let look = request(Call::Read(Read::KeyCount, ReadLevel::Consistent));
     let letter = letter::write(LogIndex(0), &look).expect("small");
     let mut permits: Vec<_> =
         (0..FORWARDED_MAX).map(|_| incoming.admit(1).expect("a permit")).collect();

@@ -16,7 +16,7 @@ fn a_letter_reads_back_with_what_its_writer_had_seen() {
     let plain = letter::without_version(&written);
     assert_eq!((plain[0], &plain[1..]), (CallKind::Request.byte(), &written[1..]));
     assert_eq!(letter::read(&plain), Ok((LogIndex(77), asked)));
-    let look = request(Call::Read(base::Read::KeyCount, base::Consistency::Dirty));
+    let look = request(Call::Read(base::Read::KeyCount, base::ReadLevel::Dirty));
     assert_eq!(letter::write(LogIndex(77), &look).expect("small")[0], CallKind::Request.byte());
 }
 

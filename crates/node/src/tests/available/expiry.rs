@@ -6,7 +6,7 @@ use crate::tests::house::wait;
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes};
 use base::request::Expiry;
-use base::{Body, BucketName, Call, Consistency, DirectoryCall, Read, Reason, Result, Row, Update};
+use base::{Body, BucketName, Call, DirectoryCall, Read, ReadLevel, Reason, Result, Row, Update};
 
 /// Long enough to be seen, short enough to be waited for.
 const MOMENT_MS: u64 = 300;
@@ -17,7 +17,7 @@ async fn write(node: &Node, key: &str, expiry: Expiry) -> Result<()> {
 }
 
 async fn row(node: &Node, key: &str) -> Option<Row> {
-    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
     match ask(node, &bucket(), call).await.expect("a read").body {
         Body::Row(row) => row,
         other => panic!("a get gives a row, not {other:?}"),

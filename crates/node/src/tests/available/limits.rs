@@ -8,8 +8,7 @@ use base::dots::DotContext;
 use base::limits::{CONTEXT_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, TTL_MS_MAX};
 use base::request::Expiry;
 use base::{
-    Actor, AvailableCall, Call, Condition, Consistency, Content, NodeId, Read, Reason, Store,
-    Update,
+    Actor, AvailableCall, Call, Condition, Content, NodeId, Read, ReadLevel, Reason, Store, Update,
 };
 use dynamo::layout::Row;
 use dynamo::local::Rules;
@@ -51,7 +50,7 @@ async fn so_are_times_to_live_and_too_many_keys() {
     assert_eq!(get(&node, "k").await, Ok(None));
     ask(&node, &bucket(), set_for(TTL_MS_MAX)).await.expect("it fits");
     let many = |count| vec![bytes("k"); count];
-    let all = |read| Call::Read(read, Consistency::Consistent);
+    let all = |read| Call::Read(read, ReadLevel::Consistent);
     for read in [Read::MultiGet, Read::MultiGetAll, Read::Exists] {
         let too_many = all(read(many(KEYS_PER_READ_MAX + 1)));
         refused(ask(&node, &bucket(), too_many).await, Reason::TooLarge);

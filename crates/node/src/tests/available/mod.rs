@@ -23,7 +23,7 @@ use super::many::ask;
 use super::{bytes, reason};
 use crate::Node;
 use base::{
-    AvailableCall, Body, BucketName, Call, Consistency, Content, Context, FetchOptions, Key, Read,
+    AvailableCall, Body, BucketName, Call, Content, Context, FetchOptions, Key, Read, ReadLevel,
     Reason, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
@@ -88,7 +88,7 @@ async fn keys(node: &Node, after: Option<&str>, rows_max: usize) -> (Vec<Key>, b
 
 /// A plain get.
 async fn get(node: &Node, key: &str) -> Result<Option<Bytes>> {
-    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
     match ask(node, &bucket(), call).await?.body {
         Body::Row(row) => Ok(row.map(|row| row.value)),
         other => panic!("a get gives a row, not {other:?}"),

@@ -186,7 +186,7 @@ async fn plain_words_are_understood_and_what_has_no_meaning_is_refused_in_words(
         Call::Update(steps),
         Call::Update(Update::Add { key: bytes("k"), delta: 1 }),
         Call::Session(SessionCall::Open),
-        Call::Read(Read::KeyCount, base::Consistency::Consistent),
+        Call::Read(Read::KeyCount, base::ReadLevel::Consistent),
     ] {
         refused(say(call).await, Reason::NotSupported);
     }

@@ -3,7 +3,7 @@
 use crate::Node;
 use crate::tests::{bytes, request, set};
 use base::{
-    Body, BucketName, Call, Consistency, Kind, Outcome, Read, Reply, Request, Result, RetryId,
+    Body, BucketName, Call, Kind, Outcome, Read, ReadLevel, Reply, Request, Result, RetryId,
     SessionCall, SessionId, Update,
 };
 use bytes::Bytes;
@@ -92,7 +92,7 @@ impl Client {
     }
 
     async fn value(&self, turn: u64, key: &str) -> Option<Bytes> {
-        let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+        let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
         match self.insist(turn, call, None).await.body {
             Body::Row(row) => row.map(|row| row.value),
             other => panic!("a get is answered with a row, not {other:?}"),

@@ -152,7 +152,7 @@ async fn three_nodes_move_a_bucket_under_load_and_every_node_answers() {
         let node = cluster.node(which);
         let movement = node.movement(&bucket).await.expect("it is known");
         assert_eq!((movement.group, movement.to), (GroupId(1), None));
-        let count = Call::Read(base::Read::KeyCount, base::Consistency::Dirty);
+        let count = Call::Read(base::Read::KeyCount, base::ReadLevel::Dirty);
         ask(node, &bucket, count).await.expect("a long read of what is here");
     }
 }

@@ -6,8 +6,8 @@ use crate::tests::many::{Cluster, ask};
 use crate::tests::{bytes, reason, set};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, BucketPlace, Call, Consistency, DirectoryCall, GroupId, MoveStep, Outcome,
-    Read, Reason, Reply, Request, Result, RetryId, Row, SessionCall, SessionId, Update,
+    Body, BucketName, BucketPlace, Call, DirectoryCall, GroupId, MoveStep, Outcome, Read,
+    ReadLevel, Reason, Reply, Request, Result, RetryId, Row, SessionCall, SessionId, Update,
 };
 
 async fn directory(cluster: &Cluster, bucket: &BucketName, call: DirectoryCall) -> Result<Reply> {
@@ -22,7 +22,7 @@ async fn update(cluster: &Cluster, bucket: &BucketName, update: Update) -> Outco
 }
 
 async fn row(cluster: &Cluster, bucket: &BucketName, key: &str) -> Option<Row> {
-    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
     match ask(cluster.node(0), bucket, call).await.expect("it goes").body {
         Body::Row(row) => row,
         other => panic!("a row, not {other:?}"),
@@ -178,7 +178,7 @@ async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
         open_gate(&cluster);
         update(&cluster, &bucket, set("only", "one")).await;
         rests(&cluster, &bucket, 2).await;
-        let count = Call::Read(Read::KeyCount, Consistency::Consistent);
+        let count = Call::Read(Read::KeyCount, ReadLevel::Consistent);
         let count = ask(cluster.node(0), &bucket, count).await.expect("counted").body;
         assert_eq!(count, Body::Count(1), "what was cleared did not move: {step:?}");
         let only = row(&cluster, &bucket, "only").await.expect("it moved");

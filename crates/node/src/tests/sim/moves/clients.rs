@@ -6,8 +6,8 @@ use super::world::World;
 use crate::flow::Flow;
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Consistency, Error, Kind, Outcome, Read, Reply, Request, Result,
-    RetryId, SessionCall, Update,
+    Body, BucketName, Call, Error, Kind, Outcome, Read, ReadLevel, Reply, Request, Result, RetryId,
+    SessionCall, Update,
 };
 use bytes::Bytes;
 use std::hash::Hash;
@@ -47,7 +47,7 @@ pub(super) fn found(reply: Reply) -> u64 {
 }
 
 pub(super) fn get(key: &Bytes) -> Call {
-    Call::Read(Read::Get(key.clone()), Consistency::Consistent)
+    Call::Read(Read::Get(key.clone()), ReadLevel::Consistent)
 }
 
 /// Whether nothing was done for sure.
