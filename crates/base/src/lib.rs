@@ -45,7 +45,7 @@ pub use ids::{
     Millis, NodeId, Partition, RetryId, SessionId, Version,
 };
 pub use near::nearest;
-pub use properties::{DataType, Promise, Properties, Replication, SyncPolicy};
+pub use properties::{Consistency, DataType, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, Want};
 pub use reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};

@@ -6,9 +6,9 @@
 use crate::quorum::Quorum;
 use crate::{Error, Reason, Result, limits};
 
-/// What a bucket promises.
+/// Consistency mode of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Promise {
+pub enum Consistency {
     /// Never a wrong or stale answer; refuses when it can't be sure.
     Consistent,
     /// Always takes the write; conflicts are kept and shown.
@@ -155,8 +155,8 @@ impl Replication {
 /// A bucket's properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// What the bucket promises; fixed when it is made.
-    pub promise: Promise,
+    /// Its consistency mode; fixed when it is made.
+    pub consistency: Consistency,
     /// When an update counts as written.
     pub sync: SyncPolicy,
     /// Largest key in bytes, at most the house's limit.
@@ -172,7 +172,7 @@ pub struct Properties {
 impl Default for Properties {
     fn default() -> Properties {
         Properties {
-            promise: Promise::Consistent,
+            consistency: Consistency::Consistent,
             sync: SyncPolicy::Sync,
             key_bytes_max: limits::KEY_BYTES_MAX,
             value_bytes_max: limits::VALUE_BYTES_MAX,
@@ -182,24 +182,39 @@ impl Default for Properties {
     }
 }
 
+/// Name of the property that holds a bucket's consistency mode.
+pub const CONSISTENCY: &str = "consistency";
+/// Another spelling of `consistency`: read like it, and kept in rows of the directory.
+pub const PROMISE: &str = "promise";
+
+/// Returns the name in force of a property that may be spelt otherwise.
+fn canonical(name: &str) -> &str {
+    if name == PROMISE { CONSISTENCY } else { name }
+}
+
 /// Changes to properties as name and text, in order, as clients send them.
 pub type Changes = Vec<(String, String)>;
 
 impl Properties {
     /// Of an available bucket, as they come.
     pub fn available() -> Properties {
-        Properties { promise: Promise::Available, ..Properties::default() }
+        Properties { consistency: Consistency::Available, ..Properties::default() }
     }
 
     /// With these changes; an unknown name or a bad text is `malformed`, in words, and so is a
-    /// property that buckets of this promise do not have.
+    /// property that buckets of this consistency do not have.
     pub fn with(&self, changes: &Changes) -> Result<Properties> {
         let mut changed = self.clone();
-        // Whether a property may be changed depends on the promise, so that comes first.
-        let (promise, others): (Vec<_>, Vec<_>) =
-            changes.iter().partition(|(name, _)| name == "promise");
-        for (name, text) in promise.into_iter().chain(others) {
-            let property = changed.property(name)?;
+        // Whether a property may be changed depends on the consistency, so that comes first.
+        let (first, others): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|(name, _)| canonical(name) == CONSISTENCY);
+        let is_set = |spelling: &str| first.iter().any(|(name, _)| name == spelling);
+        if is_set(CONSISTENCY) && is_set(PROMISE) {
+            let text = "`promise` and `consistency` are one property: set one of them";
+            return Err(Error::new(Reason::Malformed, text));
+        }
+        for (name, text) in first.into_iter().chain(others) {
+            let property = changed.property(canonical(name))?;
             (property.set)(&mut changed, text).ok_or_else(|| {
                 Error::new(
                     Reason::Malformed,
@@ -211,9 +226,9 @@ impl Properties {
         if changed.replication.write_once && !changes.iter().any(|(name, _)| name == "allow_mult") {
             changed.replication.allow_mult = false;
         }
-        match changed.promise {
-            Promise::Consistent => changed.replication = Replication::default(),
-            Promise::Available => changed.replication.check()?,
+        match changed.consistency {
+            Consistency::Consistent => changed.replication = Replication::default(),
+            Consistency::Available => changed.replication.check()?,
         }
         Ok(changed)
     }
@@ -226,20 +241,20 @@ impl Properties {
                 format!("no bucket property `{name}`; there are {}", names.join(", ")),
             ));
         };
-        if property.is_of(self.promise) {
+        if property.is_of(self.consistency) {
             return Ok(property);
         }
         let text = format!(
             "`{name}` is a property of available buckets, and this one is consistent: leave it \
-             out, or make a bucket of a type whose `promise` is available"
+             out, or make a bucket of a type whose `consistency` is available"
         );
         Err(Error::new(Reason::NotSupported, text))
     }
 
-    /// The properties that buckets of this promise have, in the table's order.
+    /// The properties that buckets of this consistency have, in the table's order.
     pub fn shown(&self) -> impl Iterator<Item = &'static Property> + use<> {
-        let promise = self.promise;
-        PROPERTIES.iter().filter(move |property| property.is_of(promise))
+        let consistency = self.consistency;
+        PROPERTIES.iter().filter(move |property| property.is_of(consistency))
     }
 
     /// All of them as name and text.
@@ -255,7 +270,7 @@ pub struct Property {
     /// One line for help and docs.
     pub doc: &'static str,
     /// Which buckets have it; none: all.
-    pub of: Option<Promise>,
+    pub of: Option<Consistency>,
     /// What its values are.
     pub shape: PropertyShape,
     /// Its present text.
@@ -264,8 +279,8 @@ pub struct Property {
 }
 
 impl Property {
-    fn is_of(&self, promise: Promise) -> bool {
-        self.of.is_none_or(|of| of == promise)
+    fn is_of(&self, consistency: Consistency) -> bool {
+        self.of.is_none_or(|of| of == consistency)
     }
 }
 

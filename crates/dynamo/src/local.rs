@@ -9,7 +9,7 @@ use base::dots::DotContext;
 use base::error::corrupt;
 use base::limits::{SIBLINGS_BYTES_MAX, SIBLINGS_WARN};
 use base::{
-    Actor, BucketName, Error, Key, NodeId, Partition, Promise, Properties, Reason, Result,
+    Actor, BucketName, Consistency, Error, Key, NodeId, Partition, Properties, Reason, Result,
     SyncPolicy,
 };
 use bytes::Bytes;
@@ -70,7 +70,7 @@ pub struct Rules {
 impl Rules {
     /// Takes the rules from a bucket's properties.
     pub fn of(properties: &Properties) -> Rules {
-        debug_assert!(properties.promise == Promise::Available);
+        debug_assert!(properties.consistency == Consistency::Available);
         let replication = &properties.replication;
         Rules {
             sync: properties.sync == SyncPolicy::Sync,

@@ -2,7 +2,7 @@
 //! of the directory's rows. Finding them asks nobody.
 
 use super::slots::{SLOTS, Slot, SlotSpan};
-use base::{BucketName, Partition, Promise, Properties};
+use base::{BucketName, Consistency, Partition, Properties};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Offered {
             None if name.kind() == BucketName::AVAILABLE => &told.built_in,
             None => return None,
         };
-        let available = kind.promise == Promise::Available;
+        let available = kind.consistency == Consistency::Available;
         available.then(|| told.custom.get(name).unwrap_or(kind).clone())
     }
 
@@ -55,7 +55,8 @@ impl Offered {
         let types = told.types.iter().map(|(kind, properties)| (kind.clone(), properties));
         let custom = told.custom.iter().map(|(name, it)| (name.full().to_string(), it));
         let all = built_in.into_iter().chain(types).chain(custom);
-        let available = all.filter(|(_, properties)| properties.promise == Promise::Available);
+        let available =
+            all.filter(|(_, properties)| properties.consistency == Consistency::Available);
         available.map(|(name, properties)| (name, properties.replication.n_val)).collect()
     }
 

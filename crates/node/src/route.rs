@@ -1,4 +1,4 @@
-//! Which path a request takes; the only place that looks at a bucket's promise.
+//! Which path a request takes; the only place that looks at a bucket's consistency.
 
 use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
@@ -53,7 +53,8 @@ impl Inner {
     }
 
     /// Resolves the path of a request for a bucket: the only place that looks at a bucket's
-    /// promise. What is no consistent bucket may be an available one: those exist by being named.
+    /// consistency. What is no consistent bucket may be an available one: those exist by being
+    /// named.
     ///
     /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
     #[inline]

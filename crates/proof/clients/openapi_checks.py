@@ -32,7 +32,7 @@ def a_good_request_is_understood(_context, response, case):
         return
     error = response.json()["error"]
     reason = error["reason"]
-    # What a bucket can do depends on its promise, and that on the name that was hit: types
+    # What a bucket can do depends on its consistency, and that on the name that was hit: types
     # made a moment ago keep available buckets, which exist by being named.
     if reason == "not_supported" and ("available" in error["detail"] or "named" in error["detail"]):
         return
@@ -45,7 +45,7 @@ def a_good_request_is_understood(_context, response, case):
     # Whether a node may join depends on who is there, not on how it asks.
     if reason == "not_supported" and case.path.startswith("/v1/cluster"):
         return
-    # Properties of available buckets are judged together, and with the promise that a type or
+    # Properties of available buckets are judged together, and with the consistency that a type or
     # bucket was made with: a document can't say which may stand beside which.
     if case.method in ("PUT", "PATCH") and isinstance(case.body, dict):
         if set(case.body) - ALONE:

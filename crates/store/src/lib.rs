@@ -2,7 +2,7 @@
 //!
 //! Promises: what `Log::commit` with a sync returned is found again after any crash; damage is
 //! named, never cut silently.
-//! Never: knows a node's peers or a bucket's promise; opens a socket; is async.
+//! Never: knows a node's peers or a bucket's consistency; opens a socket; is async.
 //! Read next: `log/mod.rs`, then `trees/mod.rs`.
 
 pub mod check;

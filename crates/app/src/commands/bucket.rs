@@ -6,6 +6,7 @@ use super::moves::{Move, MoveStatus};
 use super::properties;
 use crate::client::{Address, Client, HttpCall, encode};
 use crate::output;
+use base::properties::{CONSISTENCY, PROMISE};
 use base::{BucketName, Kind};
 use hyper::Method;
 use program::{Failure, Outcome};
@@ -15,7 +16,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza bucket create users
   credenza bucket create log sync=interval ttl_ms=86400000
-  credenza bucket create fruit --promise available         is named available/fruit
+  credenza bucket create fruit --consistency available     is named available/fruit
   credenza type create events ttl_ms=86400000 && credenza bucket create events/web
   credenza bucket create ledger --replicas 5       in the group of 5 voters with the fewest buckets
   credenza bucket create carts --group 2
@@ -98,10 +99,10 @@ pub struct Create {
     /// that one has so many
     #[arg(long, value_name = "VOTERS")]
     replicas: Option<u32>,
-    /// The promise it is to keep, as the property `promise`; `available` makes it of the type
+    /// `consistent` or `available`, as the property `consistency`; `available` makes it of the type
     /// `available`
-    #[arg(long, value_name = "PROMISE")]
-    promise: Option<String>,
+    #[arg(long, value_name = "MODE", alias = PROMISE)]
+    consistency: Option<String>,
 }
 
 /// Destroys data.
@@ -160,10 +161,10 @@ impl BucketList {
             let to = &bucket["moves_to"]["group"];
             let moves = if to.is_null() { String::new() } else { format!(" -> {to}") };
             let mut row = vec![plain(&bucket["name"]), plain(&bucket["group"]) + &moves];
-            row.extend(["promise", "sync", "ttl_ms"].map(|name| text(bucket, name)));
+            row.extend([CONSISTENCY, "sync", "ttl_ms"].map(|name| text(bucket, name)));
             row
         });
-        output::table(&["bucket", "group", "promise", "sync", "ttl_ms"], rows.collect())?;
+        output::table(&["bucket", "group", CONSISTENCY, "sync", "ttl_ms"], rows.collect())?;
         let kind = BucketName::AVAILABLE;
         eprintln!("available buckets are not listed: each exists once named, as {kind}/NAME");
         Ok(())
@@ -199,6 +200,12 @@ impl BucketArguments {
     }
 }
 
+/// True if a property, as it is written on the command line, makes a bucket available.
+fn is_available(property: &str) -> bool {
+    let spelling = property.split_once('=').filter(|(_, mode)| *mode == "available");
+    spelling.is_some_and(|(name, _)| [CONSISTENCY, PROMISE].contains(&name))
+}
+
 /// Properties as a JSON object.
 pub fn as_object(properties: &[String]) -> Outcome<String> {
     let mut object = Map::new();
@@ -219,10 +226,10 @@ impl Create {
             self.check_voters(group, voters).await?;
         }
         let properties = &mut self.change.properties;
-        properties.extend(self.promise.map(|promise| format!("promise={promise}")));
+        properties.extend(self.consistency.map(|mode| format!("{CONSISTENCY}={mode}")));
         // What is available by its type needs no such property, and no other type can have it.
         let (asked, bucket) = (properties.len(), &mut self.change.one.bucket);
-        properties.retain(|property| property != "promise=available");
+        properties.retain(|property| !is_available(property));
         if properties.len() < asked && bucket.kind() == BucketName::DEFAULT {
             *bucket = BucketName::new(BucketName::AVAILABLE, bucket.name())?;
             eprintln!("{bucket}: name it with -b {bucket}");

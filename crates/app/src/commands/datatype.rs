@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub const EXAMPLES: &str = "\
 Examples:
-  credenza type create tallies promise=available datatype=counter
+  credenza type create tallies consistency=available datatype=counter
   credenza datatype increment home -b tallies/web       a counter: one more
   credenza datatype increment home -5 -b tallies/web
   credenza datatype decrement home 2 -b tallies/web

@@ -27,6 +27,6 @@ impl Described {
                 )));
             }
         }
-        Ok(Described { is_available: properties["promise"] == "available" })
+        Ok(Described { is_available: properties["consistency"] == "available" })
     }
 }

@@ -1,6 +1,6 @@
 //! Properties of buckets as the help of commands shows them.
 
-use base::Promise;
+use base::Consistency;
 use base::properties::{PROPERTIES, Property, PropertyShape};
 
 /// Properties that are fixed with the type: no bucket can be made with others.
@@ -22,7 +22,7 @@ fn listed(is_shown: impl Fn(&Property) -> bool) -> String {
         text.push_str(&shown(property));
     }
     text.push_str("\nProperties of available buckets:\n");
-    for property in PROPERTIES.iter().filter(|it| it.of == Some(Promise::Available)) {
+    for property in PROPERTIES.iter().filter(|it| it.of == Some(Consistency::Available)) {
         if is_shown(property) {
             text.push_str(&shown(property));
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub const EXAMPLES: &str = "\
 Examples:
   credenza type create events sync=interval ttl_ms=86400000
-  credenza type create carts promise=available datatype=set
+  credenza type create carts consistency=available datatype=set
   credenza bucket create events/web                a bucket with these properties
   credenza type list
   credenza type alter events ttl_ms=0              buckets made before keep theirs
@@ -19,7 +19,7 @@ Examples:
 
 /// Properties in the list of types.
 const SHOWN: [&str; 6] =
-    ["promise", "datatype", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
+    ["consistency", "datatype", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
 
 /// `credenza type`.
 #[derive(clap::Subcommand)]

@@ -1,25 +1,25 @@
 //! The table of properties.
 
-use super::{DataType, Promise, Properties, Property, PropertyShape, SyncPolicy};
+use super::{CONSISTENCY, Consistency, DataType, Properties, Property, PropertyShape, SyncPolicy};
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
 
 /// All properties of a bucket; new ones go to the end.
 pub const PROPERTIES: [Property; 21] = [
     Property {
-        name: "promise",
+        name: CONSISTENCY,
         doc: "`consistent` (never a wrong answer) or `available` (always takes the write); fixed \
               when the bucket is made",
         of: None,
         shape: PropertyShape::Word(&["consistent", "available"]),
-        get: |p| match p.promise {
-            Promise::Consistent => "consistent".into(),
-            Promise::Available => "available".into(),
+        get: |p| match p.consistency {
+            Consistency::Consistent => "consistent".into(),
+            Consistency::Available => "available".into(),
         },
         set: |p, text| {
-            p.promise = match text {
-                "consistent" => Promise::Consistent,
-                "available" => Promise::Available,
+            p.consistency = match text {
+                "consistent" => Consistency::Consistent,
+                "available" => Consistency::Available,
                 _ => return None,
             };
             Some(())
@@ -160,7 +160,7 @@ pub const PROPERTIES: [Property; 21] = [
     Property {
         name: "datatype",
         doc: "what values are: none (any bytes), counter, set, gset, map or hll",
-        of: Some(Promise::Available),
+        of: Some(Consistency::Available),
         shape: PropertyShape::Word(&["none", "counter", "set", "gset", "map", "hll"]),
         get: |p| p.replication.datatype.word().into(),
         set: |p, text| DataType::parse(text).map(|kind| p.replication.datatype = kind),
@@ -192,15 +192,15 @@ const fn count(
     set: Set,
 ) -> Property {
     let shape = PropertyShape::Number(least, most);
-    Property { name, doc, of: Some(Promise::Available), shape, get, set }
+    Property { name, doc, of: Some(Consistency::Available), shape, get, set }
 }
 
 const fn quorum(name: &'static str, doc: &'static str, get: PropertyGetter, set: Set) -> Property {
-    Property { name, doc, of: Some(Promise::Available), shape: PropertyShape::Quorum, get, set }
+    Property { name, doc, of: Some(Consistency::Available), shape: PropertyShape::Quorum, get, set }
 }
 
 const fn flag(name: &'static str, doc: &'static str, get: PropertyGetter, set: Set) -> Property {
-    Property { name, doc, of: Some(Promise::Available), shape: PropertyShape::Flag, get, set }
+    Property { name, doc, of: Some(Consistency::Available), shape: PropertyShape::Flag, get, set }
 }
 
 fn number(text: &str, min: u64, max: u64) -> Option<u64> {
@@ -254,7 +254,7 @@ mod tests {
         };
         let mut available = Properties { replication, ..Properties::available() };
         assert_eq!(Properties::default().with(&texts(&available)), Ok(available.clone()));
-        // The promise counts wherever it stands, and n_val for whatever refers to it.
+        // The consistency counts wherever it stands, and n_val for whatever refers to it.
         let mut backwards = texts(&available);
         backwards.reverse();
         assert_eq!(Properties::default().with(&backwards), Ok(available.clone()));
@@ -277,9 +277,21 @@ mod tests {
         assert_eq!(refused.reason, Reason::NotSupported);
         assert!(refused.text().contains("available buckets"), "{refused}");
         assert!(with(&Properties::available(), "n_val", "3").is_ok());
-        let consistent = with(&Properties::available(), "promise", "consistent").expect("plain");
+        let consistent =
+            with(&Properties::available(), "consistency", "consistent").expect("plain");
         assert_eq!(consistent, Properties::default(), "nothing stays behind");
         assert_eq!(Properties::default().texts().len(), 5, "rows of old stay as they were");
+    }
+
+    #[test]
+    fn promise_is_read_as_another_spelling_of_consistency_and_never_shown() {
+        let available = with(&Properties::default(), "promise", "available");
+        assert_eq!(available, Ok(Properties::available()));
+        assert!(Properties::available().texts().iter().all(|(name, _)| *name != "promise"));
+        let both = [("promise", "available"), ("consistency", "available")]
+            .map(|(name, text)| (name.to_string(), text.to_string()));
+        let refused = Properties::default().with(&both.to_vec()).expect_err("one of two spellings");
+        assert_eq!(refused.text(), "`promise` and `consistency` are one property: set one of them");
     }
 
     #[test]

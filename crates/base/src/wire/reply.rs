@@ -8,7 +8,7 @@ use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
     VALUE_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
 };
-use crate::properties::{Promise, Properties, Replication, SyncPolicy};
+use crate::properties::{Consistency, Properties, Replication, SyncPolicy};
 use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
 use crate::{BucketId, Error, GroupId, LogIndex, SessionId, Version};
 
@@ -295,10 +295,10 @@ fn take_bucket(from: &mut Source<'_>) -> WireResult<BucketDescription> {
 }
 
 fn put_properties<W: Fields>(properties: &Properties, out: &mut W) {
-    let Properties { promise, sync, key_bytes_max, value_bytes_max, ttl_ms, .. } = properties;
-    out.byte(match promise {
-        Promise::Consistent => 0,
-        Promise::Available => 1,
+    let Properties { consistency, sync, key_bytes_max, value_bytes_max, ttl_ms, .. } = properties;
+    out.byte(match consistency {
+        Consistency::Consistent => 0,
+        Consistency::Available => 1,
     });
     out.byte(match sync {
         SyncPolicy::Sync => 0,
@@ -309,10 +309,10 @@ fn put_properties<W: Fields>(properties: &Properties, out: &mut W) {
 
 fn take_properties(from: &mut Source<'_>) -> WireResult<Properties> {
     let properties = Properties {
-        promise: match from.byte("promise")? {
-            0 => Promise::Consistent,
-            1 => Promise::Available,
-            _ => return Err(Malformed("promise")),
+        consistency: match from.byte("consistency")? {
+            0 => Consistency::Consistent,
+            1 => Consistency::Available,
+            _ => return Err(Malformed("consistency")),
         },
         sync: match from.byte("sync")? {
             0 => SyncPolicy::Sync,

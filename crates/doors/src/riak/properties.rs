@@ -3,8 +3,8 @@
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;
 use super::path::known_as;
-use base::properties::{Changes, PROPERTIES, PropertyShape};
-use base::{BucketName, DataType, Promise, Properties, Quorum};
+use base::properties::{CONSISTENCY, Changes, PROPERTIES, PropertyShape};
+use base::{BucketName, Consistency, DataType, Properties, Quorum};
 use serde_json::{Map, Value, json};
 
 const FORM: &str =
@@ -108,7 +108,7 @@ fn change(name: &str, value: &Value) -> PropertyText {
         };
         return if nothing { Ok(None) } else { Err("not_supported".into()) };
     }
-    let known = PROPERTIES.iter().find(|property| property.name == name && name != "promise");
+    let known = PROPERTIES.iter().find(|property| property.name == name && name != CONSISTENCY);
     let Some(property) = known else { return Err("unknown_property".into()) };
     of_shape(property.shape, value).map(Some).map_err(String::from)
 }
@@ -183,7 +183,7 @@ fn shown(properties: &Properties) -> Map<String, Value> {
     if it.write_once {
         all.insert("write_once".into(), true.into());
     }
-    if properties.promise == Promise::Consistent {
+    if properties.consistency == Consistency::Consistent {
         all.insert("consistent".into(), true.into());
     }
     if it.datatype != DataType::None {

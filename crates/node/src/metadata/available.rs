@@ -10,8 +10,8 @@ use base::bucket::BucketName;
 use base::properties::Changes;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, DirectoryCall, Error, GroupId, Promise, Properties, Reason,
-    Result, Update, Value,
+    Body, BucketDescription, BucketId, Consistency, DirectoryCall, Error, GroupId, Properties,
+    Reason, Result, Update, Value,
 };
 
 impl Directory {
@@ -33,7 +33,8 @@ impl Directory {
                 | DirectoryCall::MoveBucket { .. }
         );
         let template = if speaks { self.template(name.kind()).ok() } else { None };
-        let Some((_, template)) = template.filter(|(_, it)| it.promise == Promise::Available)
+        let Some((_, template)) =
+            template.filter(|(_, it)| it.consistency == Consistency::Available)
         else {
             return Ok(None);
         };

@@ -10,8 +10,8 @@ use base::codec::Reader;
 use base::properties::Changes;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving,
-    Promise, Properties, Range, Reason, Result, Update, Value, limits,
+    Body, BucketDescription, BucketId, BucketName, Consistency, DataType, DirectoryCall, Error,
+    GroupId, Moving, Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -35,9 +35,9 @@ impl Directory {
             }
             DirectoryCall::AlterBucket(changes) => {
                 let (value, mut bucket) = self.bucket(name)?;
-                let promise = bucket.properties.promise;
+                let consistency = bucket.properties.consistency;
                 bucket.properties = bucket.properties.with(changes)?;
-                fixed_promise(promise, &bucket.properties)?;
+                fixed_consistency(consistency, &bucket.properties)?;
                 let key = bucket_key(name);
                 let changed = write_bucket(&bucket);
                 Ok(CallPlan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
@@ -107,9 +107,9 @@ impl Directory {
         }
         let (template, properties) = self.template(name.kind())?;
         let properties = supported(properties.with(changes)?)?;
-        if properties.promise == Promise::Available {
-            let text = "a bucket is available if its type is: make a type with `promise` \
-                        available, and name its buckets";
+        if properties.consistency == Consistency::Available {
+            let text = "a bucket is available if its type is: make a type with \
+                        `consistency` available, and name its buckets";
             return Err(Error::new(Reason::NotSupported, text));
         }
         let (mut steps, id) = self.next_id()?;
@@ -123,7 +123,7 @@ impl Directory {
     fn drop_type(&self, kind: &str) -> Result<CallPlan> {
         let (value, properties) = self.template(kind)?;
         let prefix = Bytes::from(format!("b/{kind}/"));
-        if kind == BucketName::DEFAULT || properties.promise == Promise::Available {
+        if kind == BucketName::DEFAULT || properties.consistency == Consistency::Available {
             let text = format!(
                 "the type `{kind}` can't be dropped: it is every cluster's, or its buckets exist \
                  by being named"
@@ -232,7 +232,7 @@ fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
 
 /// What no bucket can have yet is refused, and not forgotten in silence.
 pub(super) fn supported(properties: Properties) -> Result<Properties> {
-    if properties.promise == Promise::Consistent {
+    if properties.consistency == Consistency::Consistent {
         return Ok(properties);
     }
     if properties.ttl_ms != 0 && properties.replication.datatype != DataType::None {
@@ -243,17 +243,17 @@ pub(super) fn supported(properties: Properties) -> Result<Properties> {
     Ok(properties)
 }
 
-pub(super) fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
-    if before == after.promise {
+pub(super) fn fixed_consistency(before: Consistency, after: &Properties) -> Result<()> {
+    if before == after.consistency {
         return Ok(());
     }
-    let text = "a bucket's promise is fixed when it is made: create another bucket";
+    let text = "a bucket's consistency is fixed when it is made: create another bucket";
     Err(Error::new(Reason::NotSupported, text))
 }
 
 /// Values that are there already stay what they are.
 pub(super) fn fixed_values(before: &Properties, after: &Properties) -> Result<()> {
-    fixed_promise(before.promise, after)?;
+    fixed_consistency(before.consistency, after)?;
     let (before, after) = (&before.replication, &after.replication);
     let text = if before.datatype != after.datatype {
         "a bucket type's datatype is fixed when it is made: create another type"

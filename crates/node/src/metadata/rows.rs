@@ -19,7 +19,7 @@
 
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
-use base::properties::Changes;
+use base::properties::{CONSISTENCY, Changes, PROMISE};
 use base::request::Expiry;
 use base::{
     BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Membership,
@@ -151,12 +151,15 @@ pub(crate) fn group_of(key: &[u8]) -> Option<GroupId> {
     Some(GroupId(u32::from_be_bytes(number)))
 }
 
+/// Properties as a row. Its bytes are those of every version: `consistency` stands there under its
+/// other spelling, which was the first.
 pub(crate) fn write_properties(properties: &Properties) -> Value {
     let mut bytes = Vec::new();
     let texts = properties.texts();
     bytes.put_u32(texts.len() as u32);
     for (name, text) in texts {
-        bytes.put_string(name.as_bytes());
+        let stored = if name == CONSISTENCY { PROMISE } else { name };
+        bytes.put_string(stored.as_bytes());
         bytes.put_string(text.as_bytes());
     }
     Bytes::from(bytes)
@@ -355,4 +358,23 @@ pub(crate) fn bad_row(error: Malformed) -> Error {
         error.0
     );
     Error::new(Reason::Corrupt, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_consistency_under_its_first_spelling_and_is_read_under_both() {
+        let available = Properties::available();
+        let row = write_properties(&available);
+        let stands = |name: &str| row.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+        assert!(stands("promise") && !stands("consistency"), "{row:?}");
+        assert_eq!(properties_of(&row), Ok(available.clone()));
+        let mut later = Vec::new();
+        later.put_u32(1);
+        later.put_string(CONSISTENCY.as_bytes());
+        later.put_string(b"available");
+        assert_eq!(properties_of(&later), Ok(available));
+    }
 }

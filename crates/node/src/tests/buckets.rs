@@ -142,9 +142,10 @@ async fn buckets_are_listed_in_pages_and_bad_properties_refused_in_words() {
     assert_eq!(names(first), ["default/a", "default/b"]);
     let second = ask(&node, "x", list(Some("b"))).await.expect("a page").body;
     assert_eq!(names(second), ["default/c", "default/default"]);
-    let bad = ask(&node, "d", DirectoryCall::CreateBucket(changes(&[("promise", "maybe")]))).await;
+    let bad =
+        ask(&node, "d", DirectoryCall::CreateBucket(changes(&[("consistency", "maybe")]))).await;
     assert_eq!(reason(bad), Reason::Malformed);
-    let later = changes(&[("promise", "available")]);
+    let later = changes(&[("consistency", "available")]);
     let later = ask(&node, "d", DirectoryCall::CreateBucket(later)).await;
     assert_eq!(reason(later), Reason::NotSupported);
     node.stop().await.expect("it stops");

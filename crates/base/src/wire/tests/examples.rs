@@ -1,6 +1,6 @@
 //! One of each variant, made from a few keys, values and numbers: what laws vary and what is kept.
 
-use crate::properties::{Promise, Properties, SyncPolicy};
+use crate::properties::{Consistency, Properties, SyncPolicy};
 use crate::range::{Bound, Direction, Extent, Range, Want};
 use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Row};
 use crate::request::{
@@ -197,7 +197,7 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
     ];
     let properties = Properties::default();
     let other = Properties {
-        promise: Promise::Available,
+        consistency: Consistency::Available,
         sync: SyncPolicy::Interval,
         key_bytes_max: 1,
         ttl_ms: one % (crate::limits::TTL_MS_MAX + 1),

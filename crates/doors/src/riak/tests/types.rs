@@ -151,6 +151,7 @@ fn properties_are_shown_changed_and_reset() {
         (r#"{"props":{"allow_mult":1}}"#, r#"{"allow_mult":"not_boolean"}"#),
         (r#"{"props":{"pw":"most"}}"#, r#"{"pw":"not_valid_quorum"}"#),
         (r#"{"props":{"precommit":[{"name":"f"}]}}"#, r#"{"precommit":"not_supported"}"#),
+        (r#"{"props":{"consistency":"available"}}"#, r#"{"consistency":"unknown_property"}"#),
         (r#"{"props":{"promise":"available"}}"#, r#"{"promise":"unknown_property"}"#),
     ] {
         let answer = says(&asked("PUT /types/plain/buckets/b/props", JSON, body));

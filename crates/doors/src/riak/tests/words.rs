@@ -201,7 +201,7 @@ fn refusals_of_the_node_are_told_in_riak_s_words() {
         ("maps", vec![("datatype", "map")]),
         ("once", vec![("write_once", "true")]),
     ] {
-        let changes = [("promise", "available")].into_iter().chain(changes);
+        let changes = [("consistency", "available")].into_iter().chain(changes);
         let changes = changes.map(|(name, text)| (name.into(), text.into())).collect();
         let call = Call::Directory(DirectoryCall::CreateType(changes));
         let bucket = base::BucketName::new(name, "b").expect("a name");

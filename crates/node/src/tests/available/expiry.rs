@@ -73,7 +73,8 @@ async fn data_types_have_no_time_to_live_and_say_so() {
     let place = Place::new();
     let node = place.start().await;
     let name = BucketName::new("counters", "b").expect("a name");
-    let both = properties(&[("promise", "available"), ("datatype", "counter"), ("ttl_ms", "9")]);
+    let both =
+        properties(&[("consistency", "available"), ("datatype", "counter"), ("ttl_ms", "9")]);
     let made = direct(&node, &name, DirectoryCall::CreateType(both)).await;
     let error = made.expect_err("one of them only");
     assert!(error.reason == Reason::NotSupported && error.text().contains("ttl_ms"), "{error}");

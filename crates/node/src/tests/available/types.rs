@@ -19,7 +19,7 @@ fn of(kind: &str) -> BucketName {
 
 fn creating(changes: &[(&str, &str)]) -> DirectoryCall {
     let owned = |(name, text): &(&str, &str)| (name.to_string(), text.to_string());
-    let all = [("promise", "available")].iter().chain(changes).map(owned);
+    let all = [("consistency", "available")].iter().chain(changes).map(owned);
     DirectoryCall::CreateType(all.collect())
 }
 

@@ -34,9 +34,9 @@ fn a_refusal_over_http_lists_what_there_is() {
     let steps = "/v1/buckets/default/default/sequence";
     let (status, said) = ask("POST", steps, r#"[{"op": "adds", "key": "a"}]"#);
     assert!(status == 400 && said.contains("there are set, ") && said.contains(" add,"), "{said}");
-    let (status, said) = ask("PUT", "/v1/types/t", r#"{"promise": "eventual"}"#);
+    let (status, said) = ask("PUT", "/v1/types/t", r#"{"consistency": "eventual"}"#);
     assert!(status == 400 && said.contains("consistent") && said.contains("available"), "{said}");
-    let kind = r#"{"promise": "available", "datatype": "list"}"#;
+    let kind = r#"{"consistency": "available", "datatype": "list"}"#;
     let (status, said) = ask("PUT", "/v1/types/t", kind);
     assert!(status == 400 && said.contains("counter, set, gset, map or hll"), "{said}");
     let long = "x".repeat(8 * 1024 * 1024 + 1);
@@ -65,12 +65,14 @@ fn other_words_mean_the_same() {
 #[test]
 fn help_lists_properties_with_their_values_and_shows_an_example() {
     for (words, example) in [
-        (["type", "create"], "credenza type create carts promise=available datatype=set"),
+        (["type", "create"], "credenza type create carts consistency=available datatype=set"),
         (["bucket", "create"], "credenza bucket create users"),
     ] {
         let done = output(proof::server::tool(&[&words[..], &["--help"]].concat()));
         let help = String::from_utf8_lossy(&done.stdout).into_owned();
-        for word in ["Examples:", example, "promise=consistent|available", "siblings_max=1..1000"] {
+        for word in
+            ["Examples:", example, "consistency=consistent|available", "siblings_max=1..1000"]
+        {
             assert!(help.contains(word), "{words:?}: `{word}` is not there: {help}");
         }
     }

@@ -125,7 +125,7 @@ fn a_bucket_that_takes_no_records_is_named_before_any_line_is_read() {
     let (scratch, server) = fresh("no-records");
     let file = scratch.join("rows.tsv");
     std::fs::write(&file, "no tab\na\t1\n").expect("ours");
-    tool(&server, &["type", "create", "tallies", "promise=available", "datatype=counter"]);
+    tool(&server, &["type", "create", "tallies", "consistency=available", "datatype=counter"]);
     for (bucket, word) in [("cellar", "no_such_bucket"), ("tallies/web", "credenza datatype get")] {
         for errors in ["stop", "skip"] {
             let words = ["import", "-b", bucket, text(&file), "--errors", errors];

@@ -122,7 +122,7 @@ fn data_types_are_changed_and_shown() {
     let kinds = [("tallies", "counter"), ("carts", "set"), ("people", "map"), ("seen", "hll")];
     for (name, kind) in kinds {
         let kind = format!("datatype={kind}");
-        tool(&server, &["type", "create", name, "promise=available", &kind]);
+        tool(&server, &["type", "create", name, "consistency=available", &kind]);
     }
     let run = |bucket: &str, words: &[&str]| {
         tool(&server, &[&["datatype"], words, &["-b", bucket]].concat())

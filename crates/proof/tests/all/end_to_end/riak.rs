@@ -71,7 +71,7 @@ impl Three {
             ("hlls", "datatype=hll"),
             ("gsets", "datatype=gset"),
         ] {
-            super::tool(first, &["type", "create", name, "promise=available", property]);
+            super::tool(first, &["type", "create", name, "consistency=available", property]);
         }
         self
     }

@@ -1,5 +1,5 @@
 //! What an operator types, to the letter: nodes that join as a witness and as a learner, votes that
-//! are given and taken, and buckets with the promise and the group they are to have.
+//! are given and taken, and buckets with the consistency and the group they are to have.
 
 use proof::client::{Resp, RespReply};
 use proof::rigs::{Cluster, Options, Scratch, wait};
@@ -105,17 +105,18 @@ fn a_bucket_is_made_with_the_promise_and_in_the_group_it_is_to_have() {
         let words = format!("bucket create {words}");
         cluster.tool(1, &words.split(' ').collect::<Vec<_>>())
     };
-    said(&create("--promise consistent --group 1 --replicas 3 orders"));
+    said(&create("--consistency consistent --group 1 --replicas 3 orders"));
     let about = said(&cluster.tool(2, &["bucket", "describe", "orders", "--json"]));
     let about: Value = serde_json::from_str(&about).expect("JSON");
     assert_eq!(
-        (&about["group"], &about["properties"]["promise"]),
+        (&about["group"], &about["properties"]["consistency"]),
         (&1.into(), &"consistent".into())
     );
+    said(&create("--promise consistent spelt-otherwise"));
     let five = refused(&create("--group 1 --replicas 5 others"));
     assert!(five.contains("group 1 has 3 voters, not 5"), "{five}");
     let none = refused(&create("--group 9 --replicas 3 others"));
     assert!(none.contains("no group 9"), "{none}");
-    let promise = refused(&create("--promise eventual others"));
-    assert!(promise.contains("promise"), "{promise}");
+    let eventual = refused(&create("--consistency eventual others"));
+    assert!(eventual.contains("consistency"), "{eventual}");
 }
