@@ -11,15 +11,15 @@ impl Replica {
     /// An operator, or a preference, wants another master: nothing new is taken until it has
     /// everything. If that takes too long, or it is not heard any more, all stays as it is.
     pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
-        self.pass(now);
+        self.advance_clock(now);
         let leads_there = self.configuration.leads(to);
         let refusal = match self.leads() {
-            Ok(()) if to == self.node => return,
+            Ok(()) if to == self.host.node => return,
             Ok(()) if !leads_there => Refusal::NoSuchVoter,
             Ok(()) if self.stage == ReplicaStage::Retiring => Refusal::Retiring,
             Ok(()) if !self.hears(to) => Refusal::Unheard,
             Ok(()) => {
-                let until = self.after(self.clock.length.0.saturating_mul(2));
+                let until = self.host.after_leases(2);
                 self.lead.heir = Some((to, until));
                 return self.try_to_hand_over(effects);
             }
@@ -30,7 +30,7 @@ impl Replica {
 
     /// Goes on as master where the heir does not come.
     pub(super) fn give_up_heir(&mut self) {
-        let comes = |(heir, until)| self.now < until && self.hears(heir);
+        let comes = |(heir, until)| self.host.now < until && self.hears(heir);
         self.lead.heir = self.lead.heir.filter(|heir| comes(*heir));
     }
 
@@ -51,8 +51,7 @@ impl Replica {
     /// who tells the others with its prepare. For a while it stands in nobody else's favour.
     pub(super) fn leave_to(&mut self, heir: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let round = ballot.round.saturating_add(1);
-        let until = self.clock.bound(self.now);
-        self.bound = LeaseBound { ballot: Ballot { round, node: heir }, until };
+        self.bound = self.host.grant(Ballot { round, node: heir });
         self.send_under(ballot, heir, Body::HandOver, effects);
     }
 
@@ -60,7 +59,7 @@ impl Replica {
     /// enough to elect one of them and to save a value, have on disk what it lacks. Where nobody
     /// could take over, or nothing is held up, a master goes on, and answers reads.
     pub(super) fn holds_up_others(&self) -> bool {
-        if !self.hangs || !self.stage.replicates() {
+        if !self.host.hangs || !self.stage.replicates() {
             return false;
         }
         let mut others = self.ahead();
@@ -105,7 +104,7 @@ impl Replica {
         let (heir, ballot) = (self.best_heir(voters), self.promised);
         self.follow(effects);
         if let Some(heir) = heir {
-            self.election.left_until = self.after(self.clock.patience());
+            self.election.left_until = self.host.after(self.host.clock.patience());
             self.send_under(ballot, heir, Body::HandOver, effects);
         }
     }

@@ -2,7 +2,6 @@
 
 use super::effect::Effect;
 use super::election::RoundOutcome;
-use super::lease::LeaseBound;
 use super::message::{Accepted, Body, ProbeReply};
 use super::replica::{Replica, ReplicaStage, Staging};
 use super::rules::{Rule, broken};
@@ -13,12 +12,12 @@ impl Replica {
     /// too: it may be the only one left who knows which configuration is in force.
     pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
-        let bound = self.bound.ballot.node != self.node
-            && self.now < self.bound.until
+        let bound = self.bound.ballot.node != self.host.node
+            && self.host.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
-        let left = self.now < self.election.left_until;
+        let left = self.host.now < self.election.left_until;
         // Whoever can't save a promise can't lead; the master that it knows may be in office.
-        if left || self.stage != ReplicaStage::Following || self.dismissed || bound || self.hangs {
+        if left || self.stage != ReplicaStage::Following || self.dismissed || bound || self.host.hangs {
             return;
         }
         if self.leader.take().is_some() {
@@ -27,18 +26,18 @@ impl Replica {
         let quorums = self.configuration.quorums();
         let others = self.other_voters().count();
         loop {
-            if !self.election.is_over(others, self.now) {
+            if !self.election.is_over(others, self.host.now) {
                 return;
             }
             if self.election.is_open() {
-                let verdict = self.election.judge(self.node, self.accepted(), quorums);
+                let verdict = self.election.judge(self.host.node, self.accepted(), quorums);
                 if verdict == RoundOutcome::Stand && may_lead {
                     return self.stand(Ballot::default(), effects);
                 }
                 continue;
             }
-            let lasts = self.clock.round().saturating_mul(self.election.pace());
-            self.election.begin(self.after(lasts));
+            let lasts = self.host.clock.round().saturating_mul(self.election.pace());
+            self.election.begin(self.host.after(lasts));
             let round = self.election.round;
             for voter in self.other_voters() {
                 self.send(voter, Body::Probe { round }, effects);
@@ -51,22 +50,22 @@ impl Replica {
 
     /// Whether this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
-        self.configuration.leads(self.node) && !self.yields && !self.hangs
+        self.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
     }
 
     fn other_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.configuration.voters().filter(|voter| *voter != self.node)
+        self.configuration.voters().filter(|voter| *voter != self.host.node)
     }
 
     /// Somebody seeks a master: say how we stand.
     pub(super) fn probed_by(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
         // A master in office is left there, also where there are no leases.
         let leads = self.in_office();
-        let granted = self.bound.ballot.node != from && self.now < self.bound.until;
+        let granted = self.bound.ballot.node != from && self.host.now < self.bound.until;
         let seeks =
             self.stage == ReplicaStage::Following && self.election.connected && self.may_lead();
         let standing = ProbeReply {
-            bound: leads || self.hangs || (granted && !self.stage.replicates()),
+            bound: leads || self.host.hangs || (granted && !self.stage.replicates()),
             candidate: seeks || self.stage.attempts(),
             log: self.accepted(),
         };
@@ -107,7 +106,7 @@ impl Replica {
         }
         let lower = ballot < self.promised && !broken(Rule::PromisesRise);
         let granted =
-            self.bound.forbids(ballot, released, self.now) && !broken(Rule::GrantForbidsPromises);
+            self.bound.forbids(ballot, released, self.host.now) && !broken(Rule::GrantForbidsPromises);
         if lower || self.in_office() || granted {
             return self.refuse(from, ballot, effects);
         }
@@ -121,7 +120,7 @@ impl Replica {
         self.election.rest();
         self.promised = ballot;
         // Time for the attempt: promising the next one at once would let two never finish.
-        self.bound = LeaseBound { ballot, until: self.clock.bound(self.now) };
+        self.bound = self.host.grant(ballot);
         effects.push(Effect::SavePromise { ballot });
         self.announce(effects);
     }
@@ -171,7 +170,7 @@ impl Replica {
     ) {
         self.election.rest();
         if asks {
-            self.bound = LeaseBound { ballot: self.promised, until: self.clock.bound(self.now) };
+            self.bound = self.host.grant(self.promised);
         }
         let granted = Body::Granted { beat, sent, asked: asks, full: self.full };
         self.send(self.promised.node, granted, effects);

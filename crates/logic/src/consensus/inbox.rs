@@ -15,10 +15,10 @@ impl Replica {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        if self.stage == ReplicaStage::Waiting || from == self.node || !message.is_sound() {
+        if self.stage == ReplicaStage::Waiting || from == self.host.node || !message.is_sound() {
             return;
         }
-        self.pass(now);
+        self.advance_clock(now);
         if message.configuration != self.configuration.id() {
             return self.receive_across(from, message, effects);
         }
@@ -37,7 +37,7 @@ impl Replica {
         }
         let ballot = message.ballot;
         // Answers to an attempt of ours that is over say nothing any more.
-        let ours = ballot.node == self.node
+        let ours = ballot.node == self.host.node
             && (ballot == self.promised || broken(Rule::AnswersToThisAttempt));
         match message.body {
             Body::Probe { round } => self.probed_by(from, round, effects),
@@ -68,7 +68,7 @@ impl Replica {
             Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
             Body::Accepted { upto } => self.accepted_by(from, upto, effects),
             Body::Staged { upto } => {
-                self.lead.staged_by(from, upto, self.now);
+                self.lead.staged_by(from, upto, self.host.now);
                 self.pump(from, effects);
             }
             Body::Gap { last } => self.gap(from, last, effects),

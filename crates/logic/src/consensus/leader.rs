@@ -22,7 +22,7 @@ impl Replica {
         self.stage = ReplicaStage::Promising;
         self.released = released;
         self.promised = ballot;
-        self.lead.begin(self.now, self.after(self.clock.length.0));
+        self.lead.begin(self.host.now, self.host.after_leases(1));
         effects.push(Effect::SavePromise { ballot: self.promised });
         self.announce(effects);
         if broken(Rule::OwnPromiseOnDisk) {
@@ -34,7 +34,7 @@ impl Replica {
     /// is none any more in this configuration.
     pub(super) fn next_ballot(&self) -> Option<Ballot> {
         let highest = self.promised.max(self.highest);
-        ballot::above(highest, self.node, self.configuration.id())
+        ballot::above(highest, self.host.node, self.configuration.id())
     }
 
     /// Our own promise is on disk: ask the others for theirs.
@@ -49,7 +49,7 @@ impl Replica {
     pub(super) fn ask_promise(&mut self, place: usize, effects: &mut Vec<Effect>) {
         let follower = &mut self.lead.followers[place];
         follower.phase = Phase::Asked;
-        follower.moved = self.now;
+        follower.moved = self.host.now;
         let (to, released) = (follower.node, self.released);
         self.send(to, Body::Prepare { released }, effects);
     }
@@ -114,7 +114,7 @@ impl Replica {
 
     fn fetch(&mut self, effects: &mut Vec<Effect>) {
         let (Some(source), Some(staging)) = (self.lead.source, self.staging) else { return };
-        self.lead.ends = self.after(self.clock.length.0);
+        self.lead.ends = self.host.after_leases(1);
         self.send(source, Body::Fetch { after: staging.have }, effects);
     }
 
@@ -141,13 +141,13 @@ impl Replica {
         self.adopt(effects);
         self.stage = ReplicaStage::Adopting;
         self.lead.adopted = self.last;
-        self.lead.ends = self.after(self.clock.length.0);
+        self.lead.ends = self.host.after_leases(1);
         self.awaited = None;
         if self.lead.uncertain {
             effects.push(Effect::MayLack { behind: self.last });
         }
         for Promised { node, log, .. } in self.lead.promises.clone() {
-            if node != self.node {
+            if node != self.host.node {
                 self.send_log(node, log, effects);
             }
         }
@@ -159,7 +159,7 @@ impl Replica {
         if !self.stage.replicates() || upto > self.last {
             return;
         }
-        let now = self.now;
+        let now = self.host.now;
         let Some(follower) = self.lead.follower(from) else { return };
         if follower.saved < Some(upto) {
             follower.saved = Some(upto);
@@ -177,7 +177,7 @@ impl Replica {
 
     /// A member missed something: go on where it stopped.
     pub(super) fn gap(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
-        let (now, again) = (self.now, self.after(self.clock.beat()));
+        let (now, again) = (self.host.now, self.host.after(self.host.clock.beat()));
         let Some(follower) = self.lead.follower(from) else { return };
         let possible = follower.saved.unwrap_or(follower.from) <= last && last < follower.sent;
         let told = follower.rewound.0 == last && now < follower.rewound.1;
@@ -214,7 +214,7 @@ impl Replica {
             // anyone may read or write; our own disk must have it, too.
             ReplicaStage::Adopting if saved.min(self.decided) >= self.lead.adopted => {
                 self.stage = ReplicaStage::Leading;
-                self.pass(self.now);
+                self.advance_clock(self.host.now);
                 self.announce(effects);
             }
             ReplicaStage::Retiring if self.decided == self.last => self.leave(effects),
@@ -235,7 +235,7 @@ impl Replica {
         let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
         effects.push(Effect::Save { index, ballot, decided });
         if broken(Rule::MasterCountsItsDisk) {
-            self.lead.saved.raise(self.node, index);
+            self.lead.saved.raise(self.host.node, index);
             self.synced = Some(index);
         }
         self.pump_all(effects);
@@ -254,7 +254,7 @@ impl Replica {
 
     /// Somebody has promised another ballot than ours.
     pub(super) fn refused(&mut self, from: NodeId, promised: Ballot, effects: &mut Vec<Effect>) {
-        let (now, pause) = (self.now.0, self.clock.beat());
+        let (now, pause) = (self.host.now.0, self.host.clock.beat());
         if promised > self.promised {
             // It will never again listen to this ballot. A master stands again, above it: its
             // lease is its own, and whoever granted it lets its holder pass.
@@ -262,7 +262,7 @@ impl Replica {
                 ReplicaStage::Promising | ReplicaStage::Fetching => self.follow(effects),
                 ReplicaStage::Adopting | ReplicaStage::Leading => {
                     self.follow(effects);
-                    if !self.hangs {
+                    if !self.host.hangs {
                         self.stand(Ballot::default(), effects);
                     }
                 }
@@ -280,7 +280,7 @@ impl Replica {
 
     /// What time brings to a master and to whoever tries to become one.
     pub(super) fn lead_on(&mut self, effects: &mut Vec<Effect>) {
-        if self.stage.attempts() && (self.now >= self.lead.ends || self.hangs) {
+        if self.stage.attempts() && (self.host.now >= self.lead.ends || self.host.hangs) {
             return self.follow(effects);
         }
         if self.holds_up_others() {
@@ -292,10 +292,10 @@ impl Replica {
         if self.stage.replicates() {
             let heard = self.lead.contact.agreed().unwrap_or(self.lead.ends);
             // It hears no majority: others may lead already.
-            if self.now.0 > heard.0.max(self.lead.ends.0).saturating_add(self.clock.length.0) {
+            if self.host.now.0 > heard.0.max(self.lead.ends.0).saturating_add(self.host.clock.length.0) {
                 return self.leave_to_others(effects);
             }
-            if self.now >= self.lead.next_beat {
+            if self.host.now >= self.lead.next_beat {
                 self.beat(effects);
             }
         }
@@ -305,7 +305,7 @@ impl Replica {
 
     /// Says again, or asks about, what was not answered for long.
     fn insist(&mut self, effects: &mut Vec<Effect>) {
-        let (now, patience, last) = (self.now, self.clock.patience(), self.last);
+        let (now, patience, last) = (self.host.now, self.host.clock.patience(), self.last);
         for place in 0..self.lead.followers.len() {
             let adopted = self.lead.adopted;
             let follower = &mut self.lead.followers[place];
@@ -341,7 +341,7 @@ impl Replica {
         }
         if self.stage == ReplicaStage::Fetching {
             // An answer was lost, or never asked for.
-            let late = self.lead.ends.0.saturating_sub(self.clock.length.0 / 2) <= now.0;
+            let late = self.lead.ends.0.saturating_sub(self.host.clock.length.0 / 2) <= now.0;
             if let (true, Some(source), Some(staging)) = (late, self.lead.source, self.staging) {
                 self.send(source, Body::Fetch { after: staging.have }, effects);
             }

@@ -22,6 +22,7 @@ mod election;
 mod ending;
 mod event;
 mod follower;
+mod host;
 mod inbox;
 mod lead;
 mod leader;

@@ -14,7 +14,7 @@ impl Replica {
     /// `Read` if it took long), or once a majority answers a heartbeat sent after the read came
     /// (Ongaro's thesis, 6.4).
     pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
-        self.pass(now);
+        self.advance_clock(now);
         let index = self.decided;
         let waiting = self.lead.reads.len();
         let early = self.stage.replicates() && broken(Rule::InheritedFirst);
@@ -42,8 +42,8 @@ impl Replica {
     /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
     /// not wait for a lease before it.
     fn lease_answers(&self) -> bool {
-        let relied_upon = self.clock.reads || self.is_alone();
-        let holds = relied_upon && self.lead.lease.holds(self.now) && self.signs.is_empty();
+        let relied_upon = self.host.clock.reads || self.is_alone();
+        let holds = relied_upon && self.lead.lease.holds(self.host.now) && self.signs.is_empty();
         holds || broken(Rule::ReadAsksAMajority)
     }
 
@@ -51,12 +51,12 @@ impl Replica {
     pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
         // A master that may have lost its majority must not keep others from finding a new one.
         let fresh = self.hears_majority();
-        let (now, lead) = (self.now, &mut self.lead);
+        let (now, lead) = (self.host.now, &mut self.lead);
         lead.beat += 1;
-        lead.next_beat = Millis(now.0.saturating_add(self.clock.beat()));
+        lead.next_beat = Millis(now.0.saturating_add(self.host.clock.beat()));
         let asks = fresh || (lead.contact.agreed().is_none() && now < lead.ends);
         let (beat, decided) = (lead.beat, self.decided);
-        lead.beats.raise(self.node, beat);
+        lead.beats.raise(self.host.node, beat);
         let kept = self.kept_by_all();
         self.send_all(Body::Heartbeat { beat, sent: now, asks, decided, kept }, effects);
         self.answer_reads(effects);
@@ -64,7 +64,7 @@ impl Replica {
 
     /// Whether this replica leads and hears a majority: then there is no need for another master.
     pub(super) fn in_office(&self) -> bool {
-        self.stage.replicates() && (self.hears_majority() || self.lead.lease.holds(self.now))
+        self.stage.replicates() && (self.hears_majority() || self.lead.lease.holds(self.host.now))
     }
 
     pub(super) fn hears_majority(&self) -> bool {
@@ -75,11 +75,11 @@ impl Replica {
     /// heard for as long as the attempt to lead might have taken.
     pub(super) fn hears(&self, voter: NodeId) -> bool {
         let heard = self.lead.contact.of(voter);
-        self.is_recent(heard) || (heard.is_none() && self.now < self.lead.ends)
+        self.is_recent(heard) || (heard.is_none() && self.host.now < self.lead.ends)
     }
 
     fn is_recent(&self, heard: Option<Millis>) -> bool {
-        heard.is_some_and(|sent| self.now.0 - sent.0 <= self.clock.patience())
+        heard.is_some_and(|sent| self.host.now.0 - sent.0 <= self.host.clock.patience())
     }
 
     /// A member heard a heartbeat.
@@ -89,14 +89,14 @@ impl Replica {
         (beat, sent, asked, full): (u64, Millis, bool, bool),
         effects: &mut Vec<Effect>,
     ) {
-        if !self.stage.replicates() || beat > self.lead.beat || sent > self.now {
+        if !self.stage.replicates() || beat > self.lead.beat || sent > self.host.now {
             return;
         }
         if let Some(follower) = self.lead.follower(from) {
             follower.full = full;
         }
         if asked {
-            let since = if broken(Rule::GrantFromSent) { self.now } else { sent };
+            let since = if broken(Rule::GrantFromSent) { self.host.now } else { sent };
             self.lead.lease.grant(from, since);
         }
         self.lead.contact.raise(from, sent);

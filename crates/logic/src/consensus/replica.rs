@@ -11,8 +11,9 @@ use super::configuration::Configuration;
 use super::effect::{Effect, Refusal, Role};
 use super::election::Election;
 use super::event::Event;
+use super::host::Host;
 use super::lead::Lead;
-use super::lease::{LeaseBound, LeaseClock};
+use super::lease::LeaseBound;
 use super::message::{Accepted, Body, Message};
 use super::restored::{RestoreError, Restored};
 use super::rules::{Rule, broken};
@@ -56,9 +57,8 @@ pub(super) struct Staging {
 /// One replica of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
-    pub(super) node: NodeId,
+    pub(super) host: Host,
     pub(super) configuration: Configuration,
-    pub(super) clock: LeaseClock,
     pub(super) stage: ReplicaStage,
     /// The log may lack values that were accepted under `torn_under`.
     pub(super) tear: Option<Tear>,
@@ -93,10 +93,6 @@ pub struct Replica {
     pub(super) kept: LogIndex,
     /// A witness that keeps as much as it may.
     pub(super) full: bool,
-    /// Another voter is to be master whenever anyone is.
-    pub(super) yields: bool,
-    /// This node's disk answers nothing: a promise could not be kept, nor a value.
-    pub(super) hangs: bool,
     pub(super) staging: Option<Staging>,
     /// The index of the stop-sign the present configuration began with.
     pub(super) base: LogIndex,
@@ -117,7 +113,6 @@ pub struct Replica {
     pub(super) lead: Lead,
     /// What the last `Role` said.
     pub(super) presented: Option<(Role, Ballot, Option<NodeId>)>,
-    pub(super) now: Millis,
 }
 
 impl Replica {
@@ -129,9 +124,8 @@ impl Replica {
             restored;
         Ok(Replica {
             lead: Lead::new(node, &configuration, clock),
-            node,
+            host: Host::new(node, clock),
             configuration,
-            clock,
             stage: ReplicaStage::Waiting,
             tear,
             torn_under: accepted_ballot,
@@ -150,8 +144,6 @@ impl Replica {
             floor: LogIndex(0),
             kept: LogIndex(0),
             full: false,
-            yields: false,
-            hangs: false,
             staging: None,
             base: restored.base,
             signs: restored.signs,
@@ -163,7 +155,6 @@ impl Replica {
             leader: None,
             election: Election::default(),
             presented: None,
-            now: Millis(0),
         })
     }
 
@@ -185,8 +176,8 @@ impl Replica {
             Event::Room { to } if self.stage.replicates() => self.pump(to, effects),
             Event::Room { .. } => {}
             Event::Full { full } => self.become_full(full, effects),
-            Event::Yield { yields } => self.yields = yields,
-            Event::Disk { hangs } => self.hangs = hangs,
+            Event::Yield { yields } => self.host.yields = yields,
+            Event::Disk { hangs } => self.host.hangs = hangs,
             Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
             Event::Installed { upto, configuration } => {
                 self.installed(upto, configuration, effects);
@@ -206,22 +197,22 @@ impl Replica {
 
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         assert!(self.stage == ReplicaStage::Waiting, "a life starts once");
-        self.pass(now);
+        self.advance_clock(now);
         if self.decided > LogIndex(0) {
             effects.push(Effect::Decided { upto: self.decided });
         }
         self.stage = ReplicaStage::Following;
-        let granted = self.promised != Ballot::default() && self.promised.node != self.node;
+        let granted = self.promised != Ballot::default() && self.promised.node != self.host.node;
         if granted && !broken(Rule::RestartRemembersGrant) {
             // A lease is granted only to the ballot promised last; whether this one was is
             // forgotten, so it counts as granted just now.
-            self.bound = LeaseBound { ballot: self.promised, until: self.clock.bound(self.now) };
+            self.bound = self.host.grant(self.promised);
         }
         self.seek(effects);
     }
 
     fn tick(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        self.pass(now);
+        self.advance_clock(now);
         match self.stage {
             ReplicaStage::Waiting | ReplicaStage::Retired => {}
             ReplicaStage::Following if self.dismissed => self.ask_how_it_ended(effects),
@@ -240,7 +231,7 @@ impl Replica {
             return; // Of an earlier attempt, of one that was given up, or copied to the log's head.
         }
         self.promise_saved = ballot;
-        if ballot.node != self.node {
+        if ballot.node != self.host.node {
             self.tell_promise(self.accepted(), effects);
         } else if self.stage == ReplicaStage::Promising {
             self.prepare(effects);
@@ -263,11 +254,11 @@ impl Replica {
             return self.settle_late(effects);
         }
         self.promise_saved = ballot; // The adoption's record implies it.
-        if ballot.node != self.node {
+        if ballot.node != self.host.node {
             self.send(ballot.node, Body::Accepted { upto }, effects);
             self.settle(effects);
         } else if self.stage.replicates() {
-            self.lead.saved.raise(self.node, upto);
+            self.lead.saved.raise(self.host.node, upto);
             self.decide(effects);
             self.try_to_hand_over(effects);
         } else {
@@ -322,19 +313,13 @@ impl Replica {
         self.recorded = self.decided;
     }
 
-    /// Time never runs backwards here, even if two of the node's threads hand their events in out
-    /// of order. A master's own vote grants its own heartbeat at once.
-    pub(super) fn pass(&mut self, now: Millis) {
-        self.now = self.now.max(now);
+    /// Moves the time on. A master's own vote grants its own heartbeat at once.
+    pub(super) fn advance_clock(&mut self, now: Millis) {
+        self.host.advance(now);
         if self.stage.replicates() {
-            self.lead.lease.grant(self.node, self.now);
-            self.lead.contact.raise(self.node, self.now);
+            self.lead.lease.grant(self.host.node, self.host.now);
+            self.lead.contact.raise(self.host.node, self.host.now);
         }
-    }
-
-    /// The moment so many milliseconds from now.
-    pub(super) fn after(&self, milliseconds: u64) -> Millis {
-        Millis(self.now.0.saturating_add(milliseconds))
     }
 
     pub(super) fn leads(&self) -> Result<(), Refusal> {
@@ -370,7 +355,7 @@ impl Replica {
 
     pub(super) fn send_all(&self, body: Body, effects: &mut Vec<Effect>) {
         for member in self.configuration.members() {
-            if member.node != self.node {
+            if member.node != self.host.node {
                 self.send(member.node, body, effects);
             }
         }

@@ -11,8 +11,8 @@ impl Replica {
     /// Tells a member that promised where its log agrees with ours, and sends what follows.
     pub(super) fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
         let (ours, base, adopted) = (self.accepted_ballot, self.lead.base, self.lead.adopted);
-        let (now, floor, last) = (self.now, self.floor, self.last);
-        let again = self.after(self.clock.beat());
+        let (now, floor, last) = (self.host.now, self.floor, self.last);
+        let again = self.host.after(self.host.clock.beat());
         let Some(follower) = self.lead.follower(to) else { return };
         if follower.heeded.0 == log && now < follower.heeded.1 {
             return;

@@ -90,7 +90,7 @@ impl Replica {
 
     /// Who is master, if that is known.
     pub fn master(&self) -> Option<NodeId> {
-        if self.role() == Role::Master { Some(self.node) } else { self.leader }
+        if self.role() == Role::Master { Some(self.host.node) } else { self.leader }
     }
 
     /// The group's members.
@@ -121,14 +121,14 @@ impl Replica {
             _ if !leads || !self.signs.is_empty() => None,
             // Whoever is a majority by itself is master until it says otherwise.
             _ if self.is_alone() => Some(Millis(u64::MAX)),
-            _ if !self.clock.reads => None,
+            _ if !self.host.clock.reads => None,
             until => until,
         }
     }
 
     /// Whether this replica is the only voter.
     pub(super) fn is_alone(&self) -> bool {
-        self.configuration.voters().all(|voter| voter == self.node)
+        self.configuration.voters().all(|voter| voter == self.host.node)
     }
 
     /// Until when time alone brings nothing about here: whoever tells it the time need not do so
@@ -142,9 +142,9 @@ impl Replica {
             // It heard of a master, and is bound to it.
             // One that was dismissed asks how its configuration ended, now and then.
             ReplicaStage::Following if settled && self.leader.is_some() && !self.dismissed => {
-                (self.bound.ballot.node != self.node).then_some(self.bound.until)
+                (self.bound.ballot.node != self.host.node).then_some(self.bound.until)
             }
-            ReplicaStage::Leading if settled && self.lead.heir.is_none() && !self.hangs => {
+            ReplicaStage::Leading if settled && self.lead.heir.is_none() && !self.host.hangs => {
                 let level = |follower: &Follower| {
                     follower.phase == Phase::Streaming && follower.saved >= Some(self.last)
                 };
@@ -153,31 +153,31 @@ impl Replica {
             }
             _ => None,
         };
-        due.filter(|due| *due > self.now)
+        due.filter(|due| *due > self.host.now)
     }
 
     /// Whether it leaves mastership to another.
     pub fn yields(&self) -> bool {
-        self.yields
+        self.host.yields
     }
 
     /// True where this replica may lead and never can again: the last ballot of the present
     /// configuration was heard of, so none is left to stand for election with. The next
     /// configuration has ballots of its own.
     pub fn lacks_ballots(&self) -> bool {
-        self.configuration.leads(self.node) && self.next_ballot().is_none()
+        self.configuration.leads(self.host.node) && self.next_ballot().is_none()
     }
 
     /// Whether its disk is said to answer nothing.
     pub fn hangs(&self) -> bool {
-        self.hangs
+        self.host.hangs
     }
 
     /// How far each member has come; only a master knows of the others.
     pub fn progress(&self) -> Vec<Progress> {
         let leads = self.stage.replicates();
         let saved = |node| match self.lead.place(node) {
-            _ if node == self.node => self.synced,
+            _ if node == self.host.node => self.synced,
             Some(place) if leads => self.lead.followers[place].saved,
             _ => None,
         };

@@ -15,7 +15,7 @@ impl Replica {
             && self.lead.source == Some(from)
             && ballot == self.promised;
         if of_source {
-            self.lead.ends = self.after(self.clock.length.0);
+            self.lead.ends = self.host.after_leases(1);
         }
         if of_master || of_source {
             self.fetch_snapshot(from, effects);
@@ -25,7 +25,7 @@ impl Replica {
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.promised == Ballot::default() {
             // A store that holds values tells of a log, and a log begins with a promise.
-            let first = ballot::above(self.promised, self.node, self.configuration.id());
+            let first = ballot::above(self.promised, self.host.node, self.configuration.id());
             let Some(first) = first else { return };
             self.promised = first;
             effects.push(Effect::SavePromise { ballot: self.promised });
@@ -70,7 +70,7 @@ impl Replica {
             ReplicaStage::Following | ReplicaStage::Retired
                 if self.promise_saved == self.promised =>
             {
-                if self.promised.node == self.node {
+                if self.promised.node == self.host.node {
                     return;
                 }
                 if self.accepted_ballot == self.promised {

@@ -75,11 +75,11 @@ impl Replica {
             .filter(|follower| leads(follower.node) && follower.saved == Some(last))
             .max_by_key(|follower| (follower.moved, follower.node))
             .map(|follower| follower.node);
-        let goes_on = leads(self.node) && stage != ReplicaStage::Retiring;
+        let goes_on = leads(self.host.node) && stage != ReplicaStage::Retiring;
         if stage.replicates() || stage.attempts() {
             self.follow(effects);
         }
-        self.lead = self.lead.anew(self.node, &configuration, self.clock);
+        self.lead = self.lead.anew(self.host.node, &configuration, self.host.clock);
         self.election.rest();
         self.configuration = configuration;
         self.base = base;
@@ -127,7 +127,7 @@ impl Replica {
             _ if ahead => {
                 // All else is said to members only: what dismissed us was of an earlier one.
                 if std::mem::take(&mut self.dismissed) {
-                    self.straggled = self.now;
+                    self.straggled = self.host.now;
                 }
                 self.straggle(from, effects);
             }
@@ -144,8 +144,8 @@ impl Replica {
     /// answer every life would begin as a voter again, and the log would keep what was accepted and
     /// never heard to be decided.
     pub(super) fn ask_how_it_ended(&mut self, effects: &mut Vec<Effect>) {
-        if self.has_part() && self.now >= self.straggled {
-            self.straggled = self.after(self.clock.length.0.saturating_mul(DISMISSED_LENGTHS));
+        if self.has_part() && self.host.now >= self.straggled {
+            self.straggled = self.host.after_leases(DISMISSED_LENGTHS);
             let have = self.learning().map_or(self.decided, |staging| staging.have);
             self.send_all(Body::Straggling { decided: have }, effects);
         }
@@ -153,7 +153,7 @@ impl Replica {
 
     /// Whether we are a member of the configuration that we know.
     fn has_part(&self) -> bool {
-        self.configuration.part(self.node).is_some()
+        self.configuration.part(self.host.node).is_some()
     }
 
     /// A member of the configuration in force says that we are none.
@@ -166,8 +166,8 @@ impl Replica {
 
     /// Our configuration is over, and we don't know yet how it ended: ask whoever said so.
     fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
-        if self.now >= self.straggled {
-            self.straggled = self.after(self.clock.round());
+        if self.host.now >= self.straggled {
+            self.straggled = self.host.after(self.host.clock.round());
             let have = self.learning().map_or(self.decided, |staging| staging.have);
             self.send(from, Body::Straggling { decided: have }, effects);
         }
@@ -214,7 +214,7 @@ impl Replica {
             return;
         }
         if learning.is_none() {
-            let ballot = ballot::above(self.promised, self.node, self.configuration.id());
+            let ballot = ballot::above(self.promised, self.host.node, self.configuration.id());
             let Some(ballot) = ballot else { return };
             if self.stage.replicates() || self.stage.attempts() {
                 self.follow(effects);
@@ -237,7 +237,7 @@ impl Replica {
             // Whoever brings what is here already ends with that: if each such message asked on,
             // what was asked for twice would be sent twice from then on.
             if have > had {
-                self.straggled = self.after(self.clock.length.0);
+                self.straggled = self.host.after_leases(1);
                 self.send(from, Body::Straggling { decided: have }, effects);
             }
             return;

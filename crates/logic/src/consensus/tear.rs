@@ -98,7 +98,7 @@ impl Replica {
     }
 
     pub(super) fn promise_to_self(&mut self) {
-        let (node, log, torn) = (self.node, self.accepted(), self.tear.is_some());
+        let (node, log, torn) = (self.host.node, self.accepted(), self.tear.is_some());
         self.lead.promised(Promised { node, log, torn });
     }
 
@@ -109,9 +109,9 @@ impl Replica {
         if evidence == Evidence::Complete || broken(Rule::TornMayHaveAccepted) {
             return true;
         }
-        let since = self.awaited.as_ref().map_or(self.now, |awaited| awaited.since);
-        let patience = self.clock.length.0.saturating_mul(PATIENCE_LEASES);
-        let late = self.now.0 >= since.0.saturating_add(patience);
+        let since = self.awaited.as_ref().map_or(self.host.now, |awaited| awaited.since);
+        let patience = self.host.clock.length.0.saturating_mul(PATIENCE_LEASES);
+        let late = self.host.now.0 >= since.0.saturating_add(patience);
         if evidence == Evidence::Exhausted || (evidence == Evidence::Hopeless && late) {
             self.lead.uncertain = true;
             return true;

@@ -43,7 +43,7 @@ impl Replica {
             return self.decided;
         }
         let saved = |node: NodeId| match self.lead.place(node) {
-            _ if node == self.node => self.synced,
+            _ if node == self.host.node => self.synced,
             place => place.and_then(|place| self.lead.followers[place].saved),
         };
         let voters = members.iter().filter(|member| member.part.leads());
@@ -55,7 +55,7 @@ impl Replica {
         let full = self.lead.followers.iter().find(|follower| follower.full)?.node;
         let heard = |node: NodeId| {
             let sent = self.lead.contact.of(node).unwrap_or_default();
-            node == self.node || self.now.0 - sent.0 <= self.clock.length.0
+            node == self.host.node || self.host.now.0 - sent.0 <= self.host.clock.length.0
         };
         let is_full =
             |node| self.lead.followers.iter().any(|other| other.node == node && other.full);

@@ -67,9 +67,9 @@ impl Model for Group {
             if replica.role() == Role::Master && left.reads > 0 {
                 actions.push(Action::Read(node));
             }
-            let bound = replica.bound.ballot.node != replica.node
+            let bound = replica.bound.ballot.node != replica.host.node
                 && Millis(state.now) < replica.bound.until;
-            let leads = replica.configuration().leads(replica.node);
+            let leads = replica.configuration().leads(replica.host.node);
             if left.stands > 0 && replica.stage == ReplicaStage::Following && !bound && leads {
                 actions.push(Action::Stand(node));
             }
