@@ -41,7 +41,7 @@ impl Replica {
         let level = self.lead.follower(heir).is_some_and(|heir| heir.saved == Some(last));
         if self.stage == ReplicaStage::Leading && self.decided == last && level {
             self.record_decided(effects);
-            let ballot = self.promised;
+            let ballot = self.ballots.promised;
             self.follow(effects);
             self.leave_to(heir, ballot, effects);
         }
@@ -87,7 +87,7 @@ impl Replica {
     /// that nobody waits for its end.
     pub(super) fn resign(&mut self, effects: &mut Vec<Effect>) {
         let heir = self.best_heir(self.ahead());
-        let ballot = self.promised;
+        let ballot = self.ballots.promised;
         self.follow(effects);
         if let Some(heir) = heir {
             self.leave_to(heir, ballot, effects);
@@ -101,7 +101,7 @@ impl Replica {
     pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
         let followers = self.lead.followers.iter();
         let voters = followers.filter(|follower| self.configuration.votes(follower.node));
-        let (heir, ballot) = (self.best_heir(voters), self.promised);
+        let (heir, ballot) = (self.best_heir(voters), self.ballots.promised);
         self.follow(effects);
         if let Some(heir) = heir {
             self.election.left_until = self.host.after(self.host.clock.patience());
@@ -113,7 +113,7 @@ impl Replica {
     pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
         let ready = self.stage == ReplicaStage::Following && self.accepted_ballot == ballot;
-        if ballot.node == from && ballot == self.promised && may_lead && ready {
+        if ballot.node == from && ballot == self.ballots.promised && may_lead && ready {
             self.bound = LeaseBound::default();
             self.stand(ballot, effects);
         }
@@ -142,7 +142,7 @@ impl Replica {
         let heir = heir.filter(|_| led).map(|follower| follower.node);
         self.record_decided(effects);
         self.stage = ReplicaStage::Retired;
-        let ballot = self.promised;
+        let ballot = self.ballots.promised;
         self.follow(effects);
         if let Some(heir) = heir {
             self.leave_to(heir, ballot, effects);

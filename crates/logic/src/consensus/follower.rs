@@ -101,10 +101,10 @@ impl Replica {
         if ballot.node != from {
             return;
         }
-        if ballot == self.promised {
+        if ballot == self.ballots.promised {
             return self.promise_again(effects);
         }
-        let lower = ballot < self.promised && !broken(Rule::PromisesRise);
+        let lower = ballot < self.ballots.promised && !broken(Rule::PromisesRise);
         let granted =
             self.bound.forbids(ballot, released, self.host.now) && !broken(Rule::GrantForbidsPromises);
         if lower || self.in_office() || granted {
@@ -118,23 +118,22 @@ impl Replica {
         }
         self.leader = None;
         self.election.rest();
-        self.promised = ballot;
         // Time for the attempt: promising the next one at once would let two never finish.
         self.bound = self.host.grant(ballot);
-        effects.push(Effect::SavePromise { ballot });
+        self.ballots.promise(ballot, effects);
         self.announce(effects);
     }
 
     /// Repeats a promise, with the log as it is by now on disk.
     pub(super) fn promise_again(&self, effects: &mut Vec<Effect>) {
         let synced = if broken(Rule::PromisedLogOnDisk) { Some(self.last) } else { self.synced };
-        if let (true, Some(last)) = (self.promise_saved == self.promised, synced) {
+        if let (true, Some(last)) = (self.ballots.is_saved(), synced) {
             self.tell_promise(Accepted { last, ..self.accepted() }, effects);
         }
     }
 
     fn refuse(&self, to: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
-        let promised = self.promised;
+        let promised = self.ballots.promised;
         self.send_under(ballot, to, Body::Refused { promised }, effects);
     }
 
@@ -149,7 +148,7 @@ impl Replica {
         if ballot.node != from {
             return false;
         }
-        if ballot != self.promised {
+        if ballot != self.ballots.promised {
             self.refuse(from, ballot, effects);
             return broken(Rule::OnlyThePromised);
         }
@@ -157,7 +156,7 @@ impl Replica {
             (self.leader, self.awaited) = (Some(from), None);
             self.announce(effects);
         }
-        self.promise_saved == ballot || broken(Rule::PromiseBeforeGrants)
+        self.ballots.saved == ballot || broken(Rule::PromiseBeforeGrants)
     }
 
     /// The master's heartbeat: grant what it asks.
@@ -170,10 +169,10 @@ impl Replica {
     ) {
         self.election.rest();
         if asks {
-            self.bound = self.host.grant(self.promised);
+            self.bound = self.host.grant(self.ballots.promised);
         }
         let granted = Body::Granted { beat, sent, asked: asks, full: self.full };
-        self.send(self.promised.node, granted, effects);
+        self.send(self.ballots.promised.node, granted, effects);
         self.settle(effects);
     }
 
@@ -185,7 +184,7 @@ impl Replica {
         after: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        if ballot.node != from || ballot != self.promised || after >= self.last {
+        if ballot.node != from || ballot != self.ballots.promised || after >= self.last {
             return;
         }
         if after < self.floor {
@@ -229,7 +228,7 @@ impl Replica {
     /// What comes of a configuration that is over is staged under a ballot of its own: it is
     /// decided, and what this master sends need not be.
     fn is_of_promised(&self, staging: &Staging) -> bool {
-        staging.ballot == self.promised || broken(Rule::StagedUnderOneBallot)
+        staging.ballot == self.ballots.promised || broken(Rule::StagedUnderOneBallot)
     }
 
     fn adopt_if_complete(&mut self, effects: &mut Vec<Effect>) {
@@ -260,8 +259,8 @@ impl Replica {
 
     /// Values of the master's, to be accepted in order.
     pub(super) fn accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
-        let master = self.promised.node;
-        if self.accepted_ballot < self.promised {
+        let master = self.ballots.promised.node;
+        if self.accepted_ballot < self.ballots.promised {
             let Some(staging) = self.staging.filter(|staging| self.is_of_promised(staging)) else {
                 return self.promise_again(effects);
             };
@@ -298,7 +297,7 @@ impl Replica {
 
     pub(super) fn tell_synced(&self, effects: &mut Vec<Effect>) {
         if let Some(upto) = self.synced {
-            self.send(self.promised.node, Body::Accepted { upto }, effects);
+            self.send(self.ballots.promised.node, Body::Accepted { upto }, effects);
         }
     }
 

@@ -31,14 +31,14 @@ impl Replica {
             }
             return;
         }
-        self.highest = self.highest.max(message.ballot);
+        self.ballots.hear(message.ballot);
         if let Body::Refused { promised } = message.body {
-            self.highest = self.highest.max(promised);
+            self.ballots.hear(promised);
         }
         let ballot = message.ballot;
         // Answers to an attempt of ours that is over say nothing any more.
         let ours = ballot.node == self.host.node
-            && (ballot == self.promised || broken(Rule::AnswersToThisAttempt));
+            && (ballot == self.ballots.promised || broken(Rule::AnswersToThisAttempt));
         match message.body {
             Body::Probe { round } => self.probed_by(from, round, effects),
             Body::Probed { round, standing } => self.answered(from, round, standing, effects),

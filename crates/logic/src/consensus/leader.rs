@@ -1,6 +1,5 @@
 //! The replica that leads, or tries to: prepare, adopt, replicate, decide.
 
-use super::ballot;
 use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ValueHandle;
 use super::lead::{Phase, Promised};
@@ -21,9 +20,8 @@ impl Replica {
         self.unstage();
         self.stage = ReplicaStage::Promising;
         self.released = released;
-        self.promised = ballot;
         self.lead.begin(self.host.now, self.host.after_leases(1));
-        effects.push(Effect::SavePromise { ballot: self.promised });
+        self.ballots.promise(ballot, effects);
         self.announce(effects);
         if broken(Rule::OwnPromiseOnDisk) {
             self.prepare(effects);
@@ -33,8 +31,7 @@ impl Replica {
     /// The lowest ballot of this replica above all that it has promised or heard of; none: there
     /// is none any more in this configuration.
     pub(super) fn next_ballot(&self) -> Option<Ballot> {
-        let highest = self.promised.max(self.highest);
-        ballot::above(highest, self.host.node, self.configuration.id())
+        self.ballots.next(self.host.node, self.configuration.id())
     }
 
     /// Our own promise is on disk: ask the others for theirs.
@@ -93,7 +90,7 @@ impl Replica {
         }
         let (best, source) = self.lead.best().expect("enough is somebody");
         let known = self.lead.promises.iter().map(|it| it.log.decided).max();
-        self.hear(self.promised, known.unwrap_or(self.decided));
+        self.hear(self.ballots.promised, known.unwrap_or(self.decided));
         self.lead.base = best.ballot;
         let own = self.accepted();
         let longest = broken(Rule::HighestBallotFirst) && best.last <= own.last;
@@ -104,7 +101,7 @@ impl Replica {
         let upto = if ours { own.last } else { best.last };
         self.stage = ReplicaStage::Fetching;
         self.lead.source = Some(source);
-        let ballot = self.promised;
+        let ballot = self.ballots.promised;
         self.staging = Some(Staging { ballot, from, have: from, upto });
         if from == upto {
             return self.adopt_staged(effects); // What is voided here, that log never had.
@@ -255,7 +252,7 @@ impl Replica {
     /// Somebody has promised another ballot than ours.
     pub(super) fn refused(&mut self, from: NodeId, promised: Ballot, effects: &mut Vec<Effect>) {
         let (now, pause) = (self.host.now.0, self.host.clock.beat());
-        if promised > self.promised {
+        if promised > self.ballots.promised {
             // It will never again listen to this ballot. A master stands again, above it: its
             // lease is its own, and whoever granted it lets its holder pass.
             return match self.stage {
@@ -269,7 +266,7 @@ impl Replica {
                 _ => {}
             };
         }
-        if promised == self.promised || !self.stage.replicates() {
+        if promised == self.ballots.promised || !self.stage.replicates() {
             return;
         }
         let Some(place) = self.lead.place(from) else { return };
@@ -314,7 +311,7 @@ impl Replica {
             }
             let to = follower.node;
             match follower.phase {
-                Phase::Asked if self.promise_saved == self.promised => {
+                Phase::Asked if self.ballots.is_saved() => {
                     self.ask_promise(place, effects);
                 }
                 Phase::Asked => {}

@@ -6,7 +6,7 @@
 //! nothing is in flight; *retired*.
 //! What a leader does is in `leader.rs`, what a follower does in `follower.rs`.
 
-use super::ballot;
+use super::ballot::Ballots;
 use super::configuration::Configuration;
 use super::effect::{Effect, Refusal, Role};
 use super::election::Election;
@@ -67,12 +67,7 @@ pub struct Replica {
     pub(super) level: Option<(Ballot, LogIndex)>,
     /// Whose logs an attempt to lead waits for.
     pub(super) awaited: Option<Awaited>,
-    /// The highest ballot promised, or being saved as a promise.
-    pub(super) promised: Ballot,
-    /// The highest whose promise is on disk.
-    pub(super) promise_saved: Ballot,
-    /// The highest anyone was heard to have promised or tried.
-    pub(super) highest: Ballot,
+    pub(super) ballots: Ballots,
     /// The ballot the log counts as accepted under, or is being saved as adopted under.
     pub(super) accepted_ballot: Ballot,
     /// The last index accepted, or being saved.
@@ -131,9 +126,7 @@ impl Replica {
             torn_under: accepted_ballot,
             level: None,
             awaited: None,
-            promised,
-            promise_saved: promised,
-            highest: promised,
+            ballots: Ballots::restore(promised),
             accepted_ballot,
             last: restored.last,
             synced: Some(restored.last),
@@ -186,7 +179,7 @@ impl Replica {
                 self.reconfigure(configuration, value, effects);
             }
             Event::Propose { value } => self.propose(value, effects),
-            Event::PromiseSaved { ballot } => self.promise_saved(ballot, effects),
+            Event::PromiseSaved { ballot } => self.on_promise_saved(ballot, effects),
             Event::Saved { ballot, upto } => self.saved(ballot, upto, effects),
             Event::Read { token, now } => self.read(token, now, effects),
             Event::HandOver { to, now } => self.hand_over(to, now, effects),
@@ -202,11 +195,11 @@ impl Replica {
             effects.push(Effect::Decided { upto: self.decided });
         }
         self.stage = ReplicaStage::Following;
-        let granted = self.promised != Ballot::default() && self.promised.node != self.host.node;
+        let granted = self.ballots.promised != Ballot::default() && self.ballots.promised.node != self.host.node;
         if granted && !broken(Rule::RestartRemembersGrant) {
             // A lease is granted only to the ballot promised last; whether this one was is
             // forgotten, so it counts as granted just now.
-            self.bound = self.host.grant(self.promised);
+            self.bound = self.host.grant(self.ballots.promised);
         }
         self.seek(effects);
     }
@@ -225,12 +218,10 @@ impl Replica {
         }
     }
 
-    fn promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
-        assert!(ballot <= self.promised, "only what was asked for can be saved as promised");
-        if ballot < self.promised || ballot == self.promise_saved {
-            return; // Of an earlier attempt, of one that was given up, or copied to the log's head.
+    fn on_promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
+        if !self.ballots.save(ballot) {
+            return;
         }
-        self.promise_saved = ballot;
         if ballot.node != self.host.node {
             self.tell_promise(self.accepted(), effects);
         } else if self.stage == ReplicaStage::Promising {
@@ -248,12 +239,12 @@ impl Replica {
         let upto = upto.max(self.decided);
         self.synced = self.synced.max(Some(upto));
         self.make_good(effects);
-        if ballot != self.promised || ballot == Ballot::default() {
+        if ballot != self.ballots.promised || ballot == Ballot::default() {
             // What it may count for now, its promise has told; but it may be all that was learnt
             // of a configuration that is over, and then nothing else comes.
             return self.settle_late(effects);
         }
-        self.promise_saved = ballot; // The adoption's record implies it.
+        self.ballots.saved = ballot; // The adoption's record implies it.
         if ballot.node != self.host.node {
             self.send(ballot.node, Body::Accepted { upto }, effects);
             self.settle(effects);
@@ -339,7 +330,7 @@ impl Replica {
 
     /// Sends under the promised ballot.
     pub(super) fn send(&self, to: NodeId, body: Body, effects: &mut Vec<Effect>) {
-        self.send_under(self.promised, to, body, effects);
+        self.send_under(self.ballots.promised, to, body, effects);
     }
 
     pub(super) fn send_under(
@@ -363,11 +354,9 @@ impl Replica {
 
     /// The invariants, after every step, also in production.
     fn check(&self) {
-        assert!(self.accepted_ballot <= self.promised, "accepted <= promised");
-        assert!(self.promise_saved <= self.promised, "saved <= promised");
+        assert!(self.accepted_ballot <= self.ballots.promised, "accepted <= promised");
+        self.ballots.check(self.configuration.id());
         assert!(self.recorded <= self.decided, "recorded <= decided");
-        let later = ballot::is_later(self.promised, self.configuration.id());
-        assert!(!later, "one promises in the present configuration");
         assert!(self.decided <= self.last, "decided <= last");
         if let Some(synced) = self.synced {
             assert!(self.decided <= synced && synced <= self.last, "decided <= synced <= last");
@@ -376,7 +365,7 @@ impl Replica {
             assert_eq!(self.lead.window.len(), self.undecided(), "what is undecided is in flight");
         }
         if self.stage.replicates() {
-            assert_eq!(self.accepted_ballot, self.promised, "one leads by the ballot it promised");
+            assert_eq!(self.accepted_ballot, self.ballots.promised, "one leads by the ballot it promised");
         }
     }
 }

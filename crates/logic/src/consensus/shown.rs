@@ -20,7 +20,7 @@ pub struct Progress {
 impl Replica {
     /// Says which part this replica has, if that is news.
     pub(super) fn announce(&mut self, effects: &mut Vec<Effect>) {
-        let present = (self.role(), self.promised, self.master());
+        let present = (self.role(), self.ballots.promised, self.master());
         if self.presented != Some(present) {
             self.presented = Some(present);
             let (role, ballot, master) = present;
@@ -61,7 +61,7 @@ impl Replica {
 
     /// The highest ballot promised, or asked to be saved as a promise.
     pub fn promised(&self) -> Ballot {
-        self.promised
+        self.ballots.promised
     }
 
     /// Under which ballot a log is being taken over, until it is whole: the one promised, or, where

@@ -10,10 +10,10 @@ use base::{Ballot, LogIndex, NodeId};
 impl Replica {
     /// Fetches a snapshot: what we lack is collapsed where we asked for it, or at the master.
     pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
-        let of_master = ballot == self.promised && ballot.node == from;
+        let of_master = ballot == self.ballots.promised && ballot.node == from;
         let of_source = self.stage == ReplicaStage::Fetching
             && self.lead.source == Some(from)
-            && ballot == self.promised;
+            && ballot == self.ballots.promised;
         if of_source {
             self.lead.ends = self.host.after_leases(1);
         }
@@ -23,12 +23,11 @@ impl Replica {
     }
 
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
-        if self.promised == Ballot::default() {
+        if self.ballots.promised == Ballot::default() {
             // A store that holds values tells of a log, and a log begins with a promise.
-            let first = ballot::above(self.promised, self.host.node, self.configuration.id());
+            let first = ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
             let Some(first) = first else { return };
-            self.promised = first;
-            effects.push(Effect::SavePromise { ballot: self.promised });
+            self.ballots.promise(first, effects);
         }
         effects.push(Effect::FetchSnapshot { from });
     }
@@ -68,12 +67,12 @@ impl Replica {
                 self.try_to_adopt(effects);
             }
             ReplicaStage::Following | ReplicaStage::Retired
-                if self.promise_saved == self.promised =>
+                if self.ballots.is_saved() =>
             {
-                if self.promised.node == self.host.node {
+                if self.ballots.promised.node == self.host.node {
                     return;
                 }
-                if self.accepted_ballot == self.promised {
+                if self.accepted_ballot == self.ballots.promised {
                     self.tell_synced(effects);
                 } else {
                     self.promise_again(effects);

@@ -68,7 +68,7 @@ impl Replica {
         base: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        let (stage, ballot, last) = (self.stage, self.promised, self.last);
+        let (stage, ballot, last) = (self.stage, self.ballots.promised, self.last);
         let leads = |node: NodeId| configuration.leads(node);
         let level = self.lead.followers.iter();
         let heir = level
@@ -176,7 +176,7 @@ impl Replica {
     /// What has come of a configuration that is over.
     fn learning(&self) -> Option<Staging> {
         let leads = self.stage.replicates() || self.stage.attempts();
-        self.staging.filter(|staging| !leads && staging.ballot > self.promised)
+        self.staging.filter(|staging| !leads && staging.ballot > self.ballots.promised)
     }
 
     /// Somebody lacks decided values from before our configuration.
@@ -214,7 +214,7 @@ impl Replica {
             return;
         }
         if learning.is_none() {
-            let ballot = ballot::above(self.promised, self.host.node, self.configuration.id());
+            let ballot = ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
             let Some(ballot) = ballot else { return };
             if self.stage.replicates() || self.stage.attempts() {
                 self.follow(effects);
@@ -242,7 +242,7 @@ impl Replica {
             }
             return;
         }
-        self.promised = ballot;
+        self.ballots.promised = ballot;
         self.leader = None;
         self.hear(ballot, end);
         self.adopt(effects);
@@ -253,7 +253,7 @@ impl Replica {
     pub(super) fn caught_up(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         let place = self.lead.place(from);
         let asks = self.stage.attempts() || self.stage.replicates();
-        if let Some(place) = place.filter(|_| asks && self.promise_saved == self.promised) {
+        if let Some(place) = place.filter(|_| asks && self.ballots.is_saved()) {
             self.ask_promise(place, effects);
         }
     }

@@ -94,7 +94,7 @@ impl Replica {
             None => Body::Promise { log },
             Some(tear) => Body::TornPromise { log, tear },
         };
-        self.send(self.promised.node, body, effects);
+        self.send(self.ballots.promised.node, body, effects);
     }
 
     pub(super) fn promise_to_self(&mut self) {
@@ -173,8 +173,8 @@ impl Replica {
     /// Under the ballot of its master a torn log is told until the master has said how far that
     /// goes. Under another there will be an adoption.
     pub(super) fn tell_tear(&self, effects: &mut Vec<Effect>) {
-        let same = self.accepted_ballot == self.promised;
-        let told = self.level.is_some_and(|(ballot, _)| ballot == self.promised);
+        let same = self.accepted_ballot == self.ballots.promised;
+        let told = self.level.is_some_and(|(ballot, _)| ballot == self.ballots.promised);
         if self.tear.is_some() && same && !told {
             self.promise_again(effects);
         }
@@ -183,8 +183,8 @@ impl Replica {
     /// The master said how far a log goes that lacks nothing.
     pub(super) fn level_came(&mut self, tear: Tear, upto: LogIndex, effects: &mut Vec<Effect>) {
         let this = self.tear == Some(tear) || broken(Rule::LevelOfThisTear);
-        if this && self.accepted_ballot == self.promised {
-            self.level = Some((self.promised, upto));
+        if this && self.accepted_ballot == self.ballots.promised {
+            self.level = Some((self.ballots.promised, upto));
             self.make_good(effects);
         }
     }
@@ -205,7 +205,7 @@ impl Replica {
     pub(super) fn close_tear(&mut self, effects: &mut Vec<Effect>) {
         if self.tear.take().is_some() {
             self.level = None;
-            effects.push(Effect::SavePromise { ballot: self.promised });
+            effects.push(Effect::SavePromise { ballot: self.ballots.promised });
         }
     }
 }
