@@ -37,10 +37,10 @@ impl Replica {
     /// Once all is decided, and the heir has it.
     pub(super) fn try_to_hand_over(&mut self, effects: &mut Vec<Effect>) {
         let Some((heir, _)) = self.lead.heir else { return };
-        let last = self.last;
+        let last = self.log.last;
         let level = self.lead.follower(heir).is_some_and(|heir| heir.saved == Some(last));
-        if self.stage == ReplicaStage::Leading && self.decided == last && level {
-            self.record_decided(effects);
+        if self.stage == ReplicaStage::Leading && self.log.decided == last && level {
+            self.log.record_decided(effects);
             let ballot = self.ballots.promised;
             self.follow(effects);
             self.leave_to(heir, ballot, effects);
@@ -70,7 +70,7 @@ impl Replica {
     /// Voters that have on disk what this one, their master, has not.
     fn ahead(&self) -> impl Iterator<Item = &Follower> + Clone {
         self.lead.followers.iter().filter(|follower| {
-            self.configuration.votes(follower.node) && follower.saved > self.synced
+            self.configuration.votes(follower.node) && follower.saved > self.log.synced
         })
     }
 
@@ -112,7 +112,7 @@ impl Replica {
     /// The master gives its place to us.
     pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
-        let ready = self.stage == ReplicaStage::Following && self.accepted_ballot == ballot;
+        let ready = self.stage == ReplicaStage::Following && self.log.ballot == ballot;
         if ballot.node == from && ballot == self.ballots.promised && may_lead && ready {
             self.bound = LeaseBound::default();
             self.stand(ballot, effects);
@@ -122,7 +122,7 @@ impl Replica {
     /// The end of a life on purpose: a master first finishes what is in flight.
     pub(super) fn retire(&mut self, effects: &mut Vec<Effect>) {
         match self.stage {
-            ReplicaStage::Leading if self.decided < self.last => {
+            ReplicaStage::Leading if self.log.decided < self.log.last => {
                 self.stage = ReplicaStage::Retiring
             }
             ReplicaStage::Retiring | ReplicaStage::Retired => {}
@@ -133,14 +133,14 @@ impl Replica {
     /// Nothing of ours is in flight any more: give mastership, if we have it, and the lease back.
     pub(super) fn leave(&mut self, effects: &mut Vec<Effect>) {
         let led = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
-        let last = self.last;
+        let last = self.log.last;
         let level = self.lead.followers.iter().filter(|follower| {
             let leads = self.configuration.leads(follower.node);
             leads && follower.saved == Some(last)
         });
         let heir = level.max_by_key(|follower| (follower.moved, follower.node));
         let heir = heir.filter(|_| led).map(|follower| follower.node);
-        self.record_decided(effects);
+        self.log.record_decided(effects);
         self.stage = ReplicaStage::Retired;
         let ballot = self.ballots.promised;
         self.follow(effects);

@@ -2,8 +2,9 @@
 
 use super::effect::Effect;
 use super::election::RoundOutcome;
+use super::log::Staging;
 use super::message::{Accepted, Body, ProbeReply};
-use super::replica::{Replica, ReplicaStage, Staging};
+use super::replica::{Replica, ReplicaStage};
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
@@ -17,7 +18,12 @@ impl Replica {
             && !broken(Rule::GrantForbidsStanding);
         let left = self.host.now < self.election.left_until;
         // Whoever can't save a promise can't lead; the master that it knows may be in office.
-        if left || self.stage != ReplicaStage::Following || self.dismissed || bound || self.host.hangs {
+        if left
+            || self.stage != ReplicaStage::Following
+            || self.dismissed
+            || bound
+            || self.host.hangs
+        {
             return;
         }
         if self.leader.take().is_some() {
@@ -30,7 +36,7 @@ impl Replica {
                 return;
             }
             if self.election.is_open() {
-                let verdict = self.election.judge(self.host.node, self.accepted(), quorums);
+                let verdict = self.election.judge(self.host.node, self.log.accepted(), quorums);
                 if verdict == RoundOutcome::Stand && may_lead {
                     return self.stand(Ballot::default(), effects);
                 }
@@ -67,7 +73,7 @@ impl Replica {
         let standing = ProbeReply {
             bound: leads || self.host.hangs || (granted && !self.stage.replicates()),
             candidate: seeks || self.stage.attempts(),
-            log: self.accepted(),
+            log: self.log.accepted(),
         };
         self.send(from, Body::Probed { round, standing }, effects);
     }
@@ -105,8 +111,8 @@ impl Replica {
             return self.promise_again(effects);
         }
         let lower = ballot < self.ballots.promised && !broken(Rule::PromisesRise);
-        let granted =
-            self.bound.forbids(ballot, released, self.host.now) && !broken(Rule::GrantForbidsPromises);
+        let granted = self.bound.forbids(ballot, released, self.host.now)
+            && !broken(Rule::GrantForbidsPromises);
         if lower || self.in_office() || granted {
             return self.refuse(from, ballot, effects);
         }
@@ -114,7 +120,7 @@ impl Replica {
             self.follow(effects);
         }
         if !broken(Rule::StagedUnderOneBallot) {
-            self.unstage();
+            self.log.unstage();
         }
         self.leader = None;
         self.election.rest();
@@ -126,9 +132,10 @@ impl Replica {
 
     /// Repeats a promise, with the log as it is by now on disk.
     pub(super) fn promise_again(&self, effects: &mut Vec<Effect>) {
-        let synced = if broken(Rule::PromisedLogOnDisk) { Some(self.last) } else { self.synced };
+        let synced =
+            if broken(Rule::PromisedLogOnDisk) { Some(self.log.last) } else { self.log.synced };
         if let (true, Some(last)) = (self.ballots.is_saved(), synced) {
-            self.tell_promise(Accepted { last, ..self.accepted() }, effects);
+            self.tell_promise(Accepted { last, ..self.log.accepted() }, effects);
         }
     }
 
@@ -184,13 +191,13 @@ impl Replica {
         after: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        if ballot.node != from || ballot != self.ballots.promised || after >= self.last {
+        if ballot.node != from || ballot != self.ballots.promised || after >= self.log.last {
             return;
         }
-        if after < self.floor {
+        if after < self.log.floor {
             return self.send(from, Body::Behind, effects);
         }
-        let upto = self.last.0.min(after.0 + super::lead::MESSAGE_VALUES_MAX);
+        let upto = self.log.last.0.min(after.0 + super::lead::MESSAGE_VALUES_MAX);
         self.send(from, Body::Fetched { after, upto: LogIndex(upto) }, effects);
     }
 
@@ -206,10 +213,10 @@ impl Replica {
         if !self.follows(master, ballot, effects) {
             return;
         }
-        if self.accepted_ballot == ballot {
+        if self.log.ballot == ballot {
             return self.tell_synced(effects);
         }
-        if from < self.decided || from > self.last || upto < from {
+        if from < self.log.decided || from > self.log.last || upto < from {
             // It speaks of a log that a snapshot has replaced since: tell it of the present one.
             return self.promise_again(effects);
         }
@@ -217,10 +224,9 @@ impl Replica {
             self.is_of_promised(staging) && staging.from == from && staging.upto == upto
         };
         if broken(Rule::AdoptedAsAWhole) {
-            self.staging = Some(Staging { ballot, from, have: from, upto: from });
-        } else if !self.staging.as_ref().is_some_and(same) {
-            self.unstage();
-            self.staging = Some(Staging { ballot, from, have: from, upto });
+            self.log.staging = Some(Staging::new(ballot, from, from));
+        } else if !self.log.staging.as_ref().is_some_and(same) {
+            self.log.staging = Some(Staging::new(ballot, from, upto));
         }
         self.adopt_if_complete(effects);
     }
@@ -232,89 +238,53 @@ impl Replica {
     }
 
     fn adopt_if_complete(&mut self, effects: &mut Vec<Effect>) {
-        if self.staging.is_some_and(|staging| staging.have == staging.upto) {
-            self.adopt(effects);
-        }
-    }
-
-    /// Values for the log that is being adopted: logged beside what they will replace.
-    pub(super) fn stage_values(
-        &mut self,
-        after: LogIndex,
-        upto: LogIndex,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(staging) = &mut self.staging else { return };
-        if after > staging.have {
-            return;
-        }
-        while staging.have < upto.min(staging.upto) {
-            staging.have = staging.have.next();
-            let (index, ballot) = (staging.have, staging.ballot);
-            let sign = self.incoming.iter().find(|(at, _)| *at == index);
-            self.staged_signs.extend(sign.cloned());
-            effects.push(Effect::Stage { index, ballot });
+        if self.log.staging.as_ref().is_some_and(Staging::is_complete) {
+            self.log.adopt(effects);
         }
     }
 
     /// Values of the master's, to be accepted in order.
     pub(super) fn accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let master = self.ballots.promised.node;
-        if self.accepted_ballot < self.ballots.promised {
-            let Some(staging) = self.staging.filter(|staging| self.is_of_promised(staging)) else {
+        if self.log.ballot < self.ballots.promised {
+            let staging = self.log.staging.as_ref();
+            let Some(staging) = staging.filter(|staging| self.is_of_promised(staging)) else {
                 return self.promise_again(effects);
             };
             if after > staging.have {
                 return self.send(master, Body::Gap { last: staging.have }, effects);
             }
-            self.stage_values(after, upto, effects);
+            self.log.stage(after, upto, effects);
             self.adopt_if_complete(effects);
-            if let Some(Staging { have: upto, .. }) = self.staging {
+            if let Some(Staging { have: upto, .. }) = self.log.staging {
                 if !broken(Rule::StagedIsTold) {
                     self.send(master, Body::Staged { upto }, effects);
                 }
                 return;
             }
         }
-        if after > self.last {
-            return self.send(master, Body::Gap { last: self.last }, effects);
+        if after > self.log.last {
+            return self.send(master, Body::Gap { last: self.log.last }, effects);
         }
-        if upto <= self.last {
+        if upto <= self.log.last {
             self.tell_synced(effects);
         }
-        while self.last < upto {
-            self.last = self.last.next();
-            let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
-            let sign = self.incoming.iter().find(|(at, _)| *at == index);
-            self.signs.extend(sign.cloned());
-            effects.push(Effect::Save { index, ballot, decided });
-        }
+        self.log.append(upto, effects);
         if broken(Rule::AcceptedOnDisk) {
-            self.send(master, Body::Accepted { upto: self.last }, effects);
+            self.send(master, Body::Accepted { upto: self.log.last }, effects);
         }
         self.settle(effects);
     }
 
     pub(super) fn tell_synced(&self, effects: &mut Vec<Effect>) {
-        if let Some(upto) = self.synced {
+        if let Some(upto) = self.log.synced {
             self.send(self.ballots.promised.node, Body::Accepted { upto }, effects);
         }
     }
 
-    /// Notes what the master of a ballot says is decided.
-    pub(super) fn hear(&mut self, ballot: Ballot, decided: LogIndex) {
-        self.heard = (self.heard.0.max(ballot), self.heard.1.max(decided));
-    }
-
     /// What is decided here: what was heard to be, as far as it is this very log and on disk.
     pub(super) fn settle(&mut self, effects: &mut Vec<Effect>) {
-        let (ballot, upto) = self.heard;
-        let Some(synced) = self.synced else { return };
-        let upto = upto.min(synced);
-        let this_log = self.accepted_ballot >= ballot || broken(Rule::DecidedInThisLog);
-        if this_log && upto > self.decided {
-            self.decided = upto;
-            effects.push(Effect::Decided { upto });
+        if self.log.decide_heard(effects) {
             self.pass_signs(effects);
         }
     }
@@ -323,8 +293,8 @@ impl Replica {
     /// decided before, its master must hear of that: what is decided is never replaced.
     pub(super) fn settle_late(&mut self, effects: &mut Vec<Effect>) {
         self.settle(effects);
-        if self.staging.is_some_and(|staging| staging.from < self.decided) {
-            self.unstage();
+        if self.log.staging.as_ref().is_some_and(|staging| staging.from < self.log.decided) {
+            self.log.unstage();
             self.promise_again(effects);
         }
     }

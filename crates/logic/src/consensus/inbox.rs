@@ -82,17 +82,17 @@ impl Replica {
     fn follow_master(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
         match body {
             Body::Accept { after, upto, decided } => {
-                self.hear(ballot, decided);
+                self.log.learn_decided(ballot, decided);
                 self.accept(after, upto, effects);
             }
             // Answered as an `Accept` that brings nothing.
             Body::Sent { upto } => self.accept(upto, upto, effects),
             Body::Decide { upto } => {
-                self.hear(ballot, upto);
+                self.log.learn_decided(ballot, upto);
                 self.settle(effects);
             }
             Body::Heartbeat { beat, sent, asks, decided, kept } => {
-                self.hear(ballot, decided);
+                self.log.learn_decided(ballot, decided);
                 self.kept = self.kept.max(kept);
                 self.heartbeat(beat, sent, asks, effects);
                 self.tell_tear(effects);

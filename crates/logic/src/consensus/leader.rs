@@ -3,8 +3,9 @@
 use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ValueHandle;
 use super::lead::{Phase, Promised};
+use super::log::Staging;
 use super::message::{Accepted, Body};
-use super::replica::{Replica, ReplicaStage, Staging};
+use super::replica::{Replica, ReplicaStage};
 use super::rules::{Rule, broken};
 use super::tear::Tear;
 use base::{Ballot, LogIndex, NodeId};
@@ -17,7 +18,7 @@ impl Replica {
         let Some(ballot) = self.next_ballot() else { return };
         self.election.rest();
         self.leader = None;
-        self.unstage();
+        self.log.unstage();
         self.stage = ReplicaStage::Promising;
         self.released = released;
         self.lead.begin(self.host.now, self.host.after_leases(1));
@@ -90,9 +91,9 @@ impl Replica {
         }
         let (best, source) = self.lead.best().expect("enough is somebody");
         let known = self.lead.promises.iter().map(|it| it.log.decided).max();
-        self.hear(self.ballots.promised, known.unwrap_or(self.decided));
+        self.log.learn_decided(self.ballots.promised, known.unwrap_or(self.log.decided));
         self.lead.base = best.ballot;
-        let own = self.accepted();
+        let own = self.log.accepted();
         let longest = broken(Rule::HighestBallotFirst) && best.last <= own.last;
         let ours = longest || (best.ballot, best.last) <= (own.ballot, own.last);
         // Logs accepted under one ballot are beginnings of each other; logs accepted under
@@ -102,7 +103,7 @@ impl Replica {
         self.stage = ReplicaStage::Fetching;
         self.lead.source = Some(source);
         let ballot = self.ballots.promised;
-        self.staging = Some(Staging { ballot, from, have: from, upto });
+        self.log.staging = Some(Staging::new(ballot, from, upto));
         if from == upto {
             return self.adopt_staged(effects); // What is voided here, that log never had.
         }
@@ -110,7 +111,7 @@ impl Replica {
     }
 
     fn fetch(&mut self, effects: &mut Vec<Effect>) {
-        let (Some(source), Some(staging)) = (self.lead.source, self.staging) else { return };
+        let (Some(source), Some(staging)) = (self.lead.source, &self.log.staging) else { return };
         self.lead.ends = self.host.after_leases(1);
         self.send(source, Body::Fetch { after: staging.have }, effects);
     }
@@ -126,22 +127,22 @@ impl Replica {
         if self.stage != ReplicaStage::Fetching || self.lead.source != Some(from) {
             return;
         }
-        self.stage_values(after, upto, effects);
-        match self.staging {
-            Some(staging) if staging.have == staging.upto => self.adopt_staged(effects),
+        self.log.stage(after, upto, effects);
+        match &self.log.staging {
+            Some(staging) if staging.is_complete() => self.adopt_staged(effects),
             _ => self.fetch(effects),
         }
     }
 
     /// From here on the log counts as accepted under our ballot, here and wherever it is sent.
     fn adopt_staged(&mut self, effects: &mut Vec<Effect>) {
-        self.adopt(effects);
+        self.log.adopt(effects);
         self.stage = ReplicaStage::Adopting;
-        self.lead.adopted = self.last;
+        self.lead.adopted = self.log.last;
         self.lead.ends = self.host.after_leases(1);
         self.awaited = None;
         if self.lead.uncertain {
-            effects.push(Effect::MayLack { behind: self.last });
+            effects.push(Effect::MayLack { behind: self.log.last });
         }
         for Promised { node, log, .. } in self.lead.promises.clone() {
             if node != self.host.node {
@@ -153,7 +154,7 @@ impl Replica {
 
     /// A member has the log on disk up to here.
     pub(super) fn accepted_by(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
-        if !self.stage.replicates() || upto > self.last {
+        if !self.stage.replicates() || upto > self.log.last {
             return;
         }
         let now = self.host.now;
@@ -198,24 +199,20 @@ impl Replica {
     /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
     pub(super) fn decide(&mut self, effects: &mut Vec<Effect>) {
         let Some(saved) = self.lead.saved.agreed() else { return };
-        let agreed = saved.min(self.synced.unwrap_or(self.decided));
-        if agreed > self.decided {
-            self.decided = agreed;
-            effects.push(Effect::Decided { upto: agreed });
-            if agreed == self.last {
-                self.send_all(Body::Decide { upto: agreed }, effects);
-            }
+        let agreed = saved.min(self.log.synced.unwrap_or(self.log.decided));
+        if self.log.decide(agreed, effects) && agreed == self.log.last {
+            self.send_all(Body::Decide { upto: agreed }, effects);
         }
         match self.stage {
             // What earlier masters may have decided is decided again, under our ballot, before
             // anyone may read or write; our own disk must have it, too.
-            ReplicaStage::Adopting if saved.min(self.decided) >= self.lead.adopted => {
+            ReplicaStage::Adopting if saved.min(self.log.decided) >= self.lead.adopted => {
                 self.stage = ReplicaStage::Leading;
                 self.advance_clock(self.host.now);
                 self.announce(effects);
             }
-            ReplicaStage::Retiring if self.decided == self.last => self.leave(effects),
-            _ => self.lead.window.land(self.undecided()),
+            ReplicaStage::Retiring if self.log.decided == self.log.last => self.leave(effects),
+            _ => self.lead.window.land(self.log.undecided()),
         }
         self.pass_signs(effects);
     }
@@ -227,13 +224,12 @@ impl Replica {
             effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
             return;
         }
-        self.last = self.last.next();
+        let index = self.log.last.next();
+        self.log.append(index, effects);
         self.lead.window.push(value);
-        let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
-        effects.push(Effect::Save { index, ballot, decided });
         if broken(Rule::MasterCountsItsDisk) {
             self.lead.saved.raise(self.host.node, index);
-            self.synced = Some(index);
+            self.log.synced = Some(index);
         }
         self.pump_all(effects);
     }
@@ -244,7 +240,7 @@ impl Replica {
         match self.stage {
             ReplicaStage::Retiring => Err(Refusal::Retiring),
             _ if self.lead.heir.is_some() => Err(Refusal::HandingOver),
-            _ if !self.signs.is_empty() => Err(Refusal::Reconfiguring),
+            _ if !self.log.signs.is_empty() => Err(Refusal::Reconfiguring),
             _ => self.lead.window.admits(value),
         }
     }
@@ -289,7 +285,9 @@ impl Replica {
         if self.stage.replicates() {
             let heard = self.lead.contact.agreed().unwrap_or(self.lead.ends);
             // It hears no majority: others may lead already.
-            if self.host.now.0 > heard.0.max(self.lead.ends.0).saturating_add(self.host.clock.length.0) {
+            if self.host.now.0
+                > heard.0.max(self.lead.ends.0).saturating_add(self.host.clock.length.0)
+            {
                 return self.leave_to_others(effects);
             }
             if self.host.now >= self.lead.next_beat {
@@ -302,7 +300,7 @@ impl Replica {
 
     /// Says again, or asks about, what was not answered for long.
     fn insist(&mut self, effects: &mut Vec<Effect>) {
-        let (now, patience, last) = (self.host.now, self.host.clock.patience(), self.last);
+        let (now, patience, last) = (self.host.now, self.host.clock.patience(), self.log.last);
         for place in 0..self.lead.followers.len() {
             let adopted = self.lead.adopted;
             let follower = &mut self.lead.followers[place];
@@ -339,7 +337,8 @@ impl Replica {
         if self.stage == ReplicaStage::Fetching {
             // An answer was lost, or never asked for.
             let late = self.lead.ends.0.saturating_sub(self.host.clock.length.0 / 2) <= now.0;
-            if let (true, Some(source), Some(staging)) = (late, self.lead.source, self.staging) {
+            if let (true, Some(source), Some(staging)) = (late, self.lead.source, &self.log.staging)
+            {
                 self.send(source, Body::Fetch { after: staging.have }, effects);
             }
         }

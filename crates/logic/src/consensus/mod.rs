@@ -27,6 +27,7 @@ mod inbox;
 mod lead;
 mod leader;
 mod lease;
+mod log;
 mod message;
 mod quorum;
 mod reads;

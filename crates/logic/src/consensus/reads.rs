@@ -15,7 +15,7 @@ impl Replica {
     /// (Ongaro's thesis, 6.4).
     pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
-        let index = self.decided;
+        let index = self.log.decided;
         let waiting = self.lead.reads.len();
         let early = self.stage.replicates() && broken(Rule::InheritedFirst);
         let leads = if early { Ok(()) } else { self.leads() };
@@ -43,7 +43,8 @@ impl Replica {
     /// not wait for a lease before it.
     fn lease_answers(&self) -> bool {
         let relied_upon = self.host.clock.reads || self.is_alone();
-        let holds = relied_upon && self.lead.lease.holds(self.host.now) && self.signs.is_empty();
+        let holds =
+            relied_upon && self.lead.lease.holds(self.host.now) && self.log.signs.is_empty();
         holds || broken(Rule::ReadAsksAMajority)
     }
 
@@ -55,7 +56,7 @@ impl Replica {
         lead.beat += 1;
         lead.next_beat = Millis(now.0.saturating_add(self.host.clock.beat()));
         let asks = fresh || (lead.contact.agreed().is_none() && now < lead.ends);
-        let (beat, decided) = (lead.beat, self.decided);
+        let (beat, decided) = (lead.beat, self.log.decided);
         lead.beats.raise(self.host.node, beat);
         let kept = self.kept_by_all();
         self.send_all(Body::Heartbeat { beat, sent: now, asks, decided, kept }, effects);

@@ -14,10 +14,11 @@ use super::event::Event;
 use super::host::Host;
 use super::lead::Lead;
 use super::lease::LeaseBound;
-use super::message::{Accepted, Body, Message};
+use super::log::AcceptedLog;
+use super::message::{Body, Message};
 use super::restored::{RestoreError, Restored};
 use super::rules::{Rule, broken};
-use super::tear::{Awaited, Tear};
+use super::tear::Awaited;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Where a replica stands in its life.
@@ -45,58 +46,24 @@ impl ReplicaStage {
     }
 }
 
-/// A log that is being adopted: kept up to `from`, staged up to `have`, complete at `upto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Staging {
-    pub ballot: Ballot,
-    pub from: LogIndex,
-    pub have: LogIndex,
-    pub upto: LogIndex,
-}
-
 /// One replica of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     pub(super) host: Host,
     pub(super) configuration: Configuration,
     pub(super) stage: ReplicaStage,
-    /// The log may lack values that were accepted under `torn_under`.
-    pub(super) tear: Option<Tear>,
-    pub(super) torn_under: Ballot,
-    /// With everything up to here, under this ballot, it lacks none of them.
-    pub(super) level: Option<(Ballot, LogIndex)>,
     /// Whose logs an attempt to lead waits for.
     pub(super) awaited: Option<Awaited>,
     pub(super) ballots: Ballots,
-    /// The ballot the log counts as accepted under, or is being saved as adopted under.
-    pub(super) accepted_ballot: Ballot,
-    /// The last index accepted, or being saved.
-    pub(super) last: LogIndex,
-    /// What of it is on disk under `accepted_ballot`; `None` while the adoption is not.
-    pub(super) synced: Option<LogIndex>,
-    pub(super) decided: LogIndex,
+    pub(super) log: AcceptedLog,
     /// The group goes on without this replica.
     pub(super) dismissed: bool,
-    /// What a master said is decided, and the ballot under which the log must be accepted for that
-    /// to be about this log.
-    pub(super) heard: (Ballot, LogIndex),
-    /// What of `decided` a record of its own says; value records say more, for free.
-    pub(super) recorded: LogIndex,
-    /// Values up to here can't be sent any more.
-    pub(super) floor: LogIndex,
     /// See [`Replica::kept`].
     pub(super) kept: LogIndex,
     /// A witness that keeps as much as it may.
     pub(super) full: bool,
-    pub(super) staging: Option<Staging>,
     /// The index of the stop-sign the present configuration began with.
     pub(super) base: LogIndex,
-    /// Stop-signs accepted and not known to be decided, in order.
-    pub(super) signs: Vec<(LogIndex, Configuration)>,
-    /// Those among the staged values.
-    pub(super) staged_signs: Vec<(LogIndex, Configuration)>,
-    /// Those that came with the message that is being handled.
-    pub(super) incoming: Vec<(LogIndex, Configuration)>,
     /// Until when it is not said again that this replica is behind its configuration's end.
     pub(super) straggled: Millis,
     /// The lease this replica granted.
@@ -114,40 +81,26 @@ impl Replica {
     /// A replica that remembers its earlier lives and waits for [`Event::Started`].
     pub fn restore(restored: Restored) -> Result<Replica, RestoreError> {
         restored.check()?;
-        let tear = restored.open_tear();
-        let Restored { node, configuration, promised, accepted_ballot, lease: clock, .. } =
-            restored;
+        let (node, clock) = (restored.node, restored.lease);
+        let configuration = restored.configuration.clone();
         Ok(Replica {
             lead: Lead::new(node, &configuration, clock),
             host: Host::new(node, clock),
             configuration,
             stage: ReplicaStage::Waiting,
-            tear,
-            torn_under: accepted_ballot,
-            level: None,
             awaited: None,
-            ballots: Ballots::restore(promised),
-            accepted_ballot,
-            last: restored.last,
-            synced: Some(restored.last),
-            decided: restored.decided,
+            ballots: Ballots::restore(restored.promised),
             dismissed: false,
-            heard: (accepted_ballot, restored.decided),
-            recorded: restored.decided,
-            floor: LogIndex(0),
             kept: LogIndex(0),
             full: false,
-            staging: None,
             base: restored.base,
-            signs: restored.signs,
-            staged_signs: Vec::new(),
-            incoming: Vec::new(),
             straggled: Millis(0),
             bound: LeaseBound::default(),
             released: Ballot::default(),
             leader: None,
             election: Election::default(),
             presented: None,
+            log: AcceptedLog::restore(restored),
         })
     }
 
@@ -161,9 +114,9 @@ impl Replica {
             Event::Started { now } => self.start(now, effects),
             Event::Tick { now } => self.tick(now, effects),
             Event::Received { from, message, signs, now } => {
-                self.incoming = signs;
+                self.log.incoming = signs;
                 self.receive(from, message, now, effects);
-                self.incoming = Vec::new();
+                self.log.incoming = Vec::new();
             }
             Event::Unsent { to, after } => self.unsent(to, after),
             Event::Room { to } if self.stage.replicates() => self.pump(to, effects),
@@ -171,7 +124,7 @@ impl Replica {
             Event::Full { full } => self.become_full(full, effects),
             Event::Yield { yields } => self.host.yields = yields,
             Event::Disk { hangs } => self.host.hangs = hangs,
-            Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
+            Event::Collapsed { upto } => self.log.collapse(upto),
             Event::Installed { upto, configuration } => {
                 self.installed(upto, configuration, effects);
             }
@@ -191,11 +144,12 @@ impl Replica {
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         assert!(self.stage == ReplicaStage::Waiting, "a life starts once");
         self.advance_clock(now);
-        if self.decided > LogIndex(0) {
-            effects.push(Effect::Decided { upto: self.decided });
+        if self.log.decided > LogIndex(0) {
+            effects.push(Effect::Decided { upto: self.log.decided });
         }
         self.stage = ReplicaStage::Following;
-        let granted = self.ballots.promised != Ballot::default() && self.ballots.promised.node != self.host.node;
+        let granted = self.ballots.promised != Ballot::default()
+            && self.ballots.promised.node != self.host.node;
         if granted && !broken(Rule::RestartRemembersGrant) {
             // A lease is granted only to the ballot promised last; whether this one was is
             // forgotten, so it counts as granted just now.
@@ -213,8 +167,8 @@ impl Replica {
             _ => self.lead_on(effects),
         }
         // When no value is under way that would carry it.
-        if self.decided == self.last && self.stage != ReplicaStage::Waiting {
-            self.record_decided(effects);
+        if self.log.decided == self.log.last && self.stage != ReplicaStage::Waiting {
+            self.log.record_decided(effects);
         }
     }
 
@@ -223,22 +177,15 @@ impl Replica {
             return;
         }
         if ballot.node != self.host.node {
-            self.tell_promise(self.accepted(), effects);
+            self.tell_promise(self.log.accepted(), effects);
         } else if self.stage == ReplicaStage::Promising {
             self.prepare(effects);
         }
     }
 
     fn saved(&mut self, ballot: Ballot, upto: LogIndex, effects: &mut Vec<Effect>) {
-        assert!(ballot <= self.accepted_ballot, "only what was asked for can be saved");
-        if ballot < self.accepted_ballot {
-            return; // It counts for a ballot that is over.
-        }
-        assert!(upto <= self.last, "only what was asked for can be saved");
-        // A snapshot may have brought more meanwhile.
-        let upto = upto.max(self.decided);
-        self.synced = self.synced.max(Some(upto));
-        self.make_good(effects);
+        let Some(upto) = self.log.save(ballot, upto) else { return };
+        self.log.mend(self.ballots.promised, effects);
         if ballot != self.ballots.promised || ballot == Ballot::default() {
             // What it may count for now, its promise has told; but it may be all that was learnt
             // of a configuration that is over, and then nothing else comes.
@@ -257,32 +204,13 @@ impl Replica {
         }
     }
 
-    /// From here on the log counts as accepted under the staged ballot.
-    pub(super) fn adopt(&mut self, effects: &mut Vec<Effect>) {
-        let Staging { ballot, from, have, upto } =
-            self.staging.take().expect("a log is staged before it is adopted");
-        assert!(have == upto && from <= upto && self.decided <= from, "adopted as a whole");
-        self.accepted_ballot = ballot;
-        self.last = upto;
-        self.synced = None;
-        self.signs.retain(|(index, _)| *index <= from);
-        self.signs.append(&mut self.staged_signs);
-        effects.push(Effect::Adopt { ballot, from, upto });
-    }
-
-    /// What was staged will not be adopted.
-    pub(super) fn unstage(&mut self) {
-        self.staging = None;
-        self.staged_signs.clear();
-    }
-
     /// Gives up leading, or trying to, without a word to others.
     pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
         self.stage = match self.stage {
             ReplicaStage::Retiring | ReplicaStage::Retired => ReplicaStage::Retired,
             _ => ReplicaStage::Following,
         };
-        self.unstage();
+        self.log.unstage();
         self.leader = None;
         self.lead.lease.release();
         self.lead.window.land(0);
@@ -290,18 +218,6 @@ impl Replica {
         self.refuse_reads(effects);
         self.election.rest();
         self.announce(effects);
-    }
-
-    pub(super) fn record_decided(&mut self, effects: &mut Vec<Effect>) {
-        if self.recorded < self.decided {
-            self.recorded = self.decided;
-            effects.push(Effect::SaveDecided { upto: self.decided });
-        }
-    }
-
-    /// What a snapshot holds needs no record of its own.
-    pub(super) fn recorded_by_snapshot(&mut self) {
-        self.recorded = self.decided;
     }
 
     /// Moves the time on. A master's own vote grants its own heartbeat at once.
@@ -318,14 +234,6 @@ impl Replica {
             ReplicaStage::Leading | ReplicaStage::Retiring => Ok(()),
             _ => Err(Refusal::NotMaster { master: self.leader }),
         }
-    }
-
-    pub(super) fn undecided(&self) -> usize {
-        usize::try_from(self.last.0 - self.decided.0).expect("the window's limit is small")
-    }
-
-    pub(super) fn accepted(&self) -> Accepted {
-        Accepted { ballot: self.accepted_ballot, last: self.last, decided: self.decided }
     }
 
     /// Sends under the promised ballot.
@@ -354,18 +262,21 @@ impl Replica {
 
     /// The invariants, after every step, also in production.
     fn check(&self) {
-        assert!(self.accepted_ballot <= self.ballots.promised, "accepted <= promised");
+        assert!(self.log.ballot <= self.ballots.promised, "accepted <= promised");
         self.ballots.check(self.configuration.id());
-        assert!(self.recorded <= self.decided, "recorded <= decided");
-        assert!(self.decided <= self.last, "decided <= last");
-        if let Some(synced) = self.synced {
-            assert!(self.decided <= synced && synced <= self.last, "decided <= synced <= last");
-        }
+        self.log.check();
         if self.stage == ReplicaStage::Leading {
-            assert_eq!(self.lead.window.len(), self.undecided(), "what is undecided is in flight");
+            assert_eq!(
+                self.lead.window.len(),
+                self.log.undecided(),
+                "what is undecided is in flight"
+            );
         }
         if self.stage.replicates() {
-            assert_eq!(self.accepted_ballot, self.ballots.promised, "one leads by the ballot it promised");
+            assert_eq!(
+                self.log.ballot, self.ballots.promised,
+                "one leads by the ballot it promised"
+            );
         }
     }
 }

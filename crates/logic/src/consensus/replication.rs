@@ -10,8 +10,8 @@ use base::{LogIndex, NodeId};
 impl Replica {
     /// Tells a member that promised where its log agrees with ours, and sends what follows.
     pub(super) fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
-        let (ours, base, adopted) = (self.accepted_ballot, self.lead.base, self.lead.adopted);
-        let (now, floor, last) = (self.host.now, self.floor, self.last);
+        let (ours, base, adopted) = (self.log.ballot, self.lead.base, self.lead.adopted);
+        let (now, floor, last) = (self.host.now, self.log.floor, self.log.last);
         let again = self.host.after(self.host.clock.beat());
         let Some(follower) = self.lead.follower(to) else { return };
         if follower.heeded.0 == log && now < follower.heeded.1 {
@@ -48,7 +48,7 @@ impl Replica {
 
     /// Sends a member what it lacks, as much as may be on its way.
     pub(super) fn pump(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
-        let (last, decided, floor) = (self.last, self.decided, self.floor);
+        let (last, decided, floor) = (self.log.last, self.log.decided, self.log.floor);
         loop {
             let Some(follower) = self.lead.follower(to) else { return };
             if follower.phase != Phase::Streaming || follower.sent >= last {

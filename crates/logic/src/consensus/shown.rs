@@ -30,27 +30,27 @@ impl Replica {
 
     /// The index the next proposed value will have, if it is not refused.
     pub fn next(&self) -> LogIndex {
-        self.last.next()
+        self.log.last.next()
     }
 
     /// The last decided index.
     pub fn decided(&self) -> LogIndex {
-        self.decided
+        self.log.decided
     }
 
     /// The highest index that a master was heard to call decided; this log may not reach so far.
     pub fn heard_decided(&self) -> LogIndex {
-        self.heard.1
+        self.log.heard.1
     }
 
     /// The last index whose value can't be sent any more.
     pub fn floor(&self) -> LogIndex {
-        self.floor
+        self.log.floor
     }
 
     /// The last index accepted, or asked to be saved.
     pub fn last(&self) -> LogIndex {
-        self.last
+        self.log.last
     }
 
     /// Up to here a member has acknowledged what this replica, as master, sent it.
@@ -67,12 +67,12 @@ impl Replica {
     /// Under which ballot a log is being taken over, until it is whole: the one promised, or, where
     /// what was decided is learned after a stop-sign, one above it that is promised with that.
     pub fn staging(&self) -> Option<Ballot> {
-        self.staging.as_ref().map(|staging| staging.ballot)
+        self.log.staging.as_ref().map(|staging| staging.ballot)
     }
 
     /// The ballot the log counts as accepted under.
     pub fn accepted_ballot(&self) -> Ballot {
-        self.accepted_ballot
+        self.log.ballot
     }
 
     /// This replica's part in the group.
@@ -105,12 +105,12 @@ impl Replica {
 
     /// Whether a stop-sign is accepted and not known to be decided.
     pub fn reconfigures(&self) -> bool {
-        !self.signs.is_empty()
+        !self.log.signs.is_empty()
     }
 
     /// The last index that a master was heard to know as decided, in this life or by the log.
     pub fn heard(&self) -> LogIndex {
-        self.heard.1.max(self.decided)
+        self.log.heard.1.max(self.log.decided)
     }
 
     /// Until when this replica, as master, may answer reads from what is decided without asking
@@ -118,7 +118,7 @@ impl Replica {
     pub fn lease_until(&self) -> Option<Millis> {
         let leads = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
         match self.lead.lease.until() {
-            _ if !leads || !self.signs.is_empty() => None,
+            _ if !leads || !self.log.signs.is_empty() => None,
             // Whoever is a majority by itself is master until it says otherwise.
             _ if self.is_alone() => Some(Millis(u64::MAX)),
             _ if !self.host.clock.reads => None,
@@ -134,10 +134,7 @@ impl Replica {
     /// Until when time alone brings nothing about here: whoever tells it the time need not do so
     /// sooner, unless something else happens. `None`: it may be any moment.
     pub fn rests_until(&self) -> Option<Millis> {
-        let settled = self.decided == self.last
-            && self.recorded == self.decided
-            && self.signs.is_empty()
-            && self.staging.is_none();
+        let settled = self.log.is_settled();
         let due = match self.stage {
             // It heard of a master, and is bound to it.
             // One that was dismissed asks how its configuration ended, now and then.
@@ -146,7 +143,7 @@ impl Replica {
             }
             ReplicaStage::Leading if settled && self.lead.heir.is_none() && !self.host.hangs => {
                 let level = |follower: &Follower| {
-                    follower.phase == Phase::Streaming && follower.saved >= Some(self.last)
+                    follower.phase == Phase::Streaming && follower.saved >= Some(self.log.last)
                 };
                 let calm = self.hears_majority() && self.lead.followers.iter().all(level);
                 calm.then_some(self.lead.next_beat)
@@ -177,7 +174,7 @@ impl Replica {
     pub fn progress(&self) -> Vec<Progress> {
         let leads = self.stage.replicates();
         let saved = |node| match self.lead.place(node) {
-            _ if node == self.host.node => self.synced,
+            _ if node == self.host.node => self.log.synced,
             Some(place) if leads => self.lead.followers[place].saved,
             _ => None,
         };

@@ -25,38 +25,30 @@ impl Replica {
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.ballots.promised == Ballot::default() {
             // A store that holds values tells of a log, and a log begins with a promise.
-            let first = ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
+            let first =
+                ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
             let Some(first) = first else { return };
             self.ballots.promise(first, effects);
         }
         effects.push(Effect::FetchSnapshot { from });
     }
 
-    /// A snapshot took the place of the log's beginning, or of all of it. The ballot the log counts
-    /// as accepted under stays: what is behind the snapshot was accepted under it, and nothing else
-    /// was.
+    /// A snapshot took the place of the log's beginning, or of all of it.
     pub(super) fn installed(
         &mut self,
         upto: LogIndex,
         configuration: (LogIndex, Configuration),
         effects: &mut Vec<Effect>,
     ) {
-        if upto <= self.decided {
+        if upto <= self.log.decided {
             return;
         }
         if self.stage.replicates() {
             // Decided without us: what is in flight here is void.
             self.follow(effects);
         }
-        self.unstage();
-        self.signs.retain(|(index, _)| *index > upto);
-        self.decided = upto;
-        self.recorded_by_snapshot();
-        self.last = self.last.max(upto);
-        self.synced = self.synced.max(Some(upto)).filter(|_| self.synced.is_some());
-        self.floor = self.floor.max(upto);
-        effects.push(Effect::Decided { upto });
-        self.make_good(effects);
+        self.log.install(upto, effects);
+        self.log.mend(self.ballots.promised, effects);
         if configuration.1.id() > self.configuration.id() {
             return self.move_to(configuration.1, configuration.0, effects);
         }
@@ -66,13 +58,11 @@ impl Replica {
                 self.promise_to_self();
                 self.try_to_adopt(effects);
             }
-            ReplicaStage::Following | ReplicaStage::Retired
-                if self.ballots.is_saved() =>
-            {
+            ReplicaStage::Following | ReplicaStage::Retired if self.ballots.is_saved() => {
                 if self.ballots.promised.node == self.host.node {
                     return;
                 }
-                if self.accepted_ballot == self.ballots.promised {
+                if self.log.ballot == self.ballots.promised {
                     self.tell_synced(effects);
                 } else {
                     self.promise_again(effects);

@@ -16,8 +16,9 @@ use super::configuration::Configuration;
 use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ValueHandle;
 use super::lead::MESSAGE_VALUES_MAX;
+use super::log::Staging;
 use super::message::{Body, Message};
-use super::replica::{Replica, ReplicaStage, Staging};
+use super::replica::{Replica, ReplicaStage};
 use base::{Ballot, LogIndex, NodeId};
 
 /// A fresh member is told no longer history than this: it fetches a snapshot instead.
@@ -40,9 +41,9 @@ impl Replica {
         if let Err(reason) = admitted {
             return effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
         }
-        let index = self.last.next();
+        let index = self.log.last.next();
         self.propose(value, effects);
-        self.signs.push((index, configuration));
+        self.log.signs.push((index, configuration));
     }
 
     fn is_next(&self, configuration: &Configuration) -> bool {
@@ -51,8 +52,8 @@ impl Replica {
 
     /// What is decided may go beyond a stop-sign: then the configuration it names is in force.
     pub(super) fn pass_signs(&mut self, effects: &mut Vec<Effect>) {
-        while self.signs.first().is_some_and(|(index, _)| *index <= self.decided) {
-            let (base, configuration) = self.signs.remove(0);
+        while self.log.signs.first().is_some_and(|(index, _)| *index <= self.log.decided) {
+            let (base, configuration) = self.log.signs.remove(0);
             // No master proposes another; what is none of its kind changes nothing.
             if self.is_next(&configuration) {
                 self.move_to(configuration, base, effects);
@@ -68,7 +69,7 @@ impl Replica {
         base: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        let (stage, ballot, last) = (self.stage, self.ballots.promised, self.last);
+        let (stage, ballot, last) = (self.stage, self.ballots.promised, self.log.last);
         let leads = |node: NodeId| configuration.leads(node);
         let level = self.lead.followers.iter();
         let heir = level
@@ -85,15 +86,15 @@ impl Replica {
         self.base = base;
         self.dismissed = false;
         // Whatever was torn away was accepted before, and what was decided before is all here.
-        self.close_tear(effects);
+        self.log.close_tear(self.ballots.promised, effects);
         // Logged before any promise in the new configuration: whoever has made one must know, after
         // a restart too, that the old one is over.
-        self.record_decided(effects);
+        self.log.record_decided(effects);
         effects.push(Effect::Configured { configuration: self.configuration.id(), base });
         match heir {
             // The new master may have asked for a promise that could not be given before.
             _ if !stage.replicates() => {
-                self.send_all(Body::Straggling { decided: self.decided }, effects);
+                self.send_all(Body::Straggling { decided: self.log.decided }, effects);
             }
             _ if goes_on => self.stand(Ballot::default(), effects),
             Some(heir) => self.leave_to(heir, ballot, effects),
@@ -116,7 +117,7 @@ impl Replica {
             }
             // Who is no member any more fetches all rows only to be rid of values that may never
             // have been decided: as long as they are undecided here, the log must keep them.
-            Body::Behind if ahead && self.dismissed && self.last == self.decided => {}
+            Body::Behind if ahead && self.dismissed && self.log.last == self.log.decided => {}
             Body::Behind if ahead => self.fetch_snapshot(from, effects),
             Body::Ended if ahead => {
                 self.ended(effects);
@@ -146,8 +147,7 @@ impl Replica {
     pub(super) fn ask_how_it_ended(&mut self, effects: &mut Vec<Effect>) {
         if self.has_part() && self.host.now >= self.straggled {
             self.straggled = self.host.after_leases(DISMISSED_LENGTHS);
-            let have = self.learning().map_or(self.decided, |staging| staging.have);
-            self.send_all(Body::Straggling { decided: have }, effects);
+            self.send_all(Body::Straggling { decided: self.learned() }, effects);
         }
     }
 
@@ -168,15 +168,20 @@ impl Replica {
     fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.host.now >= self.straggled {
             self.straggled = self.host.after(self.host.clock.round());
-            let have = self.learning().map_or(self.decided, |staging| staging.have);
-            self.send(from, Body::Straggling { decided: have }, effects);
+            self.send(from, Body::Straggling { decided: self.learned() }, effects);
         }
     }
 
     /// What has come of a configuration that is over.
-    fn learning(&self) -> Option<Staging> {
+    fn learning(&self) -> Option<&Staging> {
         let leads = self.stage.replicates() || self.stage.attempts();
-        self.staging.filter(|staging| !leads && staging.ballot > self.ballots.promised)
+        let staging = self.log.staging.as_ref();
+        staging.filter(|staging| !leads && staging.ballot > self.ballots.promised)
+    }
+
+    /// Up to where decided values of it are here.
+    fn learned(&self) -> LogIndex {
+        self.learning().map_or(self.log.decided, |staging| staging.have)
     }
 
     /// Somebody lacks decided values from before our configuration.
@@ -187,7 +192,7 @@ impl Replica {
         // Who has nothing at all gets the rows, which go beside the values; a long log, told part
         // by part, would hold up those who write.
         let fresh = decided == LogIndex(0) && self.base.0 > TOLD_VALUES_MAX;
-        if decided < self.floor || fresh {
+        if decided < self.log.floor || fresh {
             return self.send(to, Body::Behind, effects);
         }
         let upto = LogIndex(self.base.0.min(decided.0 + MESSAGE_VALUES_MAX));
@@ -205,34 +210,33 @@ impl Replica {
         end: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        let learning = self.learning();
         // It has all come, and is on its way to the disk.
-        let (ballot, heard) = self.heard;
-        let adopted = self.accepted_ballot >= ballot && heard >= end && self.last >= end;
-        let had = learning.map_or(self.decided, |staging| staging.have);
-        if adopted || after > had || end <= self.decided {
+        let (ballot, heard) = self.log.heard;
+        let adopted = self.log.ballot >= ballot && heard >= end && self.log.last >= end;
+        let had = self.learned();
+        if adopted || after > had || end <= self.log.decided {
             return;
         }
-        if learning.is_none() {
-            let ballot = ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
+        if self.learning().is_none() {
+            let ballot =
+                ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
             let Some(ballot) = ballot else { return };
             if self.stage.replicates() || self.stage.attempts() {
                 self.follow(effects);
             }
-            self.unstage();
-            let from = self.decided;
-            self.staging = Some(Staging { ballot, from, have: from, upto: end });
+            self.log.staging = Some(Staging::new(ballot, self.log.decided, end));
         }
         // The group may have gone on, and who tells of less tells the same.
-        if let Some(staging) = &mut self.staging {
+        if let Some(staging) = &mut self.log.staging {
             staging.upto = staging.upto.max(end);
         }
-        self.stage_values(after, upto, effects);
-        let Some(staging) = &mut self.staging else { return };
+        self.log.stage(after, upto, effects);
+        let decided = self.log.decided;
+        let Some(staging) = &mut self.log.staging else { return };
         // The old master may have told of some of it meanwhile.
-        staging.from = staging.from.max(self.decided);
+        staging.from = staging.from.max(decided);
+        staging.signs.retain(|(index, _)| *index > decided);
         let (ballot, have, end) = (staging.ballot, staging.have, staging.upto);
-        self.staged_signs.retain(|(index, _)| *index > self.decided);
         if have < end {
             // Whoever brings what is here already ends with that: if each such message asked on,
             // what was asked for twice would be sent twice from then on.
@@ -244,8 +248,8 @@ impl Replica {
         }
         self.ballots.promised = ballot;
         self.leader = None;
-        self.hear(ballot, end);
-        self.adopt(effects);
+        self.log.learn_decided(ballot, end);
+        self.log.adopt(effects);
         effects.push(Effect::SaveDecided { upto: end });
     }
 

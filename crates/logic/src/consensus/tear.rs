@@ -45,6 +45,29 @@ const PATIENCE_LEASES: u64 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tear(pub u64);
 
+/// The torn tail of this replica's own log, until it is made good.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TornTail {
+    pub tear: Tear,
+    /// Values accepted under this ballot may be missing.
+    ballot: Ballot,
+    /// With everything up to here, under this ballot, the log lacks none of them.
+    pub level: Option<(Ballot, LogIndex)>,
+}
+
+impl TornTail {
+    /// A tear of a log that counted as accepted under `ballot`.
+    pub(super) fn new(tear: Tear, ballot: Ballot) -> TornTail {
+        TornTail { tear, ballot, level: None }
+    }
+
+    /// Whether a log accepted under `ballot`, and on disk up to `synced`, lacks nothing any more.
+    pub(super) fn is_made_good(&self, ballot: Ballot, synced: LogIndex) -> bool {
+        let level = self.level.is_some_and(|(under, upto)| under == ballot && upto <= synced);
+        ballot > self.ballot || level
+    }
+}
+
 /// The wait of a candidate that torn logs hold up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Awaited {
@@ -79,7 +102,7 @@ impl Restored {
 impl Replica {
     /// The tear of this log that is not made good yet.
     pub fn tear(&self) -> Option<Tear> {
-        self.tear
+        self.log.torn.as_ref().map(|torn| torn.tear)
     }
 
     /// The voters whose logs an attempt to lead waits for, because logs at hand were torn; empty
@@ -90,7 +113,7 @@ impl Replica {
 
     /// Tells whom we promised what we have accepted.
     pub(super) fn tell_promise(&self, log: Accepted, effects: &mut Vec<Effect>) {
-        let body = match self.tear {
+        let body = match self.tear() {
             None => Body::Promise { log },
             Some(tear) => Body::TornPromise { log, tear },
         };
@@ -98,7 +121,7 @@ impl Replica {
     }
 
     pub(super) fn promise_to_self(&mut self) {
-        let (node, log, torn) = (self.host.node, self.accepted(), self.tear.is_some());
+        let (node, log, torn) = (self.host.node, self.log.accepted(), self.log.torn.is_some());
         self.lead.promised(Promised { node, log, torn });
     }
 
@@ -161,51 +184,34 @@ impl Replica {
         tear: Tear,
         effects: &mut Vec<Effect>,
     ) {
-        if log.ballot != self.accepted_ballot || log.last > self.last {
+        if log.ballot != self.log.ballot || log.last > self.log.last {
             return;
         }
         let Some(follower) = self.lead.follower(from) else { return };
         follower.saved = follower.saved.min(Some(log.last));
         self.lead.saved.lower(from, log.last);
-        self.send(from, Body::Level { tear, upto: self.last }, effects);
+        self.send(from, Body::Level { tear, upto: self.log.last }, effects);
     }
 
     /// Under the ballot of its master a torn log is told until the master has said how far that
     /// goes. Under another there will be an adoption.
     pub(super) fn tell_tear(&self, effects: &mut Vec<Effect>) {
-        let same = self.accepted_ballot == self.ballots.promised;
-        let told = self.level.is_some_and(|(ballot, _)| ballot == self.ballots.promised);
-        if self.tear.is_some() && same && !told {
+        let Some(torn) = &self.log.torn else { return };
+        let same = self.log.ballot == self.ballots.promised;
+        let told = torn.level.is_some_and(|(ballot, _)| ballot == self.ballots.promised);
+        if same && !told {
             self.promise_again(effects);
         }
     }
 
     /// The master said how far a log goes that lacks nothing.
     pub(super) fn level_came(&mut self, tear: Tear, upto: LogIndex, effects: &mut Vec<Effect>) {
-        let this = self.tear == Some(tear) || broken(Rule::LevelOfThisTear);
-        if this && self.accepted_ballot == self.ballots.promised {
-            self.level = Some((self.ballots.promised, upto));
-            self.make_good(effects);
-        }
-    }
-
-    /// Forgets the tear, if all that was lost by it is here again or is known to be void.
-    pub(super) fn make_good(&mut self, effects: &mut Vec<Effect>) {
-        let Some(synced) = self.synced else { return };
-        let adopted = self.accepted_ballot > self.torn_under;
-        let level = self
-            .level
-            .is_some_and(|(ballot, upto)| ballot == self.accepted_ballot && upto <= synced);
-        if adopted || level {
-            self.close_tear(effects);
-        }
-    }
-
-    /// The tear is made good, which the record of a promise says.
-    pub(super) fn close_tear(&mut self, effects: &mut Vec<Effect>) {
-        if self.tear.take().is_some() {
-            self.level = None;
-            effects.push(Effect::SavePromise { ballot: self.ballots.promised });
+        let promised = self.ballots.promised;
+        let Some(torn) = &mut self.log.torn else { return };
+        let this = torn.tear == tear || broken(Rule::LevelOfThisTear);
+        if this && self.log.ballot == promised {
+            torn.level = Some((promised, upto));
+            self.log.mend(promised, effects);
         }
     }
 }

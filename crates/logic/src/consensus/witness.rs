@@ -40,10 +40,10 @@ impl Replica {
             return LogIndex(0);
         }
         if broken(Rule::KeptByAll) {
-            return self.decided;
+            return self.log.decided;
         }
         let saved = |node: NodeId| match self.lead.place(node) {
-            _ if node == self.host.node => self.synced,
+            _ if node == self.host.node => self.log.synced,
             place => place.and_then(|place| self.lead.followers[place].saved),
         };
         let voters = members.iter().filter(|member| member.part.leads());

@@ -1,0 +1,237 @@
+//! The log of one replica as far as consensus knows it: what is accepted, on disk, decided, staged.
+//!
+//! Positions only: the node keeps the values, by index.
+//!
+//! Promises: `recorded <= decided <= synced <= last`; what is decided stays, and is never replaced;
+//! what is staged counts for nothing until it is adopted as a whole.
+//! Never: asks who leads; whoever calls has checked that.
+
+use super::configuration::Configuration;
+use super::effect::Effect;
+use super::message::Accepted;
+use super::restored::Restored;
+use super::rules::{Rule, broken};
+use super::tear::TornTail;
+use base::{Ballot, LogIndex};
+
+/// A log that is being adopted: kept up to `from`, staged up to `have`, complete at `upto`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Staging {
+    pub ballot: Ballot,
+    pub from: LogIndex,
+    pub have: LogIndex,
+    pub upto: LogIndex,
+    /// The stop-signs among what is staged, in order.
+    pub signs: Vec<(LogIndex, Configuration)>,
+}
+
+/// What one replica has accepted, and what of it is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AcceptedLog {
+    /// The ballot all of it counts as accepted under, or is being saved as adopted under.
+    pub ballot: Ballot,
+    /// The last index accepted, or being saved.
+    pub last: LogIndex,
+    /// The last index on disk under `ballot`; `None` while the adoption is not.
+    pub synced: Option<LogIndex>,
+    pub decided: LogIndex,
+    /// Highest index covered by a `SaveDecided`. Accept records may imply a higher one.
+    recorded: LogIndex,
+    /// The highest index that a master called decided, and the ballot under which a log must be
+    /// accepted for that to be about it.
+    pub heard: (Ballot, LogIndex),
+    /// Values up to here can't be sent any more.
+    pub floor: LogIndex,
+    /// Stop-signs accepted and not known to be decided, in order.
+    pub signs: Vec<(LogIndex, Configuration)>,
+    /// Those that came with the message that is being handled.
+    pub incoming: Vec<(LogIndex, Configuration)>,
+    pub staging: Option<Staging>,
+    /// The end of the log was torn, and may lack values.
+    pub torn: Option<TornTail>,
+}
+
+impl Staging {
+    /// Nothing is staged yet behind `from`.
+    pub(super) fn new(ballot: Ballot, from: LogIndex, upto: LogIndex) -> Staging {
+        Staging { ballot, from, have: from, upto, signs: Vec::new() }
+    }
+
+    /// Whether all that is to be adopted is here.
+    pub(super) fn is_complete(&self) -> bool {
+        self.have == self.upto
+    }
+}
+
+impl AcceptedLog {
+    /// The log that an earlier life left.
+    pub(super) fn restore(restored: Restored) -> AcceptedLog {
+        let torn = restored.open_tear().map(|tear| TornTail::new(tear, restored.accepted_ballot));
+        AcceptedLog {
+            ballot: restored.accepted_ballot,
+            last: restored.last,
+            synced: Some(restored.last),
+            decided: restored.decided,
+            recorded: restored.decided,
+            heard: (restored.accepted_ballot, restored.decided),
+            floor: LogIndex(0),
+            signs: restored.signs,
+            incoming: Vec::new(),
+            staging: None,
+            torn,
+        }
+    }
+
+    /// What a promise tells of it.
+    pub(super) fn accepted(&self) -> Accepted {
+        Accepted { ballot: self.ballot, last: self.last, decided: self.decided }
+    }
+
+    /// How many values are accepted and not decided.
+    pub(super) fn undecided(&self) -> usize {
+        usize::try_from(self.last.0 - self.decided.0).expect("the window's limit is small")
+    }
+
+    /// Whether neither time nor a record is to bring anything about here.
+    pub(super) fn is_settled(&self) -> bool {
+        self.decided == self.last
+            && self.recorded == self.decided
+            && self.signs.is_empty()
+            && self.staging.is_none()
+    }
+
+    /// Accepts the values up to `upto`: those that came with a message, or the one proposed.
+    pub(super) fn append(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
+        while self.last < upto {
+            self.last = self.last.next();
+            let (index, ballot, decided) = (self.last, self.ballot, self.decided);
+            let sign = self.incoming.iter().find(|(at, _)| *at == index);
+            self.signs.extend(sign.cloned());
+            effects.push(Effect::Save { index, ballot, decided });
+        }
+    }
+
+    /// Everything up to `upto` is on disk; gives up to where that is the case by now. None: it
+    /// counts for a ballot that is over.
+    ///
+    /// # Panics
+    /// When it was never asked to be saved.
+    pub(super) fn save(&mut self, ballot: Ballot, upto: LogIndex) -> Option<LogIndex> {
+        assert!(ballot <= self.ballot, "only what was asked for can be saved");
+        if ballot < self.ballot {
+            return None;
+        }
+        assert!(upto <= self.last, "only what was asked for can be saved");
+        // A snapshot may have brought more meanwhile.
+        let upto = upto.max(self.decided);
+        self.synced = self.synced.max(Some(upto));
+        Some(upto)
+    }
+
+    /// Stages values for the log that is being adopted: logged beside what they will replace.
+    pub(super) fn stage(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
+        let Some(staging) = &mut self.staging else { return };
+        if after > staging.have {
+            return;
+        }
+        while staging.have < upto.min(staging.upto) {
+            staging.have = staging.have.next();
+            let (index, ballot) = (staging.have, staging.ballot);
+            let sign = self.incoming.iter().find(|(at, _)| *at == index);
+            staging.signs.extend(sign.cloned());
+            effects.push(Effect::Stage { index, ballot });
+        }
+    }
+
+    /// What was staged will not be adopted.
+    pub(super) fn unstage(&mut self) {
+        self.staging = None;
+    }
+
+    /// From here on the log counts as accepted under the staged ballot.
+    pub(super) fn adopt(&mut self, effects: &mut Vec<Effect>) {
+        let staging = self.staging.take().expect("a log is staged before it is adopted");
+        assert!(staging.is_complete(), "adopted as a whole");
+        let Staging { ballot, from, upto, signs, .. } = staging;
+        assert!(from <= upto && self.decided <= from, "what is decided is never replaced");
+        self.ballot = ballot;
+        self.last = upto;
+        self.synced = None;
+        self.signs.retain(|(index, _)| *index <= from);
+        self.signs.extend(signs);
+        effects.push(Effect::Adopt { ballot, from, upto });
+    }
+
+    /// Notes what the master of a ballot says is decided.
+    pub(super) fn learn_decided(&mut self, ballot: Ballot, decided: LogIndex) {
+        self.heard = (self.heard.0.max(ballot), self.heard.1.max(decided));
+    }
+
+    /// Decides what was heard to be decided, as far as it is this very log and on disk; gives
+    /// whether that is news.
+    pub(super) fn decide_heard(&mut self, effects: &mut Vec<Effect>) -> bool {
+        let (ballot, upto) = self.heard;
+        let Some(synced) = self.synced else { return false };
+        let this_log = self.ballot >= ballot || broken(Rule::DecidedInThisLog);
+        this_log && self.decide(upto.min(synced), effects)
+    }
+
+    /// Everything up to `upto` is decided; gives whether that is news.
+    pub(super) fn decide(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) -> bool {
+        let news = upto > self.decided;
+        if news {
+            self.decided = upto;
+            effects.push(Effect::Decided { upto });
+        }
+        news
+    }
+
+    /// Logs what is decided, unless a record says so already.
+    pub(super) fn record_decided(&mut self, effects: &mut Vec<Effect>) {
+        if self.recorded < self.decided {
+            self.recorded = self.decided;
+            effects.push(Effect::SaveDecided { upto: self.decided });
+        }
+    }
+
+    /// A snapshot, which needs no record of its own, took the place of everything up to `upto`. The
+    /// ballot stays: what is behind the snapshot was accepted under it, and nothing else was.
+    pub(super) fn install(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
+        self.unstage();
+        self.signs.retain(|(index, _)| *index > upto);
+        self.last = self.last.max(upto);
+        self.synced = self.synced.map(|synced| synced.max(upto));
+        self.floor = self.floor.max(upto);
+        self.decide(upto, effects);
+        self.recorded = self.decided;
+    }
+
+    /// The values up to `upto` can't be sent any more.
+    pub(super) fn collapse(&mut self, upto: LogIndex) {
+        self.floor = self.floor.max(upto.min(self.decided));
+    }
+
+    /// Forgets the tear, if all that was lost by it is here again or is known to be void.
+    pub(super) fn mend(&mut self, promised: Ballot, effects: &mut Vec<Effect>) {
+        let (Some(torn), Some(synced)) = (&self.torn, self.synced) else { return };
+        if torn.is_made_good(self.ballot, synced) {
+            self.close_tear(promised, effects);
+        }
+    }
+
+    /// The tear is made good, which the record of a promise says.
+    pub(super) fn close_tear(&mut self, promised: Ballot, effects: &mut Vec<Effect>) {
+        if self.torn.take().is_some() {
+            effects.push(Effect::SavePromise { ballot: promised });
+        }
+    }
+
+    /// The invariants, after every step.
+    pub(super) fn check(&self) {
+        assert!(self.recorded <= self.decided, "recorded <= decided");
+        assert!(self.decided <= self.last, "decided <= last");
+        if let Some(synced) = self.synced {
+            assert!(self.decided <= synced && synced <= self.last, "decided <= synced <= last");
+        }
+    }
+}
