@@ -12,7 +12,7 @@ impl Replica {
     /// everything. If that takes too long, or it is not heard any more, all stays as it is.
     pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
-        let leads_there = self.configuration.leads(to);
+        let leads_there = self.membership.configuration.leads(to);
         let refusal = match self.leads() {
             Ok(()) if to == self.host.node => return,
             Ok(()) if !leads_there => Refusal::NoSuchVoter,
@@ -63,20 +63,21 @@ impl Replica {
             return false;
         }
         let mut others = self.ahead();
-        let leads = |follower: &Follower| self.configuration.leads(follower.node);
-        others.clone().count() >= self.configuration.quorums().most() && others.any(leads)
+        let leads = |follower: &Follower| self.membership.configuration.leads(follower.node);
+        others.clone().count() >= self.membership.configuration.quorums().most()
+            && others.any(leads)
     }
 
     /// Voters that have on disk what this one, their master, has not.
     fn ahead(&self) -> impl Iterator<Item = &Follower> + Clone {
         self.lead.followers.iter().filter(|follower| {
-            self.configuration.votes(follower.node) && follower.saved > self.log.synced
+            self.membership.configuration.votes(follower.node) && follower.saved > self.log.synced
         })
     }
 
     /// The one that can lead and has most; of equals the one that was heard last.
     fn best_heir<'a>(&self, some: impl Iterator<Item = &'a Follower>) -> Option<NodeId> {
-        let heirs = some.filter(|follower| self.configuration.leads(follower.node));
+        let heirs = some.filter(|follower| self.membership.configuration.leads(follower.node));
         let best = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
         best.map(|follower| follower.node)
     }
@@ -100,7 +101,8 @@ impl Replica {
     /// whose cables come and go would else be master again and again, for a moment each time.
     pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
         let followers = self.lead.followers.iter();
-        let voters = followers.filter(|follower| self.configuration.votes(follower.node));
+        let voters =
+            followers.filter(|follower| self.membership.configuration.votes(follower.node));
         let (heir, ballot) = (self.best_heir(voters), self.ballots.promised);
         self.follow(effects);
         if let Some(heir) = heir {
@@ -135,7 +137,7 @@ impl Replica {
         let led = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
         let last = self.log.last;
         let level = self.lead.followers.iter().filter(|follower| {
-            let leads = self.configuration.leads(follower.node);
+            let leads = self.membership.configuration.leads(follower.node);
             leads && follower.saved == Some(last)
         });
         let heir = level.max_by_key(|follower| (follower.moved, follower.node));

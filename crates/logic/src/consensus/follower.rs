@@ -20,7 +20,7 @@ impl Replica {
         // Whoever can't save a promise can't lead; the master that it knows may be in office.
         if left
             || self.stage != ReplicaStage::Following
-            || self.dismissed
+            || self.membership.dismissed
             || bound
             || self.host.hangs
         {
@@ -29,8 +29,8 @@ impl Replica {
         if self.leader.take().is_some() {
             self.announce(effects);
         }
-        let quorums = self.configuration.quorums();
-        let others = self.other_voters().count();
+        let quorums = self.membership.configuration.quorums();
+        let others = self.membership.voters_beside(self.host.node).count();
         loop {
             if !self.election.is_over(others, self.host.now) {
                 return;
@@ -45,7 +45,7 @@ impl Replica {
             let lasts = self.host.clock.round().saturating_mul(self.election.pace());
             self.election.begin(self.host.after(lasts));
             let round = self.election.round;
-            for voter in self.other_voters() {
+            for voter in self.membership.voters_beside(self.host.node) {
                 self.send(voter, Body::Probe { round }, effects);
             }
             if others > 0 {
@@ -56,11 +56,7 @@ impl Replica {
 
     /// Whether this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
-        self.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
-    }
-
-    fn other_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.configuration.voters().filter(|voter| *voter != self.host.node)
+        self.membership.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
     }
 
     /// Somebody seeks a master: say how we stand.
@@ -86,10 +82,10 @@ impl Replica {
         standing: ProbeReply,
         effects: &mut Vec<Effect>,
     ) {
-        let votes = self.configuration.votes(from);
+        let votes = self.membership.configuration.votes(from);
         if self.stage == ReplicaStage::Following && votes {
             self.election.answer(from, round, standing);
-            let others = self.other_voters().count();
+            let others = self.membership.voters_beside(self.host.node).count();
             if self.election.is_open() && self.election.is_over(others, Millis(0)) {
                 self.seek(effects);
             }
@@ -178,7 +174,7 @@ impl Replica {
         if asks {
             self.bound = self.host.grant(self.ballots.promised);
         }
-        let granted = Body::Granted { beat, sent, asked: asks, full: self.full };
+        let granted = Body::Granted { beat, sent, asked: asks, full: self.witness.full };
         self.send(self.ballots.promised.node, granted, effects);
         self.settle(effects);
     }

@@ -19,10 +19,10 @@ impl Replica {
             return;
         }
         self.advance_clock(now);
-        if message.configuration != self.configuration.id() {
+        if message.configuration != self.membership.configuration.id() {
             return self.receive_across(from, message, effects);
         }
-        if self.configuration.part(from).is_none() {
+        if !self.membership.has(from) {
             match message.body {
                 Body::Probe { .. } => self.send(from, Body::Ended, effects),
                 // The last master of the configuration before, which does not belong to this one.
@@ -58,7 +58,7 @@ impl Replica {
             }
             Body::HandOver => self.inherit(from, ballot, effects),
             Body::Straggling { .. } => self.caught_up(from, effects),
-            Body::Ended => self.ended(effects),
+            Body::Ended => self.membership.dismiss(effects),
             Body::Outdated | Body::Learn { .. } => {}
             Body::Behind => self.behind(from, ballot, effects),
             _ if !ours => {}
@@ -93,7 +93,7 @@ impl Replica {
             }
             Body::Heartbeat { beat, sent, asks, decided, kept } => {
                 self.log.learn_decided(ballot, decided);
-                self.kept = self.kept.max(kept);
+                self.witness.hear_kept(kept);
                 self.heartbeat(beat, sent, asks, effects);
                 self.tell_tear(effects);
             }

@@ -32,7 +32,7 @@ impl Replica {
     /// The lowest ballot of this replica above all that it has promised or heard of; none: there
     /// is none any more in this configuration.
     pub(super) fn next_ballot(&self) -> Option<Ballot> {
-        self.ballots.next(self.host.node, self.configuration.id())
+        self.ballots.next(self.host.node, self.membership.configuration.id())
     }
 
     /// Our own promise is on disk: ask the others for theirs.
@@ -83,10 +83,11 @@ impl Replica {
         if self.stage != ReplicaStage::Promising {
             return;
         }
-        let counts =
-            |node: NodeId| self.configuration.votes(node) || broken(Rule::LearnersElectNobody);
+        let counts = |node: NodeId| {
+            self.membership.configuration.votes(node) || broken(Rule::LearnersElectNobody)
+        };
         let promised = self.lead.promises.iter().filter(|it| counts(it.node)).count();
-        if promised < self.configuration.quorums().elect || !self.torn_logs_allow() {
+        if promised < self.membership.configuration.quorums().elect || !self.torn_logs_allow() {
             return;
         }
         let (best, source) = self.lead.best().expect("enough is somebody");

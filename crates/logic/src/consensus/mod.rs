@@ -28,6 +28,7 @@ mod lead;
 mod leader;
 mod lease;
 mod log;
+mod membership;
 mod message;
 mod quorum;
 mod reads;

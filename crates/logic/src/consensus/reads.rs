@@ -42,7 +42,7 @@ impl Replica {
     /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
     /// not wait for a lease before it.
     fn lease_answers(&self) -> bool {
-        let relied_upon = self.host.clock.reads || self.is_alone();
+        let relied_upon = self.host.clock.reads || self.membership.is_sole_voter(self.host.node);
         let holds =
             relied_upon && self.lead.lease.holds(self.host.now) && self.log.signs.is_empty();
         holds || broken(Rule::ReadAsksAMajority)

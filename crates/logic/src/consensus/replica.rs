@@ -7,7 +7,6 @@
 //! What a leader does is in `leader.rs`, what a follower does in `follower.rs`.
 
 use super::ballot::Ballots;
-use super::configuration::Configuration;
 use super::effect::{Effect, Refusal, Role};
 use super::election::Election;
 use super::event::Event;
@@ -15,10 +14,12 @@ use super::host::Host;
 use super::lead::Lead;
 use super::lease::LeaseBound;
 use super::log::AcceptedLog;
+use super::membership::Membership;
 use super::message::{Body, Message};
 use super::restored::{RestoreError, Restored};
 use super::rules::{Rule, broken};
 use super::tear::Awaited;
+use super::witness::WitnessLog;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Where a replica stands in its life.
@@ -50,22 +51,13 @@ impl ReplicaStage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     pub(super) host: Host,
-    pub(super) configuration: Configuration,
+    pub(super) membership: Membership,
     pub(super) stage: ReplicaStage,
     /// Whose logs an attempt to lead waits for.
     pub(super) awaited: Option<Awaited>,
     pub(super) ballots: Ballots,
     pub(super) log: AcceptedLog,
-    /// The group goes on without this replica.
-    pub(super) dismissed: bool,
-    /// See [`Replica::kept`].
-    pub(super) kept: LogIndex,
-    /// A witness that keeps as much as it may.
-    pub(super) full: bool,
-    /// The index of the stop-sign the present configuration began with.
-    pub(super) base: LogIndex,
-    /// Until when it is not said again that this replica is behind its configuration's end.
-    pub(super) straggled: Millis,
+    pub(super) witness: WitnessLog,
     /// The lease this replica granted.
     pub(super) bound: LeaseBound,
     /// A lease that was given back in our favour.
@@ -86,15 +78,11 @@ impl Replica {
         Ok(Replica {
             lead: Lead::new(node, &configuration, clock),
             host: Host::new(node, clock),
-            configuration,
+            membership: Membership::new(configuration, restored.base),
             stage: ReplicaStage::Waiting,
             awaited: None,
             ballots: Ballots::restore(restored.promised),
-            dismissed: false,
-            kept: LogIndex(0),
-            full: false,
-            base: restored.base,
-            straggled: Millis(0),
+            witness: WitnessLog::default(),
             bound: LeaseBound::default(),
             released: Ballot::default(),
             leader: None,
@@ -162,7 +150,7 @@ impl Replica {
         self.advance_clock(now);
         match self.stage {
             ReplicaStage::Waiting | ReplicaStage::Retired => {}
-            ReplicaStage::Following if self.dismissed => self.ask_how_it_ended(effects),
+            ReplicaStage::Following if self.membership.dismissed => self.ask_how_it_ended(effects),
             ReplicaStage::Following => self.seek(effects),
             _ => self.lead_on(effects),
         }
@@ -248,12 +236,12 @@ impl Replica {
         body: Body,
         effects: &mut Vec<Effect>,
     ) {
-        let message = Message { configuration: self.configuration.id(), ballot, body };
+        let message = Message { configuration: self.membership.configuration.id(), ballot, body };
         effects.push(Effect::Send { to, message });
     }
 
     pub(super) fn send_all(&self, body: Body, effects: &mut Vec<Effect>) {
-        for member in self.configuration.members() {
+        for member in self.membership.configuration.members() {
             if member.node != self.host.node {
                 self.send(member.node, body, effects);
             }
@@ -263,7 +251,7 @@ impl Replica {
     /// The invariants, after every step, also in production.
     fn check(&self) {
         assert!(self.log.ballot <= self.ballots.promised, "accepted <= promised");
-        self.ballots.check(self.configuration.id());
+        self.ballots.check(self.membership.configuration.id());
         self.log.check();
         if self.stage == ReplicaStage::Leading {
             assert_eq!(

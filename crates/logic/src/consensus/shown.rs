@@ -95,12 +95,12 @@ impl Replica {
 
     /// The group's members.
     pub fn configuration(&self) -> &Configuration {
-        &self.configuration
+        &self.membership.configuration
     }
 
     /// The index of the stop-sign the present configuration began with; 0 for the first.
     pub fn base(&self) -> LogIndex {
-        self.base
+        self.membership.base
     }
 
     /// Whether a stop-sign is accepted and not known to be decided.
@@ -120,15 +120,10 @@ impl Replica {
         match self.lead.lease.until() {
             _ if !leads || !self.log.signs.is_empty() => None,
             // Whoever is a majority by itself is master until it says otherwise.
-            _ if self.is_alone() => Some(Millis(u64::MAX)),
+            _ if self.membership.is_sole_voter(self.host.node) => Some(Millis(u64::MAX)),
             _ if !self.host.clock.reads => None,
             until => until,
         }
-    }
-
-    /// Whether this replica is the only voter.
-    pub(super) fn is_alone(&self) -> bool {
-        self.configuration.voters().all(|voter| voter == self.host.node)
     }
 
     /// Until when time alone brings nothing about here: whoever tells it the time need not do so
@@ -138,7 +133,9 @@ impl Replica {
         let due = match self.stage {
             // It heard of a master, and is bound to it.
             // One that was dismissed asks how its configuration ended, now and then.
-            ReplicaStage::Following if settled && self.leader.is_some() && !self.dismissed => {
+            ReplicaStage::Following
+                if settled && self.leader.is_some() && !self.membership.dismissed =>
+            {
                 (self.bound.ballot.node != self.host.node).then_some(self.bound.until)
             }
             ReplicaStage::Leading if settled && self.lead.heir.is_none() && !self.host.hangs => {
@@ -162,7 +159,7 @@ impl Replica {
     /// configuration was heard of, so none is left to stand for election with. The next
     /// configuration has ballots of its own.
     pub fn lacks_ballots(&self) -> bool {
-        self.configuration.leads(self.host.node) && self.next_ballot().is_none()
+        self.membership.configuration.leads(self.host.node) && self.next_ballot().is_none()
     }
 
     /// Whether its disk is said to answer nothing.
@@ -178,7 +175,7 @@ impl Replica {
             Some(place) if leads => self.lead.followers[place].saved,
             _ => None,
         };
-        let members = self.configuration.members().iter();
+        let members = self.membership.configuration.members().iter();
         let progress = |member: &super::configuration::Member| Progress {
             node: member.node,
             part: member.part,

@@ -25,8 +25,11 @@ impl Replica {
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.ballots.promised == Ballot::default() {
             // A store that holds values tells of a log, and a log begins with a promise.
-            let first =
-                ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
+            let first = ballot::above(
+                self.ballots.promised,
+                self.host.node,
+                self.membership.configuration.id(),
+            );
             let Some(first) = first else { return };
             self.ballots.promise(first, effects);
         }
@@ -49,7 +52,7 @@ impl Replica {
         }
         self.log.install(upto, effects);
         self.log.mend(self.ballots.promised, effects);
-        if configuration.1.id() > self.configuration.id() {
+        if configuration.1.id() > self.membership.configuration.id() {
             return self.move_to(configuration.1, configuration.0, effects);
         }
         match self.stage {

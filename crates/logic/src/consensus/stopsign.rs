@@ -34,10 +34,11 @@ impl Replica {
         value: ValueHandle,
         effects: &mut Vec<Effect>,
     ) {
-        let admitted = self.admits(value).and_then(|()| match self.is_next(&configuration) {
-            true => Ok(()),
-            false => Err(Refusal::NotNext),
-        });
+        let admitted =
+            self.admits(value).and_then(|()| match self.membership.is_next(&configuration) {
+                true => Ok(()),
+                false => Err(Refusal::NotNext),
+            });
         if let Err(reason) = admitted {
             return effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
         }
@@ -46,16 +47,12 @@ impl Replica {
         self.log.signs.push((index, configuration));
     }
 
-    fn is_next(&self, configuration: &Configuration) -> bool {
-        self.configuration.id().0.checked_add(1) == Some(configuration.id().0)
-    }
-
     /// What is decided may go beyond a stop-sign: then the configuration it names is in force.
     pub(super) fn pass_signs(&mut self, effects: &mut Vec<Effect>) {
         while self.log.signs.first().is_some_and(|(index, _)| *index <= self.log.decided) {
             let (base, configuration) = self.log.signs.remove(0);
             // No master proposes another; what is none of its kind changes nothing.
-            if self.is_next(&configuration) {
+            if self.membership.is_next(&configuration) {
                 self.move_to(configuration, base, effects);
             }
         }
@@ -82,15 +79,14 @@ impl Replica {
         }
         self.lead = self.lead.anew(self.host.node, &configuration, self.host.clock);
         self.election.rest();
-        self.configuration = configuration;
-        self.base = base;
-        self.dismissed = false;
+        self.membership.enter(configuration, base);
         // Whatever was torn away was accepted before, and what was decided before is all here.
         self.log.close_tear(self.ballots.promised, effects);
         // Logged before any promise in the new configuration: whoever has made one must know, after
         // a restart too, that the old one is over.
         self.log.record_decided(effects);
-        effects.push(Effect::Configured { configuration: self.configuration.id(), base });
+        effects
+            .push(Effect::Configured { configuration: self.membership.configuration.id(), base });
         match heir {
             // The new master may have asked for a promise that could not be given before.
             _ if !stage.replicates() => {
@@ -109,26 +105,27 @@ impl Replica {
         message: Message,
         effects: &mut Vec<Effect>,
     ) {
-        let ahead = message.configuration > self.configuration.id();
-        let member = self.configuration.part(from).is_some();
+        let ahead = message.configuration > self.membership.configuration.id();
+        let member = self.membership.has(from);
         match message.body {
             Body::Learn { after, upto, end } if ahead => {
                 self.learn(from, after, upto, end, effects);
             }
             // Who is no member any more fetches all rows only to be rid of values that may never
             // have been decided: as long as they are undecided here, the log must keep them.
-            Body::Behind if ahead && self.dismissed && self.log.last == self.log.decided => {}
+            Body::Behind
+                if ahead && self.membership.dismissed && self.log.last == self.log.decided => {}
             Body::Behind if ahead => self.fetch_snapshot(from, effects),
             Body::Ended if ahead => {
-                self.ended(effects);
-                if self.has_part() {
+                self.membership.dismiss(effects);
+                if self.membership.has(self.host.node) {
                     self.straggle(from, effects);
                 }
             }
             _ if ahead => {
                 // All else is said to members only: what dismissed us was of an earlier one.
-                if std::mem::take(&mut self.dismissed) {
-                    self.straggled = self.host.now;
+                if std::mem::take(&mut self.membership.dismissed) {
+                    self.membership.straggles_from = self.host.now;
                 }
                 self.straggle(from, effects);
             }
@@ -145,29 +142,16 @@ impl Replica {
     /// answer every life would begin as a voter again, and the log would keep what was accepted and
     /// never heard to be decided.
     pub(super) fn ask_how_it_ended(&mut self, effects: &mut Vec<Effect>) {
-        if self.has_part() && self.host.now >= self.straggled {
-            self.straggled = self.host.after_leases(DISMISSED_LENGTHS);
+        if self.membership.has(self.host.node) && self.host.now >= self.membership.straggles_from {
+            self.membership.straggles_from = self.host.after_leases(DISMISSED_LENGTHS);
             self.send_all(Body::Straggling { decided: self.learned() }, effects);
-        }
-    }
-
-    /// Whether we are a member of the configuration that we know.
-    fn has_part(&self) -> bool {
-        self.configuration.part(self.host.node).is_some()
-    }
-
-    /// A member of the configuration in force says that we are none.
-    pub(super) fn ended(&mut self, effects: &mut Vec<Effect>) {
-        if !self.dismissed {
-            self.dismissed = true;
-            effects.push(Effect::Ended);
         }
     }
 
     /// Our configuration is over, and we don't know yet how it ended: ask whoever said so.
     fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
-        if self.host.now >= self.straggled {
-            self.straggled = self.host.after(self.host.clock.round());
+        if self.host.now >= self.membership.straggles_from {
+            self.membership.straggles_from = self.host.after(self.host.clock.round());
             self.send(from, Body::Straggling { decided: self.learned() }, effects);
         }
     }
@@ -186,17 +170,17 @@ impl Replica {
 
     /// Somebody lacks decided values from before our configuration.
     fn teach(&mut self, to: NodeId, decided: LogIndex, effects: &mut Vec<Effect>) {
-        if decided >= self.base {
+        if decided >= self.membership.base {
             return;
         }
         // Who has nothing at all gets the rows, which go beside the values; a long log, told part
         // by part, would hold up those who write.
-        let fresh = decided == LogIndex(0) && self.base.0 > TOLD_VALUES_MAX;
+        let fresh = decided == LogIndex(0) && self.membership.base.0 > TOLD_VALUES_MAX;
         if decided < self.log.floor || fresh {
             return self.send(to, Body::Behind, effects);
         }
-        let upto = LogIndex(self.base.0.min(decided.0 + MESSAGE_VALUES_MAX));
-        self.send(to, Body::Learn { after: decided, upto, end: self.base }, effects);
+        let upto = LogIndex(self.membership.base.0.min(decided.0 + MESSAGE_VALUES_MAX));
+        self.send(to, Body::Learn { after: decided, upto, end: self.membership.base }, effects);
     }
 
     /// Decided values, to be adopted once all of them are here. The ballot is one of our own: with
@@ -218,8 +202,11 @@ impl Replica {
             return;
         }
         if self.learning().is_none() {
-            let ballot =
-                ballot::above(self.ballots.promised, self.host.node, self.configuration.id());
+            let ballot = ballot::above(
+                self.ballots.promised,
+                self.host.node,
+                self.membership.configuration.id(),
+            );
             let Some(ballot) = ballot else { return };
             if self.stage.replicates() || self.stage.attempts() {
                 self.follow(effects);
@@ -241,7 +228,7 @@ impl Replica {
             // Whoever brings what is here already ends with that: if each such message asked on,
             // what was asked for twice would be sent twice from then on.
             if have > had {
-                self.straggled = self.host.after_leases(1);
+                self.membership.straggles_from = self.host.after_leases(1);
                 self.send(from, Body::Straggling { decided: have }, effects);
             }
             return;

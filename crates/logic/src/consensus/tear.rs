@@ -139,7 +139,11 @@ impl Replica {
             self.lead.uncertain = true;
             return true;
         }
-        let voters = self.configuration.voters().filter(|voter| self.promise_of(*voter).is_none());
+        let voters = self
+            .membership
+            .configuration
+            .voters()
+            .filter(|voter| self.promise_of(*voter).is_none());
         self.awaited = Some(Awaited { since, voters: voters.collect() });
         false
     }
@@ -149,9 +153,9 @@ impl Replica {
     }
 
     fn evidence(&self) -> Evidence {
-        let voters = || self.configuration.voters();
+        let voters = || self.membership.configuration.voters();
         let absent = voters().filter(|voter| self.promise_of(*voter).is_none()).count();
-        let save = self.configuration.quorums().save;
+        let save = self.membership.configuration.quorums().save;
         let torn = || {
             let promises = voters().filter_map(|voter| self.promise_of(voter));
             promises.filter(|promise| promise.torn)

@@ -15,17 +15,33 @@ use super::replica::{Replica, ReplicaStage};
 use super::rules::{Rule, broken};
 use base::{LogIndex, Millis, NodeId, Part};
 
+/// What a witness must keep, and whether it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct WitnessLog {
+    /// See [`Replica::kept`].
+    kept: LogIndex,
+    /// It keeps as much as it may.
+    pub full: bool,
+}
+
+impl WitnessLog {
+    /// A master said that all voters that hold the data have everything up to here on disk.
+    pub(super) fn hear_kept(&mut self, kept: LogIndex) {
+        self.kept = self.kept.max(kept);
+    }
+}
+
 impl Replica {
     /// All voters that hold the data have everything up to here on disk, as far as a master told.
     /// What of it is decided need not be kept for their sake.
     pub fn kept(&self) -> LogIndex {
-        self.kept
+        self.witness.kept
     }
 
     /// This witness keeps as much as it may, or no longer so: its master hears of it at once, for a
     /// lot may be written until the next heartbeat.
     pub(super) fn become_full(&mut self, full: bool, effects: &mut Vec<Effect>) {
-        self.full = full;
+        self.witness.full = full;
         if let Some(master) = self.leader {
             let (beat, sent, asked) = (0, Millis(0), false);
             self.send(master, Body::Granted { beat, sent, asked, full }, effects);
@@ -35,7 +51,7 @@ impl Replica {
     /// The master: how far all voters that hold the data have come; 0 where no witness wants to
     /// know.
     pub(super) fn kept_by_all(&self) -> LogIndex {
-        let members = self.configuration.members();
+        let members = self.membership.configuration.members();
         if !self.stage.replicates() || !members.iter().any(|member| member.part == Part::Witness) {
             return LogIndex(0);
         }
@@ -59,8 +75,9 @@ impl Replica {
         };
         let is_full =
             |node| self.lead.followers.iter().any(|other| other.node == node && other.full);
-        let able = self.configuration.voters().filter(|node| heard(*node) && !is_full(*node));
-        let needed = self.configuration.quorums().save;
+        let able =
+            self.membership.configuration.voters().filter(|node| heard(*node) && !is_full(*node));
+        let needed = self.membership.configuration.quorums().save;
         (self.stage == ReplicaStage::Leading && able.count() < needed).then_some(full)
     }
 }

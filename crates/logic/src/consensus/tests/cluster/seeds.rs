@@ -77,7 +77,7 @@ fn who_is_out_knows_it(world: &World, members: &[Member]) {
         let (node, replica) = (slot.identity.node, &slot.machine.replica);
         let is_out = members.iter().all(|member| member.node != node);
         let believes = replica.configuration().part(node).is_some();
-        let rests = replica.dismissed && replica.last() == replica.decided();
+        let rests = replica.membership.dismissed && replica.last() == replica.decided();
         assert!(!is_out || !believes || rests, "node {node} is out and waits: {replica:?}");
     }
 }
