@@ -1,4 +1,4 @@
-//! Who should try to lead, when nobody does.
+//! Election: who tries to lead, when nobody does.
 //!
 //! The idea is that of Omni-Paxos' *ballot leader election*: what qualifies a voter to lead is that
 //! it hears enough others, not how long its log is; and who can't hear so many takes no part. So
@@ -9,9 +9,13 @@
 //! bound would refuse it, and its attempt would only raise ballots (the *pre-vote* of Ongaro's
 //! thesis, 9.6, has the same reason).
 
-use super::message::{Accepted, ProbeReply};
+use super::effect::Effect;
+use super::message::{Accepted, Body, ProbeReply};
 use super::quorum::Quorums;
-use base::{Millis, NodeId};
+use super::replica::Replica;
+use super::rules::{Rule, broken};
+use super::tear::AwaitedLogs;
+use base::{Ballot, Millis, NodeId};
 
 /// A voter leaves it to a better one for so many rounds; then it stands all the same.
 const DEFERRED_MAX: u32 = 4;
@@ -39,6 +43,8 @@ pub(super) struct Election {
     /// The end of a time without rounds: this one was master, heard no majority any more, and
     /// leaves it to others.
     pub left_until: Millis,
+    /// Whose logs an attempt to lead waits for.
+    pub awaited: Option<AwaitedLogs>,
 }
 
 /// What a round came to.
@@ -121,5 +127,93 @@ impl Election {
         self.deferred = 0;
         self.late = 0;
         self.ends = Millis(0);
+    }
+}
+
+/// Across the rounds, the role, the lease that binds this replica, and what keeps it from leading.
+impl Replica {
+    /// Nobody is heard to lead: hold a round, or judge the one that is over. Who may not lead asks,
+    /// too: it may be the only one left who knows which configuration is in force.
+    pub(super) fn run_election(&mut self, effects: &mut Vec<Effect>) {
+        let may_lead = self.may_lead();
+        let bound = self.bound.ballot.node != self.host.node
+            && self.host.now < self.bound.until
+            && !broken(Rule::GrantForbidsStanding);
+        let left = self.host.now < self.election.left_until;
+        // Whoever can't save a promise can't lead; the master that it knows may be in office.
+        if left || !self.role.follows() || self.membership.dismissed || bound || self.host.hangs {
+            return;
+        }
+        if self.role.follow(None).is_some() {
+            self.announce(effects);
+        }
+        let quorums = self.membership.configuration.quorums();
+        let others = self.membership.voters_beside(self.host.node).count();
+        loop {
+            if !self.election.is_over(others, self.host.now) {
+                return;
+            }
+            if self.election.is_open() {
+                let verdict = self.election.judge(self.host.node, self.log.accepted(), quorums);
+                if verdict == RoundOutcome::Stand && may_lead {
+                    return self.stand(Ballot::default(), effects);
+                }
+                continue;
+            }
+            let lasts = self.host.clock.round().saturating_mul(self.election.pace());
+            self.election.begin(self.host.after(lasts));
+            let round = self.election.round;
+            for voter in self.membership.voters_beside(self.host.node) {
+                self.send(voter, Body::Probe { round }, effects);
+            }
+            if others > 0 {
+                return;
+            }
+        }
+    }
+
+    /// Whether this replica may become master.
+    pub(super) fn may_lead(&self) -> bool {
+        self.membership.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
+    }
+
+    /// Somebody seeks a master: say how we stand.
+    pub(super) fn on_probe(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
+        // A master in office is left there, also where there are no leases.
+        let leads = self.in_office();
+        let granted = self.bound.ballot.node != from && self.host.now < self.bound.until;
+        let seeks = self.role.follows() && self.election.connected && self.may_lead();
+        let standing = ProbeReply {
+            bound: leads || self.host.hangs || (granted && !self.role.replicates()),
+            candidate: seeks || self.role.attempts(),
+            log: self.log.accepted(),
+        };
+        self.send(from, Body::Probed { round, standing }, effects);
+    }
+
+    /// A voter said how it stands.
+    pub(super) fn on_probed(
+        &mut self,
+        from: NodeId,
+        round: u64,
+        standing: ProbeReply,
+        effects: &mut Vec<Effect>,
+    ) {
+        let votes = self.membership.configuration.votes(from);
+        if self.role.follows() && votes {
+            self.election.answer(from, round, standing);
+            let others = self.membership.voters_beside(self.host.node).count();
+            if self.election.is_open() && self.election.is_over(others, Millis(0)) {
+                self.run_election(effects);
+            }
+        }
+    }
+
+    /// Whether this replica leads and hears a majority: then there is no need for another master.
+    pub(super) fn in_office(&self) -> bool {
+        self.role.master().is_some_and(|master| {
+            let heartbeats = &master.heartbeats;
+            heartbeats.hears_majority(&self.host) || heartbeats.lease.holds(self.host.now)
+        })
     }
 }

@@ -1,99 +1,19 @@
-//! The replica that follows: promise, accept, grant, and seek a master when none is heard of.
+//! The follower: promises, accepts, grants leases, and learns what is decided.
+//!
+//! A candidate or a master answers others' `Prepare` here, too: it may have to step down.
 
 use super::effect::Effect;
-use super::election::RoundOutcome;
 use super::log::Staging;
-use super::message::{Accepted, Body, ProbeReply};
-use super::replica::{Replica, ReplicaStage};
+use super::message::{Accepted, Body};
+use super::progress::MESSAGE_VALUES_MAX;
+use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
+/// Across ballots, log, lease and role: a follower's answer depends on all of them.
 impl Replica {
-    /// Nobody is heard to lead: hold a round, or judge the one that is over. Who may not lead asks,
-    /// too: it may be the only one left who knows which configuration is in force.
-    pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
-        let may_lead = self.may_lead();
-        let bound = self.bound.ballot.node != self.host.node
-            && self.host.now < self.bound.until
-            && !broken(Rule::GrantForbidsStanding);
-        let left = self.host.now < self.election.left_until;
-        // Whoever can't save a promise can't lead; the master that it knows may be in office.
-        if left
-            || self.stage != ReplicaStage::Following
-            || self.membership.dismissed
-            || bound
-            || self.host.hangs
-        {
-            return;
-        }
-        if self.leader.take().is_some() {
-            self.announce(effects);
-        }
-        let quorums = self.membership.configuration.quorums();
-        let others = self.membership.voters_beside(self.host.node).count();
-        loop {
-            if !self.election.is_over(others, self.host.now) {
-                return;
-            }
-            if self.election.is_open() {
-                let verdict = self.election.judge(self.host.node, self.log.accepted(), quorums);
-                if verdict == RoundOutcome::Stand && may_lead {
-                    return self.stand(Ballot::default(), effects);
-                }
-                continue;
-            }
-            let lasts = self.host.clock.round().saturating_mul(self.election.pace());
-            self.election.begin(self.host.after(lasts));
-            let round = self.election.round;
-            for voter in self.membership.voters_beside(self.host.node) {
-                self.send(voter, Body::Probe { round }, effects);
-            }
-            if others > 0 {
-                return;
-            }
-        }
-    }
-
-    /// Whether this replica may become master.
-    pub(super) fn may_lead(&self) -> bool {
-        self.membership.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
-    }
-
-    /// Somebody seeks a master: say how we stand.
-    pub(super) fn probed_by(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
-        // A master in office is left there, also where there are no leases.
-        let leads = self.in_office();
-        let granted = self.bound.ballot.node != from && self.host.now < self.bound.until;
-        let seeks =
-            self.stage == ReplicaStage::Following && self.election.connected && self.may_lead();
-        let standing = ProbeReply {
-            bound: leads || self.host.hangs || (granted && !self.stage.replicates()),
-            candidate: seeks || self.stage.attempts(),
-            log: self.log.accepted(),
-        };
-        self.send(from, Body::Probed { round, standing }, effects);
-    }
-
-    /// A voter said how it stands.
-    pub(super) fn answered(
-        &mut self,
-        from: NodeId,
-        round: u64,
-        standing: ProbeReply,
-        effects: &mut Vec<Effect>,
-    ) {
-        let votes = self.membership.configuration.votes(from);
-        if self.stage == ReplicaStage::Following && votes {
-            self.election.answer(from, round, standing);
-            let others = self.membership.voters_beside(self.host.node).count();
-            if self.election.is_open() && self.election.is_over(others, Millis(0)) {
-                self.seek(effects);
-            }
-        }
-    }
-
     /// Somebody wants to lead: promise, unless a higher promise or a lease forbids it.
-    pub(super) fn prepare_came(
+    pub(super) fn on_prepare(
         &mut self,
         from: NodeId,
         ballot: Ballot,
@@ -112,13 +32,13 @@ impl Replica {
         if lower || self.in_office() || granted {
             return self.refuse(from, ballot, effects);
         }
-        if self.stage.attempts() || self.stage.replicates() {
-            self.follow(effects);
+        if self.role.is_active() {
+            self.step_down(effects);
         }
         if !broken(Rule::StagedUnderOneBallot) {
             self.log.unstage();
         }
-        self.leader = None;
+        self.role.follow(None);
         self.election.rest();
         // Time for the attempt: promising the next one at once would let two never finish.
         self.bound = self.host.grant(ballot);
@@ -142,7 +62,7 @@ impl Replica {
 
     /// Whether this ballot's master may tell us anything: only under the ballot promised last, once
     /// the promise is on disk.
-    pub(super) fn follows(
+    pub(super) fn accepts_master(
         &mut self,
         from: NodeId,
         ballot: Ballot,
@@ -155,15 +75,15 @@ impl Replica {
             self.refuse(from, ballot, effects);
             return broken(Rule::OnlyThePromised);
         }
-        if self.leader != Some(from) {
-            (self.leader, self.awaited) = (Some(from), None);
+        if self.role.follow(Some(from)) != Some(from) {
+            self.election.awaited = None;
             self.announce(effects);
         }
         self.ballots.saved == ballot || broken(Rule::PromiseBeforeGrants)
     }
 
     /// The master's heartbeat: grant what it asks.
-    pub(super) fn heartbeat(
+    pub(super) fn on_heartbeat(
         &mut self,
         beat: u64,
         sent: Millis,
@@ -176,11 +96,11 @@ impl Replica {
         }
         let granted = Body::Granted { beat, sent, asked: asks, full: self.witness.full };
         self.send(self.ballots.promised.node, granted, effects);
-        self.settle(effects);
+        self.try_decide(effects);
     }
 
     /// A master to be lacks values that we accepted.
-    pub(super) fn fetch_came(
+    pub(super) fn on_fetch(
         &mut self,
         from: NodeId,
         ballot: Ballot,
@@ -193,12 +113,12 @@ impl Replica {
         if after < self.log.floor {
             return self.send(from, Body::Behind, effects);
         }
-        let upto = self.log.last.0.min(after.0 + super::lead::MESSAGE_VALUES_MAX);
+        let upto = self.log.last.0.min(after.0 + MESSAGE_VALUES_MAX);
         self.send(from, Body::Fetched { after, upto: LogIndex(upto) }, effects);
     }
 
     /// The master tells where our logs agree, and how far what it adopted goes.
-    pub(super) fn adopt_came(
+    pub(super) fn on_adopt(
         &mut self,
         master: NodeId,
         ballot: Ballot,
@@ -206,7 +126,7 @@ impl Replica {
         upto: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        if !self.follows(master, ballot, effects) {
+        if !self.accepts_master(master, ballot, effects) {
             return;
         }
         if self.log.ballot == ballot {
@@ -240,7 +160,7 @@ impl Replica {
     }
 
     /// Values of the master's, to be accepted in order.
-    pub(super) fn accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
+    pub(super) fn on_accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let master = self.ballots.promised.node;
         if self.log.ballot < self.ballots.promised {
             let staging = self.log.staging.as_ref();
@@ -269,7 +189,7 @@ impl Replica {
         if broken(Rule::AcceptedOnDisk) {
             self.send(master, Body::Accepted { upto: self.log.last }, effects);
         }
-        self.settle(effects);
+        self.try_decide(effects);
     }
 
     pub(super) fn tell_synced(&self, effects: &mut Vec<Effect>) {
@@ -279,7 +199,7 @@ impl Replica {
     }
 
     /// What is decided here: what was heard to be, as far as it is this very log and on disk.
-    pub(super) fn settle(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn try_decide(&mut self, effects: &mut Vec<Effect>) {
         if self.log.decide_heard(effects) {
             self.pass_signs(effects);
         }
@@ -287,8 +207,8 @@ impl Replica {
 
     /// The same, when another was promised in between. Where its log is being adopted from what was
     /// decided before, its master must hear of that: what is decided is never replaced.
-    pub(super) fn settle_late(&mut self, effects: &mut Vec<Effect>) {
-        self.settle(effects);
+    pub(super) fn try_decide_late(&mut self, effects: &mut Vec<Effect>) {
+        self.try_decide(effects);
         if self.log.staging.as_ref().is_some_and(|staging| staging.from < self.log.decided) {
             self.log.unstage();
             self.promise_again(effects);

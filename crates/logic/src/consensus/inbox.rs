@@ -1,13 +1,14 @@
-//! What other members say, and who is to hear it.
+//! Dispatch of messages: what is dropped, and which handler gets the rest.
 
 use super::effect::Effect;
+use super::heartbeat::HeartbeatReply;
 use super::message::{Body, Message};
-use super::replica::{Replica, ReplicaStage};
+use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
 impl Replica {
-    /// What a member said, given to whom it concerns.
+    /// Gives a member's message to its handler.
     pub(super) fn receive(
         &mut self,
         from: NodeId,
@@ -15,7 +16,7 @@ impl Replica {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        if self.stage == ReplicaStage::Waiting || from == self.host.node || !message.is_sound() {
+        if self.role.waits() || from == self.host.node || !message.is_sound() {
             return;
         }
         self.advance_clock(now);
@@ -26,7 +27,7 @@ impl Replica {
             match message.body {
                 Body::Probe { .. } => self.send(from, Body::Ended, effects),
                 // The last master of the configuration before, which does not belong to this one.
-                Body::HandOver => self.inherit(from, message.ballot, effects),
+                Body::HandOver => self.on_hand_over(from, message.ballot, effects),
                 _ => {}
             }
             return;
@@ -40,64 +41,61 @@ impl Replica {
         let ours = ballot.node == self.host.node
             && (ballot == self.ballots.promised || broken(Rule::AnswersToThisAttempt));
         match message.body {
-            Body::Probe { round } => self.probed_by(from, round, effects),
-            Body::Probed { round, standing } => self.answered(from, round, standing, effects),
-            Body::Prepare { released } => self.prepare_came(from, ballot, released, effects),
-            Body::Fetch { after } => self.fetch_came(from, ballot, after, effects),
+            Body::Probe { round } => self.on_probe(from, round, effects),
+            Body::Probed { round, standing } => self.on_probed(from, round, standing, effects),
+            Body::Prepare { released } => self.on_prepare(from, ballot, released, effects),
+            Body::Fetch { after } => self.on_fetch(from, ballot, after, effects),
             Body::Adopt { from: agreed, upto } => {
-                self.adopt_came(from, ballot, agreed, upto, effects);
+                self.on_adopt(from, ballot, agreed, upto, effects);
             }
             Body::Accept { .. }
             | Body::Sent { .. }
             | Body::Decide { .. }
             | Body::Heartbeat { .. }
             | Body::Level { .. } => {
-                if self.follows(from, ballot, effects) {
-                    self.follow_master(ballot, message.body, effects);
+                if self.accepts_master(from, ballot, effects) {
+                    self.on_master(ballot, message.body, effects);
                 }
             }
-            Body::HandOver => self.inherit(from, ballot, effects),
-            Body::Straggling { .. } => self.caught_up(from, effects),
+            Body::HandOver => self.on_hand_over(from, ballot, effects),
+            Body::Straggling { .. } => self.on_straggling(from, effects),
             Body::Ended => self.membership.dismiss(effects),
             Body::Outdated | Body::Learn { .. } => {}
-            Body::Behind => self.behind(from, ballot, effects),
+            Body::Behind => self.on_behind(from, ballot, effects),
             _ if !ours => {}
-            Body::Promise { log } => self.promise_came(from, log, None, effects),
-            Body::TornPromise { log, tear } => self.promise_came(from, log, Some(tear), effects),
-            Body::Refused { promised } => self.refused(from, promised, effects),
-            Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
-            Body::Accepted { upto } => self.accepted_by(from, upto, effects),
-            Body::Staged { upto } => {
-                self.lead.staged_by(from, upto, self.host.now);
-                self.pump(from, effects);
-            }
-            Body::Gap { last } => self.gap(from, last, effects),
+            Body::Promise { log } => self.on_promise(from, log, None, effects),
+            Body::TornPromise { log, tear } => self.on_promise(from, log, Some(tear), effects),
+            Body::Refused { promised } => self.on_refused(from, promised, effects),
+            Body::Fetched { after, upto } => self.on_fetched(from, after, upto, effects),
+            Body::Accepted { upto } => self.on_accepted(from, upto, effects),
+            Body::Staged { upto } => self.on_staged(from, upto, effects),
+            Body::Gap { last } => self.on_gap(from, last, effects),
             Body::Granted { beat, sent, asked, full } => {
-                self.granted(from, (beat, sent, asked, full), effects);
+                self.on_granted(from, HeartbeatReply { beat, sent, asked, full }, effects);
             }
         }
     }
 
     /// What the master of the promised ballot says.
-    fn follow_master(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
+    fn on_master(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
         match body {
             Body::Accept { after, upto, decided } => {
                 self.log.learn_decided(ballot, decided);
-                self.accept(after, upto, effects);
+                self.on_accept(after, upto, effects);
             }
             // Answered as an `Accept` that brings nothing.
-            Body::Sent { upto } => self.accept(upto, upto, effects),
+            Body::Sent { upto } => self.on_accept(upto, upto, effects),
             Body::Decide { upto } => {
                 self.log.learn_decided(ballot, upto);
-                self.settle(effects);
+                self.try_decide(effects);
             }
             Body::Heartbeat { beat, sent, asks, decided, kept } => {
                 self.log.learn_decided(ballot, decided);
                 self.witness.hear_kept(kept);
-                self.heartbeat(beat, sent, asks, effects);
+                self.on_heartbeat(beat, sent, asks, effects);
                 self.tell_tear(effects);
             }
-            Body::Level { tear, upto } => self.level_came(tear, upto, effects),
+            Body::Level { tear, upto } => self.on_level(tear, upto, effects),
             _ => {}
         }
     }

@@ -104,11 +104,6 @@ impl Lease {
     pub(super) fn holds(&self, now: Millis) -> bool {
         self.until().is_some_and(|until| now < until)
     }
-
-    /// Gives all grants back.
-    pub(super) fn release(&mut self) {
-        self.granted.clear();
-    }
 }
 
 /// What a voter granted: until then it helps nobody else.

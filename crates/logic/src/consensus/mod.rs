@@ -16,30 +16,33 @@
 //! Read next: `stories/starts_afresh.txt`, then `effect.rs`, `message.rs`, `replica.rs`.
 
 mod ballot;
+mod candidate;
 mod configuration;
 mod effect;
 mod election;
-mod ending;
 mod event;
 mod follower;
+mod handover;
+mod heartbeat;
 mod host;
 mod inbox;
-mod lead;
-mod leader;
 mod lease;
 mod log;
+mod master;
 mod membership;
 mod message;
+mod progress;
 mod quorum;
 mod reads;
 mod replay;
 mod replica;
 mod replication;
 mod restored;
+mod role;
 mod rules;
-mod shown;
 mod snapshot;
 mod sound;
+mod status;
 mod stopsign;
 mod tear;
 mod window;
@@ -55,7 +58,7 @@ pub use quorum::Quorums;
 pub use replay::{Replay, ReplayError, ReplayResult};
 pub use replica::Replica;
 pub use restored::{RestoreError, Restored};
-pub use shown::Progress;
+pub use status::Progress;
 pub use tear::Tear;
 pub use window::VALUES_IN_FLIGHT_MAX;
 

@@ -85,9 +85,4 @@ impl<T: Copy + Ord> VoterTally<T> {
     pub(super) fn of(&self, voter: NodeId) -> Option<T> {
         self.reached.iter().find(|(node, _)| *node == voter)?.1
     }
-
-    /// Forgets all answers: they were given under an older ballot.
-    pub(super) fn clear(&mut self) {
-        self.reached.iter_mut().for_each(|(_, reached)| *reached = None);
-    }
 }

@@ -1,70 +1,53 @@
 //! One member's part in agreeing on one group's log: `step(event) -> effects`.
 //!
-//! A life: *waiting* for `Started`; *following*, and seeking a master where none is heard of;
-//! *promising* a ballot above all seen (prepare); *fetching* what it lacks of the log to be
-//! adopted; *adopting* it under that ballot, until a majority has; *leading*; *retiring* until
-//! nothing is in flight; *retired*.
-//! What a leader does is in `leader.rs`, what a follower does in `follower.rs`.
+//! A [`Replica`] is made of parts, each with one responsibility and a file of its own that can be
+//! read without the others: `host.rs` (node and time), `membership.rs`, `ballot.rs` (promises),
+//! `log.rs` (what is accepted and decided), `witness.rs`, `lease.rs`, `election.rs`, `progress.rs`
+//! (followers) and `role.rs`, which holds what exists only while it stands (`candidate.rs`) or leads
+//! (`master.rs`, with `heartbeat.rs`, `reads.rs`, `window.rs`).
+//!
+//! A method stands on the part whose fields alone it touches, and on `Replica` where it spans
+//! several or sends: a message carries the configuration and the promised ballot.
 
 use super::ballot::Ballots;
-use super::effect::{Effect, Refusal, Role};
+use super::effect::{Effect, Role};
 use super::election::Election;
 use super::event::Event;
 use super::host::Host;
-use super::lead::Lead;
 use super::lease::LeaseBound;
 use super::log::AcceptedLog;
+use super::master::MasterPhase;
 use super::membership::Membership;
 use super::message::{Body, Message};
+use super::progress::ProgressTracker;
 use super::restored::{RestoreError, Restored};
+use super::role::RoleState;
 use super::rules::{Rule, broken};
-use super::tear::Awaited;
 use super::witness::WitnessLog;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// Where a replica stands in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum ReplicaStage {
-    Waiting,
-    Following,
-    Promising,
-    Fetching,
-    Adopting,
-    Leading,
-    Retiring,
-    Retired,
-}
-
-impl ReplicaStage {
-    /// Tries to lead, and needs others to do so.
-    pub(super) fn attempts(self) -> bool {
-        matches!(self, ReplicaStage::Promising | ReplicaStage::Fetching)
-    }
-
-    /// Has a log that it makes others accept.
-    pub(super) fn replicates(self) -> bool {
-        matches!(self, ReplicaStage::Adopting | ReplicaStage::Leading | ReplicaStage::Retiring)
-    }
-}
-
-/// One replica of one group.
+/// One replica of one group. Each part keeps its own invariants; those that span two are checked
+/// here after every step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
+    /// The node below: its id, its time, and what keeps it from leading.
     pub(super) host: Host,
+    /// The members of the group, and whether this replica is one.
     pub(super) membership: Membership,
-    pub(super) stage: ReplicaStage,
-    /// Whose logs an attempt to lead waits for.
-    pub(super) awaited: Option<Awaited>,
+    /// What it promised, and heard others promise.
     pub(super) ballots: Ballots,
+    /// What it accepted, and what of it is decided.
     pub(super) log: AcceptedLog,
+    /// What a witness must keep.
     pub(super) witness: WitnessLog,
-    /// The lease this replica granted.
+    /// The lease it granted.
     pub(super) bound: LeaseBound,
-    /// A lease that was given back in our favour.
-    pub(super) released: Ballot,
-    pub(super) leader: Option<NodeId>,
+    /// The rounds in which it seeks a master.
     pub(super) election: Election,
-    pub(super) lead: Lead,
+    /// What it sent to the others, as a master, and what they acknowledged.
+    pub(super) progress: ProgressTracker,
+    /// Its part in the group, with the state that exists only while it has that part.
+    pub(super) role: RoleState,
     /// What the last `Role` said.
     pub(super) presented: Option<(Role, Ballot, Option<NodeId>)>,
 }
@@ -76,17 +59,14 @@ impl Replica {
         let (node, clock) = (restored.node, restored.lease);
         let configuration = restored.configuration.clone();
         Ok(Replica {
-            lead: Lead::new(node, &configuration, clock),
+            progress: ProgressTracker::new(node, &configuration),
             host: Host::new(node, clock),
             membership: Membership::new(configuration, restored.base),
-            stage: ReplicaStage::Waiting,
-            awaited: None,
             ballots: Ballots::restore(restored.promised),
             witness: WitnessLog::default(),
             bound: LeaseBound::default(),
-            released: Ballot::default(),
-            leader: None,
             election: Election::default(),
+            role: RoleState::Waiting,
             presented: None,
             log: AcceptedLog::restore(restored),
         })
@@ -106,22 +86,22 @@ impl Replica {
                 self.receive(from, message, now, effects);
                 self.log.incoming = Vec::new();
             }
-            Event::Unsent { to, after } => self.unsent(to, after),
-            Event::Room { to } if self.stage.replicates() => self.pump(to, effects),
+            Event::Unsent { to, after } => self.progress.unsend(to, after),
+            Event::Room { to } if self.role.replicates() => self.send_next(to, effects),
             Event::Room { .. } => {}
-            Event::Full { full } => self.become_full(full, effects),
+            Event::Full { full } => self.on_full(full, effects),
             Event::Yield { yields } => self.host.yields = yields,
             Event::Disk { hangs } => self.host.hangs = hangs,
             Event::Collapsed { upto } => self.log.collapse(upto),
             Event::Installed { upto, configuration } => {
-                self.installed(upto, configuration, effects);
+                self.on_installed(upto, configuration, effects);
             }
             Event::Reconfigure { configuration, value } => {
                 self.reconfigure(configuration, value, effects);
             }
             Event::Propose { value } => self.propose(value, effects),
             Event::PromiseSaved { ballot } => self.on_promise_saved(ballot, effects),
-            Event::Saved { ballot, upto } => self.saved(ballot, upto, effects),
+            Event::Saved { ballot, upto } => self.on_saved(ballot, upto, effects),
             Event::Read { token, now } => self.read(token, now, effects),
             Event::HandOver { to, now } => self.hand_over(to, now, effects),
             Event::Retire => self.retire(effects),
@@ -130,12 +110,12 @@ impl Replica {
     }
 
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        assert!(self.stage == ReplicaStage::Waiting, "a life starts once");
+        assert!(self.role.waits(), "a life starts once");
         self.advance_clock(now);
         if self.log.decided > LogIndex(0) {
             effects.push(Effect::Decided { upto: self.log.decided });
         }
-        self.stage = ReplicaStage::Following;
+        self.role = RoleState::Follower { master: None };
         let granted = self.ballots.promised != Ballot::default()
             && self.ballots.promised.node != self.host.node;
         if granted && !broken(Rule::RestartRemembersGrant) {
@@ -143,19 +123,21 @@ impl Replica {
             // forgotten, so it counts as granted just now.
             self.bound = self.host.grant(self.ballots.promised);
         }
-        self.seek(effects);
+        self.run_election(effects);
     }
 
     fn tick(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
-        match self.stage {
-            ReplicaStage::Waiting | ReplicaStage::Retired => {}
-            ReplicaStage::Following if self.membership.dismissed => self.ask_how_it_ended(effects),
-            ReplicaStage::Following => self.seek(effects),
-            _ => self.lead_on(effects),
+        match self.role {
+            RoleState::Waiting | RoleState::Retired { .. } => {}
+            RoleState::Follower { .. } if self.membership.dismissed => {
+                self.ask_how_it_ended(effects);
+            }
+            RoleState::Follower { .. } => self.run_election(effects),
+            RoleState::Candidate(_) | RoleState::Master(_) => self.lead_on(effects),
         }
         // When no value is under way that would carry it.
-        if self.log.decided == self.log.last && self.stage != ReplicaStage::Waiting {
+        if self.log.decided == self.log.last && !self.role.waits() {
             self.log.record_decided(effects);
         }
     }
@@ -166,44 +148,38 @@ impl Replica {
         }
         if ballot.node != self.host.node {
             self.tell_promise(self.log.accepted(), effects);
-        } else if self.stage == ReplicaStage::Promising {
+        } else if self.role.gathers() {
             self.prepare(effects);
         }
     }
 
-    fn saved(&mut self, ballot: Ballot, upto: LogIndex, effects: &mut Vec<Effect>) {
+    fn on_saved(&mut self, ballot: Ballot, upto: LogIndex, effects: &mut Vec<Effect>) {
         let Some(upto) = self.log.save(ballot, upto) else { return };
         self.log.mend(self.ballots.promised, effects);
         if ballot != self.ballots.promised || ballot == Ballot::default() {
             // What it may count for now, its promise has told; but it may be all that was learnt
             // of a configuration that is over, and then nothing else comes.
-            return self.settle_late(effects);
+            return self.try_decide_late(effects);
         }
         self.ballots.saved = ballot; // The adoption's record implies it.
         if ballot.node != self.host.node {
             self.send(ballot.node, Body::Accepted { upto }, effects);
-            self.settle(effects);
-        } else if self.stage.replicates() {
-            self.lead.saved.raise(self.host.node, upto);
+            self.try_decide(effects);
+        } else if let Some(master) = self.role.master_mut() {
+            master.saved.raise(self.host.node, upto);
             self.decide(effects);
             self.try_to_hand_over(effects);
         } else {
-            self.settle(effects);
+            self.try_decide(effects);
         }
     }
 
     /// Gives up leading, or trying to, without a word to others.
-    pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
-        self.stage = match self.stage {
-            ReplicaStage::Retiring | ReplicaStage::Retired => ReplicaStage::Retired,
-            _ => ReplicaStage::Following,
-        };
+    pub(super) fn step_down(&mut self, effects: &mut Vec<Effect>) {
         self.log.unstage();
-        self.leader = None;
-        self.lead.lease.release();
-        self.lead.window.land(0);
-        self.lead.heir = None;
-        self.refuse_reads(effects);
+        if let RoleState::Master(master) = self.role.step_down() {
+            master.reads.refuse(effects);
+        }
         self.election.rest();
         self.announce(effects);
     }
@@ -211,16 +187,8 @@ impl Replica {
     /// Moves the time on. A master's own vote grants its own heartbeat at once.
     pub(super) fn advance_clock(&mut self, now: Millis) {
         self.host.advance(now);
-        if self.stage.replicates() {
-            self.lead.lease.grant(self.host.node, self.host.now);
-            self.lead.contact.raise(self.host.node, self.host.now);
-        }
-    }
-
-    pub(super) fn leads(&self) -> Result<(), Refusal> {
-        match self.stage {
-            ReplicaStage::Leading | ReplicaStage::Retiring => Ok(()),
-            _ => Err(Refusal::NotMaster { master: self.leader }),
+        if let Some(master) = self.role.master_mut() {
+            master.heartbeats.grant_own(&self.host);
         }
     }
 
@@ -253,18 +221,11 @@ impl Replica {
         assert!(self.log.ballot <= self.ballots.promised, "accepted <= promised");
         self.ballots.check(self.membership.configuration.id());
         self.log.check();
-        if self.stage == ReplicaStage::Leading {
-            assert_eq!(
-                self.lead.window.len(),
-                self.log.undecided(),
-                "what is undecided is in flight"
-            );
-        }
-        if self.stage.replicates() {
-            assert_eq!(
-                self.log.ballot, self.ballots.promised,
-                "one leads by the ballot it promised"
-            );
+        let RoleState::Master(master) = &self.role else { return };
+        assert_eq!(self.log.ballot, self.ballots.promised, "one leads by the ballot it promised");
+        if master.phase == MasterPhase::Leading {
+            let (flying, undecided) = (master.window.len(), self.log.undecided());
+            assert_eq!(flying, undecided, "what is undecided is in flight");
         }
     }
 }

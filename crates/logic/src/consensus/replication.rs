@@ -1,76 +1,135 @@
-//! Replication of the master's log: which part of it each follower is sent next.
+//! Replication of the master's log: what each follower is sent, and what it answers.
 
 use super::effect::Effect;
-use super::lead::{FLIGHT_VALUES_MAX, MESSAGE_VALUES_MAX, Phase};
 use super::message::{Accepted, Body};
+use super::progress::{FollowerProgress, ProgressPhase};
 use super::replica::Replica;
+use super::role::RoleState;
 use super::rules::{Rule, broken};
 use base::{LogIndex, NodeId};
 
+/// Across the log, the progress of the followers, and the master's count of what is saved.
 impl Replica {
     /// Tells a member that promised where its log agrees with ours, and sends what follows.
     pub(super) fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
-        let (ours, base, adopted) = (self.log.ballot, self.lead.base, self.lead.adopted);
-        let (now, floor, last) = (self.host.now, self.log.floor, self.log.last);
+        let RoleState::Master(master) = &mut self.role else { return };
         let again = self.host.after(self.host.clock.beat());
-        let Some(follower) = self.lead.follower(to) else { return };
-        if follower.heeded.0 == log && now < follower.heeded.1 {
+        let Some(follower) = self.progress.of_mut(to) else { return };
+        if !follower.heed(log, self.host.now, again) {
             return;
         }
-        follower.heeded = (log, again);
-        follower.moved = now;
-        follower.phase = Phase::Streaming;
-        if log.ballot == ours && log.last <= last {
-            // It had adopted already, and was restarted since.
-            follower.from = log.last;
-            follower.sent = log.last;
-            follower.saved = follower.saved.max(Some(log.last));
-            self.lead.saved.raise(to, log.last);
+        if log.ballot == self.log.ballot && log.last <= self.log.last {
+            follower.resume(log.last);
+            master.saved.raise(to, log.last);
             self.decide(effects);
-            return self.pump(to, effects);
+            return self.send_next(to, effects);
         }
-        let same = log.ballot == base || broken(Rule::AgreedIsDecided);
+        let adopted = master.adopted;
+        let same = log.ballot == master.base || broken(Rule::AgreedIsDecided);
         let agreed = if same { log.last } else { log.decided };
         // A snapshot may have brought it further than what was adopted.
         let from = agreed.min(adopted).max(log.decided);
-        if from > last {
+        if from > self.log.last {
             return; // No member of this group says that.
         }
-        (follower.from, follower.sent, follower.staged) = (from, from, from);
-        follower.saved = None;
-        if from < floor {
-            follower.phase = Phase::Behind;
+        follower.restart(from);
+        if from < self.log.floor {
+            follower.phase = ProgressPhase::Behind;
             return self.send(to, Body::Behind, effects);
         }
         self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
-        self.pump(to, effects);
+        self.send_next(to, effects);
     }
 
     /// Sends a member what it lacks, as much as may be on its way.
-    pub(super) fn pump(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
-        let (last, decided, floor) = (self.log.last, self.log.decided, self.log.floor);
-        loop {
-            let Some(follower) = self.lead.follower(to) else { return };
-            if follower.phase != Phase::Streaming || follower.sent >= last {
-                return;
-            }
-            if follower.sent.0 >= follower.done().0 + FLIGHT_VALUES_MAX {
-                return;
-            }
-            if follower.sent < floor {
-                follower.phase = Phase::Behind;
-                return self.send(to, Body::Behind, effects);
-            }
-            let after = follower.sent;
-            let upto = LogIndex(last.0.min(after.0 + MESSAGE_VALUES_MAX));
-            follower.sent = upto;
-            self.send(to, Body::Accept { after, upto, decided }, effects);
+    pub(super) fn send_next(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
+        let next = |replica: &mut Replica| replica.progress.of_mut(to)?.next_part(&replica.log);
+        while let Some(body) = next(self) {
+            self.send(to, body, effects);
         }
     }
 
-    pub(super) fn pump_all(&mut self, effects: &mut Vec<Effect>) {
-        for place in 0..self.lead.followers.len() {
-            self.pump(self.lead.followers[place].node, effects);
+    pub(super) fn send_next_to_all(&mut self, effects: &mut Vec<Effect>) {
+        for place in 0..self.progress.followers.len() {
+            self.send_next(self.progress.followers[place].node, effects);
         }
+    }
+
+    /// A member has the log on disk up to here.
+    pub(super) fn on_accepted(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
+        let RoleState::Master(master) = &mut self.role else { return };
+        if upto > self.log.last {
+            return;
+        }
+        let Some(follower) = self.progress.of_mut(from) else { return };
+        follower.acknowledge(upto, self.host.now);
+        master.saved.raise(from, upto);
+        self.decide(effects);
+        self.send_next(from, effects);
+        self.try_to_hand_over(effects);
+    }
+
+    /// Values of the adopted log reached a member, which can't say yet that it accepted them.
+    pub(super) fn on_staged(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
+        if let Some(follower) = self.progress.of_mut(from) {
+            follower.stage(upto, self.host.now);
+        }
+        self.send_next(from, effects);
+    }
+
+    /// A member missed something: go on where it stopped.
+    pub(super) fn on_gap(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
+        let (now, again) = (self.host.now, self.host.after(self.host.clock.beat()));
+        let follower = self.progress.of_mut(from);
+        if follower.is_some_and(|follower| follower.rewind(last, now, again)) {
+            self.send_next(from, effects);
+        }
+    }
+
+    /// Somebody came up to our configuration: it is asked for its promise again.
+    pub(super) fn on_straggling(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
+        if self.role.is_active() && self.ballots.is_saved() {
+            self.ask_promise(from, effects);
+        }
+    }
+
+    /// Says again, or asks about, what was not answered for long.
+    pub(super) fn insist(&mut self, effects: &mut Vec<Effect>) {
+        let (now, patience) = (self.host.now, self.host.clock.patience());
+        for place in 0..self.progress.followers.len() {
+            let follower = &mut self.progress.followers[place];
+            if now.0 < follower.moved.0.saturating_add(patience) {
+                continue;
+            }
+            let to = follower.node;
+            match follower.phase {
+                ProgressPhase::Asked if self.ballots.is_saved() => self.ask_promise(to, effects),
+                ProgressPhase::Asked => {}
+                ProgressPhase::Behind => {
+                    follower.moved = now;
+                    self.send(to, Body::Behind, effects);
+                }
+                ProgressPhase::Streaming if follower.saved >= Some(self.log.last) => {}
+                ProgressPhase::Streaming => {
+                    follower.moved = now;
+                    let follower = *follower;
+                    self.insist_on_log(follower, effects);
+                }
+            }
+        }
+    }
+
+    /// Values are large, and may only be slow: those that are on their way are not sent again
+    /// before it is known that they were lost.
+    fn insist_on_log(&mut self, follower: FollowerProgress, effects: &mut Vec<Effect>) {
+        let FollowerProgress { node: to, from, sent, saved, .. } = follower;
+        let adopted = self.role.master().map_or(from, |master| master.adopted);
+        if saved.is_none() {
+            self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
+        }
+        if sent > follower.done() {
+            self.send(to, Body::Sent { upto: sent }, effects);
+        }
+        self.send_next(to, effects);
     }
 }

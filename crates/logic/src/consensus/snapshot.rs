@@ -4,20 +4,21 @@
 use super::ballot;
 use super::configuration::Configuration;
 use super::effect::Effect;
-use super::replica::{Replica, ReplicaStage};
+use super::replica::Replica;
 use base::{Ballot, LogIndex, NodeId};
 
+/// Across log, role and configuration: a snapshot changes all three.
 impl Replica {
     /// Fetches a snapshot: what we lack is collapsed where we asked for it, or at the master.
-    pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
-        let of_master = ballot == self.ballots.promised && ballot.node == from;
-        let of_source = self.stage == ReplicaStage::Fetching
-            && self.lead.source == Some(from)
-            && ballot == self.ballots.promised;
-        if of_source {
-            self.lead.ends = self.host.after_leases(1);
+    pub(super) fn on_behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+        if ballot != self.ballots.promised {
+            return;
         }
-        if of_master || of_source {
+        let of_source = self.role.fetches_from(from);
+        if let Some(candidate) = self.role.candidate_mut().filter(|_| of_source) {
+            candidate.ends = self.host.after_leases(1);
+        }
+        if of_source || ballot.node == from {
             self.fetch_snapshot(from, effects);
         }
     }
@@ -37,7 +38,7 @@ impl Replica {
     }
 
     /// A snapshot took the place of the log's beginning, or of all of it.
-    pub(super) fn installed(
+    pub(super) fn on_installed(
         &mut self,
         upto: LogIndex,
         configuration: (LogIndex, Configuration),
@@ -46,32 +47,31 @@ impl Replica {
         if upto <= self.log.decided {
             return;
         }
-        if self.stage.replicates() {
+        if self.role.replicates() {
             // Decided without us: what is in flight here is void.
-            self.follow(effects);
+            self.step_down(effects);
         }
         self.log.install(upto, effects);
         self.log.mend(self.ballots.promised, effects);
         if configuration.1.id() > self.membership.configuration.id() {
             return self.move_to(configuration.1, configuration.0, effects);
         }
-        match self.stage {
-            ReplicaStage::Fetching => {
-                self.stage = ReplicaStage::Promising;
+        if let Some(candidate) = self.role.candidate_mut() {
+            // The log to adopt is chosen anew, with what came by the snapshot.
+            if candidate.source.take().is_some() {
                 self.promise_to_self();
                 self.try_to_adopt(effects);
             }
-            ReplicaStage::Following | ReplicaStage::Retired if self.ballots.is_saved() => {
-                if self.ballots.promised.node == self.host.node {
-                    return;
-                }
-                if self.log.ballot == self.ballots.promised {
-                    self.tell_synced(effects);
-                } else {
-                    self.promise_again(effects);
-                }
-            }
-            _ => {}
+            return;
+        }
+        let of_other = self.ballots.is_saved() && self.ballots.promised.node != self.host.node;
+        if self.role.waits() || !of_other {
+            return;
+        }
+        if self.log.ballot == self.ballots.promised {
+            self.tell_synced(effects);
+        } else {
+            self.promise_again(effects);
         }
     }
 }

@@ -6,8 +6,8 @@
 //! whether it fits the log, is asked where it is acted upon.
 
 use super::ballot;
-use super::lead::MESSAGE_VALUES_MAX;
 use super::message::{Accepted, Body, Message};
+use super::progress::MESSAGE_VALUES_MAX;
 use base::{Ballot, LogIndex};
 
 /// Beyond what any log reaches, and so far from where numbers end that none computed from it

@@ -15,10 +15,11 @@ use super::ballot;
 use super::configuration::Configuration;
 use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ValueHandle;
-use super::lead::MESSAGE_VALUES_MAX;
 use super::log::Staging;
+use super::master::MasterPhase;
 use super::message::{Body, Message};
-use super::replica::{Replica, ReplicaStage};
+use super::progress::MESSAGE_VALUES_MAX;
+use super::replica::Replica;
 use base::{Ballot, LogIndex, NodeId};
 
 /// A fresh member is told no longer history than this: it fetches a snapshot instead.
@@ -26,6 +27,7 @@ const TOLD_VALUES_MAX: u64 = 4_096;
 /// A dismissed member asks again how its configuration ended after so many lengths of a lease.
 const DISMISSED_LENGTHS: u64 = 10;
 
+/// Across log, configuration and role: a decided stop-sign changes all of them.
 impl Replica {
     /// The master is to end this configuration.
     pub(super) fn reconfigure(
@@ -66,18 +68,15 @@ impl Replica {
         base: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        let (stage, ballot, last) = (self.stage, self.ballots.promised, self.log.last);
-        let leads = |node: NodeId| configuration.leads(node);
-        let level = self.lead.followers.iter();
-        let heir = level
-            .filter(|follower| leads(follower.node) && follower.saved == Some(last))
-            .max_by_key(|follower| (follower.moved, follower.node))
-            .map(|follower| follower.node);
-        let goes_on = leads(self.host.node) && stage != ReplicaStage::Retiring;
-        if stage.replicates() || stage.attempts() {
-            self.follow(effects);
+        let ballot = self.ballots.promised;
+        let heir = self.progress.level_heir(&configuration, self.log.last);
+        let led = self.role.replicates();
+        let retires = self.role.master().is_some_and(|it| it.phase == MasterPhase::Retiring);
+        let goes_on = configuration.leads(self.host.node) && !retires;
+        if self.role.is_active() {
+            self.step_down(effects);
         }
-        self.lead = self.lead.anew(self.host.node, &configuration, self.host.clock);
+        self.progress.enter(self.host.node, &configuration);
         self.election.rest();
         self.membership.enter(configuration, base);
         // Whatever was torn away was accepted before, and what was decided before is all here.
@@ -89,7 +88,7 @@ impl Replica {
             .push(Effect::Configured { configuration: self.membership.configuration.id(), base });
         match heir {
             // The new master may have asked for a promise that could not be given before.
-            _ if !stage.replicates() => {
+            _ if !led => {
                 self.send_all(Body::Straggling { decided: self.log.decided }, effects);
             }
             _ if goes_on => self.stand(Ballot::default(), effects),
@@ -109,7 +108,7 @@ impl Replica {
         let member = self.membership.has(from);
         match message.body {
             Body::Learn { after, upto, end } if ahead => {
-                self.learn(from, after, upto, end, effects);
+                self.on_learn(from, after, upto, end, effects);
             }
             // Who is no member any more fetches all rows only to be rid of values that may never
             // have been decided: as long as they are undecided here, the log must keep them.
@@ -158,9 +157,9 @@ impl Replica {
 
     /// What has come of a configuration that is over.
     fn learning(&self) -> Option<&Staging> {
-        let leads = self.stage.replicates() || self.stage.attempts();
+        let active = self.role.is_active();
         let staging = self.log.staging.as_ref();
-        staging.filter(|staging| !leads && staging.ballot > self.ballots.promised)
+        staging.filter(|staging| !active && staging.ballot > self.ballots.promised)
     }
 
     /// Up to where decided values of it are here.
@@ -186,7 +185,7 @@ impl Replica {
     /// Decided values, to be adopted once all of them are here. The ballot is one of our own: with
     /// the whole of what was decided in a configuration that is over, no other log of it can be
     /// longer than ours, nor differ.
-    fn learn(
+    fn on_learn(
         &mut self,
         from: NodeId,
         after: LogIndex,
@@ -208,8 +207,8 @@ impl Replica {
                 self.membership.configuration.id(),
             );
             let Some(ballot) = ballot else { return };
-            if self.stage.replicates() || self.stage.attempts() {
-                self.follow(effects);
+            if self.role.is_active() {
+                self.step_down(effects);
             }
             self.log.staging = Some(Staging::new(ballot, self.log.decided, end));
         }
@@ -234,18 +233,9 @@ impl Replica {
             return;
         }
         self.ballots.promised = ballot;
-        self.leader = None;
+        self.role.follow(None);
         self.log.learn_decided(ballot, end);
         self.log.adopt(effects);
         effects.push(Effect::SaveDecided { upto: end });
-    }
-
-    /// Somebody came up to our configuration: it is asked for its promise again.
-    pub(super) fn caught_up(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
-        let place = self.lead.place(from);
-        let asks = self.stage.attempts() || self.stage.replicates();
-        if let Some(place) = place.filter(|_| asks && self.ballots.is_saved()) {
-            self.ask_promise(place, effects);
-        }
     }
 }

@@ -28,11 +28,13 @@
 //! that is on disk here. Until then it is remembered through restarts.
 
 use super::ballot;
+use super::candidate::{Candidate, VoterPromise};
+use super::configuration::Configuration;
 use super::effect::Effect;
-use super::lead::Promised;
 use super::message::{Accepted, Body};
 use super::replica::Replica;
 use super::restored::Restored;
+use super::role::RoleState;
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
@@ -68,9 +70,10 @@ impl TornTail {
     }
 }
 
-/// The wait of a candidate that torn logs hold up.
+/// The wait for logs that could settle what torn ones left open. It outlasts attempts to lead, each
+/// of which is given up after a lease's length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedLogs {
     since: Millis,
     /// The voters that have not promised.
     voters: Vec<NodeId>,
@@ -99,69 +102,17 @@ impl Restored {
     }
 }
 
-impl Replica {
-    /// The tear of this log that is not made good yet.
-    pub fn tear(&self) -> Option<Tear> {
-        self.log.torn.as_ref().map(|torn| torn.tear)
-    }
-
-    /// The voters whose logs an attempt to lead waits for, because logs at hand were torn; empty
-    /// where none does.
-    pub fn awaited_logs(&self) -> &[NodeId] {
-        self.awaited.as_ref().map_or(&[], |awaited| &awaited.voters)
-    }
-
-    /// Tells whom we promised what we have accepted.
-    pub(super) fn tell_promise(&self, log: Accepted, effects: &mut Vec<Effect>) {
-        let body = match self.tear() {
-            None => Body::Promise { log },
-            Some(tear) => Body::TornPromise { log, tear },
-        };
-        self.send(self.ballots.promised.node, body, effects);
-    }
-
-    pub(super) fn promise_to_self(&mut self) {
-        let (node, log, torn) = (self.host.node, self.log.accepted(), self.log.torn.is_some());
-        self.lead.promised(Promised { node, log, torn });
-    }
-
-    /// Whether the promises at hand allow to go on in spite of torn logs; notes whom it waits for
-    /// if not.
-    pub(super) fn torn_logs_allow(&mut self) -> bool {
-        let evidence = self.evidence();
-        if evidence == Evidence::Complete || broken(Rule::TornMayHaveAccepted) {
-            return true;
-        }
-        let since = self.awaited.as_ref().map_or(self.host.now, |awaited| awaited.since);
-        let patience = self.host.clock.length.0.saturating_mul(PATIENCE_LEASES);
-        let late = self.host.now.0 >= since.0.saturating_add(patience);
-        if evidence == Evidence::Exhausted || (evidence == Evidence::Hopeless && late) {
-            self.lead.uncertain = true;
-            return true;
-        }
-        let voters = self
-            .membership
-            .configuration
-            .voters()
-            .filter(|voter| self.promise_of(*voter).is_none());
-        self.awaited = Some(Awaited { since, voters: voters.collect() });
-        false
-    }
-
-    fn promise_of(&self, node: NodeId) -> Option<&Promised> {
-        self.lead.promises.iter().find(|promise| promise.node == node)
-    }
-
-    fn evidence(&self) -> Evidence {
-        let voters = || self.membership.configuration.voters();
+impl Candidate {
+    fn evidence(&self, configuration: &Configuration) -> Evidence {
+        let voters = || configuration.voters();
         let absent = voters().filter(|voter| self.promise_of(*voter).is_none()).count();
-        let save = self.membership.configuration.quorums().save;
+        let save = configuration.quorums().save;
         let torn = || {
             let promises = voters().filter_map(|voter| self.promise_of(voter));
             promises.filter(|promise| promise.torn)
         };
         let mut evidence = Evidence::Complete;
-        for Promised { log: Accepted { ballot, .. }, .. } in torn() {
+        for VoterPromise { log: Accepted { ballot, .. }, .. } in torn() {
             let sharing = torn().filter(|promise| promise.log.ballot == *ballot).count();
             let master = self.promise_of(ballot.node);
             if master.is_some_and(|master| !master.torn) || absent + sharing < save {
@@ -178,10 +129,56 @@ impl Replica {
         }
         evidence
     }
+}
+
+/// Across this replica's own torn tail, and the promises of others whose logs were torn.
+impl Replica {
+    /// The tear of this log that is not made good yet.
+    pub fn tear(&self) -> Option<Tear> {
+        self.log.torn.as_ref().map(|torn| torn.tear)
+    }
+
+    /// The voters whose logs an attempt to lead waits for, because logs at hand were torn; empty
+    /// where none does.
+    pub fn awaited_logs(&self) -> &[NodeId] {
+        self.election.awaited.as_ref().map_or(&[], |awaited| &awaited.voters)
+    }
+
+    /// Tells whom we promised what we have accepted.
+    pub(super) fn tell_promise(&self, log: Accepted, effects: &mut Vec<Effect>) {
+        let body = match self.tear() {
+            None => Body::Promise { log },
+            Some(tear) => Body::TornPromise { log, tear },
+        };
+        self.send(self.ballots.promised.node, body, effects);
+    }
+
+    /// Whether the promises at hand allow to go on in spite of torn logs; notes whom it waits for
+    /// if not.
+    pub(super) fn torn_logs_allow(&mut self) -> bool {
+        let RoleState::Candidate(candidate) = &mut self.role else { return false };
+        let configuration = &self.membership.configuration;
+        let evidence = candidate.evidence(configuration);
+        if evidence == Evidence::Complete || broken(Rule::TornMayHaveAccepted) {
+            return true;
+        }
+        let now = self.host.now;
+        let since = self.election.awaited.as_ref().map_or(now, |awaited| awaited.since);
+        let patience = self.host.clock.length.0.saturating_mul(PATIENCE_LEASES);
+        let late = now.0 >= since.0.saturating_add(patience);
+        if evidence == Evidence::Exhausted || (evidence == Evidence::Hopeless && late) {
+            candidate.uncertain = true;
+            return true;
+        }
+        let absent = |voter: &NodeId| candidate.promise_of(*voter).is_none();
+        let voters = configuration.voters().filter(absent).collect();
+        self.election.awaited = Some(AwaitedLogs { since, voters });
+        false
+    }
 
     /// A follower of ours lost the end of its log: what it acknowledged of it counts no more, and
     /// it hears how far our log goes: it can't have had more.
-    pub(super) fn tear_came(
+    pub(super) fn on_torn_promise(
         &mut self,
         from: NodeId,
         log: Accepted,
@@ -191,9 +188,10 @@ impl Replica {
         if log.ballot != self.log.ballot || log.last > self.log.last {
             return;
         }
-        let Some(follower) = self.lead.follower(from) else { return };
+        let RoleState::Master(master) = &mut self.role else { return };
+        let Some(follower) = self.progress.of_mut(from) else { return };
         follower.saved = follower.saved.min(Some(log.last));
-        self.lead.saved.lower(from, log.last);
+        master.saved.lower(from, log.last);
         self.send(from, Body::Level { tear, upto: self.log.last }, effects);
     }
 
@@ -209,7 +207,7 @@ impl Replica {
     }
 
     /// The master said how far a log goes that lacks nothing.
-    pub(super) fn level_came(&mut self, tear: Tear, upto: LogIndex, effects: &mut Vec<Effect>) {
+    pub(super) fn on_level(&mut self, tear: Tear, upto: LogIndex, effects: &mut Vec<Effect>) {
         let promised = self.ballots.promised;
         let Some(torn) = &mut self.log.torn else { return };
         let this = torn.tear == tear || broken(Rule::LevelOfThisTear);

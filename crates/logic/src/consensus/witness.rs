@@ -10,8 +10,9 @@
 //! [`Replica::waits_for`]). Other members still may be agreed on: that is the way out.
 
 use super::effect::Effect;
+use super::master::MasterPhase;
 use super::message::Body;
-use super::replica::{Replica, ReplicaStage};
+use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{LogIndex, Millis, NodeId, Part};
 
@@ -31,6 +32,7 @@ impl WitnessLog {
     }
 }
 
+/// Across what a witness keeps, the members' progress and the master's heartbeats.
 impl Replica {
     /// All voters that hold the data have everything up to here on disk, as far as a master told.
     /// What of it is decided need not be kept for their sake.
@@ -40,9 +42,9 @@ impl Replica {
 
     /// This witness keeps as much as it may, or no longer so: its master hears of it at once, for a
     /// lot may be written until the next heartbeat.
-    pub(super) fn become_full(&mut self, full: bool, effects: &mut Vec<Effect>) {
+    pub(super) fn on_full(&mut self, full: bool, effects: &mut Vec<Effect>) {
         self.witness.full = full;
-        if let Some(master) = self.leader {
+        if let Some(master) = self.role.followed() {
             let (beat, sent, asked) = (0, Millis(0), false);
             self.send(master, Body::Granted { beat, sent, asked, full }, effects);
         }
@@ -52,32 +54,33 @@ impl Replica {
     /// know.
     pub(super) fn kept_by_all(&self) -> LogIndex {
         let members = self.membership.configuration.members();
-        if !self.stage.replicates() || !members.iter().any(|member| member.part == Part::Witness) {
+        if !self.role.replicates() || !members.iter().any(|member| member.part == Part::Witness) {
             return LogIndex(0);
         }
         if broken(Rule::KeptByAll) {
             return self.log.decided;
         }
-        let saved = |node: NodeId| match self.lead.place(node) {
-            _ if node == self.host.node => self.log.synced,
-            place => place.and_then(|place| self.lead.followers[place].saved),
-        };
         let voters = members.iter().filter(|member| member.part.leads());
-        voters.map(|member| saved(member.node).unwrap_or_default()).min().unwrap_or_default()
+        let saved = voters.map(|member| self.saved_by(member.node).unwrap_or_default());
+        saved.min().unwrap_or_default()
+    }
+
+    /// How far a member has saved this master's log.
+    pub(super) fn saved_by(&self, node: NodeId) -> Option<LogIndex> {
+        if node == self.host.node {
+            return self.log.synced;
+        }
+        self.progress.of(node)?.saved
     }
 
     /// The master: the witness that is full, if no majority goes on without such ones.
     pub fn waits_for(&self) -> Option<NodeId> {
-        let full = self.lead.followers.iter().find(|follower| follower.full)?.node;
-        let heard = |node: NodeId| {
-            let sent = self.lead.contact.of(node).unwrap_or_default();
-            node == self.host.node || self.host.now.0 - sent.0 <= self.host.clock.length.0
-        };
-        let is_full =
-            |node| self.lead.followers.iter().any(|other| other.node == node && other.full);
-        let able =
-            self.membership.configuration.voters().filter(|node| heard(*node) && !is_full(*node));
-        let needed = self.membership.configuration.quorums().save;
-        (self.stage == ReplicaStage::Leading && able.count() < needed).then_some(full)
+        let master = self.role.master().filter(|master| master.phase == MasterPhase::Leading)?;
+        let full = self.progress.followers.iter().find(|follower| follower.full)?.node;
+        let heard = |node| master.heartbeats.heard_within_lease(node, &self.host);
+        let is_full = |node| self.progress.of(node).is_some_and(|follower| follower.full);
+        let configuration = &self.membership.configuration;
+        let able = configuration.voters().filter(|node| heard(*node) && !is_full(*node));
+        (able.count() < configuration.quorums().save).then_some(full)
     }
 }

@@ -274,7 +274,5 @@ proptest! {
         prop_assert!(quorums.save + quorums.elect > marks.len(), "they share a voter");
         prop_assert!(2 * quorums.elect > marks.len(), "nobody else is elected beside");
         prop_assert!(quorums.most() <= marks.len(), "all together are enough");
-        tally.clear();
-        prop_assert_eq!(tally.agreed(), None);
     }
 }

@@ -13,7 +13,6 @@ mod state;
 
 use super::broken::while_broken;
 use crate::consensus::Role;
-use crate::consensus::replica::ReplicaStage;
 use crate::consensus::rules::Rule;
 use base::Millis;
 use state::{Action, Left, Shape, State, unsynced};
@@ -70,7 +69,7 @@ impl Model for Group {
             let bound = replica.bound.ballot.node != replica.host.node
                 && Millis(state.now) < replica.bound.until;
             let leads = replica.configuration().leads(replica.host.node);
-            if left.stands > 0 && replica.stage == ReplicaStage::Following && !bound && leads {
+            if left.stands > 0 && replica.role.follows() && !bound && leads {
                 actions.push(Action::Stand(node));
             }
             // What nothing states to be durable may go.

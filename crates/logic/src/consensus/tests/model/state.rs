@@ -274,13 +274,13 @@ impl State {
     fn knows(&mut self, node: usize) {
         let Machine { replica, values, .. } = &self.nodes[node];
         let highest = self.nodes.iter().all(|it| it.replica.promised() <= replica.promised());
-        let lacks = replica.stage.replicates() && highest && !values.starts_with(&self.ledger);
+        let lacks = replica.role.replicates() && highest && !values.starts_with(&self.ledger);
         self.never(lacks, "a master lacks what was decided");
     }
 
     /// Whether somebody else than the first master took over, or did so once more.
     pub fn is_taken_over(&self) -> bool {
-        let later = |replica: &Replica| replica.stage.replicates() && replica.promised().round > 1;
+        let later = |replica: &Replica| replica.role.replicates() && replica.promised().round > 1;
         self.nodes.iter().any(|node| later(&node.replica))
     }
 

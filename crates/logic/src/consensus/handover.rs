@@ -1,48 +1,57 @@
 //! How mastership ends on purpose: handed over to another voter, or given back with a life.
 
-use super::effect::{Effect, Refusal, RefusedCall};
-use super::lead::Follower;
+use super::effect::{Effect, Refusal, RefusedCall, Role};
 use super::lease::LeaseBound;
+use super::master::{Heir, Master, MasterPhase};
 use super::message::Body;
-use super::replica::{Replica, ReplicaStage};
+use super::progress::FollowerProgress;
+use super::replica::Replica;
+use super::role::RoleState;
 use base::{Ballot, Millis, NodeId};
 
+/// Across the role, the progress of who may come next, and the lease that is given back.
 impl Replica {
     /// An operator, or a preference, wants another master: nothing new is taken until it has
     /// everything. If that takes too long, or it is not heard any more, all stays as it is.
     pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
         let leads_there = self.membership.configuration.leads(to);
-        let refusal = match self.leads() {
-            Ok(()) if to == self.host.node => return,
-            Ok(()) if !leads_there => Refusal::NoSuchVoter,
-            Ok(()) if self.stage == ReplicaStage::Retiring => Refusal::Retiring,
-            Ok(()) if !self.hears(to) => Refusal::Unheard,
-            Ok(()) => {
-                let until = self.host.after_leases(2);
-                self.lead.heir = Some((to, until));
-                return self.try_to_hand_over(effects);
-            }
+        let refusal = match self.role.leading() {
+            Ok(_) if to == self.host.node => return,
+            Ok(_) if !leads_there => Refusal::NoSuchVoter,
+            Ok(master) if master.phase == MasterPhase::Retiring => Refusal::Retiring,
+            Ok(master) if !master.heartbeats.hears(to, &self.host) => Refusal::Unheard,
+            Ok(_) => return self.name_heir(to, effects),
             Err(refusal) => refusal,
         };
         effects.push(Effect::Refused { asked: RefusedCall::HandOver(to), reason: refusal });
     }
 
+    fn name_heir(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
+        let until = self.host.after_leases(2);
+        if let Some(master) = self.role.master_mut() {
+            master.heir = Some(Heir { node, until });
+        }
+        self.try_to_hand_over(effects);
+    }
+
     /// Goes on as master where the heir does not come.
     pub(super) fn give_up_heir(&mut self) {
-        let comes = |(heir, until)| self.host.now < until && self.hears(heir);
-        self.lead.heir = self.lead.heir.filter(|heir| comes(*heir));
+        let Some(master) = self.role.master_mut() else { return };
+        let (now, heartbeats) = (self.host.now, &master.heartbeats);
+        let comes = |heir: &Heir| now < heir.until && heartbeats.hears(heir.node, &self.host);
+        master.heir = master.heir.filter(comes);
     }
 
     /// Once all is decided, and the heir has it.
     pub(super) fn try_to_hand_over(&mut self, effects: &mut Vec<Effect>) {
-        let Some((heir, _)) = self.lead.heir else { return };
-        let last = self.log.last;
-        let level = self.lead.follower(heir).is_some_and(|heir| heir.saved == Some(last));
-        if self.stage == ReplicaStage::Leading && self.log.decided == last && level {
+        let RoleState::Master(Master { phase, heir: Some(heir), .. }) = &self.role else { return };
+        let (heir, last) = (heir.node, self.log.last);
+        let level = self.progress.of(heir).is_some_and(|heir| heir.saved == Some(last));
+        if *phase == MasterPhase::Leading && self.log.decided == last && level {
             self.log.record_decided(effects);
             let ballot = self.ballots.promised;
-            self.follow(effects);
+            self.step_down(effects);
             self.leave_to(heir, ballot, effects);
         }
     }
@@ -59,24 +68,25 @@ impl Replica {
     /// enough to elect one of them and to save a value, have on disk what it lacks. Where nobody
     /// could take over, or nothing is held up, a master goes on, and answers reads.
     pub(super) fn holds_up_others(&self) -> bool {
-        if !self.host.hangs || !self.stage.replicates() {
+        if !self.host.hangs || !self.role.replicates() {
             return false;
         }
         let mut others = self.ahead();
-        let leads = |follower: &Follower| self.membership.configuration.leads(follower.node);
+        let leads =
+            |follower: &FollowerProgress| self.membership.configuration.leads(follower.node);
         others.clone().count() >= self.membership.configuration.quorums().most()
             && others.any(leads)
     }
 
     /// Voters that have on disk what this one, their master, has not.
-    fn ahead(&self) -> impl Iterator<Item = &Follower> + Clone {
-        self.lead.followers.iter().filter(|follower| {
+    fn ahead(&self) -> impl Iterator<Item = &FollowerProgress> + Clone {
+        self.progress.followers.iter().filter(|follower| {
             self.membership.configuration.votes(follower.node) && follower.saved > self.log.synced
         })
     }
 
     /// The one that can lead and has most; of equals the one that was heard last.
-    fn best_heir<'a>(&self, some: impl Iterator<Item = &'a Follower>) -> Option<NodeId> {
+    fn best_heir<'a>(&self, some: impl Iterator<Item = &'a FollowerProgress>) -> Option<NodeId> {
         let heirs = some.filter(|follower| self.membership.configuration.leads(follower.node));
         let best = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
         best.map(|follower| follower.node)
@@ -89,7 +99,7 @@ impl Replica {
     pub(super) fn resign(&mut self, effects: &mut Vec<Effect>) {
         let heir = self.best_heir(self.ahead());
         let ballot = self.ballots.promised;
-        self.follow(effects);
+        self.step_down(effects);
         if let Some(heir) = heir {
             self.leave_to(heir, ballot, effects);
         }
@@ -100,11 +110,11 @@ impl Replica {
     /// told that the lease is over, and this one seeks no master for some rounds of theirs. One
     /// whose cables come and go would else be master again and again, for a moment each time.
     pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
-        let followers = self.lead.followers.iter();
+        let followers = self.progress.followers.iter();
         let voters =
             followers.filter(|follower| self.membership.configuration.votes(follower.node));
         let (heir, ballot) = (self.best_heir(voters), self.ballots.promised);
-        self.follow(effects);
+        self.step_down(effects);
         if let Some(heir) = heir {
             self.election.left_until = self.host.after(self.host.clock.patience());
             self.send_under(ballot, heir, Body::HandOver, effects);
@@ -112,9 +122,9 @@ impl Replica {
     }
 
     /// The master gives its place to us.
-    pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+    pub(super) fn on_hand_over(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
-        let ready = self.stage == ReplicaStage::Following && self.log.ballot == ballot;
+        let ready = self.role.follows() && self.log.ballot == ballot;
         if ballot.node == from && ballot == self.ballots.promised && may_lead && ready {
             self.bound = LeaseBound::default();
             self.stand(ballot, effects);
@@ -123,29 +133,26 @@ impl Replica {
 
     /// The end of a life on purpose: a master first finishes what is in flight.
     pub(super) fn retire(&mut self, effects: &mut Vec<Effect>) {
-        match self.stage {
-            ReplicaStage::Leading if self.log.decided < self.log.last => {
-                self.stage = ReplicaStage::Retiring
+        let in_flight = self.log.decided < self.log.last;
+        match &self.role {
+            RoleState::Master(master) if master.phase == MasterPhase::Retiring => {}
+            RoleState::Retired { .. } => {}
+            RoleState::Master(master) if in_flight && master.phase == MasterPhase::Leading => {
+                self.role.retire();
             }
-            ReplicaStage::Retiring | ReplicaStage::Retired => {}
             _ => self.leave(effects),
         }
     }
 
     /// Nothing of ours is in flight any more: give mastership, if we have it, and the lease back.
     pub(super) fn leave(&mut self, effects: &mut Vec<Effect>) {
-        let led = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
-        let last = self.log.last;
-        let level = self.lead.followers.iter().filter(|follower| {
-            let leads = self.membership.configuration.leads(follower.node);
-            leads && follower.saved == Some(last)
-        });
-        let heir = level.max_by_key(|follower| (follower.moved, follower.node));
-        let heir = heir.filter(|_| led).map(|follower| follower.node);
-        self.log.record_decided(effects);
-        self.stage = ReplicaStage::Retired;
+        let configuration = &self.membership.configuration;
+        let heir = self.progress.level_heir(configuration, self.log.last);
+        let heir = heir.filter(|_| self.role.role() == Role::Master);
         let ballot = self.ballots.promised;
-        self.follow(effects);
+        self.log.record_decided(effects);
+        self.role.retire();
+        self.step_down(effects);
         if let Some(heir) = heir {
             self.leave_to(heir, ballot, effects);
         }

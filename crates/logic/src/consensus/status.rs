@@ -2,8 +2,10 @@
 
 use super::configuration::Configuration;
 use super::effect::{Effect, Role};
-use super::lead::{Follower, Phase};
-use super::replica::{Replica, ReplicaStage};
+use super::master::MasterPhase;
+use super::progress::FollowerProgress;
+use super::replica::Replica;
+use super::role::RoleState;
 use base::{Ballot, LogIndex, Millis, NodeId, Part};
 
 /// How far a member has come, as the master knows it.
@@ -55,8 +57,7 @@ impl Replica {
 
     /// Up to here a member has acknowledged what this replica, as master, sent it.
     pub fn acknowledged(&self, member: NodeId) -> LogIndex {
-        let follower = self.lead.followers.iter().find(|follower| follower.node == member);
-        follower.map_or(LogIndex(0), Follower::done)
+        self.progress.of(member).map_or(LogIndex(0), FollowerProgress::done)
     }
 
     /// The highest ballot promised, or asked to be saved as a promise.
@@ -77,20 +78,12 @@ impl Replica {
 
     /// This replica's part in the group.
     pub fn role(&self) -> Role {
-        match self.stage {
-            ReplicaStage::Waiting | ReplicaStage::Following | ReplicaStage::Retired => {
-                Role::Follower
-            }
-            ReplicaStage::Promising | ReplicaStage::Fetching | ReplicaStage::Adopting => {
-                Role::Candidate
-            }
-            ReplicaStage::Leading | ReplicaStage::Retiring => Role::Master,
-        }
+        self.role.role()
     }
 
     /// Who is master, if that is known.
     pub fn master(&self) -> Option<NodeId> {
-        if self.role() == Role::Master { Some(self.host.node) } else { self.leader }
+        if self.role() == Role::Master { Some(self.host.node) } else { self.role.followed() }
     }
 
     /// The group's members.
@@ -116,9 +109,9 @@ impl Replica {
     /// Until when this replica, as master, may answer reads from what is decided without asking
     /// anyone; `None`: not now. To be compared with the time *after* the read, too.
     pub fn lease_until(&self) -> Option<Millis> {
-        let leads = matches!(self.stage, ReplicaStage::Leading | ReplicaStage::Retiring);
-        match self.lead.lease.until() {
-            _ if !leads || !self.log.signs.is_empty() => None,
+        let master = self.role.leading().ok()?;
+        match master.heartbeats.lease.until() {
+            _ if !self.log.signs.is_empty() => None,
             // Whoever is a majority by itself is master until it says otherwise.
             _ if self.membership.is_sole_voter(self.host.node) => Some(Millis(u64::MAX)),
             _ if !self.host.clock.reads => None,
@@ -130,20 +123,20 @@ impl Replica {
     /// sooner, unless something else happens. `None`: it may be any moment.
     pub fn rests_until(&self) -> Option<Millis> {
         let settled = self.log.is_settled();
-        let due = match self.stage {
+        let due = match &self.role {
+            _ if !settled => None,
             // It heard of a master, and is bound to it.
             // One that was dismissed asks how its configuration ended, now and then.
-            ReplicaStage::Following
-                if settled && self.leader.is_some() && !self.membership.dismissed =>
-            {
+            RoleState::Follower { master: Some(_) } if !self.membership.dismissed => {
                 (self.bound.ballot.node != self.host.node).then_some(self.bound.until)
             }
-            ReplicaStage::Leading if settled && self.lead.heir.is_none() && !self.host.hangs => {
-                let level = |follower: &Follower| {
-                    follower.phase == Phase::Streaming && follower.saved >= Some(self.log.last)
-                };
-                let calm = self.hears_majority() && self.lead.followers.iter().all(level);
-                calm.then_some(self.lead.next_beat)
+            RoleState::Master(master) if master.phase == MasterPhase::Leading => {
+                let mut followers = self.progress.followers.iter();
+                let calm = master.heir.is_none()
+                    && !self.host.hangs
+                    && master.heartbeats.hears_majority(&self.host)
+                    && followers.all(|follower| follower.is_level(self.log.last));
+                calm.then_some(master.heartbeats.next_due)
             }
             _ => None,
         };
@@ -169,12 +162,8 @@ impl Replica {
 
     /// How far each member has come; only a master knows of the others.
     pub fn progress(&self) -> Vec<Progress> {
-        let leads = self.stage.replicates();
-        let saved = |node| match self.lead.place(node) {
-            _ if node == self.host.node => self.log.synced,
-            Some(place) if leads => self.lead.followers[place].saved,
-            _ => None,
-        };
+        let known = |node: NodeId| node == self.host.node || self.role.replicates();
+        let saved = |node| if known(node) { self.saved_by(node) } else { None };
         let members = self.membership.configuration.members().iter();
         let progress = |member: &super::configuration::Member| Progress {
             node: member.node,

@@ -1,0 +1,149 @@
+//! Heartbeats: how a master knows that it still is one.
+//!
+//! One heartbeat goes to all members; what each voter answers is counted three ways: that it was
+//! heard at all (contact), that it granted a lease, and which heartbeat it answered last (for reads
+//! at a read index).
+//!
+//! Promises: an answer counts from when its heartbeat was sent, never from when it came.
+//! Never: outlives the reign; a new master has heard nobody yet.
+
+use super::configuration::Configuration;
+use super::effect::Effect;
+use super::host::Host;
+use super::lease::Lease;
+use super::message::Body;
+use super::quorum::VoterTally;
+use super::replica::Replica;
+use super::rules::{Rule, broken};
+use base::{Millis, NodeId};
+
+/// What voters answered to a master's heartbeats.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Heartbeats {
+    pub lease: Lease,
+    /// When the heartbeats were sent that each voter answered, granted or not.
+    contact: VoterTally<Millis>,
+    /// Which heartbeat each voter answered last.
+    answered: VoterTally<u64>,
+    /// When the next is due.
+    pub next_due: Millis,
+    /// A voter that has answered none yet counts as heard until then: for as long as the attempt to
+    /// lead might have taken.
+    grace_until: Millis,
+}
+
+/// A member's answer to a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HeartbeatReply {
+    pub beat: u64,
+    /// The master's clock, as the heartbeat had it.
+    pub sent: Millis,
+    /// Whether a lease was asked for, and so is granted.
+    pub asked: bool,
+    /// Whether it is a witness that keeps as much as it may.
+    pub full: bool,
+}
+
+impl Heartbeats {
+    /// None was answered yet.
+    pub(super) fn new(configuration: &Configuration, host: &Host) -> Heartbeats {
+        let (voters, needed) = (|| configuration.voters(), configuration.quorums().save);
+        Heartbeats {
+            lease: Lease::new(host.clock, voters(), needed),
+            contact: VoterTally::new(voters(), needed),
+            answered: VoterTally::new(voters(), needed),
+            next_due: host.now,
+            grace_until: host.after_leases(1),
+        }
+    }
+
+    /// The master's own vote grants its own heartbeat at once.
+    pub(super) fn grant_own(&mut self, host: &Host) {
+        self.lease.grant(host.node, host.now);
+        self.contact.raise(host.node, host.now);
+    }
+
+    /// Heartbeat `beat` is sent; gives whether it asks for a lease. A master that may have lost its
+    /// majority must not keep others from finding a new one.
+    fn send(&mut self, beat: u64, host: &Host) -> bool {
+        let fresh = self.hears_majority(host);
+        self.next_due = host.after(host.clock.beat());
+        self.answered.raise(host.node, beat);
+        fresh || (self.contact.agreed().is_none() && host.now < self.grace_until)
+    }
+
+    fn note(&mut self, from: NodeId, reply: HeartbeatReply, now: Millis) {
+        let HeartbeatReply { beat, sent, asked, .. } = reply;
+        if asked {
+            self.lease.grant(from, if broken(Rule::GrantFromSent) { now } else { sent });
+        }
+        self.contact.raise(from, sent);
+        self.answered.raise(from, beat);
+    }
+
+    /// The last heartbeat that enough voters answered.
+    pub(super) fn agreed(&self) -> u64 {
+        self.answered.agreed().unwrap_or(0)
+    }
+
+    /// Whether a majority answered lately.
+    pub(super) fn hears_majority(&self, host: &Host) -> bool {
+        is_recent(self.contact.agreed(), host)
+    }
+
+    /// Whether a voter answered lately, or has not had the time to.
+    pub(super) fn hears(&self, voter: NodeId, host: &Host) -> bool {
+        let heard = self.contact.of(voter);
+        is_recent(heard, host) || (heard.is_none() && host.now < self.grace_until)
+    }
+
+    /// Whether a voter answered a heartbeat that was sent within a lease's length.
+    pub(super) fn heard_within_lease(&self, voter: NodeId, host: &Host) -> bool {
+        let sent = self.contact.of(voter).unwrap_or_default();
+        voter == host.node || host.now.0 - sent.0 <= host.clock.length.0
+    }
+
+    /// Whether no majority was heard for a lease's length: others may lead already.
+    pub(super) fn lost_majority(&self, host: &Host) -> bool {
+        let heard = self.contact.agreed().unwrap_or(self.grace_until).max(self.grace_until);
+        host.now.0 > heard.0.saturating_add(host.clock.length.0)
+    }
+}
+
+fn is_recent(heard: Option<Millis>, host: &Host) -> bool {
+    heard.is_some_and(|sent| host.now.0 - sent.0 <= host.clock.patience())
+}
+
+/// Across the master's heartbeats, the count of them that goes on through all reigns, and the reads
+/// that wait for an answer.
+impl Replica {
+    /// Sends the next heartbeat.
+    pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
+        let Some(master) = self.role.master_mut() else { return };
+        self.progress.beat += 1;
+        let (beat, sent, decided) = (self.progress.beat, self.host.now, self.log.decided);
+        let asks = master.heartbeats.send(beat, &self.host);
+        let kept = self.kept_by_all();
+        self.send_all(Body::Heartbeat { beat, sent, asks, decided, kept }, effects);
+        self.answer_reads(effects);
+    }
+
+    /// A member heard a heartbeat.
+    pub(super) fn on_granted(
+        &mut self,
+        from: NodeId,
+        reply: HeartbeatReply,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(master) = self.role.master_mut() else { return };
+        if reply.beat > self.progress.beat || reply.sent > self.host.now {
+            return;
+        }
+        if let Some(follower) = self.progress.of_mut(from) {
+            follower.full = reply.full;
+        }
+        master.heartbeats.note(from, reply, self.host.now);
+        self.answer_reads(effects);
+        self.ask_for_reads(effects);
+    }
+}

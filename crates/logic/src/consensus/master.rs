@@ -1,0 +1,193 @@
+//! The master: replicates its log under its ballot, and decides.
+//!
+//! Promises: what earlier masters may have decided is decided again under this ballot before anyone
+//! may read or write; a value is decided once a majority has saved it, this master included.
+
+use super::candidate::Candidate;
+use super::configuration::{Configuration, Member};
+use super::effect::{Effect, Refusal, RefusedCall};
+use super::event::ValueHandle;
+use super::heartbeat::Heartbeats;
+use super::host::Host;
+use super::message::Body;
+use super::quorum::{Quorums, VoterTally};
+use super::reads::ReadQueue;
+use super::replica::Replica;
+use super::role::RoleState;
+use super::rules::{Rule, broken};
+use super::window::Window;
+use base::{Ballot, LogIndex, Millis, NodeId};
+
+/// The state of one reign; it ends with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Master {
+    pub phase: MasterPhase,
+    /// The lease that was given back in favour of the attempt that led here.
+    pub released: Ballot,
+    /// The ballot the adopted log counted as accepted under before.
+    pub base: Ballot,
+    /// The end of the adopted log.
+    pub adopted: LogIndex,
+    /// How far each voter saved the log under this ballot.
+    pub saved: VoterTally<LogIndex>,
+    pub heartbeats: Heartbeats,
+    pub window: Window,
+    pub reads: ReadQueue,
+    pub heir: Option<Heir>,
+}
+
+/// How far a master has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum MasterPhase {
+    /// Others adopt its log; it is no master to anyone outside yet.
+    Adopting,
+    /// It takes what clients propose.
+    Leading,
+    /// It takes nothing new, and finishes what is in flight.
+    Retiring,
+}
+
+/// The voter that is to lead next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Heir {
+    pub node: NodeId,
+    /// Until when that is tried.
+    pub until: Millis,
+}
+
+impl Master {
+    /// A master that has adopted the log of `candidate`, up to `adopted`.
+    pub(super) fn new(
+        candidate: &Candidate,
+        adopted: LogIndex,
+        configuration: &Configuration,
+        host: &Host,
+    ) -> Master {
+        let counts = |member: &&Member| member.part.votes() || broken(Rule::LearnersDontCount);
+        let counting = configuration.members().iter().filter(counts).map(|member| member.node);
+        let needed = Quorums::of(counting.clone().count(), configuration.quorum()).save;
+        Master {
+            phase: MasterPhase::Adopting,
+            released: candidate.released,
+            base: candidate.source.map_or(Ballot::default(), |source| source.ballot),
+            adopted,
+            saved: VoterTally::new(counting, needed),
+            heartbeats: Heartbeats::new(configuration, host),
+            window: Window::default(),
+            reads: ReadQueue::default(),
+            heir: None,
+        }
+    }
+}
+
+/// Across the master's books, the log, the members' progress and the stop-signs.
+impl Replica {
+    /// A value is decided once a majority has saved it under the master's ballot; since each voter
+    /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
+    pub(super) fn decide(&mut self, effects: &mut Vec<Effect>) {
+        let Some(saved) = self.role.master().and_then(|master| master.saved.agreed()) else {
+            return;
+        };
+        let agreed = saved.min(self.log.synced.unwrap_or(self.log.decided));
+        if self.log.decide(agreed, effects) && agreed == self.log.last {
+            self.send_all(Body::Decide { upto: agreed }, effects);
+        }
+        let Some(master) = self.role.master_mut() else { return };
+        match master.phase {
+            // What earlier masters may have decided is decided again, under our ballot, before
+            // anyone may read or write; our own disk must have it, too.
+            MasterPhase::Adopting if saved.min(self.log.decided) >= master.adopted => {
+                master.phase = MasterPhase::Leading;
+                master.heartbeats.grant_own(&self.host);
+                self.announce(effects);
+            }
+            MasterPhase::Retiring if self.log.decided == self.log.last => self.leave(effects),
+            _ => master.window.land(self.log.undecided()),
+        }
+        self.pass_signs(effects);
+    }
+
+    /// The master gives the value the next index and lets it fly beside those before it: an index
+    /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
+    pub(super) fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
+        if let Err(reason) = self.admits(value) {
+            return effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
+        }
+        let Some(master) = self.role.master_mut() else { return };
+        let index = self.log.last.next();
+        self.log.append(index, effects);
+        master.window.push(value);
+        if broken(Rule::MasterCountsItsDisk) {
+            master.saved.raise(self.host.node, index);
+            self.log.synced = Some(index);
+        }
+        self.send_next_to_all(effects);
+    }
+
+    /// Whether one more value may be proposed.
+    pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
+        let master = self.role.leading()?;
+        match master.phase {
+            MasterPhase::Retiring => Err(Refusal::Retiring),
+            _ if master.heir.is_some() => Err(Refusal::HandingOver),
+            _ if !self.log.signs.is_empty() => Err(Refusal::Reconfiguring),
+            _ => master.window.admits(value),
+        }
+    }
+
+    /// Somebody has promised another ballot than ours.
+    pub(super) fn on_refused(&mut self, from: NodeId, promised: Ballot, effects: &mut Vec<Effect>) {
+        if promised > self.ballots.promised {
+            return self.on_higher_promise(effects);
+        }
+        if promised == self.ballots.promised || !self.role.replicates() {
+            return;
+        }
+        let pause = self.host.clock.beat();
+        let Some(follower) = self.progress.of(from) else { return };
+        if self.host.now.0 >= follower.moved.0.saturating_add(pause) {
+            self.ask_promise(from, effects);
+        }
+    }
+
+    /// Somebody will never again listen to this ballot. A master stands again, above it: its lease
+    /// is its own, and whoever granted it lets its holder pass.
+    fn on_higher_promise(&mut self, effects: &mut Vec<Effect>) {
+        match &self.role {
+            RoleState::Candidate(_) => self.step_down(effects),
+            RoleState::Master(master) if master.phase != MasterPhase::Retiring => {
+                self.step_down(effects);
+                if !self.host.hangs {
+                    self.stand(Ballot::default(), effects);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What time brings to a master and to whoever tries to become one.
+    pub(super) fn lead_on(&mut self, effects: &mut Vec<Effect>) {
+        if let RoleState::Candidate(candidate) = &self.role
+            && (self.host.now >= candidate.ends || self.host.hangs)
+        {
+            return self.step_down(effects);
+        }
+        if self.holds_up_others() {
+            return self.resign(effects);
+        }
+        if self.election.awaited.is_some() {
+            self.try_to_adopt(effects);
+        }
+        if let Some(master) = self.role.master() {
+            if master.heartbeats.lost_majority(&self.host) {
+                return self.leave_to_others(effects);
+            }
+            if self.host.now >= master.heartbeats.next_due {
+                self.beat(effects);
+            }
+        }
+        self.insist(effects);
+        self.insist_on_fetch(effects);
+        self.give_up_heir();
+    }
+}
