@@ -27,7 +27,7 @@ impl Ballots {
         Ballots { promised, saved: promised, highest: promised }
     }
 
-    /// Whether the promise is on disk.
+    /// True if the promise is on disk.
     pub(super) fn is_saved(&self) -> bool {
         self.saved == self.promised
     }

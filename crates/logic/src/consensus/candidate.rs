@@ -22,7 +22,7 @@ pub(super) struct Candidate {
     pub ends: Millis,
     /// A lease that was given back in its favour.
     pub released: Ballot,
-    /// Who promised, with what log, this replica included; each once.
+    /// The promises at hand, this replica's own included; one of each member.
     pub promises: Vec<VoterPromise>,
     /// Torn logs left open what was decided, and nobody is left who could tell.
     pub uncertain: bool,
@@ -34,7 +34,7 @@ pub(super) struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct VoterPromise {
     pub node: NodeId,
-    /// What it has accepted.
+    /// The log that it has accepted.
     pub log: Accepted,
     /// Its log was torn: it may have accepted more.
     pub torn: bool,
@@ -62,12 +62,12 @@ impl Candidate {
         }
     }
 
-    /// What a member promised.
+    /// The promise of one member.
     pub(super) fn promise_of(&self, node: NodeId) -> Option<&VoterPromise> {
         self.promises.iter().find(|promise| promise.node == node)
     }
 
-    /// Whether enough voters promised.
+    /// True if enough voters promised.
     fn is_elected(&self, configuration: &Configuration) -> bool {
         let counts = |node: NodeId| configuration.votes(node) || broken(Rule::LearnersElectNobody);
         let promised = self.promises.iter().filter(|promise| counts(promise.node)).count();

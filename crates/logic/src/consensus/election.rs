@@ -172,7 +172,7 @@ impl Replica {
         }
     }
 
-    /// Whether this replica may become master.
+    /// True if this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
         self.membership.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
     }
@@ -209,7 +209,7 @@ impl Replica {
         }
     }
 
-    /// Whether this replica leads and hears a majority: then there is no need for another master.
+    /// True if this replica leads and hears a majority: then there is no need for another master.
     pub(super) fn in_office(&self) -> bool {
         self.role.master().is_some_and(|master| {
             let heartbeats = &master.heartbeats;

@@ -17,7 +17,7 @@ use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{Millis, NodeId};
 
-/// What voters answered to a master's heartbeats.
+/// The voters' answers to a master's heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Heartbeats {
     pub lease: Lease,
@@ -38,9 +38,9 @@ pub(super) struct HeartbeatReply {
     pub beat: u64,
     /// The master's clock, as the heartbeat had it.
     pub sent: Millis,
-    /// Whether a lease was asked for, and so is granted.
+    /// True if a lease was asked for, and so is granted.
     pub asked: bool,
-    /// Whether it is a witness that keeps as much as it may.
+    /// True if it is a witness that keeps as much as it may.
     pub full: bool,
 }
 
@@ -86,24 +86,24 @@ impl Heartbeats {
         self.answered.agreed().unwrap_or(0)
     }
 
-    /// Whether a majority answered lately.
+    /// True if a majority answered lately.
     pub(super) fn hears_majority(&self, host: &Host) -> bool {
         is_recent(self.contact.agreed(), host)
     }
 
-    /// Whether a voter answered lately, or has not had the time to.
+    /// True if a voter answered lately, or has not had the time to.
     pub(super) fn hears(&self, voter: NodeId, host: &Host) -> bool {
         let heard = self.contact.of(voter);
         is_recent(heard, host) || (heard.is_none() && host.now < self.grace_until)
     }
 
-    /// Whether a voter answered a heartbeat that was sent within a lease's length.
+    /// True if a voter answered a heartbeat that was sent within a lease's length.
     pub(super) fn heard_within_lease(&self, voter: NodeId, host: &Host) -> bool {
         let sent = self.contact.of(voter).unwrap_or_default();
         voter == host.node || host.now.0 - sent.0 <= host.clock.length.0
     }
 
-    /// Whether no majority was heard for a lease's length: others may lead already.
+    /// True if no majority was heard for a lease's length: others may lead already.
     pub(super) fn lost_majority(&self, host: &Host) -> bool {
         let heard = self.contact.agreed().unwrap_or(self.grace_until).max(self.grace_until);
         host.now.0 > heard.0.saturating_add(host.clock.length.0)

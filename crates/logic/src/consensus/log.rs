@@ -25,7 +25,7 @@ pub(super) struct Staging {
     pub signs: Vec<(LogIndex, Configuration)>,
 }
 
-/// What one replica has accepted, and what of it is decided.
+/// The accepted log of one replica, and the part of it that is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AcceptedLog {
     /// The ballot all of it counts as accepted under, or is being saved as adopted under.
@@ -57,7 +57,7 @@ impl Staging {
         Staging { ballot, from, have: from, upto, signs: Vec::new() }
     }
 
-    /// Whether all that is to be adopted is here.
+    /// True if all that is to be adopted is here.
     pub(super) fn is_complete(&self) -> bool {
         self.have == self.upto
     }
@@ -82,17 +82,17 @@ impl AcceptedLog {
         }
     }
 
-    /// What a promise tells of it.
+    /// The summary that a promise carries.
     pub(super) fn accepted(&self) -> Accepted {
         Accepted { ballot: self.ballot, last: self.last, decided: self.decided }
     }
 
-    /// How many values are accepted and not decided.
+    /// The number of values that are accepted and not decided.
     pub(super) fn undecided(&self) -> usize {
         usize::try_from(self.last.0 - self.decided.0).expect("the window's limit is small")
     }
 
-    /// Whether neither time nor a record is to bring anything about here.
+    /// True if neither time nor a record is to bring anything about here.
     pub(super) fn is_settled(&self) -> bool {
         self.decided == self.last
             && self.recorded == self.decided
@@ -143,7 +143,7 @@ impl AcceptedLog {
         }
     }
 
-    /// What was staged will not be adopted.
+    /// Drops what was staged: it will not be adopted.
     pub(super) fn unstage(&mut self) {
         self.staging = None;
     }

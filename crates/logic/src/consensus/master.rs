@@ -28,7 +28,7 @@ pub(super) struct Master {
     pub base: Ballot,
     /// The end of the adopted log.
     pub adopted: LogIndex,
-    /// How far each voter saved the log under this ballot.
+    /// The last index that each voter saved under this ballot.
     pub saved: VoterTally<LogIndex>,
     pub heartbeats: Heartbeats,
     pub window: Window,
@@ -36,7 +36,7 @@ pub(super) struct Master {
     pub heir: Option<Heir>,
 }
 
-/// How far a master has come.
+/// The progress of a reign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MasterPhase {
     /// Others adopt its log; it is no master to anyone outside yet.
@@ -124,7 +124,7 @@ impl Replica {
         self.send_next_to_all(effects);
     }
 
-    /// Whether one more value may be proposed.
+    /// Checks that one more value may be proposed.
     pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
         let master = self.role.leading()?;
         match master.phase {
@@ -165,7 +165,7 @@ impl Replica {
         }
     }
 
-    /// What time brings to a master and to whoever tries to become one.
+    /// Acts on the passage of time, as a master or as a candidate.
     pub(super) fn lead_on(&mut self, effects: &mut Vec<Effect>) {
         if let RoleState::Candidate(candidate) = &self.role
             && (self.host.now >= candidate.ends || self.host.hangs)

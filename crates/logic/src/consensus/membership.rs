@@ -40,17 +40,17 @@ impl Membership {
         }
     }
 
-    /// Whether a configuration is the one after the present one.
+    /// True if a configuration is the one after the present one.
     pub(super) fn is_next(&self, configuration: &Configuration) -> bool {
         self.configuration.id().0.checked_add(1) == Some(configuration.id().0)
     }
 
-    /// Whether `node` belongs to the present configuration.
+    /// True if `node` belongs to the present configuration.
     pub(super) fn has(&self, node: NodeId) -> bool {
         self.configuration.part(node).is_some()
     }
 
-    /// Whether `node` is the only voter.
+    /// True if `node` is the only voter.
     pub(super) fn is_sole_voter(&self, node: NodeId) -> bool {
         self.configuration.voters().all(|voter| voter == node)
     }

@@ -27,7 +27,7 @@ pub(super) struct ProgressTracker {
     pub followers: Vec<FollowerProgress>,
 }
 
-/// How far a master has come with another member.
+/// A master's progress with one other member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FollowerProgress {
     pub node: NodeId,
@@ -141,7 +141,7 @@ impl FollowerProgress {
         self.saved.unwrap_or(self.staged).max(self.from)
     }
 
-    /// Whether it has all of the log on disk.
+    /// True if it has all of the log on disk.
     pub(super) fn is_level(&self, last: LogIndex) -> bool {
         self.phase == ProgressPhase::Streaming && self.saved >= Some(last)
     }

@@ -17,7 +17,7 @@ struct WaitingRead {
     token: ReadToken,
     /// The heartbeat that must be answered: the first sent after the read came.
     beat: u64,
-    /// What it must see.
+    /// The index that it must see.
     index: LogIndex,
 }
 

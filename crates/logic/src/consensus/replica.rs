@@ -3,8 +3,8 @@
 //! A [`Replica`] is made of parts, each with one responsibility and a file of its own that can be
 //! read without the others: `host.rs` (node and time), `membership.rs`, `ballot.rs` (promises),
 //! `log.rs` (what is accepted and decided), `witness.rs`, `lease.rs`, `election.rs`, `progress.rs`
-//! (followers) and `role.rs`, which holds what exists only while it stands (`candidate.rs`) or leads
-//! (`master.rs`, with `heartbeat.rs`, `reads.rs`, `window.rs`).
+//! (followers) and `role.rs`, which holds what exists only while the replica stands for election
+//! (`candidate.rs`) or leads (`master.rs`, with `heartbeat.rs`, `reads.rs` and `window.rs`).
 //!
 //! A method stands on the part whose fields alone it touches, and on `Replica` where it spans
 //! several or sends: a message carries the configuration and the promised ballot.
@@ -34,21 +34,21 @@ pub struct Replica {
     pub(super) host: Host,
     /// The members of the group, and whether this replica is one.
     pub(super) membership: Membership,
-    /// What it promised, and heard others promise.
+    /// The ballots that it promised, and heard others promise.
     pub(super) ballots: Ballots,
-    /// What it accepted, and what of it is decided.
+    /// The values that it accepted, by position, and how many of them are decided.
     pub(super) log: AcceptedLog,
-    /// What a witness must keep.
+    /// The end of the log that a witness must keep.
     pub(super) witness: WitnessLog,
     /// The lease it granted.
     pub(super) bound: LeaseBound,
     /// The rounds in which it seeks a master.
     pub(super) election: Election,
-    /// What it sent to the others, as a master, and what they acknowledged.
+    /// The values that it sent to the others, as a master, and what they acknowledged.
     pub(super) progress: ProgressTracker,
     /// Its part in the group, with the state that exists only while it has that part.
     pub(super) role: RoleState,
-    /// What the last `Role` said.
+    /// The content of the last `Role` effect.
     pub(super) presented: Option<(Role, Ballot, Option<NodeId>)>,
 }
 

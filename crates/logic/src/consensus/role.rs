@@ -49,37 +49,37 @@ impl RoleState {
         }
     }
 
-    /// Whether it has not started yet.
+    /// True if it has not started yet.
     pub(super) fn waits(&self) -> bool {
         matches!(self, RoleState::Waiting)
     }
 
-    /// Whether it follows, and may stand for election.
+    /// True if it follows, and may stand for election.
     pub(super) fn follows(&self) -> bool {
         matches!(self, RoleState::Follower { .. })
     }
 
-    /// Whether it leads, or tries to.
+    /// True if it leads, or tries to.
     pub(super) fn is_active(&self) -> bool {
         self.attempts() || self.replicates()
     }
 
-    /// Whether it tries to lead, and needs others to do so.
+    /// True if it tries to lead, and needs others to do so.
     pub(super) fn attempts(&self) -> bool {
         matches!(self, RoleState::Candidate(_))
     }
 
-    /// Whether it has a log that it makes others accept.
+    /// True if it has a log that it makes others accept.
     pub(super) fn replicates(&self) -> bool {
         matches!(self, RoleState::Master(_))
     }
 
-    /// Whether it is a candidate that gathers promises.
+    /// True if it is a candidate that gathers promises.
     pub(super) fn gathers(&self) -> bool {
         matches!(self, RoleState::Candidate(candidate) if candidate.source.is_none())
     }
 
-    /// Whether it is a candidate that fetches values from `node`.
+    /// True if it is a candidate that fetches values from `node`.
     pub(super) fn fetches_from(&self, node: NodeId) -> bool {
         let RoleState::Candidate(candidate) = self else { return false };
         candidate.source.is_some_and(|source| source.node == node)

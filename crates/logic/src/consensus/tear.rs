@@ -63,7 +63,7 @@ impl TornTail {
         TornTail { tear, ballot, level: None }
     }
 
-    /// Whether a log accepted under `ballot`, and on disk up to `synced`, lacks nothing any more.
+    /// True if a log accepted under `ballot`, and on disk up to `synced`, lacks nothing any more.
     pub(super) fn is_made_good(&self, ballot: Ballot, synced: LogIndex) -> bool {
         let level = self.level.is_some_and(|(under, upto)| under == ballot && upto <= synced);
         ballot > self.ballot || level

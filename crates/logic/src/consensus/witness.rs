@@ -16,7 +16,7 @@ use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{LogIndex, Millis, NodeId, Part};
 
-/// What a witness must keep, and whether it can.
+/// The obligation of a witness to keep values, and its room for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WitnessLog {
     /// See [`Replica::kept`].
@@ -65,7 +65,7 @@ impl Replica {
         saved.min().unwrap_or_default()
     }
 
-    /// How far a member has saved this master's log.
+    /// The last index of this master's log that a member has saved.
     pub(super) fn saved_by(&self, node: NodeId) -> Option<LogIndex> {
         if node == self.host.node {
             return self.log.synced;
