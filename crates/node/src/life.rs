@@ -24,7 +24,7 @@ use dynamo::watching::{self, Watching};
 use dynamo::{Available, Members, hints, reap, sync};
 use logic::consensus::Configuration;
 use replication::comparison::Comparisons;
-use replication::group::{Group, Shared};
+use replication::group::{Group, GroupLimits, Shared};
 use replication::recovered::RecoveredGroup;
 use replication::snapshot::{Pace, Snapshots};
 use runtime::keeper::{AppendSink, Keeper, LoggedRecord, store_error};
@@ -109,11 +109,13 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         peers: Arc::clone(&peers),
         snapshots: Arc::clone(&snapshots),
         comparisons: Comparisons::new(trees.clone()),
-        memory_bytes_max: settings.memory_bytes_max,
-        lease_ms: settings.lease_ms,
-        catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
+        limits: GroupLimits {
+            memory_bytes_max: settings.memory_bytes_max,
+            lease_ms: settings.lease_ms,
+            catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
+            kept_bytes_max: settings.log_bytes_max,
+        },
         witness,
-        kept_bytes_max: settings.log_bytes_max,
         forced_master: Arc::new(AtomicU64::new(settings.forced_among(&known).0)),
     };
     let cluster = known.cluster;

@@ -194,7 +194,7 @@ impl Group {
         for (to, after) in std::mem::take(&mut state.rests.unsent) {
             self.step(state, Event::Unsent { to, after }, &[]);
         }
-        let rate = self.shared.catch_up_bytes_per_second;
+        let rate = self.shared.limits.catch_up_bytes_per_second;
         for (to, after) in state.rests.ended(rate, state.decided, now.0) {
             self.step(state, Event::Unsent { to, after }, &[]);
             self.step(state, Event::Room { to }, &[]);

@@ -26,9 +26,7 @@ use super::values::Values;
 use super::view::{StoreView, View};
 use super::wait::Applied;
 use crate::bucket::Bucket;
-use base::limits::{
-    UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
-};
+use base::limits::{UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX};
 use base::{BucketId, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
@@ -42,9 +40,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use store::Position;
 use tokio::sync::{Notify, oneshot, watch};
-
-/// Undecided updates may take this part of the store's memory, on top of it.
-const UNDECIDED_PART: u64 = 4;
 
 /// A group's part on this node.
 pub struct Group {
@@ -96,7 +91,7 @@ pub struct Group {
 }
 
 pub use super::leadership::Leadership;
-pub use super::shared::{Observer, Shared};
+pub use super::shared::{GroupLimits, Observer, Shared};
 
 /// What changes with every update; behind one lock that is never held across a wait.
 pub struct GroupState {
@@ -170,7 +165,6 @@ impl Group {
     /// Makes a group from what was found in the log and the store.
     pub fn new(found: RecoveredGroup, shared: Shared) -> Group {
         let RecoveredGroup { id, replica, mark, tail, runs, bare } = found;
-        let share = usize::try_from(shared.memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
         let loaded = Seals::load(id, &*shared.trees);
@@ -185,6 +179,7 @@ impl Group {
         Group {
             id,
             member: AtomicBool::new(replica.configuration().part(shared.node).is_some()),
+            undecided_bytes_max: shared.limits.undecided_bytes_max(),
             shared,
             observer,
             seals,
@@ -203,7 +198,6 @@ impl Group {
             mailbox: Mutex::new(Vec::new()),
             inbox: Mutex::default(),
             wake: Notify::new(),
-            undecided_bytes_max: share.min(UNDECIDED_BYTES_MAX),
             heavy: Heavy::default(),
             state: Gate::new(GroupState::new(replica, mark, sealed, values, failed)),
         }

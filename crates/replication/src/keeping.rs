@@ -31,7 +31,7 @@ pub struct Keeping {
 impl Keeping {
     /// Loads them from the store.
     pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<Keeping>> {
-        let (empty, bytes_max) = (VecDeque::new(), shared.kept_bytes_max);
+        let (empty, bytes_max) = (VecDeque::new(), shared.limits.kept_bytes_max);
         let mut keeping =
             Keeping { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
         let (low, high) = (layout::kept_key(group, LogIndex(0)), layout::kept_end(group));

@@ -3,6 +3,7 @@
 use super::comparison::Comparisons;
 use super::snapshot::Snapshots;
 use base::NodeId;
+use base::limits::UNDECIDED_BYTES_MAX;
 use bytes::Bytes;
 use runtime::keeper::Keeper;
 use runtime::maintenance_signal::MaintenanceSignal;
@@ -11,6 +12,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use store::{LogReader, Trees};
 use transport::Peers;
+
+/// Undecided updates may take this part of the store's memory, on top of it.
+const UNDECIDED_PART: u64 = 4;
 
 /// Things that all groups of a node share.
 #[derive(Clone)]
@@ -33,18 +37,33 @@ pub struct Shared {
     pub snapshots: Arc<Snapshots>,
     /// Comparisons of the replicas.
     pub comparisons: Arc<Comparisons>,
-    /// Most bytes of undecided values that a group keeps in memory.
+    /// Bounds of memory, time and traffic.
+    pub limits: GroupLimits,
+    /// This node is a witness: it keeps rows of the directory only.
+    pub witness: bool,
+    /// Only this node is to be master of groups in which it votes; 0: any voter may.
+    pub forced_master: Arc<AtomicU64>,
+}
+
+/// Bounds that a node's settings give to each of its groups.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupLimits {
+    /// Bytes of the store's memory, of which undecided values may take a part on top.
     pub memory_bytes_max: u64,
     /// Duration of a master's lease, milliseconds.
     pub lease_ms: u64,
     /// Rate at which missing values are sent to a member, bytes a second.
     pub catch_up_bytes_per_second: u64,
-    /// This node is a witness: it keeps rows of the directory only.
-    pub witness: bool,
     /// A witness is full when it keeps so much of a group.
     pub kept_bytes_max: u64,
-    /// Only this node is to be master of groups in which it votes; 0: any voter may.
-    pub forced_master: Arc<AtomicU64>,
+}
+
+impl GroupLimits {
+    /// Most undecided bytes of one group.
+    pub(super) fn undecided_bytes_max(&self) -> usize {
+        let part = self.memory_bytes_max / UNDECIDED_PART;
+        usize::try_from(part).unwrap_or(usize::MAX).min(UNDECIDED_BYTES_MAX)
+    }
 }
 
 /// Who is told of the rows of bucket 0 that applied values change, in the order of the log, before

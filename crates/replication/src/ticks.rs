@@ -51,7 +51,7 @@ impl Group {
     fn look_at_disk(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let alone = forced == self.shared.node;
-        let hangs = self.shared.keeper.hangs(self.shared.lease_ms) && !alone;
+        let hangs = self.shared.keeper.hangs(self.shared.limits.lease_ms) && !alone;
         let hangs = hangs && !flawed(Flaw::HangsInOffice);
         if hangs != state.replica.hangs() {
             self.step(state, Event::Disk { hangs }, &[]);
@@ -74,11 +74,11 @@ impl Group {
         if state.ticks.next == u64::MAX {
             return;
         }
-        let usual = state.ticks.last + (self.shared.lease_ms / TICKS_PER_LEASE).max(1);
+        let usual = state.ticks.last + (self.shared.limits.lease_ms / TICKS_PER_LEASE).max(1);
         let rests = state.replica.rests_until();
         #[cfg(debug_assertions)]
         rests.into_iter().for_each(|until| assert_rest(&state.replica, until));
-        let grid = (self.shared.lease_ms / GRID_PER_LEASE).max(1);
+        let grid = (self.shared.limits.lease_ms / GRID_PER_LEASE).max(1);
         let at = |until: Millis| until.0.max(usual).next_multiple_of(grid);
         state.ticks.next = rests.map_or(usual, at);
     }

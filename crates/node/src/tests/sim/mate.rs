@@ -8,7 +8,7 @@ use crate::flush::{Flush, FlushStep};
 use crate::recovery::{Mended, Terms, replay, terms};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
-use replication::group::{Group, Shared};
+use replication::group::{Group, GroupLimits, Shared};
 use replication::snapshot::{Pace, Snapshots};
 use runtime::keeper::{self, AppendSink, Keeper, LogWriter, LoggedRecord, record, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
@@ -215,12 +215,14 @@ impl Mate {
             comparisons: Comparisons::new(self.trees.clone()),
             maintenance: Arc::new(MaintenanceSignal::default()),
             peers: Arc::new(all),
-            memory_bytes_max: 640 << 20,
-            lease_ms: LEASE_MS,
-            // Little, so that there are rests: values are small here.
-            catch_up_bytes_per_second: 10_000,
+            limits: GroupLimits {
+                memory_bytes_max: 640 << 20,
+                lease_ms: LEASE_MS,
+                // Little, so that there are rests: values are small here.
+                catch_up_bytes_per_second: 10_000,
+                kept_bytes_max: 1 << 20,
+            },
             witness: self.witness,
-            kept_bytes_max: 1 << 20,
             forced_master: Arc::default(),
         };
         let simulated = found.into_iter().filter(|group| group.id != GroupId::DIRECTORY);
