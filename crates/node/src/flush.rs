@@ -16,7 +16,6 @@ use replication::group::Group;
 use runtime::keeper::{Keeper, store_error};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use store::{Position, Trees};
 
@@ -108,7 +107,7 @@ impl Flush {
             }
             FlushPhase::AskCopies => {
                 for (group, applied) in self.groups.iter().zip(&self.applied) {
-                    group.flushed.store(applied.0, Ordering::Relaxed);
+                    group.applied.set_flushed(*applied);
                     self.copies.extend(group.copy_to_head()?);
                 }
                 FlushPhase::AwaitCopies

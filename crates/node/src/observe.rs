@@ -2,7 +2,6 @@
 
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 use crate::{Inner, process};
-use base::LogIndex;
 use replication::group::Group;
 use runtime::sample::{Sample, SampleKind};
 use runtime::world;
@@ -95,7 +94,7 @@ impl Inner {
             ballot: state.replica.promised(),
             decided: state.replica.decided(),
             applied: group.applied.index(),
-            flushed: LogIndex(group.flushed.load(Ordering::Relaxed)),
+            flushed: group.applied.flushed(),
             undecided,
             sessions: state.sessions,
             kept_values,

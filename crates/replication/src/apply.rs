@@ -11,7 +11,6 @@ use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use runtime::keeper::store_error;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{RowChange, Trees};
 
@@ -45,7 +44,7 @@ impl Group {
                 false => apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?,
             };
             self.track_value(&payload)?;
-            self.time.store(applied.time, Ordering::Release);
+            self.applied.set_time(applied.time);
             mark = Some(applied);
             if let Some(round) = marker {
                 self.marked(&round);

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use logic::consensus::Event;
 use runtime::keeper::{LoggedRecord, store_error};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use store::{RecordKind, Snapshot, TreeRow};
 use tokio::task::{JoinError, JoinSet};
 
@@ -123,8 +122,8 @@ impl Group {
         }
         self.lose_track();
         let Fetched { upto, base, configuration, mark } = fetched;
-        self.time.store(mark.time, Ordering::Release);
-        self.flushed.fetch_max(upto.0, Ordering::Relaxed);
+        self.applied.set_time(mark.time);
+        self.applied.raise_flushed(upto);
         let mut guard = self.state();
         let state = &mut *guard;
         // A master of before may have proposed values below it: it does not say whose stand there.

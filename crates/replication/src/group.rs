@@ -55,12 +55,8 @@ pub struct Group {
     pub(super) keeping: Option<std::sync::Mutex<Keeping>>,
     /// What changes of a bucket that is being copied.
     pub tracking: Tracking,
-    /// Index of the last applied value, to be waited for.
+    /// How far values are applied, to be waited for.
     pub applied: Applied,
-    /// Group time of the last applied value, milliseconds: what reads compare expiries with.
-    pub time: AtomicU64,
-    /// The last value that the store is known to hold durably.
-    pub flushed: AtomicU64,
     /// True if this node is master and may evaluate updates.
     pub master: AtomicBool,
     /// How often it has become master.
@@ -165,8 +161,6 @@ impl Group {
     /// Makes a group from what was found in the log and the store.
     pub fn new(found: RecoveredGroup, shared: Shared) -> Group {
         let RecoveredGroup { id, replica, mark, tail, runs, bare } = found;
-        let applied = Applied::default();
-        applied.advance(LogIndex(mark.applied));
         let loaded = Seals::load(id, &*shared.trees);
         let keeping = bare.then(|| Keeping::load(id, &shared)).transpose();
         let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
@@ -185,9 +179,7 @@ impl Group {
             seals,
             keeping: keeping.unwrap_or_default(),
             tracking: Tracking::default(),
-            applied,
-            flushed: AtomicU64::new(0),
-            time: AtomicU64::new(mark.time),
+            applied: Applied::new(mark),
             master: AtomicBool::new(false),
             offices: AtomicU64::new(0),
             informed: AtomicU64::new(0),

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use runtime::keeper::store_error;
 use runtime::world::timeout;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::Snapshot;
 
@@ -79,7 +78,7 @@ impl<'a> RowReader<'a> {
     fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> RowReader<'a> {
         // Both before the rows.
         let index = Cell::new(group.applied.index());
-        let (now, room) = (group.time.load(Ordering::Acquire), Cell::new(bytes));
+        let (now, room) = (group.applied.time(), Cell::new(bytes));
         RowReader { group, bucket, index, now, room, is_cut: Cell::new(false) }
     }
 

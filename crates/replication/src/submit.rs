@@ -17,7 +17,6 @@ use runtime::submit::Ticket;
 use runtime::world;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Outcome of an update, and the ticket that must be decided before that may be told.
 pub type Submission = (Option<Ticket>, Stamp, Result<Outcome>);
@@ -167,7 +166,7 @@ impl Group {
         store: StoreView<'_>,
         budget: Budget,
     ) -> Result<Outcome> {
-        let (pending, time) = (VecDeque::new(), self.time.load(Ordering::Acquire));
+        let (pending, time) = (VecDeque::new(), self.applied.time());
         let mut open = Batch::new(LogIndex(0), time, 0, world::salt(), BatchRoom::default());
         let mut view = View {
             group: self.id,

@@ -1,8 +1,9 @@
-//! Who waits for which index of a group's log.
+//! Applied watermark of a group's log, and those who wait for it to reach their index.
 //!
 //! A ticket names an index *of a term*: the time from which this node is master until it no longer
 //! is. An index alone says nothing about whose value stands there once another master has led.
 
+use super::layout::Mark;
 use super::leadership::not_master;
 use base::{Error, LogIndex, Reason, Result};
 use runtime::mutants::{Flaw, flawed};
@@ -22,6 +23,10 @@ pub struct Applied {
     index: AtomicU64,
     /// Rows of values behind this index are nowhere to be seen yet.
     shown: AtomicU64,
+    /// Group time of the last applied value, milliseconds: what reads compare expiries with.
+    time: AtomicU64,
+    /// The last value that the store is known to hold durably.
+    flushed: AtomicU64,
     term: AtomicU64,
     waiting: Mutex<WaitingTickets>,
 }
@@ -48,6 +53,15 @@ struct EndedTerm {
 }
 
 impl Applied {
+    /// Begins behind the last applied value.
+    pub(super) fn new(mark: Mark) -> Applied {
+        Applied {
+            index: AtomicU64::new(mark.applied),
+            time: AtomicU64::new(mark.time),
+            ..Applied::default()
+        }
+    }
+
     /// The last applied index.
     #[inline]
     pub fn index(&self) -> LogIndex {
@@ -73,6 +87,32 @@ impl Applied {
     /// Takes back what was to be seen and did not come: a snapshot that could not be installed.
     pub fn shows_no_more(&self) {
         self.shown.store(self.index().0, Ordering::Release);
+    }
+
+    /// Group time of the last applied value, milliseconds.
+    #[inline]
+    pub fn time(&self) -> u64 {
+        self.time.load(Ordering::Acquire)
+    }
+
+    /// A value of this time was applied; it does not count before [`Applied::advance`].
+    pub(super) fn set_time(&self, time: u64) {
+        self.time.store(time, Ordering::Release);
+    }
+
+    /// The last value that the store is known to hold durably.
+    pub fn flushed(&self) -> LogIndex {
+        LogIndex(self.flushed.load(Ordering::Relaxed))
+    }
+
+    /// The store holds everything up to here durably.
+    pub fn set_flushed(&self, upto: LogIndex) {
+        self.flushed.store(upto.0, Ordering::Relaxed);
+    }
+
+    /// The same, unless it is known to hold more.
+    pub(super) fn raise_flushed(&self, upto: LogIndex) {
+        self.flushed.fetch_max(upto.0, Ordering::Relaxed);
     }
 
     /// The term that tickets are given for now.

@@ -9,7 +9,6 @@ use base::{
     Request,
 };
 use std::process::Command;
-use std::sync::atomic::Ordering;
 
 fn copy(from: &Place, to: &Place) {
     let copied = Command::new("cp").arg("-a").arg(from.path()).arg(to.path()).status();
@@ -195,7 +194,7 @@ async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
     let flushed = tokio::task::spawn_blocking(move || inner.flush_and_collapse()).await;
     flushed.expect("it ends").expect("it goes");
     let group = cluster.group(0, 2);
-    assert!(group.flushed.load(Ordering::Relaxed) >= 100);
+    assert!(group.applied.flushed().0 >= 100);
     cluster.put(0, &name, "behind", "v").await;
     let twin = Place::new();
     cluster.node(0).checkpoint(twin.path().to_path_buf()).await.expect("copied");
