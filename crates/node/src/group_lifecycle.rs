@@ -37,12 +37,12 @@ pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<(
 /// Ends a group that was dropped: its part here, then its rows. The log lets go of its records as
 /// of all that nobody needs. Cut short, the next start goes on.
 pub(crate) fn end_group(inner: &Arc<Inner>, group: Arc<Group>) {
-    if !group.end() {
+    if !group.driver.end() {
         return;
     }
     let inner = inner.clone();
     tokio::spawn(async move {
-        group.ends().await;
+        group.driver.ends().await;
         let id = group.id;
         inner.groups.remove(id);
         let owner = inner.clone();

@@ -321,10 +321,7 @@ impl AppendSink for Post {
                 continue;
             }
             let Some(group) = self.groups.get(mine[0].group) else { continue };
-            let mut mailbox = group.mailbox.lock().expect("no one panics while holding it");
-            mailbox.extend_from_slice(mine);
-            drop(mailbox);
-            group.wake.notify_one();
+            group.driver.report(mine);
         }
     }
 

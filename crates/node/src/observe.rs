@@ -78,7 +78,7 @@ impl Inner {
     fn group_status(&self, group: &Group) -> GroupStatus {
         let (members, expect_progress_possible) = (self.members_of(group), self.may_restart(group));
         let comparison = self.comparison(group);
-        let unsound = group.unsound_member().map(|node| self.name_of(node));
+        let unsound = group.driver.unsound_member().map(|node| self.name_of(node));
         let kept = group.keeping().map(|kept| (kept.count() as u64, kept.bytes()));
         let (kept_values, kept_bytes) = kept.unwrap_or_default();
         let state = group.state();

@@ -83,7 +83,7 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     inner.stop.send_replace(true);
     let retired = async {
         for group in inner.groups.all() {
-            group.ends().await;
+            group.driver.ends().await;
         }
         inner.available.shelf.ends().await
     };

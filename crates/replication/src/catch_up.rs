@@ -63,7 +63,7 @@ impl Group {
                 let firm = records::firm(self.id, state.replica.decided(), staged.upto());
                 state.jobs.push(firm);
                 state.arrived = Arrived { staged: Some(staged), synced: false };
-                self.wake.notify_one();
+                self.driver.wake();
                 Ok(())
             }
             Ok(Err(error)) if matches!(error.reason, Reason::StoreFailed | Reason::Corrupt) => {

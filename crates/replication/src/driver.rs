@@ -42,7 +42,7 @@ impl Group {
         self.begin();
         let mut fetches = Fetches::default();
         loop {
-            if self.dropped.load(Ordering::Acquire) {
+            if self.driver.is_dropped() {
                 let text = format!("group {} was dropped", self.id);
                 self.fail(Error::new(Reason::Moved, text));
                 return Ok(());
@@ -55,7 +55,7 @@ impl Group {
                 }
             };
             if *stop.borrow() && self.has_retired() {
-                self.driven.send_replace(false);
+                self.driver.stop();
                 return Ok(());
             }
             self.fetch_wanted(&mut fetches);
@@ -64,18 +64,11 @@ impl Group {
                 Some(ended) = fetches.tasks.join_next() => {
                     self.fetched(ended).inspect_err(|error| self.fail(error.clone()))?;
                 }
-                () = self.wake.notified() => {}
+                () = self.driver.woken() => {}
                 () = world::sleep(sleep) => {}
                 _ = stop.changed() => self.retire(),
             }
         }
-    }
-
-    /// The group ends for good: its part here does no more. `false`: that is so already.
-    pub fn end(&self) -> bool {
-        let first = !self.dropped.swap(true, Ordering::AcqRel);
-        self.wake.notify_one();
-        first
     }
 
     fn has_retired(&self) -> bool {
@@ -110,7 +103,7 @@ impl Group {
         self.master.store(false, Ordering::Release);
         state.close();
         state.retiring = true;
-        self.wake.notify_one();
+        self.driver.wake();
     }
 
     /// No more answers from this group, for this reason.
@@ -133,19 +126,19 @@ impl Group {
             format!("the node failed before this was known to be written: {}", error.text()),
         );
         self.applied.fail(unknown);
-        self.driven.send_replace(false);
+        self.driver.stop();
     }
 
     /// Everything that can be done now. Gives how long there is nothing to do.
     pub fn turn(&self, stopping: bool) -> Result<Duration> {
-        let done = std::mem::take(&mut *self.mailbox.lock().expect("no one panics holding it"));
-        let came = self.inbox.lock().expect("no one panics holding it").take();
+        let written = self.driver.take_written();
+        let came = self.driver.inbox().take();
         let mut guard = self.state();
         let state = &mut *guard;
         let now = Millis(world::milliseconds());
         self.go_on_sending(state, now);
         self.tick(state, now);
-        for done in done {
+        for done in written {
             self.written(state, done);
         }
         for message in came {
@@ -364,7 +357,7 @@ impl Group {
         state.close();
         let (index, time) = (state.next_index(), state.clock.now());
         state.pending.push_back(Batch::sign(index, time, state.next_version, next));
-        self.wake.notify_one();
+        self.driver.wake();
         Ticket { group: self.id, index, term: self.applied.term() }
     }
 }

@@ -8,9 +8,9 @@
 use super::batch::{Batch, BatchRoom};
 use super::budget::Budget;
 use super::clock::{GroupClock, Ticks};
+use super::driver_handle::DriverHandle;
 use super::gate::Gate;
 use super::heavy::Heavy;
-use super::inbox::Inbox;
 use super::keeping::Keeping;
 use super::layout::Mark;
 use super::leadership::{Office, not_master};
@@ -30,16 +30,16 @@ use base::limits::{UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX};
 use base::{BucketId, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
-use runtime::keeper::{Job, LoggedRecord};
+use runtime::keeper::Job;
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
-use runtime::sync::{Mutex, MutexGuard};
+use runtime::sync::MutexGuard;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use store::Position;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 /// A group's part on this node.
 pub struct Group {
@@ -69,18 +69,10 @@ pub struct Group {
     pub(super) standing: watch::Sender<Leadership>,
     /// This node is a member, as its own configuration says.
     pub(super) member: AtomicBool,
-    /// The directory let go of it.
-    pub(super) dropped: AtomicBool,
-    /// True if the driver goes on.
-    pub(super) driven: watch::Sender<bool>,
-    /// Written records that the driver has not seen yet.
-    pub mailbox: Mutex<Vec<LoggedRecord>>,
-    /// Messages of other members, likewise.
-    pub inbox: Mutex<Inbox>,
-    /// Wakes the driver.
-    pub wake: Notify,
+    /// What waits for the driver, and whether it goes on.
+    pub driver: DriverHandle,
     /// More undecided bytes than this, and updates are answered `overloaded`.
-    pub undecided_bytes_max: usize,
+    pub(super) undecided_bytes_max: usize,
     /// Whose turn it is to be evaluated among updates that take long; see `heavy.rs`.
     pub heavy: Heavy,
     state: Gate<GroupState>,
@@ -160,6 +152,7 @@ pub struct GroupState {
 impl Group {
     /// Makes a group from what was found in the log and the store.
     pub fn new(found: RecoveredGroup, shared: Shared) -> Group {
+        let undecided_bytes_max = shared.limits.undecided_bytes_max();
         let RecoveredGroup { id, replica, mark, tail, runs, bare } = found;
         let loaded = Seals::load(id, &*shared.trees);
         let keeping = bare.then(|| Keeping::load(id, &shared)).transpose();
@@ -173,7 +166,6 @@ impl Group {
         Group {
             id,
             member: AtomicBool::new(replica.configuration().part(shared.node).is_some()),
-            undecided_bytes_max: shared.limits.undecided_bytes_max(),
             shared,
             observer,
             seals,
@@ -185,11 +177,8 @@ impl Group {
             informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
             standing: watch::Sender::new(Leadership::default()),
-            dropped: AtomicBool::new(false),
-            driven: watch::Sender::new(true),
-            mailbox: Mutex::new(Vec::new()),
-            inbox: Mutex::default(),
-            wake: Notify::new(),
+            driver: DriverHandle::new(undecided_bytes_max),
+            undecided_bytes_max,
             heavy: Heavy::default(),
             state: Gate::new(GroupState::new(replica, mark, sealed, values, failed)),
         }
@@ -218,7 +207,7 @@ impl Group {
         let full =
             open.value_bytes() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
         if full || fresh || state.pace.is_complete(open.updates) {
-            self.wake.notify_one();
+            self.driver.wake();
         }
         if full {
             state.close();

@@ -8,7 +8,7 @@ use logic::consensus::Message;
 use runtime::complaint::Complaint;
 
 /// Messages with values that have not been looked at may have so many bytes together, likewise.
-pub const INBOX_BYTES_MAX: usize = 64 << 20;
+const INBOX_BYTES_MAX: usize = 64 << 20;
 /// Most messages that have not been looked at: heartbeats, votes and acknowledgements are said
 /// again, too.
 const INBOX_MESSAGES_MAX: usize = 8_192;
@@ -18,14 +18,14 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 /// They come as fast as the network brings them, and a driver may stand still for a while: its disk
 /// is slow, or it installs a snapshot. What finds no room is dropped, which consensus is made for:
 /// values first, since what keeps the group's master is small.
-#[derive(Default)]
 pub struct Inbox {
     came: Vec<InboxMessage>,
     /// Bytes of the messages with values.
     bytes: usize,
+    bytes_max: usize,
     /// Warning about members whose messages break the protocol, and the last one of them.
-    pub(super) unsound: Complaint,
-    pub(super) unsound_from: Option<NodeId>,
+    unsound: Complaint,
+    unsound_from: Option<NodeId>,
 }
 
 /// A message of another member.
@@ -41,10 +41,17 @@ pub struct InboxMessage {
 }
 
 impl Inbox {
+    /// Makes an empty one; a group with little memory takes fewer bytes.
+    pub(super) fn new(undecided_bytes_max: usize) -> Inbox {
+        let bytes_max = INBOX_BYTES_MAX.min(undecided_bytes_max);
+        let unsound = Complaint::default();
+        Inbox { came: Vec::new(), bytes: 0, bytes_max, unsound, unsound_from: None }
+    }
+
     /// Takes a message unless that would be too many; one with values is taken if it is alone.
-    pub(super) fn push(&mut self, came: InboxMessage, bytes_max: usize) -> bool {
+    pub(super) fn push(&mut self, came: InboxMessage) -> bool {
         let brings = !came.values.is_empty();
-        let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > bytes_max;
+        let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > self.bytes_max;
         if overflows || self.came.len() >= INBOX_MESSAGES_MAX {
             return false;
         }
@@ -53,6 +60,23 @@ impl Inbox {
         }
         self.came.push(came);
         true
+    }
+
+    /// Notes that a member says what none can say. Returns how many warnings about that were left
+    /// out, if one is due.
+    pub(super) fn complain(&mut self, from: NodeId) -> Option<u64> {
+        self.unsound_from = Some(from);
+        self.unsound.due()
+    }
+
+    /// A member whose messages broke the protocol within the last minute.
+    pub(super) fn unsound_member(&self) -> Option<NodeId> {
+        self.unsound_from.filter(|_| self.unsound.is_recent())
+    }
+
+    /// Most bytes of messages with values.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     /// Returns how many messages wait, and the bytes of those with values.
@@ -116,27 +140,27 @@ mod tests {
 
     #[test]
     fn an_inbox_drops_values_beyond_its_bytes_and_goes_on_taking_what_is_small() {
-        let mut inbox = Inbox::default();
-        assert!(inbox.push(came(1, 200), 100), "a large one is taken if it is alone");
+        let mut inbox = Inbox::new(100);
+        assert!(inbox.push(came(1, 200)), "a large one is taken if it is alone");
         for _ in 0..3 {
-            assert!(!inbox.push(came(1, 1), 100), "there is no room for values");
-            assert!(inbox.push(came(0, 1_000), 100), "what brings none is taken");
+            assert!(!inbox.push(came(1, 1)), "there is no room for values");
+            assert!(inbox.push(came(0, 1_000)), "what brings none is taken");
         }
         assert_eq!(inbox.take().len(), 4);
-        assert!((0..4).all(|_| inbox.push(came(2, 25), 100)), "all is room again");
-        assert!(!inbox.push(came(2, 1), 100));
+        assert!((0..4).all(|_| inbox.push(came(2, 25))), "all is room again");
+        assert!(!inbox.push(came(2, 1)));
         assert_eq!(inbox.take().len(), 4);
     }
 
     #[test]
     fn an_inbox_ends_at_its_number_of_messages() {
-        let mut inbox = Inbox::default();
+        let mut inbox = Inbox::new(100);
         for _ in 0..INBOX_MESSAGES_MAX {
-            assert!(inbox.push(came(0, 64), 100));
+            assert!(inbox.push(came(0, 64)));
         }
-        assert!(!inbox.push(came(0, 64), 100) && !inbox.push(came(1, 64), 100));
+        assert!(!inbox.push(came(0, 64)) && !inbox.push(came(1, 64)));
         assert_eq!(inbox.take().len(), INBOX_MESSAGES_MAX);
-        assert!(inbox.push(came(0, 64), 100));
+        assert!(inbox.push(came(0, 64)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod clock;
 mod compare;
 pub mod comparison;
 mod driver;
+mod driver_handle;
 mod evaluate;
 mod expiry_index;
 mod flight;
@@ -59,5 +60,4 @@ mod witness;
 
 pub use compare::Comparing;
 pub use evaluate::Weight;
-pub use inbox::INBOX_BYTES_MAX;
 pub use keeping::keep_value;

@@ -39,7 +39,7 @@ impl Group {
     /// Asks the driver to write what lives only in the log once more.
     pub fn state_again(&self) {
         self.state().statement.asked = true;
-        self.wake.notify_one();
+        self.driver.wake();
     }
 
     /// Asks the driver to write what lives only in the log at its head. The receiver hears when
@@ -56,7 +56,7 @@ impl Group {
             }
             state.statement.copy = Some(done);
         }
-        self.wake.notify_one();
+        self.driver.wake();
         Ok(Some(handed))
     }
 

@@ -101,7 +101,7 @@ impl Group {
         self.publish_lease(state);
         self.offices.fetch_add(1, Ordering::AcqRel);
         self.master.store(!state.retiring, Ordering::Release);
-        self.wake.notify_one();
+        self.driver.wake();
         tracing::info!(target: "consensus", group = self.id.0, "this node is master");
         self.tell_standing(Some(Role::Master), Some(self.shared.node));
         Ok(())
@@ -182,7 +182,7 @@ impl Group {
             state.reads.insert(token, sender);
             let now = Millis(world::milliseconds());
             self.step(state, Event::Read { token, now }, &[]);
-            self.wake.notify_one();
+            self.driver.wake();
             answer
         };
         answer.await.unwrap_or_else(|_| Err(shutting_down()))
@@ -233,7 +233,7 @@ impl Group {
         state.refused = None;
         let now = Millis(world::milliseconds());
         self.step(state, Event::HandOver { to, now }, &[]);
-        self.wake.notify_one();
+        self.driver.wake();
         match state.refused.take() {
             Some(Refusal::NotMaster { master }) => Err(not_master(master)),
             Some(Refusal::Unheard) => {
@@ -246,12 +246,6 @@ impl Group {
             }
             None => Ok(()),
         }
-    }
-
-    /// Resolves when this node's part in the group has ended with its life.
-    pub async fn ends(&self) {
-        // The sender lives as long as the group, so the wait ends with the driver.
-        let _ = self.driven.subscribe().wait_for(|driven| !driven).await;
     }
 
     /// Waits until a ticket's value is decided and applied here.

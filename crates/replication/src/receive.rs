@@ -1,7 +1,7 @@
 //! Events for consensus from outside the driver: messages of other members, and written records.
 
 use super::group::{Group, GroupState};
-use super::inbox::{INBOX_BYTES_MAX, InboxMessage, read};
+use super::inbox::{InboxMessage, read};
 use super::value::read_sign;
 use base::codec::Malformed;
 use base::{Millis, NodeId};
@@ -25,10 +25,9 @@ impl Group {
                 return;
             }
         };
-        let mut inbox = self.inbox.lock().expect("no one panics while holding it");
+        let mut inbox = self.driver.inbox();
         if !message.is_sound() {
-            inbox.unsound_from = Some(from);
-            if let Some(left_out) = inbox.unsound.due() {
+            if let Some(left_out) = inbox.complain(from) {
                 tracing::warn!(
                     target: "consensus", group, %from, left_out,
                     "a member says what none can say: {message:?}"
@@ -36,20 +35,12 @@ impl Group {
             }
             return;
         }
-        let came = InboxMessage { from, message, values, bytes };
-        let bytes_max = INBOX_BYTES_MAX.min(self.undecided_bytes_max);
-        let taken = inbox.push(came, bytes_max);
+        let taken = inbox.push(InboxMessage { from, message, values, bytes });
         drop(inbox);
         if !taken {
             tracing::debug!(target: "consensus", group, %from, bytes, "a full inbox");
         }
-        self.wake.notify_one();
-    }
-
-    /// A member whose messages broke the protocol within the last minute.
-    pub fn unsound_member(&self) -> Option<NodeId> {
-        let inbox = self.inbox.lock().expect("no one panics while holding it");
-        inbox.unsound_from.filter(|_| inbox.unsound.is_recent())
+        self.driver.wake();
     }
 
     /// Gives a message to consensus.

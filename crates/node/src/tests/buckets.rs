@@ -89,7 +89,7 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(node.inner.directory.dropped().expect("readable").len(), 1, "not without a master");
     group.master.store(true, Ordering::Release);
-    group.wake.notify_one();
+    group.driver.wake();
     assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");
 }

@@ -13,7 +13,6 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::{Body as Said, Message};
-use replication::INBOX_BYTES_MAX;
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
@@ -225,7 +224,7 @@ fn truncation_past_unprocessed_records_is_noticed() {
 fn what_arrives_while_a_driver_stands_still_is_bounded() {
     const VALUE_BYTES: usize = 1 << 20;
     let (sole, _writer) = Sole::new();
-    let bytes_max = INBOX_BYTES_MAX.min(sole.group.undecided_bytes_max);
+    let bytes_max = sole.group.driver.inbox().bytes_max();
     let body = Said::Accept { after: LogIndex(3), upto: LogIndex(4), decided: LogIndex(2) };
     let ballot = Ballot { round: 7, node: NodeId(1) };
     let mut payload = Vec::new();
@@ -236,7 +235,7 @@ fn what_arrives_while_a_driver_stands_still_is_bounded() {
     for _ in 0..2 * many {
         sole.group.arrived(NodeId(2), payload.clone());
     }
-    let (messages, bytes) = sole.group.inbox.lock().expect("nobody panics").size();
+    let (messages, bytes) = sole.group.driver.inbox().size();
     assert!((many - 1..=many).contains(&messages), "{messages} of {many}");
     assert!(bytes <= bytes_max, "{bytes} bytes");
 }

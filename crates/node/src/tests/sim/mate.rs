@@ -130,7 +130,7 @@ impl AppendSink for Post<'_> {
         for done in done {
             let seat = self.0.iter().find(|seat| seat.group.id == done.group);
             let Some(seat) = seat else { continue }; // The directory's statements.
-            seat.group.mailbox.lock().expect("one thread").extend([*done]);
+            seat.group.driver.report(&[*done]);
         }
     }
 

@@ -1,0 +1,90 @@
+//! Driver of a group, as other threads meet it: what waits for it, what wakes it, and whether it
+//! goes on.
+
+use super::inbox::Inbox;
+use base::NodeId;
+use runtime::keeper::LoggedRecord;
+use runtime::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Notify, watch};
+
+/// See the head of this file.
+pub struct DriverHandle {
+    /// Written records that the driver has not seen yet.
+    mailbox: Mutex<Vec<LoggedRecord>>,
+    /// Messages of other members, likewise.
+    inbox: Mutex<Inbox>,
+    wake: Notify,
+    /// The directory let go of the group.
+    dropped: AtomicBool,
+    /// True if the driver goes on.
+    driven: watch::Sender<bool>,
+}
+
+impl DriverHandle {
+    /// Makes one for a driver that is yet to run; `undecided_bytes_max` bounds the inbox, too.
+    pub(super) fn new(undecided_bytes_max: usize) -> DriverHandle {
+        DriverHandle {
+            mailbox: Mutex::new(Vec::new()),
+            inbox: Mutex::new(Inbox::new(undecided_bytes_max)),
+            wake: Notify::new(),
+            dropped: AtomicBool::new(false),
+            driven: watch::Sender::new(true),
+        }
+    }
+
+    /// Tells the driver that these records are written.
+    pub fn report(&self, written: &[LoggedRecord]) {
+        self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(written);
+        self.wake();
+    }
+
+    /// Written records that were not looked at yet.
+    pub(super) fn take_written(&self) -> Vec<LoggedRecord> {
+        std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"))
+    }
+
+    /// Messages of other members that were not looked at yet.
+    pub fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().expect("no one panics while holding it")
+    }
+
+    /// A member whose messages broke the protocol within the last minute.
+    pub fn unsound_member(&self) -> Option<NodeId> {
+        self.inbox().unsound_member()
+    }
+
+    /// Has the driver look at what there is.
+    #[inline]
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Resolves when somebody woke the driver.
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// The group ends for good: its part here does no more. `false`: that is so already.
+    pub fn end(&self) -> bool {
+        let first = !self.dropped.swap(true, Ordering::AcqRel);
+        self.wake();
+        first
+    }
+
+    /// Returns true if the group has ended for good.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// The driver goes on no more.
+    pub(super) fn stop(&self) {
+        self.driven.send_replace(false);
+    }
+
+    /// Resolves when this node's part in the group has ended with its life.
+    pub async fn ends(&self) {
+        // The sender lives as long as the group, so the wait ends with the driver.
+        let _ = self.driven.subscribe().wait_for(|driven| !driven).await;
+    }
+}
