@@ -86,7 +86,7 @@ impl Inner {
         let torn = group.told_of_tears(&state, |node| self.name_of(node));
         let lacks_ballots = state.replica.lacks_ballots();
         let master = state.replica.master();
-        let (undecided, _) = state.undecided();
+        let (undecided, _) = state.queue.undecided();
         GroupStatus {
             id: group.id,
             role: state.replica.role().word(),
@@ -96,7 +96,7 @@ impl Inner {
             applied: group.applied.index(),
             flushed: group.applied.flushed(),
             undecided,
-            sessions: state.sessions,
+            sessions: state.master.sessions,
             kept_values,
             kept_bytes,
             waits_for_witness,

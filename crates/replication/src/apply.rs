@@ -1,7 +1,7 @@
 //! Makes what is decided visible: a value's effects and the applied mark, in one batch.
 
 use super::comparison::is_marker;
-use super::group::{Group, GroupState, Observer};
+use super::group::{Group, Observer};
 use super::layout::{self, Mark};
 use super::seals::OWN;
 use super::value::{ValueHead, read_value};
@@ -56,9 +56,9 @@ impl Group {
         self.applied.advance(upto);
         let mut guard = self.state();
         let state = &mut *guard;
-        state.mark = mark.unwrap_or(state.mark);
+        state.progress.mark = mark.unwrap_or(state.progress.mark);
         state.landed(upto);
-        Ok((upto < state.decided).then_some(Duration::ZERO))
+        Ok((upto < state.progress.decided).then_some(Duration::ZERO))
     }
 
     fn next_decided(&self) -> Result<(LogIndex, Vec<(LogIndex, Bytes)>)> {
@@ -68,11 +68,11 @@ impl Group {
             let state = self.state();
             loop {
                 let full = bytes >= TURN_BYTES_MAX || payloads.len() >= TURN_VALUES_MAX;
-                if upto >= state.decided || full {
+                if upto >= state.progress.decided || full {
                     break None;
                 }
                 let Some((payload, _)) = state.values.get(upto.next()) else {
-                    break Some(state.decided).filter(|_| payloads.is_empty());
+                    break Some(state.progress.decided).filter(|_| payloads.is_empty());
                 };
                 upto = upto.next();
                 bytes += payload.len();
@@ -91,16 +91,6 @@ impl Group {
             }
         }
         Ok((upto, payloads))
-    }
-}
-
-impl GroupState {
-    pub(super) fn landed(&mut self, upto: LogIndex) {
-        while self.pending.front().is_some_and(|batch| batch.index <= upto) {
-            self.pending.pop_front();
-            self.proposed = self.proposed.saturating_sub(1);
-        }
-        self.values.land(upto, self.is_alone());
     }
 }
 

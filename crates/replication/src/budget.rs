@@ -15,6 +15,11 @@ use base::limits::{
 use base::{Error, Reason, Result};
 use runtime::world;
 
+/// Pages up to this many rows are read where the request came in; larger ones on a thread that may
+/// wait.
+pub(super) const ROWS_AT_ONCE: usize = 128;
+/// Point reads up to this many keys, likewise.
+pub(super) const KEYS_AT_ONCE: usize = 1_024;
 /// Each part of a row of this size costs as much as one more row.
 const PART_BYTES: usize = 16 * 1024;
 /// What the rows of undecided values cost that are passed over, because they lie elsewhere.

@@ -5,16 +5,16 @@
 //! a store that holds values tells of a log, and a log begins with a promise. A synced record
 //! behind everything tells when that is so.
 
-use super::group::{Group, GroupState, Observer};
+use super::group::{Group, Observer};
 use super::seals::OWN;
-use super::snapshot::{Arrived, Fetched, StagedSnapshot};
+use super::snapshot::{Fetched, StagedSnapshot};
 use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
-use runtime::keeper::{LoggedRecord, store_error};
+use runtime::keeper::store_error;
 use std::sync::Arc;
-use store::{RecordKind, Snapshot, TreeRow};
+use store::{Snapshot, TreeRow};
 use tokio::task::{JoinError, JoinSet};
 
 /// The task that fetches a snapshot for a group: one at most.
@@ -28,16 +28,13 @@ impl Group {
     /// Fetches what the last turn wanted, unless that is under way. What comes from a node that is
     /// gone is given up for another: that may be long away, and the rest need it.
     pub(super) fn fetch_wanted(self: &Arc<Group>, fetches: &mut Fetches) {
-        let wanted = {
-            let mut state = self.state();
-            state.wants_snapshot.take().filter(|_| state.arrived.staged.is_none())
-        };
+        let wanted = self.state().snapshot.take_wanted();
         let (Some(from), Some(peers)) = (wanted, self.shared.peers.get()) else { return };
         if !fetches.tasks.is_empty() {
             if from != fetches.from && !peers.linked(fetches.from) {
                 fetches.tasks.abort_all();
                 // Asked for again when that has ended.
-                self.state().wants_snapshot.get_or_insert(from);
+                self.state().snapshot.wanted.get_or_insert(from);
             }
             return;
         }
@@ -61,8 +58,8 @@ impl Group {
             Ok(Ok(staged)) => {
                 let mut state = self.state();
                 let firm = records::firm(self.id, state.replica.decided(), staged.upto());
-                state.jobs.push(firm);
-                state.arrived = Arrived { staged: Some(staged), synced: false };
+                state.output.log(firm);
+                state.snapshot.stage(staged);
                 self.driver.wake();
                 Ok(())
             }
@@ -81,27 +78,9 @@ impl Group {
         }
     }
 
-    /// A record was written: is it the one that was waited for?
-    pub(super) fn note_firm(state: &mut GroupState, done: &LoggedRecord) {
-        let staged = state.arrived.staged.as_ref().map(StagedSnapshot::upto);
-        if done.kind == RecordKind::Decided && Some(done.index) == staged {
-            state.arrived.synced = true;
-        }
-    }
-
-    /// One has come, and waits for the log.
-    pub fn keep_waiting(&self, staged: StagedSnapshot) {
-        self.state().arrived = Arrived { staged: Some(staged), synced: false };
-    }
-
     /// Installs a snapshot that is here.
     pub(super) fn install_snapshot(&self) -> Result<()> {
-        let staged = {
-            let mut state = self.state();
-            let synced = state.arrived.synced;
-            state.arrived.staged.take_if(|_| synced)
-        };
-        let Some(staged) = staged else { return Ok(()) };
+        let Some(staged) = self.state().snapshot.take_synced() else { return Ok(()) };
         let (group, trees) = (self.id.0, &self.shared.trees);
         if self.is_bare() && self.applied.index() < staged.upto() {
             self.let_go_all()?;
@@ -128,10 +107,9 @@ impl Group {
         let state = &mut *guard;
         // A master of before may have proposed values below it: it does not say whose stand there.
         if upto > state.replica.decided() {
-            self.end_term(state);
+            state.end_term(&self.applied);
         }
-        state.mark = mark;
-        state.decided = state.decided.max(upto);
+        state.progress.install(mark, upto);
         state.values.installed(upto);
         self.applied.advance(upto);
         // Own values that are decided, and were not applied yet, would be seen above its rows.
@@ -139,7 +117,7 @@ impl Group {
         let configuration = (base, configuration);
         self.step(state, Event::Installed { upto, configuration }, &[]);
         // Whatever was accepted while it came stands before this.
-        state.jobs.push(records::superseded(self.id, upto));
+        state.output.log(records::superseded(self.id, upto));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Time of a group, and of its replica.
+//! Time of a group.
 
 use runtime::world;
 
@@ -19,13 +19,4 @@ impl GroupClock {
     pub fn now(&self) -> u64 {
         self.group_ms + world::milliseconds().saturating_sub(self.monotonic_ms)
     }
-}
-
-/// Times at which the replica is told the time.
-#[derive(Default)]
-pub struct Ticks {
-    /// The next, milliseconds; `u64::MAX`: not before something happens.
-    pub(super) next: u64,
-    /// The last, milliseconds.
-    pub(super) last: u64,
 }

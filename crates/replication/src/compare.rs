@@ -51,11 +51,11 @@ impl Group {
     pub(super) fn lay_out_marker(&self, round: u64) -> Result<Ticket> {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.admit(self)?;
-        let (before, _) = state.begin(self.id);
+        self.admit(state)?;
+        let (before, _) = state.queue.begin(&state.replica);
         let mut key = Vec::new();
         marker_key(self.id, &mut key);
-        state.view(self).open.put_raw(&key, &round.to_le_bytes());
+        state.queue.view(&*self.shared.trees).open.put_raw(&key, &round.to_le_bytes());
         Ok(self.take(state, before, true))
     }
 

@@ -5,36 +5,22 @@
 //! record is written, a message or an update arrives, or time is up. When a value is closed says
 //! `pace.rs`.
 //!
-//! What the replica wants is noted in the very step that wants it (`step`), under the group's lock:
-//! an index may mean another value one step later. It is carried out behind the lock, in order.
+//! What the replica wants is noted under the group's lock, in the very step that wants it
+//! (`effects.rs`). It is carried out behind the lock, in order.
 
-use super::batch::Batch;
 use super::catch_up::Fetches;
-use super::evaluate::{Swept, expire_due};
-use super::group::{Group, GroupState};
-use super::leadership::not_master;
-use super::records::{self, LogHead};
-use base::{Error, LogIndex, Millis, Reason, Result};
-use bytes::Bytes;
-use logic::consensus::{Configuration, Effect, Event, Refusal, RefusedCall, Role, ValueHandle};
-use runtime::metrics::Metrics;
+use super::group::Group;
+use super::state::GroupState;
+use super::turn_output::TurnWork;
+use base::limits::DECIDED_MS_MAX;
+use base::{Error, Millis, NodeId, Reason, Result};
+use logic::consensus::{Event, Role, ValueHandle};
 use runtime::mutants::{Flaw, flawed};
-use runtime::submit::Ticket;
 use runtime::world;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// Hints looked at in one value that collects what expired.
-const EXPIRED_PER_VALUE: usize = 1_000;
-/// Expired rows are collected at most this often: a row may be seen this much longer.
-const EXPIRY_PAUSE_MS: u64 = 10;
-/// So far ahead of group time the sweep looks for the next expiry, milliseconds: what touches
-/// deleted there is walked over under the group's lock, so it is little at a time.
-const LOOK_AHEAD_MS_MIN: u64 = 1_000;
-/// The same where nothing was found for long, milliseconds.
-const LOOK_AHEAD_MS_MAX: u64 = 64_000;
 
 impl Group {
     /// Drives the group until `stop` says so or it fails.
@@ -72,15 +58,15 @@ impl Group {
     }
 
     fn has_retired(&self) -> bool {
-        let mut state = self.state();
-        state.ended = state.retiring
-            && state.replica.role() == Role::Follower
-            && self.applied.index() >= state.decided;
-        let ended = state.ended;
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let rests = state.replica.role() == Role::Follower
+            && self.applied.index() >= state.progress.decided;
+        let ended = state.life.end_if(rests);
         if ended {
-            state.statement.copy = None;
-            let arrived = std::mem::take(&mut state.arrived);
-            drop(state);
+            state.output.statement.copy = None;
+            let arrived = state.snapshot.discard();
+            drop(guard);
             drop(arrived); // Its files go, before the node has ended.
         }
         ended
@@ -98,11 +84,10 @@ impl Group {
     /// Nothing new is taken here, and mastership is given back once all that was taken is decided.
     /// From then on this replica votes and follows, and leads no more.
     pub fn retire(&self) {
-        let mut guard = self.state();
-        let state = &mut *guard;
+        let mut state = self.state();
         self.master.store(false, Ordering::Release);
-        state.close();
-        state.retiring = true;
+        state.queue.close();
+        state.life.retire();
         self.driver.wake();
     }
 
@@ -112,9 +97,9 @@ impl Group {
             let mut state = self.state();
             self.master.store(false, Ordering::Release);
             self.lease_until.store(0, Ordering::Release);
-            state.failed.get_or_insert(error.clone());
+            state.life.fail(&error);
             state.reads.clear();
-            (state.statement.copy.take(), std::mem::take(&mut state.arrived))
+            (state.output.statement.copy.take(), state.snapshot.discard())
         };
         drop(given_up);
         self.standing.send_modify(|standing| {
@@ -122,7 +107,7 @@ impl Group {
             standing.since_ms = world::milliseconds();
         });
         let unknown = Error::new(
-            Reason::InDoubt,
+            Reason::NoLongerMaster,
             format!("the node failed before this was known to be written: {}", error.text()),
         );
         self.applied.fail(unknown);
@@ -149,20 +134,12 @@ impl Group {
         self.propose(state, now);
         self.give_up_late(state);
         self.publish_lease(state);
-        self.plan_tick(state);
+        state.ticks.plan(&state.replica, self.shared.limits.lease_ms);
         let sleep = state.sleep(now);
-        let copy = state.statement.copy.take();
-        let asked = std::mem::take(&mut state.statement.asked) || copy.is_some();
-        let head = asked.then(|| LogHead::of(&state.replica));
-        let mut jobs = std::mem::take(&mut state.jobs);
-        state.statement.wrote |= !jobs.is_empty();
-        let letters = std::mem::take(&mut state.letters);
-        let mut rests = std::mem::take(&mut state.rests);
-        let decided = state.decided;
-        if let Some(error) = state.failed.clone() {
-            return Err(error);
-        }
-        jobs.extend(head.iter().flat_map(|head| head.records(self.id, copy.is_some())));
+        let TurnWork { jobs, letters, copy } = state.output.take(self.id, &state.replica);
+        let mut rests = std::mem::take(&mut state.output.rests);
+        let decided = state.progress.decided;
+        state.life.check()?;
         // Under the lock, and before they are handed over: whoever truncates the log sees them
         // here, or read where it ends before they were written.
         state.values.in_flight.hand_over(self.shared.keeper.end(), &jobs);
@@ -174,106 +151,70 @@ impl Group {
         self.install_snapshot()?;
         let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
-        self.take_office(&mut guard)?;
+        let state = &mut *guard;
+        self.take_office(state)?;
         let sleep = rests.sleep().map_or(sleep, |rest| sleep.min(rest));
-        guard.rests = rests;
-        let more = !guard.letters.is_empty() || !guard.jobs.is_empty();
+        state.output.rests = rests;
+        let more = !state.output.is_empty();
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
     }
 
     /// What the last turn did not send, and what is to be sent now. Before anything that arrived:
     /// an answer makes the replica send what follows the last that it believes was sent.
     fn go_on_sending(&self, state: &mut GroupState, now: Millis) {
-        for (to, after) in std::mem::take(&mut state.rests.unsent) {
+        for (to, after) in std::mem::take(&mut state.output.rests.unsent) {
             self.step(state, Event::Unsent { to, after }, &[]);
         }
         let rate = self.shared.limits.catch_up_bytes_per_second;
-        for (to, after) in state.rests.ended(rate, state.decided, now.0) {
+        for (to, after) in state.output.rests.ended(rate, state.progress.decided, now.0) {
             self.step(state, Event::Unsent { to, after }, &[]);
             self.step(state, Event::Room { to }, &[]);
         }
-        for to in state.rests.retried(now.0) {
+        for to in state.output.rests.retried(now.0) {
             self.step(state, Event::Room { to }, &[]);
         }
     }
 
-    /// One event, and what the replica wants because of it. `came`: the values that a message
-    /// brought.
-    pub(super) fn step(&self, state: &mut GroupState, event: Event, came: &[(LogIndex, Bytes)]) {
-        let mut effects = std::mem::take(&mut state.effects);
-        state.replica.step(event, &mut effects);
-        // Only where a step ends counts: a replica that moves on to its next configuration follows
-        // nobody on the way there.
-        let role = |effect: &Effect| matches!(effect, Effect::Role { .. });
-        let last_role = effects.iter().rposition(role);
-        for (place, effect) in effects.drain(..).enumerate() {
-            if !role(&effect) || Some(place) == last_role {
-                self.note(state, effect, came);
-            }
-        }
-        state.effects = effects;
-    }
-
-    fn note(&self, state: &mut GroupState, effect: Effect, came: &[(LogIndex, Bytes)]) {
-        match effect {
-            Effect::SavePromise { ballot } => {
-                state.jobs.push(records::promise(self.id, ballot, state.replica.tear()));
-            }
-            Effect::Adopt { ballot, from, upto } => {
-                state.values.adopt(ballot, from, upto);
-                state.jobs.push(records::adopt(self.id, ballot, from, upto));
-            }
-            Effect::SaveDecided { upto } => state.jobs.push(records::decided(self.id, upto, false)),
-            Effect::Stage { index, ballot } => {
-                let (payload, _) = state.payload(index, came);
-                state.values.stage(ballot, index, payload.clone());
-                state.jobs.push(records::stage(self.id, ballot, index, payload));
-            }
-            Effect::Save { index, ballot, decided } => {
-                let (payload, sync) = state.payload(index, came);
-                Metrics::count(&self.shared.metrics.log_entries);
-                state.values.accept(index, payload.clone(), sync);
-                state.jobs.push(records::accept(self.id, ballot, index, decided, payload, sync));
-            }
-            Effect::Decided { upto } => self.note_decided(state, upto),
-            Effect::Role { role, master, .. } => self.role_changed(state, role, master),
-            Effect::Send { to, message } => state.write_letters(to, message),
-            Effect::ReadAt { token, index } => {
-                if let Some(reader) = state.reads.remove(&token) {
-                    let _ = reader.send(Ok(index)); // It may have given up.
-                }
-            }
-            Effect::Refused { asked, reason } => self.note_refusal(state, asked, reason),
-            Effect::MayLack { behind } => self.may_lack(state, behind),
-            Effect::FetchSnapshot { from } => state.wants_snapshot = Some(from),
-            Effect::Configured { configuration, base } => {
-                let group = self.id.0;
-                state.rests.flights.keep(state.replica.configuration());
-                tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
-                self.reconfigured(state);
-            }
-            Effect::Ended => self.dismissed(),
+    /// Tells the replica the time, if there is anyone to be heard of.
+    fn tick(&self, state: &mut GroupState, now: Millis) {
+        let members = state.replica.configuration().members();
+        let alone = matches!(members, [only] if only.node == self.shared.node);
+        if alone && state.replica.role() == Role::Master {
+            state.ticks.stop();
+        } else if state.ticks.are_due(now) {
+            self.yield_to_forced(state);
+            self.look_at_disk(state);
+            self.step(state, Event::Tick { now }, &[]);
+            state.ticks.ticked(now);
         }
     }
 
-    fn note_refusal(&self, state: &mut GroupState, asked: RefusedCall, reason: Refusal) {
-        match asked {
-            RefusedCall::Read(token) => {
-                if let Some(reader) = state.reads.remove(&token) {
-                    let _ = reader.send(Err(not_now(reason)));
-                }
-            }
-            RefusedCall::HandOver(_) => state.refused = Some(reason),
-            // It stays in the queue, and is proposed when there is room.
-            RefusedCall::Propose => {}
+    /// Another member alone is to be master, or may be again: told before the time is, since a
+    /// replica stands only when it hears that.
+    fn yield_to_forced(&self, state: &mut GroupState) {
+        let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
+        let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
+        if yields != state.replica.yields() {
+            self.step(state, Event::Yield { yields }, &[]);
+        }
+    }
+
+    /// The disk under the log hangs, or answers again: told before the time is, for the same
+    /// reason. Where this node alone is to be master nobody could take its place.
+    fn look_at_disk(&self, state: &mut GroupState) {
+        let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
+        let alone = forced == self.shared.node;
+        let hangs = self.shared.keeper.hangs(self.shared.limits.lease_ms) && !alone;
+        let hangs = hangs && !flawed(Flaw::HangsInOffice);
+        if hangs != state.replica.hangs() {
+            self.step(state, Event::Disk { hangs }, &[]);
         }
     }
 
     /// What the log let go of can't be sent any more.
     fn look_at_collapse(&self, state: &mut GroupState) {
         let start = self.shared.keeper.begin();
-        if start > state.log_start {
-            state.log_start = start;
+        if start > state.values.log_start() {
             state.values.collapse(start, self.applied.index());
         }
         // Memory may have had longer what the log let go of.
@@ -284,44 +225,26 @@ impl Group {
     }
 
     fn collect_expired(&self, state: &mut GroupState) -> Result<()> {
-        let now = state.clock.now();
-        let idle = state.next_expiry > now || !self.master.load(Ordering::Acquire);
-        if idle || state.failed.is_some() {
+        let now = state.queue.clock.now();
+        let idle = !state.master.sweep.is_due(now) || !self.master.load(Ordering::Acquire);
+        if idle || state.life.failed().is_some() {
             return Ok(());
         }
-        let (fresh, _) = state.begin(self.id);
-        let from = std::mem::take(&mut state.swept);
-        let ahead = state.look_ahead_ms.max(LOOK_AHEAD_MS_MIN);
-        let mut view = state.view(self);
-        let Swept { looked, upto, next } = expire_due(&mut view, from, EXPIRED_PER_VALUE, ahead)?;
-        state.swept = upto;
+        let (fresh, _) = state.queue.begin(&state.replica);
+        let mut view = state.queue.view(&*self.shared.trees);
+        let looked = state.master.sweep.run(&mut view, now)?;
         if looked > 0 {
             self.shared.metrics.expired.fetch_add(looked as u64, Ordering::Relaxed);
             self.take(state, fresh, false);
         }
-        state.next_expiry = match next {
-            Some(expires) => expires.max(now + EXPIRY_PAUSE_MS),
-            None => now.saturating_add(ahead),
-        };
-        // A group in which nothing expires is looked at ever more seldom.
-        let idle = looked == 0 && next.is_none();
-        state.look_ahead_ms = if idle { (ahead * 2).min(LOOK_AHEAD_MS_MAX) } else { 0 };
         Ok(())
     }
 
     fn propose(&self, state: &mut GroupState, now: Millis) {
-        let in_flight = state.pending.iter().take(state.proposed);
-        let undecided = in_flight
-            .filter(|batch| batch.index > state.replica.decided())
-            .map(|batch| batch.updates)
-            .sum();
-        let open = state.open.as_ref().map_or(0, |open| open.updates);
-        if state.pace.is_due(open, undecided, now.0) {
-            state.close();
-        }
+        state.queue.close_if_due(state.replica.decided(), now);
         self.propose_closed(state);
         let leads = state.replica.role() == Role::Master;
-        if state.retiring && (!leads || state.proposed == state.pending.len()) {
+        if state.life.is_retiring() && (!leads || state.queue.is_proposed()) {
             self.step(state, Event::Retire, &[]);
         }
     }
@@ -329,7 +252,7 @@ impl Group {
     /// Proposes closed values in order; those that consensus refuses for now wait for the next
     /// turn.
     fn propose_closed(&self, state: &mut GroupState) {
-        while let Some(batch) = state.pending.get(state.proposed) {
+        while let Some(batch) = state.queue.next_proposal() {
             if !state.office.held || state.replica.role() != Role::Master {
                 return;
             }
@@ -346,47 +269,18 @@ impl Group {
             if state.replica.next() == before {
                 return;
             }
-            state.next_expiry = state.next_expiry.min(expiry);
-            state.proposed += 1;
-            state.rests.added += u64::from(bytes);
+            state.master.sweep.expires(expiry);
+            state.queue.mark_proposed();
+            state.output.rests.added += u64::from(bytes);
         }
     }
 
-    /// Puts a stop-sign behind everything taken so far.
-    pub(super) fn lay_out_sign(&self, state: &mut GroupState, next: Configuration) -> Ticket {
-        state.close();
-        let (index, time) = (state.next_index(), state.clock.now());
-        state.pending.push_back(Batch::sign(index, time, state.next_version, next));
-        self.driver.wake();
-        Ticket { group: self.id, index, term: self.applied.term() }
-    }
-}
-
-impl GroupState {
-    /// The bytes of a value that is to be logged, and whether it must be synced: it came with the
-    /// message, or it is the one being proposed.
-    fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
-        if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
-            return (payload.clone(), !flawed(Flaw::AcceptedUnsynced));
+    /// Nobody waits for a value longer than [`DECIDED_MS_MAX`]: where the disk of a sole node is
+    /// full or hangs, nothing else would end the wait.
+    fn give_up_late(&self, state: &GroupState) {
+        let begun = state.queue.clock.now().saturating_sub(DECIDED_MS_MAX);
+        if let Some(last) = state.queue.last_before(begun) {
+            self.applied.give_up(last);
         }
-        // Where others count on this log, an accepted value must not be forgotten: a voter that
-        // loses one may help to decide another in its place.
-        let shared = !self.is_alone() && !flawed(Flaw::AcceptedUnsynced);
-        let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
-        let own = own.expect("a value is logged when it comes or when it is proposed");
-        (own.close(), own.sync || shared)
     }
-}
-
-/// A read was refused; nothing happened.
-fn not_now(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::NotMaster { master } => not_master(master),
-        _ => Error::new(refusal.reason(), "too many reads wait for a majority: retry later"),
-    }
-}
-
-/// Reading back what was written showed damage.
-pub(super) fn damaged_log(error: Error) -> Error {
-    Error::new(error.reason, format!("reading the log back: {}", error.text()))
 }

@@ -1,7 +1,7 @@
 //! Leadership of a group, as this node knows it.
 
 use base::{Error, LogIndex, NodeId, Reason};
-use logic::consensus::Role;
+use logic::consensus::{Refusal, Role};
 
 /// Leadership of a group, as far as this node knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,11 +21,20 @@ pub struct Leadership {
 #[derive(Default)]
 pub struct Office {
     /// It leads, and takes office once it has applied everything up to here.
-    pub waits_for: Option<LogIndex>,
+    pub(super) waits_for: Option<LogIndex>,
     /// It is in office.
-    pub held: bool,
+    pub(super) held: bool,
     /// Torn logs may have held values behind this index; it went on without them.
-    pub may_lack: Option<LogIndex>,
+    pub(super) may_lack: Option<LogIndex>,
+    /// Why the last hand-over was refused.
+    pub(super) refused: Option<Refusal>,
+}
+
+impl Office {
+    /// Returns true if it may be taken, where this much is applied.
+    pub(super) fn is_due(&self, applied: LogIndex) -> bool {
+        self.waits_for.is_some_and(|index| applied >= index)
+    }
 }
 
 /// Another node must answer: this one, as far as is known.

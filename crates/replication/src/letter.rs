@@ -2,7 +2,7 @@
 
 use base::{LogIndex, NodeId};
 use bytes::Bytes;
-use logic::consensus::Message;
+use logic::consensus::{Body, Message};
 
 /// Message that is to be sent.
 pub struct OutgoingMessage {
@@ -24,4 +24,14 @@ pub(super) enum Carried {
     Here(Vec<Bytes>),
     /// They are read back from the log.
     InLog,
+}
+
+/// The same message about a part of its values.
+pub(super) fn stretch(body: Body, after: LogIndex, upto: LogIndex) -> Body {
+    match body {
+        Body::Accept { decided, .. } => Body::Accept { after, upto, decided },
+        Body::Learn { end, .. } => Body::Learn { after, upto, end },
+        Body::Fetched { .. } => Body::Fetched { after, upto },
+        other => other,
+    }
 }

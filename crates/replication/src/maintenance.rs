@@ -33,12 +33,12 @@ impl Group {
 
     /// Returns true if it wrote since this was asked last.
     pub fn has_written(&self) -> bool {
-        std::mem::take(&mut self.state().statement.wrote)
+        std::mem::take(&mut self.state().output.statement.wrote)
     }
 
     /// Asks the driver to write what lives only in the log once more.
     pub fn state_again(&self) {
-        self.state().statement.asked = true;
+        self.state().output.statement.asked = true;
         self.driver.wake();
     }
 
@@ -48,13 +48,11 @@ impl Group {
         let (done, handed) = std::sync::mpsc::sync_channel(1);
         {
             let mut state = self.state();
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            if state.ended {
+            state.life.check()?;
+            if state.life.has_ended() {
                 return Ok(None);
             }
-            state.statement.copy = Some(done);
+            state.output.statement.copy = Some(done);
         }
         self.driver.wake();
         Ok(Some(handed))
@@ -66,8 +64,7 @@ impl Group {
         let leads = self.master.load(Ordering::Acquire);
         let state = self.state();
         let (term, applied) = (self.applied.term(), self.applied.index());
-        let open = state.open.as_ref().filter(|open| open.updates > 0);
-        let taken = open.or(state.pending.back()).map_or(applied, |batch| batch.index);
+        let taken = state.queue.last().unwrap_or(applied);
         let other = state.replica.master().filter(|master| *master != self.shared.node);
         let decided = other.map(|_| state.replica.heard_decided());
         ApplyProgress { applied, leads: leads.then_some((term, taken)), decided }

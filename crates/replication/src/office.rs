@@ -5,20 +5,16 @@
 //! next configuration leaves office with nothing in flight: then what waits to be proposed waits
 //! on, and is proposed once it leads again.
 
-use super::clock::GroupClock;
-use super::group::{Group, GroupState};
-use super::layout::{self, Space};
+use super::group::Group;
 use super::leadership::{Leadership, not_master};
-use base::error::shutting_down;
-use base::{Error, LogIndex, Millis, NodeId, Reason, Result};
-use logic::consensus::{Configuration, Event, Member, Progress, ReadToken, Refusal, Role};
-use runtime::keeper::store_error;
+use super::state::GroupState;
+use base::{Error, Millis, NodeId, Reason, Result};
+use logic::consensus::{Configuration, Event, Member, Progress, Refusal, Role};
 use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
 use runtime::world;
-use std::ops::Bound;
 use std::sync::atomic::Ordering;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 impl Group {
     /// Who leads, and every change of that.
@@ -81,26 +77,20 @@ impl Group {
 
     /// From here on updates are evaluated here, if everything before is applied.
     pub(super) fn take_office(&self, state: &mut GroupState) -> Result<()> {
-        let ready = state.office.waits_for.is_some_and(|index| self.applied.index() >= index);
-        if !ready || state.replica.role() != Role::Master {
+        if !state.office.is_due(self.applied.index()) || state.replica.role() != Role::Master {
             return Ok(());
         }
         state.office.waits_for = None;
-        let waits = state.pending.get(state.proposed).or(state.open.as_ref());
-        let goes_on = waits.is_some_and(|first| first.index == state.replica.next());
+        let goes_on = state.queue.unproposed() == Some(state.replica.next());
         if !goes_on {
-            self.end_term(state);
-            state.clock = GroupClock::from(state.mark.time);
-            state.next_version = state.mark.next_version.max(1);
-            state.sessions = self.count_sessions()?;
-            state.sealed = self.seals.all().sealed;
-            state.next_expiry = 0;
-            state.swept.clear();
+            state.end_term(&self.applied);
+            state.queue.restart(state.progress.mark);
+            state.master.load(self.id, &*self.shared.trees, self.seals.all().sealed)?;
         }
         state.office.held = true;
         self.publish_lease(state);
         self.offices.fetch_add(1, Ordering::AcqRel);
-        self.master.store(!state.retiring, Ordering::Release);
+        self.master.store(!state.life.is_retiring(), Ordering::Release);
         self.driver.wake();
         tracing::info!(target: "consensus", group = self.id.0, "this node is master");
         self.tell_standing(Some(Role::Master), Some(self.shared.node));
@@ -115,39 +105,10 @@ impl Group {
         if std::mem::take(&mut state.office.held) {
             tracing::info!(target: "consensus", group = self.id.0, "this node is master no longer");
         }
-        let decided = state.replica.decided();
-        let in_flight = state.pending.iter().take(state.proposed).any(|own| own.index > decided);
-        if role != Role::Candidate || in_flight {
-            self.end_term(state);
+        // A candidate may lead again with nobody in between: it keeps what it has not proposed.
+        if role != Role::Candidate || state.queue.has_in_flight(state.replica.decided()) {
+            state.end_term(&self.applied);
         }
-    }
-
-    /// Notes that values up to here are decided, and will be applied.
-    pub(super) fn note_decided(&self, state: &mut GroupState, upto: LogIndex) {
-        state.decided = state.decided.max(upto);
-        // A candidate keeps what it has not proposed, for it may lead again with nobody in
-        // between. Somebody was: others' values take these indexes.
-        if state.unproposed().is_some_and(|first| first <= upto) {
-            self.end_term(state);
-        }
-    }
-
-    /// Own values that are not decided are none of this node's any more.
-    pub(super) fn end_term(&self, state: &mut GroupState) {
-        // What was never proposed was never decided, whoever's value stands at its index.
-        let unproposed = state.unproposed();
-        let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
-        let decided = state.replica.decided();
-        let decided = unproposed.map_or(decided, |first| decided.min(before(first)));
-        if unproposed.is_none() && state.pending.back().is_none_or(|last| last.index <= decided) {
-            return; // Nobody holds a ticket for anything beyond.
-        }
-        let proposed = state.pending.iter().take(state.proposed).last().map(|last| last.index);
-        let proposed = proposed.map_or(decided, |proposed| proposed.max(decided));
-        self.applied.end_term(decided, proposed);
-        state.pending.retain(|own| own.index <= decided);
-        state.proposed = state.pending.len();
-        state.open = None;
     }
 
     /// What the lease allows, after every step.
@@ -170,27 +131,9 @@ impl Group {
         }
     }
 
-    /// What a consistent read must see, asked from a majority if need be: once this is applied
-    /// here, this node's state answers it.
-    pub async fn read_index(&self) -> Result<LogIndex> {
-        let answer = {
-            let (sender, answer) = oneshot::channel();
-            let mut guard = self.state();
-            let state = &mut *guard;
-            let token = ReadToken(state.next_read);
-            state.next_read += 1;
-            state.reads.insert(token, sender);
-            let now = Millis(world::milliseconds());
-            self.step(state, Event::Read { token, now }, &[]);
-            self.driver.wake();
-            answer
-        };
-        answer.await.unwrap_or_else(|_| Err(shutting_down()))
-    }
-
     /// The group's time now, as far as this node keeps it.
     pub fn now(&self) -> u64 {
-        self.state().clock.now()
+        self.state().queue.clock.now()
     }
 
     /// The group's members, as they are in force.
@@ -213,9 +156,8 @@ impl Group {
     pub fn reconfigure(&self, members: Vec<Member>, quorum: Option<u8>) -> Result<Ticket> {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.admit(self)?;
-        let waits = state.pending.iter().any(|own| own.sign.is_some());
-        if waits || state.replica.reconfigures() {
+        self.admit(state)?;
+        if state.queue.has_sign() || state.replica.reconfigures() {
             let text = "the group's members are being changed already: repeat when that is done";
             return Err(Error::new(Reason::Changed, text));
         }
@@ -223,18 +165,20 @@ impl Group {
         let configuration = Configuration::new(id, members)
             .and_then(|configuration| configuration.with_quorum(quorum))
             .map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
-        Ok(self.lay_out_sign(state, configuration))
+        let index = state.queue.lay_out_sign(&state.replica, configuration);
+        self.driver.wake();
+        Ok(Ticket { group: self.id, index, term: self.applied.term() })
     }
 
     /// Gives mastership to another voter, once it has everything.
     pub fn hand_over(&self, to: NodeId) -> Result<()> {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.refused = None;
+        state.office.refused = None;
         let now = Millis(world::milliseconds());
         self.step(state, Event::HandOver { to, now }, &[]);
         self.driver.wake();
-        match state.refused.take() {
+        match state.office.refused.take() {
             Some(Refusal::NotMaster { master }) => Err(not_master(master)),
             Some(Refusal::Unheard) => {
                 let text = format!("node {to} does not answer now: nothing was done, try again");
@@ -259,26 +203,5 @@ impl Group {
         let other = |master: NodeId| master != self.shared.node;
         // The sender lives as long as the group.
         let _ = standing.wait_for(|now| now.dismissed || now.master.is_some_and(other)).await;
-    }
-
-    fn count_sessions(&self) -> Result<u64> {
-        let mut low = Vec::new();
-        layout::space_key(self.id, Space::Session, &mut low);
-        let high = base::range::prefix_end(&low).expect("a space is not all 0xFF");
-        let snapshot = self.shared.trees.snapshot();
-        let bounds = (Bound::Included(low.into()), Bound::Excluded(high.into()));
-        let mut count = 0;
-        for session in snapshot.range(bounds.0, bounds.1, false) {
-            session.map_err(store_error)?;
-            count += 1;
-        }
-        Ok(count)
-    }
-}
-
-impl GroupState {
-    /// Returns true if the group has one member.
-    pub(super) fn is_alone(&self) -> bool {
-        self.replica.configuration().members().len() == 1
     }
 }

@@ -1,25 +1,24 @@
 //! Reads of a group's decided state.
 
+use super::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use super::group::Group;
 use super::layout::{self, StoredRow};
 use super::pager::Pager;
 use super::view::{is_empty, row_bounds};
 use crate::bucket::Bucket;
-use base::error::corrupt;
+use base::error::{damaged, going_down};
 use base::limits::FORWARD_MS_MAX;
-use base::{Body, Entry, Error, Key, LogIndex, Range, Read, Reason, Reply, Result, Row, check};
+use base::{
+    Body, Entry, Error, Key, LogIndex, Millis, Range, Read, Reason, Reply, Result, Row, check,
+};
 use bytes::Bytes;
+use logic::consensus::Event;
 use runtime::keeper::store_error;
-use runtime::world::timeout;
+use runtime::world::{self, timeout};
 use std::cell::Cell;
 use std::time::Duration;
 use store::Snapshot;
 
-/// Pages up to this many rows are read where the request came in; larger ones on a thread that may
-/// wait.
-pub const ROWS_AT_ONCE: usize = 128;
-/// Point reads up to this many keys, likewise.
-pub const KEYS_AT_ONCE: usize = 1_024;
 /// Several values are read where the request came in up to so many bytes together, and one more: a
 /// few of the largest take longer than thousands of small ones.
 pub const BYTES_AT_ONCE: usize = 256 << 10;
@@ -157,7 +156,7 @@ impl<'a> RowReader<'a> {
 
     fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
         let Some(bytes) = bytes else { return Ok(None) };
-        let row = StoredRow::read(&bytes).map_err(corrupt)?;
+        let row = StoredRow::read(&bytes).map_err(damaged)?;
         Ok((!row.expired(self.now)).then_some(row))
     }
 
@@ -227,6 +226,23 @@ impl<'a> RowReader<'a> {
             }
         }
         Ok(())
+    }
+}
+
+impl Group {
+    /// What a consistent read must see, asked from a majority if need be: once this is applied
+    /// here, this node's state answers it.
+    pub async fn read_index(&self) -> Result<LogIndex> {
+        let answer = {
+            let mut guard = self.state();
+            let state = &mut *guard;
+            let (token, answer) = state.reads.begin();
+            let now = Millis(world::milliseconds());
+            self.step(state, Event::Read { token, now }, &[]);
+            self.driver.wake();
+            answer
+        };
+        answer.await.unwrap_or_else(|_| Err(going_down()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Events for consensus from outside the driver: messages of other members, and written records.
 
-use super::group::{Group, GroupState};
+use super::group::Group;
 use super::inbox::{InboxMessage, read};
+use super::state::GroupState;
 use super::value::read_sign;
 use base::codec::Malformed;
 use base::{Millis, NodeId};
@@ -47,7 +48,7 @@ impl Group {
     pub(super) fn receive(&self, state: &mut GroupState, came: InboxMessage, now: Millis) {
         let InboxMessage { from, message, values, .. } = came;
         let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
-        let bytes_max = UNAPPLIED_BYTES_MAX.min(self.undecided_bytes_max);
+        let bytes_max = UNAPPLIED_BYTES_MAX.min(state.queue.bytes_max());
         let full = state.values.waiting_bytes() > bytes_max || overflows();
         // Whoever is full and asked which values are here says nothing, or they would be sent again
         // and dropped again.
@@ -72,7 +73,7 @@ impl Group {
 
     /// A record is as firm as it asked to be.
     pub(super) fn written(&self, state: &mut GroupState, done: LoggedRecord) {
-        Group::note_firm(state, &done);
+        state.snapshot.note_written(&done);
         state.values.in_flight.processed(&done);
         let LoggedRecord { kind, ballot, index, decided, start, .. } = done;
         state.values.runs.record(kind, ballot, index, decided, start);

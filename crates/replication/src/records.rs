@@ -24,11 +24,11 @@ pub struct LogHead {
 /// Reasons for the log to write its head again.
 pub struct Statement {
     /// Someone waits for it: collapsing may then drop what stands further up.
-    pub copy: Option<SyncSender<()>>,
+    pub(super) copy: Option<SyncSender<()>>,
     /// It is, in the next turn.
     pub asked: bool,
     /// Something else was written since the housekeeper looked.
-    pub wrote: bool,
+    pub(super) wrote: bool,
 }
 
 impl Statement {

@@ -1,7 +1,8 @@
 //! Seals in force: what a group refuses, and how a bucket is sealed and unsealed.
 
-use super::group::{Group, GroupState};
+use super::group::Group;
 use super::layout::{self, StoredRow};
+use super::master_state::MasterState;
 use super::seals::{OWN, SEALED, Seal, seal_key, sealed};
 use super::view::View;
 use crate::bucket::Bucket;
@@ -11,21 +12,6 @@ use runtime::keeper::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
 use std::sync::atomic::Ordering;
-
-impl GroupState {
-    /// Refuses an update of a bucket that does not live here any more, as it was looked up.
-    #[inline]
-    pub(super) fn serves(&self, bucket: &Bucket) -> Result<()> {
-        if bucket.is_retired() {
-            return Err(Error::new(Reason::Moved, "the bucket was changed meanwhile: repeat"));
-        }
-        let sealed_here = !self.sealed.is_empty() && self.sealed.contains(&bucket.id);
-        if sealed_here && !flawed(Flaw::EvaluatesBehindSeals) {
-            return Err(sealed());
-        }
-        Ok(())
-    }
-}
 
 impl Group {
     /// Refuses the answer to a read of a sealed bucket; to be asked *after* the rows were read.
@@ -51,9 +37,7 @@ impl Group {
             let seal = Seal { time: view.open.time, version: view.version().0 };
             view.put(OWN, &seal_key(bucket), None, &[&seal.write()])
         };
-        let (ticket, ()) = self.write_own(0, seal, |state| {
-            state.sealed.insert(bucket);
-        })?;
+        let (ticket, ()) = self.write_own(0, seal, |master| master.seal(bucket))?;
         Ok(ticket.expect("a seal is a value"))
     }
 
@@ -71,9 +55,9 @@ impl Group {
         };
         let unsealed = key.strip_prefix(&[SEALED]).and_then(|number| number.try_into().ok());
         let bucket = unsealed.map(|number| BucketId(u32::from_be_bytes(number)));
-        let forgotten = self.write_own(0, forget, |state| {
+        let forgotten = self.write_own(0, forget, |master| {
             if let Some(bucket) = bucket {
-                state.sealed.remove(&bucket);
+                master.unseal(bucket);
             }
         });
         forgotten.map(|(ticket, ())| ticket)
@@ -85,27 +69,24 @@ impl Group {
         &self,
         version: u64,
         write: impl FnOnce(&mut View) -> Result<T>,
-        then: impl FnOnce(&mut GroupState),
+        then: impl FnOnce(&mut MasterState),
     ) -> Result<(Option<Ticket>, T)> {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.admit(self)?;
-        if version > state.next_version {
-            state.close();
-            state.next_version = state.next_version.max(version);
-        }
-        let (before, begun) = state.begin(self.id);
-        let mut view = state.view(self);
+        self.admit(state)?;
+        state.queue.raise_version(version);
+        let (before, begun) = state.queue.begin(&state.replica);
+        let mut view = state.queue.view(&*self.shared.trees);
         let savepoint = view.open.savepoint();
         let written = write(&mut view);
         if written.is_err() {
             view.open.undo(savepoint);
         }
         let written = written?;
-        then(state);
-        if state.changed(begun) {
+        then(&mut state.master);
+        if state.queue.changed(begun) {
             self.take(state, before, true);
         }
-        Ok((state.ticket(self), written))
+        Ok((state.queue.ticket(&self.applied), written))
     }
 }

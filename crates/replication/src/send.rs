@@ -8,12 +8,10 @@
 //! under the same index. Only those that have left memory are read back from the log afterwards;
 //! they are applied, so nothing else will ever stand there.
 
-use super::driver::damaged_log;
-use super::group::{Group, GroupState};
-use super::letter::{Carried, OutgoingMessage};
+use super::group::Group;
+use super::letter::{Carried, OutgoingMessage, stretch};
 use super::rests::{PART_BYTES, Rests};
 use base::codec::Writer;
-use base::limits::VALUE_BATCH_BYTES;
 use base::{Error, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Body, Message};
@@ -25,44 +23,6 @@ use transport::{Lane, Message as Letterhead, Peers, Sending};
 
 /// Waiting heartbeats are worth nothing once a newer one waits.
 const HEARTBEAT_SLOT: u32 = 0;
-
-impl GroupState {
-    /// Makes letters of a message: several, where its values are many or not all in memory.
-    pub(super) fn write_letters(&mut self, to: NodeId, message: Message) {
-        let Some((after, upto)) = message.body.values() else {
-            let (values, done) = (Carried::None, LogIndex(0));
-            self.letters.push(OutgoingMessage { to, message, values, done });
-            return;
-        };
-        let done = self.replica.acknowledged(to);
-        let mut after = after;
-        while after < upto {
-            let (mut here, mut bytes, mut end) = (Vec::new(), 0, after);
-            while end < upto && bytes < VALUE_BATCH_BYTES {
-                let Some((payload, _)) = self.values.get(end.next()) else { break };
-                bytes += payload.len();
-                here.push(payload);
-                end = end.next();
-            }
-            let values = if here.is_empty() {
-                while end < upto && self.values.get(end.next()).is_none() {
-                    end = end.next();
-                }
-                Carried::InLog
-            } else {
-                Carried::Here(here)
-            };
-            let body = stretch(message.body, after, end);
-            self.letters.push(OutgoingMessage {
-                to,
-                message: Message { body, ..message },
-                values,
-                done,
-            });
-            after = end;
-        }
-    }
-}
 
 impl Group {
     /// Sends what this turn brought forth. Values that found no room are noted for the next turn;
@@ -227,12 +187,7 @@ impl Group {
     }
 }
 
-/// The same message about a part of its values.
-fn stretch(body: Body, after: LogIndex, upto: LogIndex) -> Body {
-    match body {
-        Body::Accept { decided, .. } => Body::Accept { after, upto, decided },
-        Body::Learn { end, .. } => Body::Learn { after, upto, end },
-        Body::Fetched { .. } => Body::Fetched { after, upto },
-        other => other,
-    }
+/// Reading back what was written showed damage.
+fn damaged_log(error: Error) -> Error {
+    Error::new(error.reason, format!("reading the log back: {}", error.text()))
 }

@@ -146,15 +146,10 @@ impl Group {
     pub fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
-        if state.sessions >= limits::SESSIONS_MAX as u64 {
-            return Err(Error::new(
-                Reason::TooMany,
-                format!("{} sessions are open (sessions_max): close some", limits::SESSIONS_MAX),
-            ));
-        }
-        let (before, _) = state.begin(self.id);
-        let session = open(&mut state.view(self), bucket)?;
-        state.sessions += 1;
+        state.master.check_sessions()?;
+        let (before, _) = state.queue.begin(&state.replica);
+        let session = open(&mut state.queue.view(&*self.shared.trees), bucket)?;
+        state.master.sessions += 1;
         let ticket = self.take(state, before, true);
         Ok((ticket, session))
     }
@@ -163,16 +158,16 @@ impl Group {
     pub fn close_session(&self, bucket: &Bucket, session: SessionId) -> Result<Option<Ticket>> {
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
-        let (before, begun) = state.begin(self.id);
-        let mut view = state.view(self);
+        let (before, begun) = state.queue.begin(&state.replica);
+        let mut view = state.queue.view(&*self.shared.trees);
         if let Some(stored) = view.session(session)? {
             check_bucket(session, &stored, bucket)?;
             view.remove_session(session, stored.highest)?;
-            state.sessions = state.sessions.saturating_sub(1);
+            state.master.sessions = state.master.sessions.saturating_sub(1);
         }
-        if state.changed(begun) {
+        if state.queue.changed(begun) {
             self.take(state, before, true);
         }
-        Ok(state.ticket(self))
+        Ok(state.queue.ticket(&self.applied))
     }
 }

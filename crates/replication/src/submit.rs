@@ -101,8 +101,8 @@ impl Group {
         let attempt = retry.map(|retry| Attempt::new(retry, update));
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
-        let (before, begun) = state.begin(self.id);
-        let mut view = state.view(self);
+        let (before, begun) = state.queue.begin(&state.replica);
+        let mut view = state.queue.view(&*self.shared.trees);
         let (result, earlier) = match attempt {
             None => (evaluate_within(&mut view, bucket, update, budget), None),
             Some(attempt) => match session::once(&mut view, bucket, update, attempt)? {
@@ -113,24 +113,21 @@ impl Group {
         // That a row's time has passed must stay so when another node is master, whose time goes on
         // from the last value's: the value says how late it was.
         let dated = view.saw_expired;
-        let wrote = state.changed(begun);
-        let version = state
-            .open
-            .as_ref()
-            .filter(|_| wrote && earlier.is_none() && result.is_ok())
-            .map(Batch::version);
+        let wrote = state.queue.changed(begun);
+        let versioned = wrote && earlier.is_none() && result.is_ok();
+        let version = if versioned { state.queue.version() } else { None };
         let logged = wrote || dated || (*update == Update::Nop && result.is_ok());
         // What changes nothing is as good as a read: it needs a lease, or a value to wait for that
         // a majority takes from now on; an empty one, if there is no other. One that was proposed
         // already proves nothing: a majority may have taken it before this machine stood still,
         // and another master may have led since.
         let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);
-        if logged || !(sure || state.has_unproposed()) {
+        if logged || !(sure || state.queue.has_unproposed()) {
             let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
             let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
             self.take(state, before, sync);
         }
-        let ticket = state.ticket(self);
+        let ticket = state.queue.ticket(&self.applied);
         let index = earlier.or(ticket.map(|ticket| ticket.index));
         let index = index.unwrap_or_else(|| self.applied.shown());
         Ok((ticket, Stamp { index, version }, result))

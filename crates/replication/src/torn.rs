@@ -1,6 +1,7 @@
 //! What torn logs lead to, as operators are told.
 
-use super::group::{Group, GroupState};
+use super::group::Group;
+use super::state::GroupState;
 use base::{LogIndex, NodeId};
 use runtime::metrics::Metrics;
 

@@ -48,10 +48,12 @@ pub struct Values {
     staged: BTreeMap<LogIndex, KeptValue>,
     staged_under: Ballot,
     staged_bytes: usize,
+    /// Where the log began when that was looked at last.
+    log_start: Position,
     /// Places of values in the log, by runs of consecutive records.
     pub runs: Runs,
     /// Records of which `runs` does not know yet.
-    pub in_flight: InFlight,
+    pub(super) in_flight: InFlight,
 }
 
 impl Values {
@@ -70,6 +72,7 @@ impl Values {
             staged: BTreeMap::new(),
             staged_under: Ballot::default(),
             staged_bytes: 0,
+            log_start: Position(0),
             runs,
             in_flight: InFlight::default(),
         };
@@ -177,8 +180,14 @@ impl Values {
         self.runs.installed(upto);
     }
 
+    /// Where the log began when it was last collapsed.
+    pub(super) fn log_start(&self) -> Position {
+        self.log_start
+    }
+
     /// The log lost what stands before this position; values behind `applied` are not among it.
-    pub fn collapse(&mut self, start: Position, applied: LogIndex) {
+    pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
+        self.log_start = start;
         self.runs.collapse(start, applied);
     }
 

@@ -11,9 +11,10 @@
 //! has it on disk.
 //! Never: answers a read; gives a snapshot.
 
-use super::group::{Group, GroupState};
+use super::group::Group;
 use super::keeping::{Keeping, keep_value};
 use super::layout::{self, Mark};
+use super::state::GroupState;
 use base::limits::VALUE_BATCH_BYTES;
 use base::{Error, LogIndex, Reason, Result};
 use bytes::Bytes;

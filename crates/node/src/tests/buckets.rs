@@ -80,8 +80,9 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
     // An update is under way, and this node is master no more.
     {
         let mut state = group.state();
-        state.begin(group.id);
-        state.open.as_mut().expect("just begun").updates += 1;
+        let state = &mut *state;
+        state.queue.begin(&state.replica);
+        state.queue.add(false, false);
         group.master.store(false, Ordering::Release);
     }
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");

@@ -25,12 +25,12 @@ fn group(node: &Node) -> Arc<Group> {
 }
 
 fn undecided(node: &Node) -> (u64, usize) {
-    group(node).state().undecided()
+    group(node).state().queue.undecided()
 }
 
 /// Bytes of the longest value that waits.
 fn longest(node: &Node) -> Option<usize> {
-    group(node).state().pending.iter().map(|batch| batch.value_bytes()).max()
+    group(node).state().queue.pending().map(|batch| batch.value_bytes()).max()
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refuse
         last = Some(submit(&node, &mut flow, set("k", &n.to_string())).expect("there is room"));
     }
     assert_eq!(undecided(&node).0, most);
-    let full = group(&node).state().pending.iter().map(|batch| batch.updates).max();
+    let full = group(&node).state().queue.pending().map(|batch| batch.updates).max();
     assert_eq!(full, Some(VALUE_UPDATES_MAX as u32), "a value is closed when it holds that many");
     for _ in 0..2 {
         let error = submit(&node, &mut flow, set("k", "more")).expect_err("one too many");

@@ -103,8 +103,8 @@ async fn what_lies_outside_the_window_or_the_session_is_refused_and_not_applied(
 fn pass(node: &Node, ms: u64) {
     let group = node.inner.groups.find(base::GroupId(1)).expect("it is there");
     let mut state = group.state();
-    let now = state.clock.now();
-    state.clock = GroupClock::from(now + ms);
+    let now = state.queue.clock.now();
+    state.queue.clock = GroupClock::from(now + ms);
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     let (to, first) = (inner.trees.clone(), Configuration::alone(ConfigurationId(0), inner.node));
     let staged =
         StagedSnapshot::copied(&from, (to, &inner.file_tasks), away, first.ok()).expect("newer");
-    inner.groups.find(GroupId(1)).expect("here").keep_waiting(staged);
+    inner.groups.find(GroupId(1)).expect("here").state().snapshot.stage(staged);
     node.stop().await.expect("it stops");
     assert!(!node.inner.file_tasks.any());
     DataDir::open(place.path()).expect("it is free");

@@ -124,7 +124,7 @@ async fn take(group: &Arc<Group>, question: &MoveQuestion) -> Result<MoveAnswer>
         Ok(answer)
     };
     let (ticket, answer) = group.write_own(version, counted, |_| {})?;
-    group.state().sessions += sessions;
+    group.state().master.sessions += sessions;
     if let Some(ticket) = ticket {
         group.settled(ticket).await?;
     }

@@ -1,6 +1,6 @@
 //! What an update is going to cost, told from its words alone.
 
-use crate::read::{KEYS_AT_ONCE, ROWS_AT_ONCE};
+use crate::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use base::request::Expiry;
 use base::{Read, Update};
 

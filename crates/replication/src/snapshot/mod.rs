@@ -27,6 +27,7 @@
 
 mod intake;
 mod message;
+mod pending;
 pub mod progress;
 mod receive;
 mod send;
@@ -52,16 +53,8 @@ use transport::{Delivered, IncomingCall, Peers};
 
 use super::layout::{self, Mark};
 pub use message::KEY_MAX;
+pub use pending::PendingSnapshot;
 pub use progress::{SnapshotProgress, SnapshotStatus};
-
-/// A snapshot that is here and waits for its turn.
-#[derive(Default)]
-pub struct Arrived {
-    /// The snapshot; none: none is here.
-    pub(super) staged: Option<StagedSnapshot>,
-    /// Everything logged before it came is on disk.
-    pub(super) synced: bool,
-}
 
 /// The snapshots of a node: those it sends, and those it receives.
 pub struct Snapshots {

@@ -73,8 +73,8 @@ fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
         let driven = found.as_ref().and_then(|found| inner.transfers.get(found.id));
         let groups = inner.groups.all().into_iter().map(|group| {
             let (standing, noted) = (*group.standing().borrow(), group.seals.all());
-            let (decided, applied) = (group.state().decided, group.applied.index());
-            let failed = group.state().failed.clone();
+            let (decided, applied) = (group.state().progress.decided, group.applied.index());
+            let failed = group.state().life.failed().cloned();
             format!(
                 "\n  group {}: {standing:?}, decided {decided}, applied {applied}, {noted:?}, \
                  failed {failed:?}",

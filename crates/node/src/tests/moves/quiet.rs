@@ -110,7 +110,7 @@ async fn a_session_goes_with_its_bucket_alone_and_is_bound_to_it_there_too() {
     };
     refused(&beside, goes, "another bucket").await;
     refused(&bucket, stays, "never opened").await;
-    assert_eq!(cluster.group(0, 2).state().sessions, 1, "one came along");
+    assert_eq!(cluster.group(0, 2).state().master.sessions, 1, "one came along");
     // The digest of what was applied there is known here.
     let other = Call::Update(Update::Add { key: bytes("sum"), delta: 2 });
     let retry = Some(RetryId { session: goes, number: 1 });

@@ -44,7 +44,7 @@ impl Life {
         }
         self.states_at = now + STATES_US;
         for seat in &self.seats {
-            seat.group.state().statement.asked = true;
+            seat.group.state().output.statement.asked = true;
         }
         let jobs = LogHead::default()
             .records(GroupId::DIRECTORY, false)

@@ -22,7 +22,7 @@ impl World {
         for group in 0..self.judges.len() {
             let Some(life) = &mut self.mates[which].life else { return };
             let seat = &mut life.seats[group];
-            let Some(from) = seat.group.state().wants_snapshot.take() else { continue };
+            let Some(from) = seat.group.state().snapshot.wanted.take() else { continue };
             if !std::mem::replace(&mut seat.fetches, true) {
                 let by = Fetcher { mate: which, group, life: life.number };
                 let way = self.chance.between(1_000, 100_000);

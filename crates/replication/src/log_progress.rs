@@ -1,0 +1,32 @@
+//! Watermarks of a group's log on this node, as its driver moves them.
+//!
+//! Invariant: what is applied is decided. Both only rise.
+
+use super::layout::Mark;
+use base::LogIndex;
+
+/// See the head of this file.
+pub struct LogProgress {
+    /// Everything up to here is decided, and applied as soon as the store takes it.
+    pub decided: LogIndex,
+    /// What the last applied value left.
+    pub(super) mark: Mark,
+}
+
+impl LogProgress {
+    /// Begins behind the last applied value.
+    pub(super) fn new(mark: Mark) -> LogProgress {
+        LogProgress { decided: LogIndex(mark.applied), mark }
+    }
+
+    /// Everything up to here is decided.
+    pub(super) fn decide(&mut self, upto: LogIndex) {
+        self.decided = self.decided.max(upto);
+    }
+
+    /// A snapshot took the place of everything up to its mark.
+    pub(super) fn install(&mut self, mark: Mark, upto: LogIndex) {
+        self.mark = mark;
+        self.decide(upto);
+    }
+}

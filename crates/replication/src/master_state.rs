@@ -1,0 +1,97 @@
+//! State that only a group's master keeps beside its values: what it knows of the rows that it does
+//! not look up for every update.
+//!
+//! It is loaded from the store when this node takes office, and kept up with every value that is
+//! laid out: it speaks of what is taken, decided or not. A candidate that takes office again with
+//! nobody in between goes on with it. While another node is master it is stale, and nobody asks.
+
+use super::expiry_sweep::ExpirySweep;
+use super::layout::{self, Space};
+use super::seals::sealed;
+use crate::bucket::Bucket;
+use base::limits::SESSIONS_MAX;
+use base::{BucketId, Error, GroupId, Reason, Result};
+use runtime::keeper::store_error;
+use runtime::mutants::{Flaw, flawed};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use store::Trees;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct MasterState {
+    /// Number of sessions with an outcome kept.
+    pub sessions: u64,
+    /// Buckets whose seal is laid out: decided, or before everything that is evaluated now.
+    sealed: BTreeSet<BucketId>,
+    /// Collection of expired rows.
+    pub(super) sweep: ExpirySweep,
+}
+
+impl MasterState {
+    /// Makes it of the seals that are applied.
+    pub(super) fn new(sealed: BTreeSet<BucketId>) -> MasterState {
+        MasterState { sealed, ..MasterState::default() }
+    }
+
+    /// Loads it anew: everything before this office is applied.
+    pub(super) fn load(
+        &mut self,
+        group: GroupId,
+        trees: &dyn Trees,
+        sealed: BTreeSet<BucketId>,
+    ) -> Result<()> {
+        self.sessions = count_sessions(group, trees)?;
+        self.sealed = sealed;
+        self.sweep.restart();
+        Ok(())
+    }
+
+    /// Refuses an update of a bucket that does not live here any more, as it was looked up.
+    #[inline]
+    pub(super) fn serves(&self, bucket: &Bucket) -> Result<()> {
+        if bucket.is_retired() {
+            return Err(Error::new(Reason::Moved, "the bucket was changed meanwhile: repeat"));
+        }
+        let sealed_here = !self.sealed.is_empty() && self.sealed.contains(&bucket.id);
+        if sealed_here && !flawed(Flaw::EvaluatesBehindSeals) {
+            return Err(sealed());
+        }
+        Ok(())
+    }
+
+    /// The seal of a bucket is laid out.
+    pub(super) fn seal(&mut self, bucket: BucketId) {
+        self.sealed.insert(bucket);
+    }
+
+    /// The seal of a bucket is taken away.
+    pub(super) fn unseal(&mut self, bucket: BucketId) {
+        self.sealed.remove(&bucket);
+    }
+
+    /// Refuses one more session where there are too many.
+    pub(super) fn check_sessions(&self) -> Result<()> {
+        if self.sessions >= SESSIONS_MAX as u64 {
+            return Err(Error::new(
+                Reason::TooMany,
+                format!("{SESSIONS_MAX} sessions are open (sessions_max): close some"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn count_sessions(group: GroupId, trees: &dyn Trees) -> Result<u64> {
+    let mut low = Vec::new();
+    layout::space_key(group, Space::Session, &mut low);
+    let high = base::range::prefix_end(&low).expect("a space is not all 0xFF");
+    let snapshot = trees.snapshot();
+    let bounds = (Bound::Included(low.into()), Bound::Excluded(high.into()));
+    let mut count = 0;
+    for session in snapshot.range(bounds.0, bounds.1, false) {
+        session.map_err(store_error)?;
+        count += 1;
+    }
+    Ok(count)
+}

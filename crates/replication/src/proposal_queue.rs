@@ -1,0 +1,292 @@
+//! Proposal queue of a group's master: the value that updates are evaluated into, and the closed
+//! values that wait to be proposed, decided or applied.
+//!
+//! Updates are evaluated on the store under all of these values ([`ProposalQueue::view`]), so a
+//! value stays here until the store holds its effects.
+//!
+//! Invariants: values stand in the order of their indexes; the first `proposed` of `pending` are
+//! proposed, and the others and the open one follow each other without gaps; versions and times
+//! rise from value to value. A value is closed once, and no update enters it afterwards.
+//! Never: knows whether this node is master; hands a value to consensus (`driver.rs` does).
+
+use super::batch::{Batch, BatchRoom};
+use super::budget::Budget;
+use super::clock::GroupClock;
+use super::layout::Mark;
+use super::pace::Pace;
+use super::view::{StoreView, View};
+use super::wait::Applied;
+use base::limits::{UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX};
+use base::{Error, GroupId, LogIndex, Millis, Reason, Result, Version};
+use bytes::Bytes;
+use logic::consensus::{Configuration, Replica};
+use runtime::submit::Ticket;
+use runtime::world;
+use std::collections::VecDeque;
+use store::Trees;
+
+/// See the head of this file.
+pub struct ProposalQueue {
+    group: GroupId,
+    /// The value being made; none until someone writes.
+    open: Option<Batch>,
+    /// Closed values: proposed or about to be, and not yet applied.
+    pending: VecDeque<Batch>,
+    /// How many of `pending` are proposed.
+    proposed: usize,
+    /// When the open value is closed.
+    pace: Pace,
+    /// Group time, which the next value is dated with.
+    pub clock: GroupClock,
+    /// Version of the next value's first update.
+    next_version: u64,
+    /// More undecided bytes than this, and updates are answered `overloaded`.
+    bytes_max: usize,
+    /// Buffer for tree keys.
+    scratch: Vec<u8>,
+    /// Buffers that the last closed value left to the next one.
+    room: BatchRoom,
+}
+
+impl ProposalQueue {
+    /// Makes an empty queue behind the last applied value.
+    pub(super) fn new(group: GroupId, mark: Mark, bytes_max: usize) -> ProposalQueue {
+        ProposalQueue {
+            group,
+            open: None,
+            pending: VecDeque::new(),
+            proposed: 0,
+            pace: Pace::default(),
+            clock: GroupClock::from(mark.time),
+            next_version: mark.next_version.max(1),
+            bytes_max,
+            scratch: Vec::new(),
+            room: BatchRoom::default(),
+        }
+    }
+
+    /// Goes on from the last applied value, which another master may have made.
+    pub(super) fn restart(&mut self, mark: Mark) {
+        self.clock = GroupClock::from(mark.time);
+        self.next_version = mark.next_version.max(1);
+    }
+
+    /// Makes sure a value is open. Gives whether it holds no update yet, and how long it is.
+    pub fn begin(&mut self, replica: &Replica) -> (bool, usize) {
+        let room = match &self.open {
+            Some(open) if open.updates > 0 => return (false, open.value_bytes()),
+            // The last update failed: the next may as well, and needs no room for others.
+            Some(_) => BatchRoom::default(),
+            None => std::mem::take(&mut self.room),
+        };
+        let (now, salt) = (self.clock.now(), world::salt() ^ u64::from(self.group.0));
+        let fresh = Batch::new(self.next_index(replica), now, self.next_version, salt, room);
+        (true, self.open.insert(fresh).value_bytes())
+    }
+
+    /// What an update sees.
+    pub(super) fn view<'a>(&'a mut self, trees: &'a dyn Trees) -> View<'a> {
+        View {
+            group: self.group,
+            store: StoreView::Now(trees),
+            pending: &self.pending,
+            open: self.open.as_mut().expect("`begin` was called"),
+            budget: Budget::unbounded(),
+            saw_expired: false,
+            scratch: &mut self.scratch,
+        }
+    }
+
+    /// Counts one more update of the open value, which was `fresh` when the update came, and closes
+    /// it if it is full. Returns the value's index, and true if the driver should look at it now.
+    pub fn add(&mut self, fresh: bool, sync: bool) -> (LogIndex, bool) {
+        let open = self.open.as_mut().expect("an update was just written into it");
+        open.updates += 1;
+        open.sync |= sync;
+        let index = open.index;
+        let full =
+            open.value_bytes() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
+        let is_due = full || fresh || self.pace.is_complete(open.updates);
+        if full {
+            self.close();
+        }
+        (index, is_due)
+    }
+
+    /// Returns true if something was written into the open value since `begin` gave this length.
+    pub(super) fn changed(&self, begun: usize) -> bool {
+        self.open.as_ref().is_some_and(|open| open.value_bytes() > begun)
+    }
+
+    /// Version of the update that is being evaluated.
+    pub(super) fn version(&self) -> Option<Version> {
+        self.open.as_ref().map(Batch::version)
+    }
+
+    /// Lets versions go on from this one at least.
+    pub(super) fn raise_version(&mut self, version: u64) {
+        if version > self.next_version {
+            self.close();
+            self.next_version = self.next_version.max(version);
+        }
+    }
+
+    /// Closes the open value if it should wait no longer; `decided`: what consensus has decided.
+    pub(super) fn close_if_due(&mut self, decided: LogIndex, now: Millis) {
+        let in_flight = self.pending.iter().take(self.proposed);
+        let undecided =
+            in_flight.filter(|batch| batch.index > decided).map(|batch| batch.updates).sum();
+        let open = self.open.as_ref().map_or(0, |open| open.updates);
+        if self.pace.is_due(open, undecided, now.0) {
+            self.close();
+        }
+    }
+
+    /// In how many milliseconds to look at the open value again, if nothing happens before.
+    pub(super) fn pause(&self) -> Option<u64> {
+        self.pace.pause()
+    }
+
+    /// The open value takes no more updates.
+    pub(super) fn close(&mut self) {
+        let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
+        self.room = open.leave_room();
+        self.next_version = open.first_version + u64::from(open.updates);
+        self.pending.push_back(open);
+    }
+
+    /// Puts a stop-sign behind everything taken so far. Returns its index.
+    pub(super) fn lay_out_sign(&mut self, replica: &Replica, next: Configuration) -> LogIndex {
+        self.close();
+        let (index, time) = (self.next_index(replica), self.clock.now());
+        self.pending.push_back(Batch::sign(index, time, self.next_version, next));
+        index
+    }
+
+    /// Returns true if a stop-sign waits to be applied.
+    pub(super) fn has_sign(&self) -> bool {
+        self.pending.iter().any(|own| own.sign.is_some())
+    }
+
+    /// The index of the next value, behind those that wait to be proposed.
+    fn next_index(&self, replica: &Replica) -> LogIndex {
+        let ahead = (self.pending.len() - self.proposed) as u64;
+        LogIndex(replica.next().0 + ahead)
+    }
+
+    /// The closed value that is proposed next.
+    pub(super) fn next_proposal(&self) -> Option<&Batch> {
+        self.pending.get(self.proposed)
+    }
+
+    /// Consensus took the next proposal.
+    pub(super) fn mark_proposed(&mut self) {
+        self.proposed += 1;
+    }
+
+    /// Returns true if no closed value waits to be proposed.
+    pub(super) fn is_proposed(&self) -> bool {
+        self.proposed == self.pending.len()
+    }
+
+    /// The bytes of the value that is being proposed, and whether a client waits for its sync.
+    pub(super) fn payload(&mut self, index: LogIndex) -> (Bytes, bool) {
+        let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
+        let own = own.expect("a value is logged when it comes or when it is proposed");
+        (own.close(), own.sync)
+    }
+
+    /// The index of the first own value that is not proposed yet.
+    pub(super) fn unproposed(&self) -> Option<LogIndex> {
+        self.next_proposal().or(self.open.as_ref()).map(|first| first.index)
+    }
+
+    /// True if the last value with an update in it is not proposed yet.
+    pub(super) fn has_unproposed(&self) -> bool {
+        let open = self.open.as_ref().is_some_and(|open| open.updates > 0);
+        open || self.pending.len() > self.proposed
+    }
+
+    /// Returns true if a proposed value is not decided.
+    pub(super) fn has_in_flight(&self, decided: LogIndex) -> bool {
+        self.pending.iter().take(self.proposed).any(|own| own.index > decided)
+    }
+
+    /// The last value anyone has written into, applied or not; none: all are applied.
+    pub(super) fn last(&self) -> Option<LogIndex> {
+        let open = self.open.as_ref().filter(|open| open.updates > 0);
+        open.or(self.pending.back()).map(|last| last.index)
+    }
+
+    /// A ticket for the last value anyone has written into, if it is not applied yet.
+    pub(super) fn ticket(&self, applied: &Applied) -> Option<Ticket> {
+        let index = self.last()?;
+        let (group, term) = (self.group, applied.term());
+        (index > applied.index()).then(|| Ticket { group, index, term })
+    }
+
+    /// The last of the values that were begun before this point of group time.
+    pub(super) fn last_before(&self, time: u64) -> Option<LogIndex> {
+        let late = self.pending.partition_point(|batch| batch.time < time);
+        let last = late.checked_sub(1).and_then(|last| self.pending.get(last));
+        last.map(|last| last.index)
+    }
+
+    /// Everything up to here is applied.
+    pub(super) fn landed(&mut self, upto: LogIndex) {
+        while self.pending.front().is_some_and(|batch| batch.index <= upto) {
+            self.pending.pop_front();
+            self.proposed = self.proposed.saturating_sub(1);
+        }
+    }
+
+    /// Own values that are not decided are none of this node's any more.
+    pub(super) fn end_term(&mut self, decided: LogIndex, applied: &Applied) {
+        // What was never proposed was never decided, whoever's value stands at its index.
+        let unproposed = self.unproposed();
+        let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
+        let decided = unproposed.map_or(decided, |first| decided.min(before(first)));
+        if unproposed.is_none() && self.pending.back().is_none_or(|last| last.index <= decided) {
+            return; // Nobody holds a ticket for anything beyond.
+        }
+        let proposed = self.pending.iter().take(self.proposed).last().map(|last| last.index);
+        let proposed = proposed.map_or(decided, |proposed| proposed.max(decided));
+        applied.end_term(decided, proposed);
+        self.pending.retain(|own| own.index <= decided);
+        self.proposed = self.pending.len();
+        self.open = None;
+    }
+
+    /// Refuses updates while too many wait.
+    pub(super) fn check_room(&self) -> Result<()> {
+        let (updates, bytes) = self.undecided();
+        if updates >= UNDECIDED_UPDATES_MAX as u64 || bytes >= self.bytes_max {
+            return Err(Error::new(
+                Reason::Overloaded,
+                format!(
+                    "{updates} updates of {bytes} bytes wait for the disk already \
+                     (undecided_updates_max, undecided_bytes_max): retry later"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Updates and bytes that are not applied yet.
+    pub fn undecided(&self) -> (u64, usize) {
+        let all = self.pending.iter().chain(self.open.as_ref());
+        all.fold((0, 0), |(updates, bytes), batch| {
+            (updates + u64::from(batch.updates), bytes + batch.value_bytes())
+        })
+    }
+
+    /// Closed values that are not applied yet.
+    pub fn pending(&self) -> impl Iterator<Item = &Batch> {
+        self.pending.iter()
+    }
+
+    /// Most undecided bytes, here and in messages of other members.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+}

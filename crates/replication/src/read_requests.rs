@@ -1,0 +1,38 @@
+//! Reads that wait to be told which index they must see (read index, Raft dissertation section
+//! 6.4): each is asked of consensus under a token of its own.
+
+use base::{LogIndex, Result};
+use logic::consensus::ReadToken;
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct ReadRequests {
+    waiting: BTreeMap<ReadToken, oneshot::Sender<Result<LogIndex>>>,
+    /// Token of the next read that asks the others.
+    next: u64,
+}
+
+impl ReadRequests {
+    /// Begins one: consensus is to be asked under this token.
+    pub(super) fn begin(&mut self) -> (ReadToken, oneshot::Receiver<Result<LogIndex>>) {
+        let (sender, answer) = oneshot::channel();
+        let token = ReadToken(self.next);
+        self.next += 1;
+        self.waiting.insert(token, sender);
+        (token, answer)
+    }
+
+    /// Answers one.
+    pub(super) fn answer(&mut self, token: ReadToken, answer: Result<LogIndex>) {
+        if let Some(reader) = self.waiting.remove(&token) {
+            let _ = reader.send(answer); // It may have given up.
+        }
+    }
+
+    /// Drops all of them: they hear that the node goes down.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+}

@@ -1,0 +1,123 @@
+//! State of a group on this node: what its driver and the threads that evaluate updates change.
+//!
+//! It stands behind one lock (`gate.rs`), which is never held across a wait. Each part has its own
+//! file, its own invariants, and knows nothing of the others.
+
+use super::leadership::Office;
+use super::lifecycle::Lifecycle;
+use super::log_progress::LogProgress;
+use super::master_state::MasterState;
+use super::proposal_queue::ProposalQueue;
+use super::read_requests::ReadRequests;
+use super::recovered::RecoveredGroup;
+use super::snapshot::PendingSnapshot;
+use super::ticks::Ticks;
+use super::turn_output::TurnOutput;
+use super::values::Values;
+use super::wait::Applied;
+use base::{BucketId, Error, LogIndex, Millis};
+use bytes::Bytes;
+use logic::consensus::Replica;
+use runtime::mutants::{Flaw, flawed};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// See the head of this file.
+pub struct GroupState {
+    /// The protocol's own state.
+    pub replica: Replica,
+    /// Values of this master, from the first update in them until they are applied.
+    pub queue: ProposalQueue,
+    /// This node's way into office.
+    pub(super) office: Office,
+    /// State that only a master keeps.
+    pub master: MasterState,
+    /// Values that are in the log and not in the store yet.
+    pub values: Values,
+    /// How far the log is decided and applied.
+    pub progress: LogProgress,
+    /// Records and messages that this turn brings forth.
+    pub output: TurnOutput,
+    /// Reads that wait to be told what they must see.
+    pub(super) reads: ReadRequests,
+    /// Snapshot that this replica needs.
+    pub snapshot: PendingSnapshot,
+    /// Timers.
+    pub(super) ticks: Ticks,
+    /// Whether the driver takes updates, retires or has ended.
+    pub life: Lifecycle,
+}
+
+impl GroupState {
+    /// Makes it of what was found in the log and the store, and the seals that are applied.
+    pub(super) fn restored(
+        found: RecoveredGroup,
+        sealed: BTreeSet<BucketId>,
+        undecided_bytes_max: usize,
+        failed: Option<Error>,
+    ) -> GroupState {
+        let RecoveredGroup { id, replica, mark, tail, runs, .. } = found;
+        GroupState {
+            replica,
+            queue: ProposalQueue::new(id, mark, undecided_bytes_max),
+            office: Office::default(),
+            master: MasterState::new(sealed),
+            values: Values::restored(LogIndex(mark.applied), tail.into_values(), runs),
+            progress: LogProgress::new(mark),
+            output: TurnOutput::new(),
+            reads: ReadRequests::default(),
+            snapshot: PendingSnapshot::default(),
+            ticks: Ticks::default(),
+            life: Lifecycle::new(failed),
+        }
+    }
+
+    /// Returns true if the group has one member.
+    pub(super) fn is_alone(&self) -> bool {
+        self.replica.configuration().members().len() == 1
+    }
+
+    /// The bytes of a value that is to be logged, and whether it must be synced: it came with the
+    /// message, or it is the one being proposed.
+    pub(super) fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
+        if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
+            return (payload.clone(), !flawed(Flaw::AcceptedUnsynced));
+        }
+        // Where others count on this log, an accepted value must not be forgotten: a voter that
+        // loses one may help to decide another in its place.
+        let shared = !self.is_alone() && !flawed(Flaw::AcceptedUnsynced);
+        let (payload, sync) = self.queue.payload(index);
+        (payload, sync || shared)
+    }
+
+    /// Notes that values up to here are decided, and will be applied.
+    pub(super) fn decided(&mut self, upto: LogIndex, applied: &Applied) {
+        self.progress.decide(upto);
+        // A candidate keeps what it has not proposed, for it may lead again with nobody in
+        // between. Somebody was: others' values take these indexes.
+        if self.queue.unproposed().is_some_and(|first| first <= upto) {
+            self.end_term(applied);
+        }
+    }
+
+    /// Own values that are not decided are none of this node's any more.
+    pub(super) fn end_term(&mut self, applied: &Applied) {
+        self.queue.end_term(self.replica.decided(), applied);
+    }
+
+    /// Everything up to here is applied: lets go of it.
+    pub(super) fn landed(&mut self, upto: LogIndex) {
+        self.queue.landed(upto);
+        self.values.land(upto, self.is_alone());
+    }
+
+    /// How long there is nothing to do, if nothing comes.
+    pub(super) fn sleep(&self, now: Millis) -> Duration {
+        let tick = self.ticks.sleep(now);
+        let tick = self.queue.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));
+        if !self.office.held {
+            return tick;
+        }
+        self.master.sweep.sleep(self.queue.clock.now()).map_or(tick, |sweep| sweep.min(tick))
+    }
+}

@@ -1,0 +1,114 @@
+//! Output of a group's driver: records for the log writer and messages for other members.
+//!
+//! It is noted under the group's lock, in the very step of consensus that wants it: an index may
+//! mean another value one step later. The driver takes it at the end of its turn and hands it over
+//! behind the lock: the records first, since a message may count on them.
+
+use super::letter::{Carried, OutgoingMessage, stretch};
+use super::records::{LogHead, Statement};
+use super::rests::Rests;
+use super::values::Values;
+use base::limits::VALUE_BATCH_BYTES;
+use base::{GroupId, LogIndex, NodeId};
+use logic::consensus::{Effect, Message, Replica};
+use runtime::keeper::Job;
+use std::sync::mpsc::SyncSender;
+
+/// See the head of this file.
+pub struct TurnOutput {
+    /// Buffer for the effects of one step.
+    pub(super) effects: Vec<Effect>,
+    /// Records that this turn brings forth.
+    jobs: Vec<Job>,
+    /// Messages to other members.
+    letters: Vec<OutgoingMessage>,
+    /// Values that are to be sent in a later turn.
+    pub(super) rests: Rests,
+    /// Statement of the log about what lives only in it.
+    pub statement: Statement,
+}
+
+/// What one turn hands over.
+pub(super) struct TurnWork {
+    pub jobs: Vec<Job>,
+    pub letters: Vec<OutgoingMessage>,
+    /// Dropped when the log writer has the records: whoever asked for the log's head hears that.
+    pub copy: Option<SyncSender<()>>,
+}
+
+impl TurnOutput {
+    /// Begins a life: the log's head is due.
+    pub(super) fn new() -> TurnOutput {
+        TurnOutput {
+            effects: Vec::new(),
+            jobs: Vec::new(),
+            letters: Vec::new(),
+            rests: Rests::default(),
+            statement: Statement::due(),
+        }
+    }
+
+    /// Has a record written.
+    pub(super) fn log(&mut self, job: Job) {
+        self.jobs.push(job);
+    }
+
+    /// Makes letters of a message: several, where its values are many or not all in memory.
+    pub(super) fn send(
+        &mut self,
+        to: NodeId,
+        message: Message,
+        values: &Values,
+        replica: &Replica,
+    ) {
+        let Some((after, upto)) = message.body.values() else {
+            let (values, done) = (Carried::None, LogIndex(0));
+            self.letters.push(OutgoingMessage { to, message, values, done });
+            return;
+        };
+        let done = replica.acknowledged(to);
+        let mut after = after;
+        while after < upto {
+            let (mut here, mut bytes, mut end) = (Vec::new(), 0, after);
+            while end < upto && bytes < VALUE_BATCH_BYTES {
+                let Some((payload, _)) = values.get(end.next()) else { break };
+                bytes += payload.len();
+                here.push(payload);
+                end = end.next();
+            }
+            let carried = if here.is_empty() {
+                while end < upto && values.get(end.next()).is_none() {
+                    end = end.next();
+                }
+                Carried::InLog
+            } else {
+                Carried::Here(here)
+            };
+            let body = stretch(message.body, after, end);
+            self.letters.push(OutgoingMessage {
+                to,
+                message: Message { body, ..message },
+                values: carried,
+                done,
+            });
+            after = end;
+        }
+    }
+
+    /// Takes what is to be handed over now, with the log's head behind it if that is asked for.
+    pub(super) fn take(&mut self, group: GroupId, replica: &Replica) -> TurnWork {
+        let copy = self.statement.copy.take();
+        let asked = std::mem::take(&mut self.statement.asked) || copy.is_some();
+        let mut jobs = std::mem::take(&mut self.jobs);
+        self.statement.wrote |= !jobs.is_empty();
+        if asked {
+            jobs.extend(LogHead::of(replica).records(group, copy.is_some()));
+        }
+        TurnWork { jobs, letters: std::mem::take(&mut self.letters), copy }
+    }
+
+    /// Returns true if nothing waits to be handed over.
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters.is_empty() && self.jobs.is_empty()
+    }
+}
