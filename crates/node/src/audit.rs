@@ -13,7 +13,6 @@ use replication::seals::OWN;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use transport::{IncomingCall, Peers};
@@ -54,7 +53,7 @@ impl Inner {
         let pause = self.settings.scrub_interval_ms;
         for group in self.groups.all() {
             let now = world::milliseconds();
-            if !group.master.load(Ordering::Acquire) {
+            if !group.leadership.is_master() {
                 self.comparisons().forget(group.id);
                 due.remove(&group.id);
                 continue;
@@ -88,7 +87,7 @@ impl Inner {
     /// See [`crate::Node::verify`].
     pub(crate) fn verify(&self, id: GroupId) -> Result<u64> {
         let group = self.groups.find(id)?;
-        if !group.master.load(Ordering::Acquire) {
+        if !group.leadership.is_master() {
             return Err(self.master_of(&group));
         }
         Ok(self.comparisons().ask(id))
@@ -104,7 +103,7 @@ impl Inner {
 
     /// What is known of a group's replicas here.
     pub(crate) fn comparison(&self, group: &Group) -> Option<ComparisonStatus> {
-        let is_master = group.master.load(Ordering::Acquire);
+        let is_master = group.leadership.is_master();
         let report = self.comparisons().report(group.id).filter(|_| is_master)?;
         let differences = report.differences();
         let differences = differences.iter().map(|found| self.difference(group.id, found));

@@ -11,7 +11,6 @@ use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
 use replication::bucket::Bucket;
 use replication::group::{Group, Leadership};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 use transport::Peers;
 
@@ -42,7 +41,7 @@ impl Whom {
     /// Who is its master, or is to be asked for it, and every change of that.
     pub(crate) fn standing(&self) -> watch::Receiver<Leadership> {
         match self {
-            Whom::Here(group) => group.standing(),
+            Whom::Here(group) => group.leadership.standing(),
             Whom::Away(away) => away.ask.subscribe(),
         }
     }
@@ -50,7 +49,7 @@ impl Whom {
     /// Whether this node is its master.
     pub(crate) fn is_led_here(&self) -> bool {
         match self {
-            Whom::Here(group) => group.master.load(Ordering::Acquire),
+            Whom::Here(group) => group.leadership.is_master(),
             Whom::Away(_) => false,
         }
     }
@@ -82,9 +81,9 @@ impl Inner {
         // Of a group it has left, or is only about to get a part in, this node hears nothing.
         // Of one that it only witnesses it has no rows.
         let here = |group: &Arc<Group>| {
-            let standing = *group.standing().borrow();
+            let standing = *group.leadership.standing().borrow();
             let hears = standing.master.is_some() && !standing.dismissed;
-            (hears || group.has_part()) && !group.is_bare()
+            (hears || group.leadership.has_part()) && !group.is_bare()
         };
         match known.filter(here) {
             Some(group) => Whom::Here(group),
@@ -107,7 +106,8 @@ impl Inner {
         match whom {
             // Every node has a part in the directory, as long as it belongs to the cluster.
             Whom::Here(group)
-                if group.id != GroupId::DIRECTORY && group.standing().borrow().dismissed =>
+                if group.id != GroupId::DIRECTORY
+                    && group.leadership.standing().borrow().dismissed =>
             {
                 self.whom_away(group.id)
             }
@@ -117,7 +117,7 @@ impl Inner {
 
     /// Whether this node is kept up to date with a group: of one it has left it knows what was.
     pub(crate) fn keeps_up(&self, group: &Group) -> bool {
-        group.id == GroupId::DIRECTORY || group.has_part()
+        group.id == GroupId::DIRECTORY || group.leadership.has_part()
     }
 
     /// Whether there is a connection to this other node.

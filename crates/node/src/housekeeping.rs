@@ -167,7 +167,7 @@ impl Inner {
     /// too. `false`: look again.
     fn forget(&self, bucket: BucketId, since: u64) -> Result<bool> {
         let directory = &self.directory.group;
-        if !directory.master.load(Ordering::Acquire) {
+        if !directory.leadership.is_master() {
             return Ok(false);
         }
         if !directory.is_alone() && since < FORGET_MS {

@@ -294,7 +294,7 @@ async fn led(group: &Group) -> Result<()> {
     if !is_alone(group) {
         return Ok(());
     }
-    let mut standing = group.standing();
+    let mut standing = group.leadership.standing();
     let led = standing.wait_for(|standing| standing.master.is_some()).await;
     led.map(|_| ()).map_err(|_| shutting_down())
 }

@@ -9,7 +9,6 @@ use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Part, Reason, Result};
 use logic::consensus::{Progress, Role};
 use replication::group::Group;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -50,7 +49,7 @@ impl Inner {
             away => return Ok(self.place_away(&away)),
         };
         let applied = group.applied.index();
-        let standing = *group.standing().borrow();
+        let standing = *group.leadership.standing().borrow();
         let known = |progress: &Progress| match progress.saved {
             _ if progress.node == self.node => applied,
             saved => saved.unwrap_or_default(),
@@ -92,7 +91,7 @@ impl Inner {
     /// Whether a group can go on: its master counts those who are near; everybody else asks whether
     /// the master is there, who would not be master without enough of them.
     pub(crate) fn goes_on(&self, group: &Group) -> bool {
-        if !group.master.load(Ordering::Acquire) {
+        if !group.leadership.is_master() {
             return self.reaches_master(group);
         }
         let last = group.state().replica.last();
@@ -117,7 +116,7 @@ impl Inner {
     /// A node that is not master has none to give.
     pub(crate) async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         let group = match self.whom(bucket)? {
-            Whom::Here(group) if group.master.load(Ordering::Acquire) => group,
+            Whom::Here(group) if group.leadership.is_master() => group,
             _ => return Ok(()),
         };
         let progress = group.progress().into_iter();
@@ -126,7 +125,7 @@ impl Inner {
             let text = "no other voter is connected that could be master: start one";
             return Err(Error::new(Reason::NoQuorum, text));
         };
-        let mut standing = group.standing();
+        let mut standing = group.leadership.standing();
         group.hand_over(heir.node)?;
         let within = Duration::from_millis(FORWARD_MS_MAX);
         let moved =

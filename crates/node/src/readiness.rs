@@ -160,7 +160,7 @@ impl Inner {
 
     /// True if this node is master of the group, or has a connection to the master.
     pub(crate) fn reaches_master(&self, group: &Group) -> bool {
-        let master = group.standing().borrow().master;
+        let master = group.leadership.standing().borrow().master;
         master.is_some_and(|master| master == self.node || self.is_linked(master))
     }
 
@@ -178,7 +178,7 @@ impl Inner {
         if self.reaches_master(group) {
             return None;
         }
-        let standing = *group.standing().borrow();
+        let standing = *group.leadership.standing().borrow();
         let peers = self.peer_status();
         Some(match standing.master {
             Some(master) => Cause::Master(self.missing(&peers, master)),

@@ -12,7 +12,6 @@ use runtime::world;
 use runtime::world::rest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -63,7 +62,7 @@ impl RefusedAttempts {
 impl Inner {
     async fn pay_heirs(self: &Arc<Inner>, away: &mut Away) -> base::Result<()> {
         let directory = &self.directory;
-        if !directory.group.master.load(Ordering::Acquire) {
+        if !directory.group.leadership.is_master() {
             away.clear();
             return Ok(());
         }

@@ -1,13 +1,13 @@
-//! Which path a request takes; the only place that looks at a bucket's consistency.
+//! Which path a request takes; the only place that looks at a bucket's promise.
 
 use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
 use crate::groups::Local;
 use crate::{Inner, Node};
 use base::bucket::no_such_bucket;
-use base::error::shutting_down;
+use base::error::going_down;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Properties, ReadLevel, Reason, Reply, Request, Result,
+    Body, BucketName, Call, Consistency, Error, NodeId, Properties, Reason, Reply, Request, Result,
     SessionCall,
 };
 use replication::bucket::Bucket;
@@ -34,7 +34,7 @@ impl Inner {
     /// Answers a request here if this node may, and sees to it otherwise.
     pub(crate) fn submit(self: &Arc<Inner>, flow: &mut Flow, request: Request) -> Submitted {
         if self.stopping.load(Ordering::Acquire) {
-            return Submitted::Ready(Err(shutting_down()));
+            return Submitted::Ready(Err(going_down()));
         }
         let evaluated = match &request.call {
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
@@ -53,8 +53,7 @@ impl Inner {
     }
 
     /// Resolves the path of a request for a bucket: the only place that looks at a bucket's
-    /// consistency. What is no consistent bucket may be an available one: those exist by being
-    /// named.
+    /// promise. What is no consistent bucket may be an available one: those exist by being named.
     ///
     /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
     #[inline]
@@ -80,8 +79,8 @@ impl Inner {
     /// left it, and the request's answer depends on that.
     #[inline]
     fn is_uninformed(&self, group: &Group, call: &Call) -> bool {
-        let depends = matches!(call, Call::Update(_) | Call::Read(_, ReadLevel::Consistent));
-        depends && group.master.load(Ordering::Acquire) && !self.is_informed(group)
+        let depends = matches!(call, Call::Update(_) | Call::Read(_, Consistency::Consistent));
+        depends && group.leadership.is_master() && !self.is_informed(group)
     }
 
     /// Evaluates a request on the replica here. Errors: `NotMaster` if another node must.
@@ -95,7 +94,7 @@ impl Inner {
         let name = &request.bucket;
         match &request.call {
             Call::Update(update) => self.update(flow, name, local, update, request.retry),
-            Call::Read(read, level) => self.read(flow, name, local, read, *level),
+            Call::Read(read, consistency) => self.read(flow, name, local, read, *consistency),
             Call::Session(call) => session(flow, &local, *call),
             Call::Available(call) => Ok(self.one_value(name, call)),
             Call::Directory(call) => self.directory(flow, name, call),
@@ -133,7 +132,7 @@ impl Inner {
 
     /// `not_master` with the master's name, as clients that look for it parse it.
     pub(crate) fn master_of(&self, group: &Group) -> Error {
-        let master = group.standing().borrow().master;
+        let master = group.leadership.standing().borrow().master;
         self.named(master)
     }
 

@@ -46,7 +46,7 @@ pub(crate) async fn step_down(inner: &Inner) {
     let leaving: Vec<_> = leaving.inspect(|group| group.retire()).collect();
     let followed = async {
         for group in &leaving {
-            group.led_elsewhere().await;
+            group.leadership.led_elsewhere().await;
         }
     };
     let in_time = tokio::time::timeout(STEP_DOWN_WAIT, followed).await.is_ok();

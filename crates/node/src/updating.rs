@@ -19,7 +19,6 @@ use runtime::metrics::Metrics;
 use runtime::submit::{Submitted, Ticket};
 use runtime::world;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Attempts to find a bucket that is altered again and again.
 const LOOKUPS_MAX: usize = 8;
@@ -67,7 +66,7 @@ impl Inner {
 
     /// Checks that an update of the bucket may be evaluated here and now.
     fn may_update(&self, bucket: &Bucket, group: &Group, update: &Update) -> Result<()> {
-        if !group.master.load(Ordering::Acquire) {
+        if !group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         if self.space.is_full() && !frees(update) {
@@ -155,9 +154,9 @@ impl Inner {
             let stopping = || Err(shutting_down());
             read.map_or_else(stopping, |(index, outcome)| answer(Stamp::of_read(index), outcome))
         };
-        if group.readable() {
+        if group.leadership.readable() {
             let reply = read().await;
-            if group.readable() {
+            if group.leadership.readable() {
                 return group.check_seal(&bucket).and(reply);
             }
         }
@@ -176,12 +175,12 @@ fn read_steps(
     update: &Update,
 ) -> Result<Option<Result<Reply>>> {
     let waits = |ticket: &Ticket| ticket.index > group.applied.index();
-    if flow.last.as_ref().is_some_and(waits) || !group.readable() {
+    if flow.last.as_ref().is_some_and(waits) || !group.leadership.readable() {
         return Ok(None);
     }
     flow.last = None;
     let (index, outcome) = group.read_steps(bucket, update);
-    if !group.readable() {
+    if !group.leadership.readable() {
         return Ok(None);
     }
     group.check_seal(bucket)?;

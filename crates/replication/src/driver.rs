@@ -85,7 +85,7 @@ impl Group {
     /// From then on this replica votes and follows, and leads no more.
     pub fn retire(&self) {
         let mut state = self.state();
-        self.master.store(false, Ordering::Release);
+        self.leadership.retire();
         state.queue.close();
         state.life.retire();
         self.driver.wake();
@@ -95,17 +95,13 @@ impl Group {
     pub fn fail(&self, error: Error) {
         let given_up = {
             let mut state = self.state();
-            self.master.store(false, Ordering::Release);
-            self.lease_until.store(0, Ordering::Release);
+            self.leadership.stop();
             state.life.fail(&error);
             state.reads.clear();
             (state.output.statement.copy.take(), state.snapshot.discard())
         };
         drop(given_up);
-        self.standing.send_modify(|standing| {
-            (standing.role, standing.master) = (Some(Role::Follower), None);
-            standing.since_ms = world::milliseconds();
-        });
+        self.leadership.forget_master();
         let unknown = Error::new(
             Reason::NoLongerMaster,
             format!("the node failed before this was known to be written: {}", error.text()),
@@ -133,7 +129,7 @@ impl Group {
         self.collect_expired(state)?;
         self.propose(state, now);
         self.give_up_late(state);
-        self.publish_lease(state);
+        self.leadership.publish_lease(&state.office, &state.replica);
         state.ticks.plan(&state.replica, self.shared.limits.lease_ms);
         let sleep = state.sleep(now);
         let TurnWork { jobs, letters, copy } = state.output.take(self.id, &state.replica);
@@ -152,7 +148,9 @@ impl Group {
         let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
         let state = &mut *guard;
-        self.take_office(state)?;
+        if self.leadership.take_office(state, &self.applied, &*self.shared.trees, &self.seals)? {
+            self.driver.wake();
+        }
         let sleep = rests.sleep().map_or(sleep, |rest| sleep.min(rest));
         state.output.rests = rests;
         let more = !state.output.is_empty();
@@ -226,7 +224,7 @@ impl Group {
 
     fn collect_expired(&self, state: &mut GroupState) -> Result<()> {
         let now = state.queue.clock.now();
-        let idle = !state.master.sweep.is_due(now) || !self.master.load(Ordering::Acquire);
+        let idle = !state.master.sweep.is_due(now) || !self.leadership.is_master();
         if idle || state.life.failed().is_some() {
             return Ok(());
         }

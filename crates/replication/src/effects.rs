@@ -4,7 +4,7 @@
 //! are picked here, under the group's lock. The driver carries the rest out behind it, in order.
 
 use super::group::Group;
-use super::leadership::not_master;
+use super::office::not_master;
 use super::records;
 use super::state::GroupState;
 use base::{Error, LogIndex};
@@ -54,7 +54,9 @@ impl Group {
                 state.output.log(records::accept(self.id, ballot, index, decided, payload, sync));
             }
             Effect::Decided { upto } => state.decided(upto, &self.applied),
-            Effect::Role { role, master, .. } => self.role_changed(state, role, master),
+            Effect::Role { role, master, .. } => {
+                self.leadership.role_changed(state, &self.applied, role, master);
+            }
             Effect::Send { to, message } => {
                 state.output.send(to, message, &state.values, &state.replica);
             }
@@ -73,9 +75,9 @@ impl Group {
                 let group = self.id.0;
                 state.output.rests.flights.keep(state.replica.configuration());
                 tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
-                self.reconfigured(state);
+                self.leadership.reconfigured(&state.replica);
             }
-            Effect::Ended => self.dismissed(),
+            Effect::Ended => self.leadership.dismiss(),
         }
     }
 }

@@ -4,12 +4,16 @@
 //! that is open. The driver (`driver.rs`) closes values and carries out what consensus decides. So
 //! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
 //! fill.
+//!
+//! What changes with every update stands in `state.rs`, behind one lock. The other parts are read
+//! and written without it, each by its own rules: `leadership.rs`, `driver_handle.rs`, `wait.rs`.
 
 use super::driver_handle::DriverHandle;
 use super::gate::Gate;
 use super::heavy::Heavy;
 use super::keeping::Keeping;
-use super::leadership::not_master;
+use super::leadership::LeadershipState;
+use super::office::not_master;
 use super::recovered::RecoveredGroup;
 use super::seals::Seals;
 use super::state::GroupState;
@@ -20,9 +24,10 @@ use base::{Error, GroupId, Result};
 use runtime::metrics::Metrics;
 use runtime::submit::Ticket;
 use runtime::sync::MutexGuard;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tokio::sync::watch;
+
+pub use super::leadership::Leadership;
+pub use super::shared::{GroupLimits, Observer, Shared};
 
 /// A group's part on this node.
 pub struct Group {
@@ -30,6 +35,12 @@ pub struct Group {
     pub id: GroupId,
     /// Things that all groups of the node share.
     pub shared: Shared,
+    /// Whether this node is master, and who is.
+    pub leadership: LeadershipState,
+    /// What waits for the driver, and whether it goes on.
+    pub driver: DriverHandle,
+    /// How far values are applied, to be waited for.
+    pub applied: Applied,
     /// Told of applied values; empty: nobody asks.
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Buckets that left it.
@@ -38,35 +49,16 @@ pub struct Group {
     pub(super) keeping: Option<std::sync::Mutex<Keeping>>,
     /// What changes of a bucket that is being copied.
     pub(super) tracking: Tracking,
-    /// How far values are applied, to be waited for.
-    pub applied: Applied,
-    /// True if this node is master and may evaluate updates.
-    pub master: AtomicBool,
-    /// How often it has become master.
-    pub offices: AtomicU64,
-    /// In which of these times its directory was as clients left it; see `forward/directory.rs`.
-    pub informed: AtomicU64,
-    /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
-    pub(super) lease_until: AtomicU64,
-    /// Who leads, for those who wait for a change.
-    pub(super) standing: watch::Sender<Leadership>,
-    /// This node is a member, as its own configuration says.
-    pub(super) member: AtomicBool,
-    /// What waits for the driver, and whether it goes on.
-    pub driver: DriverHandle,
-    /// Whose turn it is to be evaluated among updates that take long; see `heavy.rs`.
+    /// Whose turn it is to be evaluated among updates that take long.
     pub heavy: Heavy,
     state: Gate<GroupState>,
 }
 
-pub use super::leadership::Leadership;
-pub use super::shared::{GroupLimits, Observer, Shared};
-
 impl Group {
     /// Makes a group from what was found in the log and the store.
     pub fn new(found: RecoveredGroup, shared: Shared) -> Group {
-        let undecided_bytes_max = shared.limits.undecided_bytes_max();
         let (id, mark) = (found.id, found.mark);
+        let undecided_bytes_max = shared.limits.undecided_bytes_max();
         let loaded = Seals::load(id, &*shared.trees);
         let keeping = found.bare.then(|| Keeping::load(id, &shared)).transpose();
         let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
@@ -75,23 +67,18 @@ impl Group {
             let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
         }
         let sealed = seals.all().sealed;
-        let member = found.replica.configuration().part(shared.node).is_some();
+        let leadership = LeadershipState::new(id, shared.node, &found.replica);
         let state = GroupState::restored(found, sealed, undecided_bytes_max, failed);
         Group {
             id,
-            member: AtomicBool::new(member),
             shared,
+            leadership,
+            driver: DriverHandle::new(undecided_bytes_max),
+            applied: Applied::new(mark),
             observer,
             seals,
             keeping: keeping.unwrap_or_default(),
             tracking: Tracking::default(),
-            applied: Applied::new(mark),
-            master: AtomicBool::new(false),
-            offices: AtomicU64::new(0),
-            informed: AtomicU64::new(0),
-            lease_until: AtomicU64::new(0),
-            standing: watch::Sender::new(Leadership::default()),
-            driver: DriverHandle::new(undecided_bytes_max),
             heavy: Heavy::default(),
             state: Gate::new(state),
         }
@@ -114,7 +101,7 @@ impl Group {
     /// Refuses updates where this node is not master, or too many wait.
     pub(super) fn admit(&self, state: &GroupState) -> Result<()> {
         state.life.check()?;
-        if !self.master.load(Ordering::Acquire) {
+        if !self.leadership.is_master() {
             return Err(not_master(state.replica.master()));
         }
         let refused = |_: &Error| Metrics::count(&self.shared.metrics.updates_refused);
@@ -129,5 +116,15 @@ impl Group {
         }
         Metrics::count(&self.shared.metrics.updates);
         Ticket { group: self.id, index, term: self.applied.term() }
+    }
+
+    /// The group's time now, as far as this node keeps it.
+    pub fn now(&self) -> u64 {
+        self.state().queue.clock.now()
+    }
+
+    /// Waits until a ticket's value is decided and applied here.
+    pub async fn settled(&self, ticket: Ticket) -> Result<()> {
+        self.applied.settled(ticket.term, ticket.index).await
     }
 }

@@ -1,7 +1,29 @@
-//! Leadership of a group, as this node knows it.
+//! Leadership of a group on this node: when it takes office and leaves it, what becomes of its
+//! clients' updates then, and who may be answered meanwhile.
+//!
+//! A *term* of this node goes from taking office to leaving it. A replica that only moves on to its
+//! next configuration leaves office with nothing in flight: then what waits to be proposed waits
+//! on, and is proposed once it leads again.
+//!
+//! Consensus elects a master (`Role::Master`). It takes *office* once it has applied everything
+//! that was decided before it. In office, and unless it retires, it *is master* for clients: it
+//! evaluates their updates. Each step changes all of this together, here and nowhere else.
+//!
+//! Invariants: whoever is told that this node is master (`standing`) finds it in office; the lease
+//! allows reads in office only, and is gone before the flag is.
+//! Never: decides who leads (that is `logic`).
 
-use base::{Error, LogIndex, NodeId, Reason};
-use logic::consensus::{Refusal, Role};
+use super::office::Office;
+use super::seals::Seals;
+use super::state::GroupState;
+use super::wait::Applied;
+use base::{GroupId, NodeId, Result};
+use logic::consensus::{Replica, Role};
+use runtime::mutants::{Flaw, flawed};
+use runtime::world;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use store::Trees;
+use tokio::sync::watch;
 
 /// Leadership of a group, as far as this node knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,28 +39,216 @@ pub struct Leadership {
     pub dismissed: bool,
 }
 
-/// This node's way into office.
-#[derive(Default)]
-pub struct Office {
-    /// It leads, and takes office once it has applied everything up to here.
-    pub(super) waits_for: Option<LogIndex>,
-    /// It is in office.
-    pub(super) held: bool,
-    /// Torn logs may have held values behind this index; it went on without them.
-    pub(super) may_lack: Option<LogIndex>,
-    /// Why the last hand-over was refused.
-    pub(super) refused: Option<Refusal>,
+/// See the head of this file. Readers take no lock; whoever changes it holds the group's state.
+pub struct LeadershipState {
+    group: GroupId,
+    node: NodeId,
+    /// True if this node is master and may evaluate updates.
+    master: AtomicBool,
+    /// How often it has taken office.
+    offices: AtomicU64,
+    /// In which of these times its directory was as clients left it; see `forward/directory.rs`.
+    informed: AtomicU64,
+    /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
+    lease_until: AtomicU64,
+    /// This node is a member, as its own configuration says.
+    member: AtomicBool,
+    /// Who leads, for those who wait for a change.
+    standing: watch::Sender<Leadership>,
 }
 
-impl Office {
-    /// Returns true if it may be taken, where this much is applied.
-    pub(super) fn is_due(&self, applied: LogIndex) -> bool {
-        self.waits_for.is_some_and(|index| applied >= index)
+impl LeadershipState {
+    /// Begins without a master.
+    pub(super) fn new(group: GroupId, node: NodeId, replica: &Replica) -> LeadershipState {
+        LeadershipState {
+            group,
+            node,
+            master: AtomicBool::new(false),
+            offices: AtomicU64::new(0),
+            informed: AtomicU64::new(0),
+            lease_until: AtomicU64::new(0),
+            member: AtomicBool::new(replica.configuration().part(node).is_some()),
+            standing: watch::Sender::new(Leadership::default()),
+        }
     }
-}
 
-/// Another node must answer: this one, as far as is known.
-pub fn not_master(master: Option<NodeId>) -> Error {
-    let master = master.map_or_else(|| "None".into(), |node| node.to_string());
-    Error::new(Reason::NotMaster, master)
+    /// Returns true if this node is master and evaluates updates.
+    #[inline]
+    pub fn is_master(&self) -> bool {
+        self.master.load(Ordering::Acquire)
+    }
+
+    /// Number of the present or last time in office.
+    #[inline]
+    pub fn office(&self) -> u64 {
+        self.offices.load(Ordering::Acquire)
+    }
+
+    /// Returns true if, in this time in office, the directory was known to be as clients left it.
+    #[inline]
+    pub fn is_informed(&self, office: u64) -> bool {
+        self.informed.load(Ordering::Acquire) == office
+    }
+
+    /// Notes that the directory is as clients left it, in this time in office.
+    pub fn inform(&self, office: u64) {
+        self.informed.store(office, Ordering::Release);
+    }
+
+    /// Returns true if this node may answer a consistent read from what it has applied. True before
+    /// the read *and* after it: then the answer is as good as one of that moment.
+    #[inline]
+    pub fn readable(&self) -> bool {
+        if flawed(Flaw::ReadWithoutLease) || flawed(Flaw::MasterWithoutLease) {
+            return self.is_master();
+        }
+        match self.lease_until.load(Ordering::Acquire) {
+            u64::MAX => true,
+            // A part of a millisecond counts as a whole one that has passed.
+            until => world::milliseconds() + 1 < until,
+        }
+    }
+
+    /// Who leads, and every change of that.
+    pub fn standing(&self) -> watch::Receiver<Leadership> {
+        self.standing.subscribe()
+    }
+
+    /// Resolves when another node is known to be master.
+    pub async fn led_elsewhere(&self) {
+        let mut standing = self.standing();
+        let other = |master: NodeId| master != self.node;
+        // The sender lives as long as the group.
+        let _ = standing.wait_for(|now| now.dismissed || now.master.is_some_and(other)).await;
+    }
+
+    /// Returns true if this node is a member of the group. One that was away while it was taken out
+    /// learns that from the others.
+    pub fn has_part(&self) -> bool {
+        self.member.load(Ordering::Acquire) && !self.standing.borrow().dismissed
+    }
+
+    /// Where a simulation stands in for the group's other members: who is its master.
+    pub fn follows(&self, master: NodeId) {
+        self.publish(Some(Role::Follower), Some(master));
+    }
+
+    /// Where a test stands in for consensus: whether updates are evaluated here.
+    pub fn overrule(&self, is_master: bool) {
+        self.master.store(is_master, Ordering::Release);
+    }
+
+    /// Consensus says that this replica's part changed.
+    pub(super) fn role_changed(
+        &self,
+        state: &mut GroupState,
+        applied: &Applied,
+        role: Role,
+        master: Option<NodeId>,
+    ) {
+        tracing::debug!(target: "consensus", group = self.group.0, ?role, ?master, "role");
+        if role == Role::Master {
+            state.office.waits_for = Some(state.replica.decided());
+            return;
+        }
+        let master = master.filter(|master| *master != self.node);
+        if master.is_none() && flawed(Flaw::MasterWithoutLease) {
+            return;
+        }
+        self.leave_office(state, applied, role);
+        self.publish(Some(role), master);
+    }
+
+    /// From here on updates are evaluated here, if everything before is applied. Returns true if
+    /// this node took office.
+    pub(super) fn take_office(
+        &self,
+        state: &mut GroupState,
+        applied: &Applied,
+        trees: &dyn Trees,
+        seals: &Seals,
+    ) -> Result<bool> {
+        if !state.office.is_due(applied.index()) || state.replica.role() != Role::Master {
+            return Ok(false);
+        }
+        state.office.waits_for = None;
+        let goes_on = state.queue.unproposed() == Some(state.replica.next());
+        if !goes_on {
+            state.end_term(applied);
+            state.queue.restart(state.progress.mark);
+            state.master.load(self.group, trees, seals.all().sealed)?;
+        }
+        state.office.held = true;
+        self.publish_lease(&state.office, &state.replica);
+        self.offices.fetch_add(1, Ordering::AcqRel);
+        self.master.store(!state.life.is_retiring(), Ordering::Release);
+        tracing::info!(target: "consensus", group = self.group.0, "this node is master");
+        self.publish(Some(Role::Master), Some(self.node));
+        Ok(true)
+    }
+
+    /// This node is not master, or no longer.
+    fn leave_office(&self, state: &mut GroupState, applied: &Applied, role: Role) {
+        state.office.waits_for = None;
+        self.stop();
+        if std::mem::take(&mut state.office.held) {
+            let group = self.group.0;
+            tracing::info!(target: "consensus", group, "this node is master no longer");
+        }
+        // A candidate may lead again with nobody in between: it keeps what it has not proposed.
+        if role != Role::Candidate || state.queue.has_in_flight(state.replica.decided()) {
+            state.end_term(applied);
+        }
+    }
+
+    /// Evaluates nothing new; what was taken is proposed in office still.
+    pub(super) fn retire(&self) {
+        self.master.store(false, Ordering::Release);
+    }
+
+    /// Answers nothing new: neither updates nor reads.
+    pub(super) fn stop(&self) {
+        self.lease_until.store(0, Ordering::Release);
+        self.master.store(false, Ordering::Release);
+    }
+
+    /// What the lease allows, after every step.
+    pub(super) fn publish_lease(&self, office: &Office, replica: &Replica) {
+        let until = replica.lease_until().filter(|_| office.held);
+        self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
+    }
+
+    fn publish(&self, role: Option<Role>, master: Option<NodeId>) {
+        self.standing.send_if_modified(|standing| {
+            let since_ms = match master == standing.master {
+                true => standing.since_ms,
+                false => world::milliseconds(),
+            };
+            let news = Leadership { role, master, since_ms, ..*standing };
+            std::mem::replace(standing, news) != news
+        });
+    }
+
+    /// The group failed here: nobody is known to lead it.
+    pub(super) fn forget_master(&self) {
+        self.standing.send_modify(|standing| {
+            (standing.role, standing.master) = (Some(Role::Follower), None);
+            standing.since_ms = world::milliseconds();
+        });
+    }
+
+    /// The group goes on without this node.
+    pub(super) fn dismiss(&self) {
+        self.standing
+            .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
+        let group = self.group.0;
+        tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
+    }
+
+    /// Other members are in force. Whoever dismissed this node spoke of these, or of earlier ones.
+    pub(super) fn reconfigured(&self, replica: &Replica) {
+        let member = replica.configuration().part(self.node).is_some();
+        self.member.store(member, Ordering::Release);
+        self.standing.send_modify(|standing| standing.dismissed = false);
+    }
 }

@@ -45,6 +45,7 @@ mod proposal_queue;
 pub mod read;
 mod read_requests;
 mod receive;
+mod reconfigure;
 pub mod records;
 pub mod recovered;
 mod rests;

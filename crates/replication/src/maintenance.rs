@@ -5,7 +5,6 @@
 
 use crate::group::Group;
 use base::{LogIndex, Result};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use store::Position;
 
@@ -61,7 +60,7 @@ impl Group {
     /// Returns how far values are applied, and the last that may hold an update taken until now.
     pub fn apply_progress(&self) -> ApplyProgress {
         // Before what may be applied: as of one moment, or a little later.
-        let leads = self.master.load(Ordering::Acquire);
+        let leads = self.leadership.is_master();
         let state = self.state();
         let (term, applied) = (self.applied.term(), self.applied.index());
         let taken = state.queue.last().unwrap_or(applied);

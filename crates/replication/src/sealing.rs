@@ -11,7 +11,6 @@ use base::{BucketId, Error, Reason, Result};
 use runtime::keeper::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
-use std::sync::atomic::Ordering;
 
 impl Group {
     /// Refuses the answer to a read of a sealed bucket; to be asked *after* the rows were read.
@@ -45,7 +44,7 @@ impl Group {
     /// office: another master may have found others since.
     pub fn forget_own(&self, key: &[u8], office: u64) -> Result<Option<Ticket>> {
         let forget = |view: &mut View| {
-            if self.offices.load(Ordering::Acquire) != office {
+            if self.leadership.office() != office {
                 return Err(Error::new(Reason::Changed, "this node was not master all the time"));
             }
             if let Some(row) = view.row(OWN, key)? {

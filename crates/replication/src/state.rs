@@ -3,10 +3,10 @@
 //! It stands behind one lock (`gate.rs`), which is never held across a wait. Each part has its own
 //! file, its own invariants, and knows nothing of the others.
 
-use super::leadership::Office;
 use super::lifecycle::Lifecycle;
 use super::log_progress::LogProgress;
 use super::master_state::MasterState;
+use super::office::Office;
 use super::proposal_queue::ProposalQueue;
 use super::read_requests::ReadRequests;
 use super::recovered::RecoveredGroup;

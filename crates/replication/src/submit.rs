@@ -121,7 +121,7 @@ impl Group {
         // a majority takes from now on; an empty one, if there is no other. One that was proposed
         // already proves nothing: a majority may have taken it before this machine stood still,
         // and another master may have led since.
-        let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);
+        let sure = self.leadership.readable() || flawed(Flaw::OutcomeWithoutLease);
         if logged || !(sure || state.queue.has_unproposed()) {
             let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
             let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;

@@ -4,7 +4,7 @@
 //! is. An index alone says nothing about whose value stands there once another master has led.
 
 use super::layout::Mark;
-use super::leadership::not_master;
+use super::office::not_master;
 use base::{Error, LogIndex, Reason, Result};
 use runtime::mutants::{Flaw, flawed};
 use runtime::sync::Mutex;

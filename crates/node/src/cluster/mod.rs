@@ -36,7 +36,6 @@ pub use rejoin::Rejoining;
 use replication::group::Group;
 use runtime::keeper::store_error;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use steward::Parts;
 use store::DataDir;
 pub(crate) use tend::tend;
@@ -118,7 +117,7 @@ impl Inner {
             Error::new(Reason::NotFound, text)
         })?;
         let group = self.groups.find(id)?;
-        if !group.master.load(Ordering::Acquire) {
+        if !group.leadership.is_master() {
             return Err(self.master_of(&group));
         }
         if member.node == self.node {

@@ -21,7 +21,6 @@ use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupId, LogIndex, NodeId, Part};
 use replication::comparison::{ComparisonStatus, DifferenceStatus};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use transport::{IncomingCall, Peers};
@@ -74,7 +73,7 @@ impl Inner {
         let mut status = self.cluster_status();
         for place in &mut status.groups {
             let led_here = self.groups.get(place.group);
-            if led_here.is_some_and(|group| group.master.load(Ordering::Acquire)) {
+            if led_here.is_some_and(|group| group.leadership.is_master()) {
                 continue;
             }
             if let Some((node, report)) = told.remove(&place.group) {
@@ -100,7 +99,7 @@ impl Inner {
         let status = self.cluster_status();
         let led = |place: &PlaceStatus| {
             let group = self.groups.get(place.group);
-            group.is_some_and(|group| group.master.load(Ordering::Acquire))
+            group.is_some_and(|group| group.leadership.is_master())
         };
         let report = |place: PlaceStatus| GroupReport {
             group: place.group,

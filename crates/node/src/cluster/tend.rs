@@ -87,13 +87,13 @@ impl Tending {
         self.end_groups(inner, &known);
         self.own.look(inner).await;
         self.tell_of_itself(node, &known).await;
-        let leads_directory = inner.directory.group.master.load(Ordering::Acquire);
+        let leads_directory = inner.directory.group.leadership.is_master();
         if leads_directory {
             let kept = self.keep_directory(inner, &known).await;
             quietly("the directory", kept);
         }
         for group in inner.groups.all() {
-            if group.master.load(Ordering::Acquire) {
+            if group.leadership.is_master() {
                 quietly("a group's members", take_step(inner, &group, &known));
                 quietly("the preferred master", self.prefer(inner, &group, &known).await);
                 quietly("a quicker master", self.give_way(inner, &group, &known));
@@ -280,7 +280,7 @@ impl Tending {
         let Some(fewer) = told::led_by(inner, heir).await else { return Ok(()) };
         self.spread.heard(heir, fewer, pause_ms, now);
         let Some(group) = inner.groups.get(id) else { return Ok(()) };
-        if !differs(told::led_here(inner), fewer) || !group.master.load(Ordering::Acquire) {
+        if !differs(told::led_here(inner), fewer) || !group.leadership.is_master() {
             return Ok(());
         }
         group.hand_over(heir)?;
@@ -311,7 +311,7 @@ impl Tending {
 /// Whether a node is out of every group. Of a group without a part here its master is asked.
 async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
     for placement in &known.groups {
-        let here = inner.groups.get(placement.group).filter(|group| group.has_part());
+        let here = inner.groups.get(placement.group).filter(|group| group.leadership.has_part());
         let out = match here {
             Some(group) => group.configuration().part(node).is_none(),
             None => {
@@ -335,10 +335,10 @@ fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
 fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
     let mut sight = Sight::default();
     for group in inner.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
-        let Some(master) = group.standing().borrow().master else { continue };
+        let Some(master) = group.leadership.standing().borrow().master else { continue };
         *sight.led.entry(master).or_default() += 1;
         let Some(wanted) = wanted(known, group.id) else { continue };
-        if !group.master.load(Ordering::Acquire) {
+        if !group.leadership.is_master() {
             continue;
         }
         let (now, saved) = (parts_of(&group), super::saved(&group));

@@ -62,7 +62,11 @@ fn tell_group(inner: &Inner, peers: &Peers, asked: IncomingCall) {
     };
     if inner.settings.lease_reads {
         let configuration = group.configuration();
-        return tell_members(peers, &asked, Some(configuration).filter(|_| group.readable()));
+        return tell_members(
+            peers,
+            &asked,
+            Some(configuration).filter(|_| group.leadership.readable()),
+        );
     }
     let peers = peers.clone();
     world::spawn(async move {
@@ -117,7 +121,7 @@ fn tell_leads(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
 /// Of how many groups that hold buckets this node is master.
 pub(super) fn led_here(inner: &Inner) -> usize {
     let groups = inner.groups.all().into_iter();
-    let leads = |group: &Arc<Group>| group.master.load(Ordering::Acquire);
+    let leads = |group: &Arc<Group>| group.leadership.is_master();
     groups.filter(|group| group.id != GroupId::DIRECTORY && leads(group)).count()
 }
 

@@ -8,7 +8,6 @@ use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
 use replication::comparison::ComparisonStatus;
 use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
 use transport::PeerStatus;
 
 /// A cluster as one of its nodes sees it.
@@ -157,7 +156,7 @@ impl Inner {
     }
 
     fn place_status(&self, id: GroupId, wanted: &Parts) -> PlaceStatus {
-        let group = self.groups.get(id).filter(|group| group.has_part());
+        let group = self.groups.get(id).filter(|group| group.leadership.has_part());
         let mut status = PlaceStatus {
             group: id,
             local: group.is_some(),
@@ -172,7 +171,7 @@ impl Inner {
             comparison: None,
         };
         let Some(group) = group else { return status };
-        let master = group.standing().borrow().master;
+        let master = group.leadership.standing().borrow().master;
         let (now, saved) = (parts_of(&group), saved(&group));
         let name = |node| self.name_of(node);
         status.master = master.map(name);
@@ -183,7 +182,7 @@ impl Inner {
             let way = whole_way(wanted, &now, master);
             status.plan = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
         }
-        if group.master.load(Ordering::Acquire) {
+        if group.leadership.is_master() {
             let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.node };
             let next = next_step(&seen);
             if matches!(next, super::steward::StewardStep::Wait(_)) {
@@ -225,7 +224,7 @@ impl Inner {
             .filter(|peer| peer.connected.is_some())
             .map(|peer| peer.node)
             .collect();
-        let master = group.standing().borrow().master;
+        let master = group.leadership.standing().borrow().master;
         let knows = master.is_some_and(|node| node == self.node || linked.contains(&node));
         let seen = ClusterSight { wanted: &now, now: &now, saved: &saved, master: self.node };
         let leads = master == Some(self.node);

@@ -31,7 +31,7 @@ impl Inner {
         name: &BucketName,
         call: &DirectoryCall,
     ) -> Result<Submitted> {
-        if !self.directory.group.master.load(Ordering::Acquire) {
+        if !self.directory.group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         let (inner, name, call) = (self.clone(), name.clone(), call.clone());
@@ -50,7 +50,7 @@ impl Inner {
         name: &BucketName,
         call: DirectoryCall,
     ) -> Result<Reply> {
-        if !self.directory.group.readable() {
+        if !self.directory.group.leadership.readable() {
             still_master(&self.directory.group).await?;
         }
         let changes = matches!(
@@ -97,13 +97,13 @@ impl Inner {
     /// Whether this master of the group has a directory as its clients left it.
     #[inline]
     pub(crate) fn is_informed(&self, group: &Group) -> bool {
-        let office = group.offices.load(Ordering::Acquire);
-        if group.informed.load(Ordering::Acquire) == office {
+        let office = group.leadership.office();
+        if group.leadership.is_informed(office) {
             return true;
         }
-        let informed = self.directory.group.readable();
+        let informed = self.directory.group.leadership.readable();
         if informed {
-            group.informed.store(office, Ordering::Release);
+            group.leadership.inform(office);
         }
         informed
     }
@@ -117,9 +117,9 @@ impl Inner {
     ) -> Submitted {
         let (inner, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
         Submitted::Later(Box::pin(async move {
-            let office = group.offices.load(Ordering::Acquire);
+            let office = group.leadership.office();
             inner.directory_is_current(before).await?;
-            group.informed.store(office, Ordering::Release);
+            group.leadership.inform(office);
             let submitted = inner.submit(&mut Flow::passing(elsewhere), request);
             inner.answered(submitted).await
         }))
@@ -130,9 +130,9 @@ impl Inner {
         if self.is_informed(group) {
             return Ok(());
         }
-        let office = group.offices.load(Ordering::Acquire);
+        let office = group.leadership.office();
         self.directory_is_current(None).await?;
-        group.informed.store(office, Ordering::Release);
+        group.leadership.inform(office);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Inner {
             Call::Update(_) | Call::Session(_) => true,
             Call::Directory(_) | Call::Available(_) => false,
         };
-        asks && !self.directory.group.master.load(Ordering::Acquire)
+        asks && !self.directory.group.leadership.is_master()
     }
 
     /// Whether this node has had the directory, since it started, as its master knew it. Before
@@ -175,10 +175,11 @@ impl Inner {
             return true;
         }
         let directory = &self.directory.group;
-        let (applied, standing) = (directory.applied.index(), *directory.standing().borrow());
+        let (applied, standing) =
+            (directory.applied.index(), *directory.leadership.standing().borrow());
         // A node that joins gets its part in the directory behind everything that the directory
         // held when the node was added.
-        let heard = directory.has_part()
+        let heard = directory.leadership.has_part()
             && standing.master.is_some()
             && applied >= directory.state().replica.heard();
         self.heard_directory.fetch_or(heard, Ordering::AcqRel);

@@ -44,7 +44,6 @@ use rows::{
     type_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// Attempts when others change the directory at the same time.
@@ -177,7 +176,7 @@ impl Directory {
     async fn change(&self, plan: impl Fn() -> Result<CallPlan>) -> Result<(LogIndex, Body)> {
         let _turn = self.turn.lock().await;
         for _ in 0..ATTEMPTS_MAX {
-            if !self.group.master.load(Ordering::Acquire) {
+            if !self.group.leadership.is_master() {
                 return Err(Error::new(Reason::NotMaster, "None"));
             }
             let (steps, body) = match plan()? {

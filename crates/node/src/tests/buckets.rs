@@ -5,7 +5,6 @@ use crate::Node;
 use base::{
     Body, BucketName, Call, DirectoryCall, Read, ReadLevel, Reason, Reply, Request, Result,
 };
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 fn named(name: &str, call: Call) -> Request {
@@ -83,13 +82,13 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
         let state = &mut *state;
         state.queue.begin(&state.replica);
         state.queue.add(false, false);
-        group.master.store(false, Ordering::Release);
+        group.leadership.overrule(false);
     }
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
     node.inner.maintenance.raise();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(node.inner.directory.dropped().expect("readable").len(), 1, "not without a master");
-    group.master.store(true, Ordering::Release);
+    group.leadership.overrule(true);
     group.driver.wake();
     assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");

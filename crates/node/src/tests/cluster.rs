@@ -19,11 +19,11 @@ async fn what_one_takes_all_have() {
     }
     let master = house.master().await;
     let group = house.group(master);
-    wait("a lease", || group.readable().then_some(())).await;
+    wait("a lease", || group.leadership.readable().then_some(())).await;
     assert!(group.read_index().await.expect("it goes") >= index);
     for which in (0..3).filter(|which| *which != master) {
         let follower = house.group(which);
-        assert!(!follower.readable());
+        assert!(!follower.leadership.readable());
         let refused = put(&follower, "k", "v").await.expect_err("refused");
         assert_eq!(refused.reason, Reason::NotMaster);
         let refused = follower.read_index().await.expect_err("refused");
@@ -63,7 +63,7 @@ async fn mastership_goes_where_it_is_sent_and_no_write_is_in_doubt() {
             Err(Reason::NotMaster)
         );
         group.hand_over(house.ids[to]).expect("it may lead");
-        while !heir.master.load(Ordering::Acquire) {
+        while !heir.leadership.is_master() {
             // Never in doubt: it is taken, or nothing happened.
             if let Err(error) = put(&house.group(from), "k", "v").await {
                 assert_eq!(error.reason, Reason::NotMaster);
@@ -86,8 +86,8 @@ async fn without_a_majority_nothing_is_acknowledged_and_with_it_all_goes_on() {
     let group = house.group(last);
     let in_doubt = tokio::spawn(async move { put(&group, "k", "in doubt").await });
     let group = house.group(last);
-    wait("the end of its office", || (!group.master.load(Ordering::Acquire)).then_some(())).await;
-    assert!(!group.readable());
+    wait("the end of its office", || (!group.leadership.is_master()).then_some(())).await;
+    assert!(!group.leadership.readable());
     let outcome = in_doubt.await.expect("it goes").expect_err("refused");
     assert!(matches!(outcome.reason, Reason::NoLongerMaster | Reason::NotMaster), "{outcome}");
     house.start(others[0]).await;
@@ -130,7 +130,7 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     members.iter_mut().for_each(|member| member.part = voter);
     house.group(leaves).reconfigure(members, None).expect("it goes");
     let next = wait("another master", || {
-        (0..4).find(|which| *which != leaves && house.group(*which).master.load(Ordering::Acquire))
+        (0..4).find(|which| *which != leaves && house.group(*which).leadership.is_master())
     })
     .await;
     let index = put(&house.group(next), "without", "it").await.expect("it goes");
@@ -216,7 +216,7 @@ async fn delete(house: &House, key: &str) {
 async fn become_members(house: &House, members: &[logic::consensus::Member]) {
     wait("the members", || {
         let running = (0..house.nodes.len()).map(|which| house.group(which));
-        let mut masters = running.filter(|group| group.master.load(Ordering::Acquire));
+        let mut masters = running.filter(|group| group.leadership.is_master());
         let master = masters.next()?;
         if master.configuration().members() == members {
             return Some(());

@@ -159,7 +159,7 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
         };
         assert_eq!(row.value, bytes(&format!("{round}.{step}")), "the last one wins");
         // Back, so that the next round begins here.
-        while !house.group(first).master.load(Ordering::Acquire) {
+        while !house.group(first).leadership.is_master() {
             let _ = house.group(house.master().await).hand_over(house.ids[first]);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -174,7 +174,7 @@ async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
     for round in 0..12 {
         // The directory's master and the data's are another pair every time.
         let from = wait("a directory's master", || {
-            (0..3).find(|which| directory(*which).master.load(Ordering::Acquire))
+            (0..3).find(|which| directory(*which).leadership.is_master())
         });
         let to = house.ids[round % 3];
         let _ = directory(from.await).hand_over(to);
@@ -266,10 +266,7 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
         let from = house.master().await;
         let to = (from + 1) % 3;
         if house.group(from).hand_over(house.ids[to]).is_ok() {
-            wait("the next master", || {
-                house.group(to).master.load(Ordering::Acquire).then_some(())
-            })
-            .await;
+            wait("the next master", || house.group(to).leadership.is_master().then_some(())).await;
         }
     }
     ends.store(true, Ordering::Relaxed);
@@ -308,7 +305,7 @@ async fn requests_wait_for_an_election_and_then_go_on() {
     wait("a node that is ready", || other.ready().then_some(())).await;
     // Without a majority it is said what is missing.
     let last = (master + 2) % 3;
-    let left = if house.group(last).master.load(Ordering::Acquire) { 1 } else { 2 };
+    let left = if house.group(last).leadership.is_master() { 1 } else { 2 };
     let (stays, goes) = match left {
         1 => ((master + 1) % 3, last),
         _ => (last, (master + 1) % 3),

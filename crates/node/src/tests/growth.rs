@@ -91,7 +91,7 @@ async fn hand_over(house: &House) -> usize {
     let to = (from + 1) % house.nodes.len();
     wait("the next master", || {
         let _ = house.group(from).hand_over(house.ids[to]);
-        house.group(to).master.load(Ordering::Acquire).then_some(())
+        house.group(to).leadership.is_master().then_some(())
     })
     .await;
     to

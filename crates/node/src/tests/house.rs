@@ -134,7 +134,7 @@ impl House {
     pub(crate) async fn master(&self) -> usize {
         wait("a master", || {
             let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
-            running.into_iter().find(|which| self.group(*which).master.load(Ordering::Acquire))
+            running.into_iter().find(|which| self.group(*which).leadership.is_master())
         })
         .await
     }

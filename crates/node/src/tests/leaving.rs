@@ -72,7 +72,7 @@ async fn a_master_that_stops_leaves_nobody_in_doubt() {
         own.answers(40).await;
         cluster.node(leaving).step_down().await;
         let group = cluster.group(leaving, 1);
-        let master = group.standing().borrow().master;
+        let master = group.leadership.standing().borrow().master;
         assert!(!leads(&group) && master.is_some_and(|it| it != cluster.node(leaving).inner.node));
         // It is asked until the doors are closed, and the new master answers.
         own.answers(40).await;

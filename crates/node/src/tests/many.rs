@@ -13,7 +13,6 @@ use replication::bucket::Bucket;
 use replication::group::Group;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Founders and joiners, by their place: `n0` founds, the others join.
 pub(crate) struct Cluster {
@@ -201,7 +200,7 @@ impl Cluster {
 }
 
 pub(crate) fn leads(group: &Group) -> bool {
-    group.master.load(Ordering::Acquire)
+    group.leadership.is_master()
 }
 
 pub(crate) async fn ask(node: &Node, bucket: &BucketName, call: Call) -> Result<Reply> {

@@ -4,7 +4,6 @@ use super::house::wait;
 use super::many::{Cluster, leads};
 use crate::{Node, NodeSettings};
 use base::{BucketName, GroupId};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 async fn start_with(cluster: &mut Cluster, which: usize, settings: NodeSettings) {
@@ -28,7 +27,7 @@ async fn stopped() -> Cluster {
 }
 
 async fn leads_both(cluster: &Cluster, which: usize) {
-    let leads = |group| cluster.group(which, group).master.load(Ordering::Acquire);
+    let leads = |group| cluster.group(which, group).leadership.is_master();
     wait("the preferred master", || (leads(0) && leads(1)).then_some(())).await;
 }
 

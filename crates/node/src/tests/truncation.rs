@@ -21,7 +21,6 @@ use runtime::mutants::{Flaw, break_on_thread};
 use runtime::submit::Ticket;
 use runtime::world;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
 
@@ -80,7 +79,7 @@ impl Sole {
     pub(super) fn begin(&self, writer: &mut LogWriter) {
         self.inner.groups.all().iter().for_each(|group| group.begin());
         self.settle(writer);
-        assert!(self.group.master.load(Ordering::Acquire), "alone it is master");
+        assert!(self.group.leadership.is_master(), "alone it is master");
     }
 
     pub(super) fn turn(&self) {

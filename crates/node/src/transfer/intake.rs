@@ -25,7 +25,6 @@ use replication::outcome;
 use replication::seals::{OWN, intake_key};
 use replication::view::View;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use transport::{IncomingCall, Peers};
 
 const FORM: u8 = 1;
@@ -90,8 +89,8 @@ pub(super) async fn answer(
     let Some(group) = inner.groups.get(group) else {
         return MoveAnswer::NotMaster { master: None };
     };
-    if !group.master.load(Ordering::Acquire) {
-        let master = group.standing().borrow().master;
+    if !group.leadership.is_master() {
+        let master = group.leadership.standing().borrow().master;
         return MoveAnswer::NotMaster { master: master.filter(|master| *master != inner.node) };
     }
     if let MoveQuestion::Progress { bucket } = question {

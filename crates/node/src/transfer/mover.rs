@@ -281,7 +281,7 @@ impl Mover {
         let same = found.is_some_and(|bucket| {
             (bucket.id, bucket.moving) == (self.bucket.id, Some(self.moving))
         });
-        let drives = self.source.master.load(Ordering::Acquire);
+        let drives = self.source.leadership.is_master();
         if same && drives && !self.inner.stopping.load(Ordering::Acquire) {
             return Ok(());
         }

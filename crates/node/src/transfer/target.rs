@@ -60,7 +60,7 @@ impl MoveTarget {
     /// Who is master, or who may know.
     fn whom(&self) -> Result<NodeId> {
         let here = self.inner.groups.get(self.group);
-        if let Some(master) = here.and_then(|group| group.standing().borrow().master) {
+        if let Some(master) = here.and_then(|group| group.leadership.standing().borrow().master) {
             return Ok(master);
         }
         if let Some(told) = self.told {

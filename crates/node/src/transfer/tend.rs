@@ -10,7 +10,6 @@ use replication::seals::{Noted, intake_key, seal_key};
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::sync::watch;
@@ -98,7 +97,7 @@ impl Tending {
         for name in names {
             let Some(bucket) = inner.catalog.find(&name) else { continue };
             let Some(group) = inner.groups.get(bucket.group) else { continue };
-            if !group.master.load(Ordering::Acquire) {
+            if !group.leadership.is_master() {
                 continue;
             }
             driven.insert(bucket.id);
@@ -149,12 +148,12 @@ impl Tending {
     /// the seal.
     async fn tidy(&mut self, inner: &Arc<Inner>) {
         for group in inner.groups.all() {
-            let office = group.offices.load(Ordering::Acquire);
+            let office = group.leadership.office();
             let noted = group.seals.all();
             let as_of = (inner.directory.group.applied.index(), office, noted);
             let idle = as_of.2 == Noted::default() || self.busy.contains(&group.id);
             let known = self.tidied.get(&group.id) == Some(&as_of);
-            if idle || known || !group.master.load(Ordering::Acquire) {
+            if idle || known || !group.leadership.is_master() {
                 continue;
             }
             match tidy(inner, &group, office, &as_of.2).await {

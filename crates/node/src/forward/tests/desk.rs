@@ -10,7 +10,6 @@ use base::{
     Request, Result, Update,
 };
 use bytes::Bytes;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use transport::CallKind;
@@ -113,7 +112,7 @@ async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
 async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    node.inner.groups.find(GroupId(1)).expect("it is there").master.store(false, Ordering::Release);
+    node.inner.groups.find(GroupId(1)).expect("it is there").leadership.overrule(false);
     let told = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);
     // The asking side is asked nothing: it has nobody to answer, so that would take for ever.
@@ -122,7 +121,7 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     assert_eq!(told.reason, Reason::NotMaster);
     let dirty = Call::Read(Read::KeyCount, ReadLevel::Dirty);
     assert_eq!(ask(&asker, &request(dirty)).await.expect("it may").body, Body::Count(0));
-    node.inner.groups.find(GroupId(1)).expect("it is there").master.store(true, Ordering::Release);
+    node.inner.groups.find(GroupId(1)).expect("it is there").leadership.overrule(true);
     node.stop().await.expect("it stops");
 }
 

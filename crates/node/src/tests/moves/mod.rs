@@ -72,7 +72,7 @@ fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
         let found = inner.catalog.find(bucket);
         let driven = found.as_ref().and_then(|found| inner.transfers.get(found.id));
         let groups = inner.groups.all().into_iter().map(|group| {
-            let (standing, noted) = (*group.standing().borrow(), group.seals.all());
+            let (standing, noted) = (*group.leadership.standing().borrow(), group.seals.all());
             let (decided, applied) = (group.state().progress.decided, group.applied.index());
             let failed = group.state().life.failed().cloned();
             format!(

@@ -128,7 +128,7 @@ pub(super) fn read(
     now: u64,
     pause: u64,
 ) -> Pending {
-    let kind = if life.group(group).readable() {
+    let kind = if life.group(group).leadership.readable() {
         Kind::Leased { look: now + pause }
     } else {
         let group = Arc::clone(life.group(group));
@@ -197,7 +197,7 @@ impl Pending {
             Kind::Leased { look: at } if now < *at => None,
             Kind::Leased { .. } => {
                 let value = look(life, self.group, &self.key);
-                if !group.readable() {
+                if !group.leadership.readable() {
                     return Some(Outcome::Refused);
                 }
                 judge.answered(self.key.clone(), value, self.began, now);

@@ -101,7 +101,8 @@ impl World {
         let configuration = leads.group(group).configuration();
         self.mates.iter().enumerate().all(|(which, mate)| {
             let is_member = configuration.part(mate.node).is_some();
-            self.life(which).is_some_and(|life| life.group(group).has_part() == is_member)
+            self.life(which)
+                .is_some_and(|life| life.group(group).leadership.has_part() == is_member)
         })
     }
 }

@@ -14,7 +14,6 @@ use runtime::keeper::{self, AppendSink, Keeper, LogWriter, LoggedRecord, record,
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::world;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{
@@ -114,7 +113,7 @@ impl Life {
     }
 
     pub fn leads(&self, which: usize) -> bool {
-        self.group(which).master.load(Ordering::Acquire)
+        self.group(which).leadership.is_master()
     }
 
     pub fn applied(&self, which: usize) -> LogIndex {

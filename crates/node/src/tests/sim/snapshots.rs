@@ -6,7 +6,6 @@ use super::world::{Event, World};
 use base::{ConfigurationId, NodeId};
 use replication::snapshot::StagedSnapshot;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Who gets a snapshot: a node's part in one group, in one life.
 #[derive(Clone, Copy)]
@@ -63,7 +62,7 @@ impl World {
         let installed = &mut self.installed[by.mate][by.group];
         *installed = (*installed).max(staged.upto());
         *self.counts.entry("snapshot").or_default() += 1;
-        if seat.group.master.load(Ordering::Acquire) {
+        if seat.group.leadership.is_master() {
             *self.counts.entry("snapshot at a master").or_default() += 1;
         }
         seat.group.fetched(Ok(Ok(*staged))).expect("nothing fails here");

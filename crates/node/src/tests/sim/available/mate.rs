@@ -158,7 +158,7 @@ impl Mate {
         remains::watch("a node", &inner);
         inner.groups.all().iter().for_each(|group| remains::watch("a group", group));
         inner.keeper.publish(&log);
-        inner.directory.group.follows(MASTER);
+        inner.directory.group.leadership.follows(MASTER);
         // As `Directory::new` draws it from its rows, which are elsewhere here.
         inner.catalog.fill(Vec::new(), told.known());
         inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), Some(told.ring.clone()));

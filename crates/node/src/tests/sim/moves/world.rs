@@ -23,7 +23,6 @@ use replication::seals::OWN;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// Clients that read and write.
@@ -226,7 +225,7 @@ impl World {
     pub(super) fn master(&self, group: GroupId) -> Option<(usize, Arc<Group>)> {
         (0..self.count).find_map(|which| {
             let group = self.inner(which)?.groups.get(group)?;
-            group.master.load(Ordering::Acquire).then_some((which, group))
+            group.leadership.is_master().then_some((which, group))
         })
     }
 
@@ -271,5 +270,5 @@ impl World {
 type Life = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 fn leads(inner: &Inner, group: GroupId) -> bool {
-    inner.groups.get(group).is_some_and(|group| group.master.load(Ordering::Acquire))
+    inner.groups.get(group).is_some_and(|group| group.leadership.is_master())
 }
