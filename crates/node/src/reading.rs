@@ -9,9 +9,9 @@ use crate::answers::bytes_of_read;
 use crate::flow::Flow;
 use crate::groups::Local;
 use crate::updating::pending;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{
-    BucketName, Call, Consistency, Error, LogIndex, Read, Reason, Reply, Request, Result, Update,
+    BucketName, Call, Error, LogIndex, Read, ReadLevel, Reason, Reply, Request, Result, Update,
     check,
 };
 use replication::bucket::Bucket;
@@ -35,35 +35,35 @@ impl Inner {
         name: &BucketName,
         local: Local,
         read: &Read,
-        consistency: Consistency,
+        level: ReadLevel,
     ) -> Result<Submitted> {
         let Local { bucket, group } = local;
-        if consistency == Consistency::Consistent && !group.leadership.is_master() {
+        if level == ReadLevel::Consistent && !group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         let holds = || self.keeps_up(&group) && !group.is_bare();
-        if consistency != Consistency::Consistent && !holds() {
+        if level != ReadLevel::Consistent && !holds() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
         check::read(read, &bucket.properties)?;
         Metrics::count(&self.metrics.reads);
         let applied = group.applied.index();
-        match consistency {
-            Consistency::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
-            Consistency::AtLeast(index) if group.applied.shown() < index => {
+        match level {
+            ReadLevel::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
+            ReadLevel::AtLeast(index) if group.applied.shown() < index => {
                 Err(not_fresh(applied, index))
             }
-            Consistency::AtLeast(_) | Consistency::Dirty => {
+            ReadLevel::AtLeast(_) | ReadLevel::Dirty => {
                 // An answer that shows the first of several values that are being applied names the
                 // last of them.
-                let being_applied = match consistency {
-                    Consistency::AtLeast(index) => Some(index).filter(|index| *index > applied),
+                let being_applied = match level {
+                    ReadLevel::AtLeast(index) => Some(index).filter(|index| *index > applied),
                     _ => None,
                 };
                 if being_applied.is_none()
                     && let Some(here) = read::read_at_once(&group, &bucket, read)
                 {
-                    in_place(&group, &bucket, consistency)?;
+                    in_place(&group, &bucket, level)?;
                     return Ok(Submitted::Ready(here));
                 }
                 let (inner, elsewhere) = (self.clone(), flow.elsewhere);
@@ -77,8 +77,8 @@ impl Inner {
                         }
                     }
                     let here = inner.read_apart(group.clone(), bucket.clone(), &read).await;
-                    let here = in_place(&group, &bucket, consistency).and(here);
-                    let call = Call::Read(read, consistency);
+                    let here = in_place(&group, &bucket, level).and(here);
+                    let call = Call::Read(read, level);
                     let request = Request { bucket: name, call, retry: None };
                     inner.unless_away(here, elsewhere, request).await
                 })))
@@ -128,7 +128,7 @@ impl Inner {
             // What became of them was told already; here only their order counts.
             let _ = inner.settled(before).await;
             let here = inner.read_fresh(&bucket, &read).await;
-            let call = Call::Read(read, Consistency::Consistent);
+            let call = Call::Read(read, ReadLevel::Consistent);
             inner.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
         }))
     }
@@ -170,19 +170,19 @@ impl Inner {
         let read = read.clone();
         world::apart(move || read::read(&group, &bucket, &read))
             .await
-            .unwrap_or_else(|| Err(going_down()))
+            .unwrap_or_else(|| Err(shutting_down()))
     }
 }
 
 fn not_fresh(applied: LogIndex, asked: LogIndex) -> Error {
     let text = format!("applied up to {applied}, asked for {asked}: wait, or ask the master");
-    Error::new(Reason::NotFresh, text)
+    Error::new(Reason::StaleReplica, text)
 }
 
 /// Whether what was read on no other terms than these still lives here: what left may be gone.
-fn in_place(group: &Group, bucket: &Bucket, consistency: Consistency) -> Result<()> {
+fn in_place(group: &Group, bucket: &Bucket, level: ReadLevel) -> Result<()> {
     if bucket.is_retired() {
         return Err(sealed());
     }
-    if consistency == Consistency::Dirty { Ok(()) } else { group.check_seal(bucket) }
+    if level == ReadLevel::Dirty { Ok(()) } else { group.check_seal(bucket) }
 }

@@ -1,13 +1,13 @@
-//! Which path a request takes; the only place that looks at a bucket's promise.
+//! Which path a request takes; the only place that looks at a bucket's consistency.
 
 use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
 use crate::groups::Local;
 use crate::{Inner, Node};
 use base::bucket::no_such_bucket;
-use base::error::going_down;
+use base::error::shutting_down;
 use base::{
-    Body, BucketName, Call, Consistency, Error, NodeId, Properties, Reason, Reply, Request, Result,
+    Body, BucketName, Call, Error, NodeId, Properties, ReadLevel, Reason, Reply, Request, Result,
     SessionCall,
 };
 use replication::bucket::Bucket;
@@ -34,7 +34,7 @@ impl Inner {
     /// Answers a request here if this node may, and sees to it otherwise.
     pub(crate) fn submit(self: &Arc<Inner>, flow: &mut Flow, request: Request) -> Submitted {
         if self.stopping.load(Ordering::Acquire) {
-            return Submitted::Ready(Err(going_down()));
+            return Submitted::Ready(Err(shutting_down()));
         }
         let evaluated = match &request.call {
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
@@ -53,7 +53,8 @@ impl Inner {
     }
 
     /// Resolves the path of a request for a bucket: the only place that looks at a bucket's
-    /// promise. What is no consistent bucket may be an available one: those exist by being named.
+    /// consistency. What is no consistent bucket may be an available one: those exist by being
+    /// named.
     ///
     /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
     #[inline]
@@ -79,7 +80,7 @@ impl Inner {
     /// left it, and the request's answer depends on that.
     #[inline]
     fn is_uninformed(&self, group: &Group, call: &Call) -> bool {
-        let depends = matches!(call, Call::Update(_) | Call::Read(_, Consistency::Consistent));
+        let depends = matches!(call, Call::Update(_) | Call::Read(_, ReadLevel::Consistent));
         depends && group.leadership.is_master() && !self.is_informed(group)
     }
 
@@ -94,7 +95,7 @@ impl Inner {
         let name = &request.bucket;
         match &request.call {
             Call::Update(update) => self.update(flow, name, local, update, request.retry),
-            Call::Read(read, consistency) => self.read(flow, name, local, read, *consistency),
+            Call::Read(read, level) => self.read(flow, name, local, read, *level),
             Call::Session(call) => session(flow, &local, *call),
             Call::Available(call) => Ok(self.one_value(name, call)),
             Call::Directory(call) => self.directory(flow, name, call),

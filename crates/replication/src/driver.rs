@@ -103,7 +103,7 @@ impl Group {
         drop(given_up);
         self.leadership.forget_master();
         let unknown = Error::new(
-            Reason::NoLongerMaster,
+            Reason::InDoubt,
             format!("the node failed before this was known to be written: {}", error.text()),
         );
         self.applied.fail(unknown);

@@ -14,8 +14,9 @@ pub struct DriverHandle {
     mailbox: Mutex<Vec<LoggedRecord>>,
     /// Messages of other members, likewise.
     inbox: Mutex<Inbox>,
+    /// Bell of the driver.
     wake: Notify,
-    /// The directory let go of the group.
+    /// True if the directory let go of the group.
     dropped: AtomicBool,
     /// True if the driver goes on.
     driven: watch::Sender<bool>,
@@ -39,12 +40,12 @@ impl DriverHandle {
         self.wake();
     }
 
-    /// Written records that were not looked at yet.
+    /// Takes the written records that were not looked at yet.
     pub(super) fn take_written(&self) -> Vec<LoggedRecord> {
         std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"))
     }
 
-    /// Messages of other members that were not looked at yet.
+    /// Locks the messages of other members that were not looked at yet.
     pub fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().expect("no one panics while holding it")
     }
@@ -65,7 +66,7 @@ impl DriverHandle {
         self.wake.notified().await;
     }
 
-    /// The group ends for good: its part here does no more. `false`: that is so already.
+    /// Ends the group for good: its part here does no more. Returns false if that is so already.
     pub fn end(&self) -> bool {
         let first = !self.dropped.swap(true, Ordering::AcqRel);
         self.wake();
@@ -77,7 +78,7 @@ impl DriverHandle {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// The driver goes on no more.
+    /// Notes that the driver goes on no more.
     pub(super) fn stop(&self) {
         self.driven.send_replace(false);
     }

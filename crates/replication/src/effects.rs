@@ -13,8 +13,8 @@ use logic::consensus::{Effect, Event, Refusal, RefusedCall};
 use runtime::metrics::Metrics;
 
 impl Group {
-    /// One event, and what the replica wants because of it. `came`: the values that a message
-    /// brought.
+    /// Gives the replica one event, and notes what it wants because of it. `came`: the values that
+    /// a message brought.
     pub(super) fn step(&self, state: &mut GroupState, event: Event, came: &[(LogIndex, Bytes)]) {
         let mut effects = std::mem::take(&mut state.output.effects);
         state.replica.step(event, &mut effects);
@@ -49,7 +49,7 @@ impl Group {
             }
             Effect::Save { index, ballot, decided } => {
                 let (payload, sync) = state.payload(index, came);
-                Metrics::count(&self.shared.metrics.values);
+                Metrics::count(&self.shared.metrics.log_entries);
                 state.values.accept(index, payload.clone(), sync);
                 state.output.log(records::accept(self.id, ballot, index, decided, payload, sync));
             }

@@ -15,8 +15,8 @@ use std::time::Duration;
 const EXPIRED_PER_VALUE: usize = 1_000;
 /// Expired rows are collected at most this often: a row may be seen this much longer.
 const PAUSE_MS: u64 = 10;
-/// So far ahead of group time the sweep looks for the next expiry, milliseconds: what touches
-/// deleted there is walked over under the group's lock, so it is little at a time.
+/// Distance ahead of group time in which the sweep looks for the next expiry: what touches deleted
+/// there is walked over under the group's lock, so it is little at a time.
 const LOOK_AHEAD_MS_MIN: u64 = 1_000;
 /// The same where nothing was found for long, milliseconds.
 const LOOK_AHEAD_MS_MAX: u64 = 64_000;
@@ -28,7 +28,7 @@ pub struct ExpirySweep {
     next: u64,
     /// Key behind which the sweep goes on; empty: as the store says.
     from: Bytes,
-    /// How far ahead the next sweep looks for the next expiry; 0: as little as it may.
+    /// Distance in which the next sweep looks for the next expiry; 0: as little as it may.
     look_ahead_ms: u64,
 }
 
@@ -44,12 +44,12 @@ impl ExpirySweep {
         self.next <= now
     }
 
-    /// A row expires then.
+    /// Notes that a row expires then.
     pub(super) fn expires(&mut self, at: u64) {
         self.next = self.next.min(at);
     }
 
-    /// How long nothing is due; none: nothing is known to expire.
+    /// Returns how long nothing is due; none: nothing is known to expire.
     pub(super) fn sleep(&self, now: u64) -> Option<Duration> {
         let at = Some(self.next).filter(|at| *at != u64::MAX)?;
         Some(Duration::from_millis(at.saturating_sub(now)))

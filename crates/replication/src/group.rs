@@ -35,21 +35,21 @@ pub struct Group {
     pub id: GroupId,
     /// Things that all groups of the node share.
     pub shared: Shared,
-    /// Whether this node is master, and who is.
+    /// Leadership: this node's own, and what it knows of other masters.
     pub leadership: LeadershipState,
-    /// What waits for the driver, and whether it goes on.
+    /// Driver, as other threads meet it.
     pub driver: DriverHandle,
-    /// How far values are applied, to be waited for.
+    /// Watermarks of what is applied, to be waited for.
     pub applied: Applied,
-    /// Told of applied values; empty: nobody asks.
+    /// Observer of applied values; empty: nobody asks.
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Buckets that left it.
     pub seals: Arc<Seals>,
-    /// What a witness keeps in place of rows.
+    /// Values that a witness keeps in place of rows.
     pub(super) keeping: Option<std::sync::Mutex<Keeping>>,
-    /// What changes of a bucket that is being copied.
+    /// Tracker of changes in a bucket that is being copied.
     pub(super) tracking: Tracking,
-    /// Whose turn it is to be evaluated among updates that take long.
+    /// Line of the updates that take long to evaluate.
     pub heavy: Heavy,
     state: Gate<GroupState>,
 }
@@ -84,12 +84,12 @@ impl Group {
         }
     }
 
-    /// Its state, for the driver and for whoever holds it for an instant.
+    /// Locks its state, for the driver and for whoever holds it for an instant.
     pub fn state(&self) -> MutexGuard<'_, GroupState> {
         self.state.urgent()
     }
 
-    /// Its state, if it takes updates of this bucket now: for whoever evaluates.
+    /// Locks its state to evaluate an update, if it takes those of this bucket now.
     pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, GroupState>> {
         let state = self.state.patient();
         self.admit(&state)?;
@@ -108,7 +108,7 @@ impl Group {
         state.queue.check_room().inspect_err(refused)
     }
 
-    /// The open value took one more update: counts it, and wakes the driver for a fresh one.
+    /// Counts an update that was written into the open value, and wakes the driver for a fresh one.
     pub(super) fn take(&self, state: &mut GroupState, fresh: bool, sync: bool) -> Ticket {
         let (index, is_due) = state.queue.add(fresh, sync);
         if is_due {
@@ -118,7 +118,7 @@ impl Group {
         Ticket { group: self.id, index, term: self.applied.term() }
     }
 
-    /// The group's time now, as far as this node keeps it.
+    /// Returns the group's time now, as far as this node keeps it.
     pub fn now(&self) -> u64 {
         self.state().queue.clock.now()
     }

@@ -69,12 +69,12 @@ impl Inbox {
         self.unsound.due()
     }
 
-    /// A member whose messages broke the protocol within the last minute.
+    /// Returns a member whose messages broke the protocol within the last minute.
     pub(super) fn unsound_member(&self) -> Option<NodeId> {
         self.unsound_from.filter(|_| self.unsound.is_recent())
     }
 
-    /// Most bytes of messages with values.
+    /// Returns the most bytes of messages with values.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }

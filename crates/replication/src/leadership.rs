@@ -45,15 +45,16 @@ pub struct LeadershipState {
     node: NodeId,
     /// True if this node is master and may evaluate updates.
     master: AtomicBool,
-    /// How often it has taken office.
+    /// Number of times it has taken office.
     offices: AtomicU64,
-    /// In which of these times its directory was as clients left it; see `forward/directory.rs`.
+    /// The last of these times in which its directory was known to be as clients left it.
     informed: AtomicU64,
-    /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
+    /// End of the time in which it may answer reads by itself, as milliseconds of monotonic time;
+    /// 0: not now.
     lease_until: AtomicU64,
     /// This node is a member, as its own configuration says.
     member: AtomicBool,
-    /// Who leads, for those who wait for a change.
+    /// Published leadership, for those who wait for a change.
     standing: watch::Sender<Leadership>,
 }
 
@@ -78,7 +79,7 @@ impl LeadershipState {
         self.master.load(Ordering::Acquire)
     }
 
-    /// Number of the present or last time in office.
+    /// Returns the number of the present or last time in office.
     #[inline]
     pub fn office(&self) -> u64 {
         self.offices.load(Ordering::Acquire)
@@ -109,7 +110,7 @@ impl LeadershipState {
         }
     }
 
-    /// Who leads, and every change of that.
+    /// Returns who leads, and every change of that.
     pub fn standing(&self) -> watch::Receiver<Leadership> {
         self.standing.subscribe()
     }
@@ -128,17 +129,17 @@ impl LeadershipState {
         self.member.load(Ordering::Acquire) && !self.standing.borrow().dismissed
     }
 
-    /// Where a simulation stands in for the group's other members: who is its master.
+    /// Names the master, where a simulation stands in for the group's other members.
     pub fn follows(&self, master: NodeId) {
         self.publish(Some(Role::Follower), Some(master));
     }
 
-    /// Where a test stands in for consensus: whether updates are evaluated here.
+    /// Says whether updates are evaluated here, where a test stands in for consensus.
     pub fn overrule(&self, is_master: bool) {
         self.master.store(is_master, Ordering::Release);
     }
 
-    /// Consensus says that this replica's part changed.
+    /// Follows consensus, which says that this replica's role changed.
     pub(super) fn role_changed(
         &self,
         state: &mut GroupState,
@@ -159,8 +160,8 @@ impl LeadershipState {
         self.publish(Some(role), master);
     }
 
-    /// From here on updates are evaluated here, if everything before is applied. Returns true if
-    /// this node took office.
+    /// Takes office, if everything before is applied: from here on updates are evaluated here.
+    /// Returns true if it did.
     pub(super) fn take_office(
         &self,
         state: &mut GroupState,
@@ -187,7 +188,7 @@ impl LeadershipState {
         Ok(true)
     }
 
-    /// This node is not master, or no longer.
+    /// Leaves office, or the way there.
     fn leave_office(&self, state: &mut GroupState, applied: &Applied, role: Role) {
         state.office.waits_for = None;
         self.stop();
@@ -212,7 +213,7 @@ impl LeadershipState {
         self.master.store(false, Ordering::Release);
     }
 
-    /// What the lease allows, after every step.
+    /// Publishes what the lease allows, after every step.
     pub(super) fn publish_lease(&self, office: &Office, replica: &Replica) {
         let until = replica.lease_until().filter(|_| office.held);
         self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
@@ -229,7 +230,7 @@ impl LeadershipState {
         });
     }
 
-    /// The group failed here: nobody is known to lead it.
+    /// Forgets who leads: the group failed here.
     pub(super) fn forget_master(&self) {
         self.standing.send_modify(|standing| {
             (standing.role, standing.master) = (Some(Role::Follower), None);
@@ -237,7 +238,7 @@ impl LeadershipState {
         });
     }
 
-    /// The group goes on without this node.
+    /// Notes that the group goes on without this node.
     pub(super) fn dismiss(&self) {
         self.standing
             .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
@@ -245,7 +246,8 @@ impl LeadershipState {
         tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
     }
 
-    /// Other members are in force. Whoever dismissed this node spoke of these, or of earlier ones.
+    /// Notes that other members are in force. Whoever dismissed this node spoke of these, or of
+    /// earlier ones.
     pub(super) fn reconfigured(&self, replica: &Replica) {
         let member = replica.configuration().part(self.node).is_some();
         self.member.store(member, Ordering::Release);

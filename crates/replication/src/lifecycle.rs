@@ -26,6 +26,7 @@ impl Lifecycle {
     }
 
     /// Refuses everything once the group has failed.
+    #[inline]
     pub(super) fn check(&self) -> Result<()> {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }

@@ -7,9 +7,9 @@ use base::LogIndex;
 
 /// See the head of this file.
 pub struct LogProgress {
-    /// Everything up to here is decided, and applied as soon as the store takes it.
+    /// Index up to which everything is decided, and applied as soon as the store takes it.
     pub decided: LogIndex,
-    /// What the last applied value left.
+    /// Mark that the last applied value left.
     pub(super) mark: Mark,
 }
 
@@ -19,12 +19,12 @@ impl LogProgress {
         LogProgress { decided: LogIndex(mark.applied), mark }
     }
 
-    /// Everything up to here is decided.
+    /// Notes that everything up to here is decided.
     pub(super) fn decide(&mut self, upto: LogIndex) {
         self.decided = self.decided.max(upto);
     }
 
-    /// A snapshot took the place of everything up to its mark.
+    /// Notes that a snapshot took the place of everything up to its mark.
     pub(super) fn install(&mut self, mark: Mark, upto: LogIndex) {
         self.mark = mark;
         self.decide(upto);

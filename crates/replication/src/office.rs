@@ -7,13 +7,14 @@ use logic::consensus::Refusal;
 /// See the head of this file.
 #[derive(Default)]
 pub struct Office {
-    /// It leads, and takes office once it has applied everything up to here.
+    /// Index up to which it has to apply everything before it takes office; none: it does not lead,
+    /// or has taken office.
     pub(super) waits_for: Option<LogIndex>,
-    /// It is in office.
+    /// True if it is in office.
     pub(super) held: bool,
-    /// Torn logs may have held values behind this index; it went on without them.
+    /// Index behind which torn logs may have held values; it went on without them.
     pub(super) may_lack: Option<LogIndex>,
-    /// Why the last hand-over was refused.
+    /// Reason why the last hand-over was refused.
     pub(super) refused: Option<Refusal>,
 }
 

@@ -32,15 +32,15 @@ pub struct ProposalQueue {
     open: Option<Batch>,
     /// Closed values: proposed or about to be, and not yet applied.
     pending: VecDeque<Batch>,
-    /// How many of `pending` are proposed.
+    /// Number of values at the front of `pending` that are proposed.
     proposed: usize,
-    /// When the open value is closed.
+    /// Rule for closing the open value.
     pace: Pace,
     /// Group time, which the next value is dated with.
     pub clock: GroupClock,
     /// Version of the next value's first update.
     next_version: u64,
-    /// More undecided bytes than this, and updates are answered `overloaded`.
+    /// Bound on undecided bytes: beyond it updates are answered `overloaded`.
     bytes_max: usize,
     /// Buffer for tree keys.
     scratch: Vec<u8>,
@@ -65,7 +65,7 @@ impl ProposalQueue {
         }
     }
 
-    /// Goes on from the last applied value, which another master may have made.
+    /// Goes on behind the last applied value, which another master may have made.
     pub(super) fn restart(&mut self, mark: Mark) {
         self.clock = GroupClock::from(mark.time);
         self.next_version = mark.next_version.max(1);
@@ -84,7 +84,7 @@ impl ProposalQueue {
         (true, self.open.insert(fresh).value_bytes())
     }
 
-    /// What an update sees.
+    /// Returns what an update sees.
     pub(super) fn view<'a>(&'a mut self, trees: &'a dyn Trees) -> View<'a> {
         View {
             group: self.group,
@@ -99,6 +99,7 @@ impl ProposalQueue {
 
     /// Counts one more update of the open value, which was `fresh` when the update came, and closes
     /// it if it is full. Returns the value's index, and true if the driver should look at it now.
+    #[inline]
     pub fn add(&mut self, fresh: bool, sync: bool) -> (LogIndex, bool) {
         let open = self.open.as_mut().expect("an update was just written into it");
         open.updates += 1;
@@ -142,12 +143,12 @@ impl ProposalQueue {
         }
     }
 
-    /// In how many milliseconds to look at the open value again, if nothing happens before.
+    /// Returns in how many milliseconds to look at the open value again, if nothing happens before.
     pub(super) fn pause(&self) -> Option<u64> {
         self.pace.pause()
     }
 
-    /// The open value takes no more updates.
+    /// Closes the open value, if there is an update in it.
     pub(super) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
         self.room = open.leave_room();
@@ -179,7 +180,7 @@ impl ProposalQueue {
         self.pending.get(self.proposed)
     }
 
-    /// Consensus took the next proposal.
+    /// Notes that consensus took the next proposal.
     pub(super) fn mark_proposed(&mut self) {
         self.proposed += 1;
     }
@@ -201,7 +202,7 @@ impl ProposalQueue {
         self.next_proposal().or(self.open.as_ref()).map(|first| first.index)
     }
 
-    /// True if the last value with an update in it is not proposed yet.
+    /// Returns true if the last value with an update in it is not proposed yet.
     pub(super) fn has_unproposed(&self) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.updates > 0);
         open || self.pending.len() > self.proposed
@@ -213,6 +214,7 @@ impl ProposalQueue {
     }
 
     /// The last value anyone has written into, applied or not; none: all are applied.
+    #[inline]
     pub(super) fn last(&self) -> Option<LogIndex> {
         let open = self.open.as_ref().filter(|open| open.updates > 0);
         open.or(self.pending.back()).map(|last| last.index)
@@ -221,8 +223,8 @@ impl ProposalQueue {
     /// A ticket for the last value anyone has written into, if it is not applied yet.
     pub(super) fn ticket(&self, applied: &Applied) -> Option<Ticket> {
         let index = self.last()?;
-        let (group, term) = (self.group, applied.term());
-        (index > applied.index()).then(|| Ticket { group, index, term })
+        let group = self.group;
+        (index > applied.index()).then(|| Ticket { group, index, term: applied.term() })
     }
 
     /// The last of the values that were begun before this point of group time.
@@ -232,7 +234,7 @@ impl ProposalQueue {
         last.map(|last| last.index)
     }
 
-    /// Everything up to here is applied.
+    /// Lets go of everything up to here: it is applied.
     pub(super) fn landed(&mut self, upto: LogIndex) {
         while self.pending.front().is_some_and(|batch| batch.index <= upto) {
             self.pending.pop_front();
@@ -240,7 +242,7 @@ impl ProposalQueue {
         }
     }
 
-    /// Own values that are not decided are none of this node's any more.
+    /// Ends the term: own values that are not decided are none of this node's any more.
     pub(super) fn end_term(&mut self, decided: LogIndex, applied: &Applied) {
         // What was never proposed was never decided, whoever's value stands at its index.
         let unproposed = self.unproposed();
@@ -258,6 +260,7 @@ impl ProposalQueue {
     }
 
     /// Refuses updates while too many wait.
+    #[inline]
     pub(super) fn check_room(&self) -> Result<()> {
         let (updates, bytes) = self.undecided();
         if updates >= UNDECIDED_UPDATES_MAX as u64 || bytes >= self.bytes_max {
@@ -288,5 +291,99 @@ impl ProposalQueue {
     /// Most undecided bytes, here and in messages of other members.
     pub(super) fn bytes_max(&self) -> usize {
         self.bytes_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Ballot, ConfigurationId, NodeId};
+    use logic::consensus::{LeaseClock, Restored};
+    use store::MemoryTrees;
+
+    fn replica() -> Replica {
+        let configuration = Configuration::alone(ConfigurationId(0), NodeId(1)).expect("a voter");
+        let restored = Restored {
+            node: NodeId(1),
+            configuration,
+            base: LogIndex(0),
+            signs: Vec::new(),
+            promised: Ballot::default(),
+            accepted_ballot: Ballot::default(),
+            last: LogIndex(0),
+            decided: LogIndex(0),
+            tear: None,
+            lease: LeaseClock::default(),
+        };
+        Replica::restore(restored).expect("a first life")
+    }
+
+    fn queue() -> ProposalQueue {
+        let mark = Mark { applied: 0, time: 0, next_version: 0 };
+        ProposalQueue::new(GroupId(1), mark, 100)
+    }
+
+    /// Takes an update of these bytes; returns its index.
+    fn take(queue: &mut ProposalQueue, value: &[u8]) -> LogIndex {
+        let trees = MemoryTrees::new(1 << 20);
+        let (fresh, begun) = queue.begin(&replica());
+        queue.view(&trees).open.put_raw(b"key", value);
+        assert!(queue.changed(begun));
+        queue.add(fresh, true).0
+    }
+
+    #[test]
+    fn updates_share_the_open_value_and_later_ones_stand_behind_it() {
+        let mut queue = queue();
+        assert_eq!((take(&mut queue, b"1"), take(&mut queue, b"2")), (LogIndex(1), LogIndex(1)));
+        queue.close();
+        assert_eq!(take(&mut queue, b"3"), LogIndex(2));
+        assert_eq!(queue.unproposed(), Some(LogIndex(1)));
+        assert!(queue.has_unproposed() && !queue.is_proposed());
+        assert_eq!(queue.undecided().0, 3);
+        let versions: Vec<_> = queue.pending().map(|closed| closed.first_version).collect();
+        assert_eq!((versions, queue.version()), (vec![1], Some(Version(4))));
+    }
+
+    #[test]
+    fn a_value_without_an_update_is_made_anew_and_never_closed() {
+        let mut queue = queue();
+        assert!(queue.begin(&replica()).0 && queue.begin(&replica()).0);
+        queue.close();
+        assert_eq!((queue.pending().count(), queue.last()), (0, None));
+        assert!(!queue.has_unproposed());
+        assert_eq!(queue.ticket(&Applied::default()), None);
+    }
+
+    #[test]
+    fn a_full_queue_refuses_updates_until_its_values_are_applied() {
+        let mut queue = queue();
+        queue.check_room().expect("it is empty");
+        take(&mut queue, &[0; 100]);
+        let refused = queue.check_room().expect_err("it is full");
+        assert_eq!(refused.reason, Reason::Overloaded);
+        queue.close();
+        queue.mark_proposed();
+        queue.landed(LogIndex(1));
+        queue.check_room().expect("there is room");
+        assert!(queue.is_proposed());
+    }
+
+    #[test]
+    fn what_is_not_decided_when_the_term_ends_is_forgotten() {
+        let (mut queue, applied) = (queue(), Applied::default());
+        for value in [b"1", b"2", b"3"] {
+            take(&mut queue, value);
+            queue.close();
+        }
+        queue.mark_proposed();
+        queue.mark_proposed();
+        assert!(queue.has_in_flight(LogIndex(1)) && !queue.has_in_flight(LogIndex(2)));
+        let term = applied.term();
+        queue.end_term(LogIndex(1), &applied);
+        assert_eq!(applied.term(), term + 1);
+        assert_eq!((queue.pending().count(), queue.unproposed()), (1, None));
+        queue.end_term(LogIndex(1), &applied);
+        assert_eq!(applied.term(), term + 1, "nobody holds a ticket for anything beyond");
     }
 }

@@ -6,7 +6,7 @@ use super::layout::{self, StoredRow};
 use super::pager::Pager;
 use super::view::{is_empty, row_bounds};
 use crate::bucket::Bucket;
-use base::error::{damaged, going_down};
+use base::error::{corrupt, shutting_down};
 use base::limits::FORWARD_MS_MAX;
 use base::{
     Body, Entry, Error, Key, LogIndex, Millis, Range, Read, Reason, Reply, Result, Row, check,
@@ -156,7 +156,7 @@ impl<'a> RowReader<'a> {
 
     fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
         let Some(bytes) = bytes else { return Ok(None) };
-        let row = StoredRow::read(&bytes).map_err(damaged)?;
+        let row = StoredRow::read(&bytes).map_err(corrupt)?;
         Ok((!row.expired(self.now)).then_some(row))
     }
 
@@ -242,7 +242,7 @@ impl Group {
             self.driver.wake();
             answer
         };
-        answer.await.unwrap_or_else(|_| Err(going_down()))
+        answer.await.unwrap_or_else(|_| Err(shutting_down()))
     }
 }
 

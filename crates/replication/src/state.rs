@@ -28,13 +28,13 @@ pub struct GroupState {
     pub replica: Replica,
     /// Values of this master, from the first update in them until they are applied.
     pub queue: ProposalQueue,
-    /// This node's way into office.
+    /// Office of this node, or its way there.
     pub(super) office: Office,
     /// State that only a master keeps.
     pub master: MasterState,
     /// Values that are in the log and not in the store yet.
     pub values: Values,
-    /// How far the log is decided and applied.
+    /// Watermarks of the log.
     pub progress: LogProgress,
     /// Records and messages that this turn brings forth.
     pub output: TurnOutput,
@@ -44,7 +44,7 @@ pub struct GroupState {
     pub snapshot: PendingSnapshot,
     /// Timers.
     pub(super) ticks: Ticks,
-    /// Whether the driver takes updates, retires or has ended.
+    /// Lifecycle of the driver.
     pub life: Lifecycle,
 }
 
@@ -77,8 +77,8 @@ impl GroupState {
         self.replica.configuration().members().len() == 1
     }
 
-    /// The bytes of a value that is to be logged, and whether it must be synced: it came with the
-    /// message, or it is the one being proposed.
+    /// Returns the bytes of a value that is to be logged, and whether it must be synced: it came
+    /// with the message, or it is the one being proposed.
     pub(super) fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
         if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
             return (payload.clone(), !flawed(Flaw::AcceptedUnsynced));
@@ -100,18 +100,18 @@ impl GroupState {
         }
     }
 
-    /// Own values that are not decided are none of this node's any more.
+    /// Ends the term: own values that are not decided are none of this node's any more.
     pub(super) fn end_term(&mut self, applied: &Applied) {
         self.queue.end_term(self.replica.decided(), applied);
     }
 
-    /// Everything up to here is applied: lets go of it.
+    /// Lets go of everything up to here: it is applied.
     pub(super) fn landed(&mut self, upto: LogIndex) {
         self.queue.landed(upto);
         self.values.land(upto, self.is_alone());
     }
 
-    /// How long there is nothing to do, if nothing comes.
+    /// Returns how long there is nothing to do, if nothing comes.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         let tick = self.ticks.sleep(now);
         let tick = self.queue.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));

@@ -31,12 +31,12 @@ impl Ticks {
         now.0 >= self.next || self.next == u64::MAX
     }
 
-    /// There are no more: nobody is to be heard of.
+    /// Stops: nobody is to be heard of.
     pub(super) fn stop(&mut self) {
         self.next = u64::MAX;
     }
 
-    /// The replica was told the time.
+    /// Notes that the replica was told the time.
     pub(super) fn ticked(&mut self, now: Millis) {
         self.last = now.0;
         self.next = now.0 + 1;
@@ -57,7 +57,7 @@ impl Ticks {
         self.next = rests.map_or(usual, at);
     }
 
-    /// How long there is no tick.
+    /// Returns how long there is no tick.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         match self.next {
             u64::MAX => IDLE,

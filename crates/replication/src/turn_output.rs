@@ -24,11 +24,11 @@ pub struct TurnOutput {
     letters: Vec<OutgoingMessage>,
     /// Values that are to be sent in a later turn.
     pub(super) rests: Rests,
-    /// Statement of the log about what lives only in it.
+    /// Statement of what lives only in the log: when it is due again.
     pub statement: Statement,
 }
 
-/// What one turn hands over.
+/// Work that one turn hands over.
 pub(super) struct TurnWork {
     pub jobs: Vec<Job>,
     pub letters: Vec<OutgoingMessage>,

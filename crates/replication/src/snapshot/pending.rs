@@ -10,11 +10,11 @@ use store::RecordKind;
 /// must be on disk up to there first (`catch_up.rs`).
 #[derive(Default)]
 pub struct PendingSnapshot {
-    /// Who has a snapshot that this node needs.
+    /// Node that has a snapshot which this one needs.
     pub wanted: Option<NodeId>,
     /// The snapshot that was fetched.
     staged: Option<StagedSnapshot>,
-    /// Everything logged before it came is on disk.
+    /// True if everything logged before it came is on disk.
     synced: bool,
 }
 
@@ -24,12 +24,12 @@ impl PendingSnapshot {
         self.wanted.take().filter(|_| self.staged.is_none())
     }
 
-    /// It is here, and waits for the log.
+    /// Keeps one that was fetched, until the log is on disk.
     pub fn stage(&mut self, staged: StagedSnapshot) {
         (self.staged, self.synced) = (Some(staged), false);
     }
 
-    /// A record was written: it may be the one that was waited for.
+    /// Notes that a record was written: it may be the one that was waited for.
     pub(crate) fn note_written(&mut self, done: &LoggedRecord) {
         let staged: Option<LogIndex> = self.staged.as_ref().map(StagedSnapshot::upto);
         if done.kind == RecordKind::Decided && Some(done.index) == staged {
