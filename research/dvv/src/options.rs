@@ -9,7 +9,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   dvv-study --quick                        a short look: 20 seconds a run, values of 1 KB
-  dvv-study -d /tmp/study                  the study as it was published, in some minutes
+  dvv-study -d /tmp/study                  the study as it was published
   dvv-study --product 15                   and each mix for 15 seconds on six nodes of Credenza
   dvv-study --documents docs               put the results into docs/performance/dvv.md
   dvv-study --resume tests/dvv-20260301_120000/results.json

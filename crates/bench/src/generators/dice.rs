@@ -24,7 +24,7 @@ impl Dice {
 
     /// 64 bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
         let shifted = *b << 17;
@@ -40,13 +40,13 @@ impl Dice {
     /// A number below `limit` (which is not 0), each as likely as the other to one part in 2^64.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
     /// A number above 0 and at most 1.
     #[inline]
     pub fn fraction(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+        ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
     /// A number of an exponential distribution with this mean.

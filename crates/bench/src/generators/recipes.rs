@@ -241,7 +241,7 @@ impl Making {
 
 /// Version 4: 122 bits of chance.
 fn uuid(dice: &mut Dice) -> [u8; 16] {
-    let random = u128::from(dice.next()) << 64 | u128::from(dice.next());
+    let random = u128::from(dice.next_u64()) << 64 | u128::from(dice.next_u64());
     let marked = random & !(0xF000 << 64) & !(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48;
     marked.to_be_bytes()
 }

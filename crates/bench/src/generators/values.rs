@@ -58,7 +58,7 @@ impl Blob {
         let mut dice = Dice::new(seed, u64::MAX);
         let mut blob = Vec::with_capacity(bytes + 8);
         while blob.len() < bytes {
-            blob.extend_from_slice(&dice.next().to_le_bytes());
+            blob.extend_from_slice(&dice.next_u64().to_le_bytes());
         }
         blob.truncate(bytes);
         Blob(blob.into())
