@@ -1,7 +1,10 @@
 //! Has the replicas of groups compared: one group at a time, now and then, or when an operator
 //! asks.
 
-use crate::Inner;
+use crate::groups::Groups;
+use crate::lifecycle::Lifecycle;
+use crate::metadata::catalog::Catalog;
+use crate::peer_links::PeerLinks;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, NodeId, Result};
 use replication::Comparing;
@@ -14,38 +17,43 @@ use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use transport::{IncomingCall, Peers};
 
 /// How often is looked at what is due.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Goes on until the node stops.
-pub(crate) async fn audit(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
-    let comparisons = inner.comparisons().clone();
-    let mut due = BTreeMap::new();
-    while !*stop.borrow_and_update() {
-        comparisons.sweep();
-        if let Some(error) = comparisons.damage() {
-            return inner.fail(error);
-        }
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = inner.look_for_due(&mut due) => {}
-        }
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = comparisons.wake.notified() => {}
-            () = tokio::time::sleep(LOOK) => {}
-        }
-    }
+/// Compares replicas where this node is master, and knows what was found.
+pub(crate) struct ReplicaAudit {
+    pub settings: Arc<NodeSettings>,
+    pub groups: Arc<Groups>,
+    pub catalog: Arc<Catalog>,
+    pub links: Arc<PeerLinks>,
+    pub comparisons: Arc<Comparisons>,
+    pub lifecycle: Arc<Lifecycle>,
 }
 
-impl Inner {
-    fn comparisons(&self) -> &Arc<Comparisons> {
-        &self.directory.group.shared.comparisons
+impl ReplicaAudit {
+    /// Goes on until the node stops.
+    pub(crate) async fn run(self: Arc<ReplicaAudit>) {
+        let mut stop = self.lifecycle.stop_signal();
+        let mut due = BTreeMap::new();
+        while !*stop.borrow_and_update() {
+            self.comparisons.sweep();
+            if let Some(error) = self.comparisons.damage() {
+                return self.lifecycle.fail(error);
+            }
+            tokio::select! {
+                biased;
+                _ = stop.changed() => {}
+                () = self.look_for_due(&mut due) => {}
+            }
+            tokio::select! {
+                biased;
+                _ = stop.changed() => {}
+                () = self.comparisons.wake.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
     }
 
     /// Compares what is due.
@@ -54,13 +62,13 @@ impl Inner {
         for group in self.groups.all() {
             let now = world::milliseconds();
             if !group.leadership.is_master() {
-                self.comparisons().forget(group.id);
+                self.comparisons.forget(group.id);
                 due.remove(&group.id);
                 continue;
             }
             let is_due = *due.entry(group.id).or_insert(now + pause) <= now;
             let background = self.settings.scrub_bytes_per_second > 0 && !group.is_alone();
-            if self.comparisons().is_asked(group.id) || (background && is_due) {
+            if self.comparisons.is_asked(group.id) || (background && is_due) {
                 self.compare(&group).await;
                 due.insert(group.id, world::milliseconds() + pause);
             }
@@ -74,7 +82,7 @@ impl Inner {
         };
         let live = || self.catalog.of_group(group.id).into_keys().collect::<BTreeSet<BucketId>>();
         let words = |found: &Difference| describe_without_keys(&self.difference(group.id, found));
-        let peers = self.peers.get();
+        let peers = self.links.peers.get();
         let comparing = Comparing { group, peers, rate, live: &live, words: &words };
         match comparing.pass().await {
             Ok(()) => tracing::debug!(target: "consensus", group = group.id.0, "compared"),
@@ -88,9 +96,9 @@ impl Inner {
     pub(crate) fn verify(&self, id: GroupId) -> Result<u64> {
         let group = self.groups.find(id)?;
         if !group.leadership.is_master() {
-            return Err(self.master_of(&group));
+            return Err(self.links.master_of(&group));
         }
-        Ok(self.comparisons().ask(id))
+        Ok(self.comparisons.ask(id))
     }
 
     /// Another replica's master asks what stands here.
@@ -98,19 +106,19 @@ impl Inner {
         // A witness has none.
         let group = self.groups.get(asked.group).filter(|group| !group.is_bare());
         let applied = group.map(|group| group.applied.index());
-        self.comparisons().asked(peers, asked, applied);
+        self.comparisons.asked(peers, asked, applied);
     }
 
     /// What is known of a group's replicas here.
     pub(crate) fn comparison(&self, group: &Group) -> Option<ComparisonStatus> {
         let is_master = group.leadership.is_master();
-        let report = self.comparisons().report(group.id).filter(|_| is_master)?;
+        let report = self.comparisons.report(group.id).filter(|_| is_master)?;
         let differences = report.differences();
         let differences = differences.iter().map(|found| self.difference(group.id, found));
         let differences = differences.collect();
         let ComparisonReport { running, passes, trouble, ended_ms, rows, bytes, compared, .. } =
             report;
-        let compared = compared.into_iter().map(|(node, rows)| (self.name_of(node), rows));
+        let compared = compared.into_iter().map(|(node, rows)| (self.links.name_of(node), rows));
         Some(ComparisonStatus {
             running,
             passes,
@@ -135,7 +143,7 @@ impl Inner {
         let (from, upto) = difference.keys();
         let (from, upto) = (from.escape_ascii().to_string(), upto.escape_ascii().to_string());
         let names = |camp: &BTreeSet<NodeId>| -> Vec<String> {
-            camp.iter().map(|node| self.name_of(*node)).collect()
+            camp.iter().map(|node| self.links.name_of(*node)).collect()
         };
         let agreeing: Vec<_> = difference.camps.iter().map(names).collect();
         let range = match (&bucket, upto.is_empty()) {

@@ -1,21 +1,37 @@
 //! A copy of the whole node while it works.
 
-use crate::Inner;
+use crate::data_dir::OpenDataDir;
+use crate::flush::StoreFlusher;
+use crate::groups::Groups;
+use crate::metadata::catalog::Catalog;
 use base::error::shutting_down;
-use base::{Error, Reason, Result};
+use base::{Error, NodeId, Reason, Result};
+use runtime::FileTasks;
 use runtime::keeper::store_error;
 use std::path::Path;
 use std::sync::Arc;
 use store::failpoint::{Point, reach};
 use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, Unfinished};
 
-impl Inner {
+/// Makes such copies.
+pub(crate) struct Checkpointer {
+    pub node: NodeId,
+    pub segment_bytes: u64,
+    pub groups: Arc<Groups>,
+    pub catalog: Arc<Catalog>,
+    pub flusher: Arc<StoreFlusher>,
+    pub data: Arc<OpenDataDir>,
+    pub file_tasks: Arc<FileTasks>,
+}
+
+impl Checkpointer {
     /// See [`crate::Node::checkpoint`].
     ///
     /// The store is flushed and its tables linked; what lives only in the log is written into a new
     /// log beside it. Both are taken with flushing excluded, so that the copy is the state of one
     /// moment.
     pub(crate) fn checkpoint(&self, target: &Path) -> Result<()> {
+        let _task = self.file_tasks.begin()?;
         if target.exists() {
             let text = format!("{} exists: name a directory that does not", target.display());
             return Err(Error::new(Reason::AlreadyExists, text));
@@ -24,7 +40,7 @@ impl Inner {
             let text = "this node is a witness and holds no rows: take the copy at another member";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        let _one = self.flushing.lock().expect("no one panics while holding it");
+        let _one = self.flusher.exclude();
         // Promises only rise, and what is decided stays: taken before the tables, they fit any
         // later state.
         let consensus: Vec<_> = self
@@ -36,20 +52,19 @@ impl Inner {
                 (group.id, state.replica.promised(), state.replica.accepted_ballot())
             })
             .collect();
-        self.trees.rotate().map_err(store_error)?;
-        self.trees.flush().map_err(store_error)?;
-        let data = self.data.lock().expect("no one panics while holding it");
+        self.flusher.flush_tables()?;
+        let data = self.data.get();
         let data = data.as_ref().ok_or_else(shutting_down)?;
         let unfinished = Unfinished::begin(target).map_err(store_error)?;
         let copy = data.twin(unfinished.path()).map_err(store_error)?;
-        self.trees.checkpoint(&copy.store()).map_err(store_error)?;
+        self.flusher.trees.checkpoint(&copy.store()).map_err(store_error)?;
         if self.groups.all().len() != consensus.len() {
             let text = "a group began while the copy was made: repeat";
             return Err(Error::new(Reason::Changed, text));
         }
         let disk = Arc::new(FileDisk::open(&copy.log()).map_err(store_error)?);
         let settings = LogSettings {
-            segment_bytes: self.settings.segment_bytes,
+            segment_bytes: self.segment_bytes,
             id: self.node.0,
             ..LogSettings::default()
         };

@@ -5,7 +5,7 @@
 //! without anybody's help; this task only says so in the log, for nobody else can while the disk
 //! hangs.
 
-use crate::Inner;
+use crate::disk_health::DiskHealth;
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,12 @@ use tokio::sync::watch;
 const LOOKS_PER_LEASE: u64 = 4;
 
 /// Goes on until the node stops.
-pub(crate) async fn watch(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
-    let lease_ms = inner.settings.lease_ms;
-    let pause = Duration::from_millis((lease_ms / LOOKS_PER_LEASE).max(1));
+pub(crate) async fn watch(disk: Arc<DiskHealth>, mut stop: watch::Receiver<bool>) {
+    let pause = Duration::from_millis((disk.lease_ms / LOOKS_PER_LEASE).max(1));
     let mut hangs_for = 0;
     while !*stop.borrow() {
-        let unanswered_ms = inner.keeper.unanswered_ms();
-        match inner.keeper.hangs(lease_ms) {
+        let unanswered_ms = disk.keeper.unanswered_ms();
+        match disk.hangs() {
             true => {
                 if hangs_for == 0 {
                     tracing::warn!(

@@ -1,10 +1,11 @@
 //! What other nodes say, brought to whom it concerns.
 
-use crate::cluster;
-use crate::forward;
+use crate::audit::ReplicaAudit;
+use crate::cluster::{self, MemberCalls, OwnLives};
 use crate::groups::Groups;
-use crate::transfer;
-use crate::{Inner, NodeSettings};
+use crate::route::Router;
+use crate::transfer::{self, BucketMoves};
+use crate::{Node, NodeSettings, forward};
 use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
 use replication::group::Group;
 use replication::snapshot::Snapshots;
@@ -16,8 +17,9 @@ use transport::{
 };
 
 /// Opens the node to its peers, if it takes any.
-pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
-    let NodeSettings { peers: Some(place), name, .. } = &inner.settings else { return Ok(()) };
+pub(crate) async fn begin(node: &Node) -> Result<()> {
+    let Node { router, cluster, status, .. } = node;
+    let NodeSettings { peers: Some(place), name, .. } = &*cluster.settings else { return Ok(()) };
     let listener = TcpListener::bind(place.listen).await.map_err(|error| {
         let text = format!("can't listen for peers at {}: {error} (peer_listen)", place.listen);
         match error.kind() {
@@ -25,34 +27,43 @@ pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
             _ => Error::new(Reason::StartFailed, text),
         }
     })?;
-    let incarnation = Incarnation(inner.incarnation);
+    let OwnLives { incarnation, known } = &cluster.lives;
+    let incarnation = Incarnation(*incarnation);
+    let catalog = &router.locator.catalog;
     let settings = PeerSettings {
         name: name.clone(),
         advertise: place.advertise.clone(),
-        lives: inner.lives.clone(),
-        credential: cluster::secret::credential(inner)?,
-        ..PeerSettings::new(inner.cluster, inner.node, incarnation)
+        lives: known.clone(),
+        credential: cluster::secret::credential(&cluster.data, catalog)?,
+        ..PeerSettings::new(status.view.cluster, cluster.links.node, incarnation)
     };
-    let exchange = Arc::new(Exchange::new(inner));
+    let exchange = Arc::new(Exchange::new(node));
     let peers = Peers::start(settings, Some(listener), exchange);
-    let _ = inner.peers.set(peers); // Nobody else sets it.
+    let _ = cluster.links.peers.set(peers); // Nobody else sets it.
     Ok(())
 }
 
 /// See the head of this file. It keeps nothing of the node: its groups keep their way to the other
 /// nodes, and with it this, so a node that held on to them from here would never go.
 pub(crate) struct Exchange {
-    inner: Weak<Inner>,
+    router: Weak<Router>,
+    calls: Weak<MemberCalls>,
+    audit: Weak<ReplicaAudit>,
+    moves: Weak<BucketMoves>,
     groups: Weak<Groups>,
     snapshots: Weak<Snapshots>,
 }
 
 impl Exchange {
-    pub(crate) fn new(inner: &Arc<Inner>) -> Exchange {
+    pub(crate) fn new(node: &Node) -> Exchange {
+        let calls = &node.cluster.calls;
         Exchange {
-            inner: Arc::downgrade(inner),
-            groups: Arc::downgrade(&inner.groups),
-            snapshots: Arc::downgrade(&inner.snapshots),
+            router: Arc::downgrade(&node.router),
+            calls: Arc::downgrade(calls),
+            audit: Arc::downgrade(&calls.audit),
+            moves: Arc::downgrade(&node.moves),
+            groups: Arc::downgrade(&node.router.locator.groups),
+            snapshots: Arc::downgrade(&node.status.snapshots),
         }
     }
 
@@ -90,8 +101,8 @@ impl Sink for Exchange {
 
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
         tracing::info!(target: "peers", %node, %incarnation, "connected");
-        if let Some(inner) = self.inner.upgrade() {
-            inner.available.shelf.meet();
+        if let Some(router) = self.router.upgrade() {
+            router.available.shelf.meet();
         }
     }
 
@@ -105,15 +116,26 @@ impl Sink for Exchange {
 
 impl Receiver for Exchange {
     fn asked(&self, asked: IncomingCall) {
-        let Some(inner) = self.inner.upgrade() else { return };
-        let Some(peers) = inner.peers.get() else { return };
+        let Some(router) = self.router.upgrade() else { return };
+        let Some(peers) = router.locator.links.peers.get() else { return };
         match CallKind::of(&asked.payload) {
-            Some(CallKind::Request | CallKind::RequestForVersion) => forward::answer(&inner, asked),
-            Some(CallKind::Members) => cluster::tell(&inner, peers, asked),
+            Some(CallKind::Request | CallKind::RequestForVersion) => {
+                forward::answer(&router, asked);
+            }
+            Some(CallKind::Members) => {
+                let Some(calls) = self.calls.upgrade() else { return };
+                cluster::tell(&calls, peers, asked);
+            }
             Some(CallKind::Snapshots) => self.asked_for_snapshot(peers, asked),
-            Some(CallKind::Comparison) => inner.asked_for_rows(peers, asked),
-            Some(CallKind::Moves) => transfer::asked(&inner, peers, asked),
-            Some(CallKind::Vnodes) => dynamo::asked(&inner.available, peers, asked),
+            Some(CallKind::Comparison) => {
+                let Some(audit) = self.audit.upgrade() else { return };
+                audit.asked_for_rows(peers, asked);
+            }
+            Some(CallKind::Moves) => {
+                let Some(moves) = self.moves.upgrade() else { return };
+                transfer::asked(&moves, peers, asked);
+            }
+            Some(CallKind::Vnodes) => dynamo::asked(&router.available, peers, asked),
             None => drop(peers.decline(&asked)),
         }
     }

@@ -8,16 +8,90 @@
 //!
 //! Promises: no record is let go of whose value the store does not hold durably, or that its group
 //! has not processed.
-//! Never: waits, but for [`Flush::wait`]; runs beside another round (see `Inner::flushing`).
+//! Never: waits, but for [`Flush::wait`]; runs beside another round (see [`StoreFlusher`]).
 
+use crate::groups::Groups;
 use base::{LogIndex, Result};
 use dynamo::shelf::Shelf;
 use replication::group::Group;
 use runtime::keeper::{Keeper, store_error};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Position, Trees};
+
+/// So much of the log is kept for members that lag, where there are any: a part of its limit.
+const KEPT_PART: u64 = 2;
+
+/// Takes whole rounds, one at a time.
+pub(crate) struct StoreFlusher {
+    pub trees: Arc<dyn Trees>,
+    pub keeper: Arc<Keeper>,
+    groups: Arc<Groups>,
+    shelf: Arc<Shelf>,
+    log_bytes_max: u64,
+    /// End of the log when all before it was made durable in the store.
+    flushed_at: AtomicU64,
+    /// One flush at a time.
+    flushing: Mutex<()>,
+}
+
+impl StoreFlusher {
+    pub(crate) fn new(
+        (trees, keeper): (Arc<dyn Trees>, Arc<Keeper>),
+        groups: Arc<Groups>,
+        shelf: Arc<Shelf>,
+        log_bytes_max: u64,
+    ) -> StoreFlusher {
+        let (flushed_at, flushing) = (AtomicU64::new(0), Mutex::new(()));
+        StoreFlusher { trees, keeper, groups, shelf, log_bytes_max, flushed_at, flushing }
+    }
+
+    /// Keeps rounds from beginning while the guard lives.
+    pub(crate) fn exclude(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock().expect("no one panics while holding it")
+    }
+
+    /// Bytes of log that were written since the store was made durable.
+    pub(crate) fn unflushed_log(&self) -> u64 {
+        let flushed = self.flushed_at.load(Ordering::Relaxed).max(self.keeper.begin().0);
+        self.keeper.end().0.saturating_sub(flushed)
+    }
+
+    /// Makes everything applied so far durable in the store, and lets the log go as far as it is
+    /// not needed.
+    pub(crate) fn flush_and_collapse(&self) -> Result<()> {
+        let _one = self.exclude();
+        let groups = self.groups.all();
+        // What is collapsed can only be sent to members as a snapshot, which costs far more.
+        let shared = groups.iter().any(|group| !group.is_alone());
+        let spare = if shared { self.log_bytes_max / KEPT_PART } else { 0 };
+        let (trees, keeper) = (self.trees.clone(), self.keeper.clone());
+        let mut round = Flush::new(trees, keeper, groups, Some(self.shelf.clone()), spare);
+        loop {
+            match round.step()? {
+                FlushStep::Went => {}
+                FlushStep::Waits => round.wait(),
+                FlushStep::Ended => break,
+            }
+        }
+        self.flushed_at.store(round.end().0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes the rows under a prefix, which nobody needs any more, and gives their space back.
+    pub(crate) fn drop_prefix(&self, prefix: &[u8]) -> Result<()> {
+        self.trees.drop_prefix(prefix).map_err(store_error)?;
+        self.flush_and_collapse()
+    }
+
+    /// Seals the store's tables and makes them durable.
+    pub(crate) fn flush_tables(&self) -> Result<()> {
+        self.trees.rotate().map_err(store_error)?;
+        self.trees.flush().map_err(store_error)
+    }
+}
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

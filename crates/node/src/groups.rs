@@ -97,3 +97,8 @@ impl Groups {
         self.all.read().expect("no one panics while holding it").values().cloned().collect()
     }
 }
+
+/// Returns true if this node is kept up to date with a group: of one it has left it knows what was.
+pub(crate) fn keeps_up(group: &Group) -> bool {
+    group.id == GroupId::DIRECTORY || group.leadership.has_part()
+}

@@ -5,16 +5,21 @@
 //! One thread of its own, so that nothing here ever blocks an answer. How the store is made durable
 //! and the log truncated tells `flush.rs`.
 
-use crate::Inner;
-use crate::flush::{Flush, FlushStep};
+use crate::disk_health::DiskHealth;
+use crate::flush::StoreFlusher;
+use crate::groups::Groups;
+use crate::lifecycle::Lifecycle;
+use crate::metadata::Directory;
 use crate::reclaimed::Reclaimed;
+use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
+use dynamo::shelf::Shelf;
 use replication::layout;
 use runtime::disk_space::Figures;
 use runtime::keeper::store_error;
-use runtime::world;
+use runtime::{FileTasks, MaintenanceSignal, world};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,9 +31,6 @@ const STATE_PAUSE_MS: u64 = 1_000;
 const STATEMENTS_MAX: usize = 64;
 /// The log is collapsed when it is this part of its limit, so that replay stays short.
 const COLLAPSE_PART: u64 = 4;
-/// So much of it is kept for members that lag, where there are any.
-const KEPT_PART: u64 = 2;
-
 /// The directory of several members forgets a dropped bucket after this.
 const FORGET_MS: u64 = 30_000;
 
@@ -41,7 +43,21 @@ pub(crate) struct Statements {
     left: usize,
 }
 
-impl Inner {
+/// The two threads that do it, and what they work on.
+pub(crate) struct Housekeeper {
+    pub settings: Arc<NodeSettings>,
+    pub flusher: Arc<StoreFlusher>,
+    pub groups: Arc<Groups>,
+    pub shelf: Arc<Shelf>,
+    pub directory: Arc<Directory>,
+    pub disk: Arc<DiskHealth>,
+    /// Raised when there is something to do.
+    pub signal: Arc<MaintenanceSignal>,
+    pub file_tasks: Arc<FileTasks>,
+    pub lifecycle: Arc<Lifecycle>,
+}
+
+impl Housekeeper {
     /// The thread's life.
     pub(crate) fn keep_house(&self) {
         let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
@@ -57,10 +73,10 @@ impl Inner {
             let round = self.round(&mut reclaimed, &mut looked_at);
             drop(working);
             match round {
-                Ok(true) => self.maintenance.wait(PAUSE),
-                Ok(false) => self.maintenance.wait(PAUSE_IDLE),
+                Ok(true) => self.signal.wait(PAUSE),
+                Ok(false) => self.signal.wait(PAUSE_IDLE),
                 Err(error) if error.kind() == Kind::Corrupt => {
-                    self.fail(error);
+                    self.lifecycle.fail(error);
                     return;
                 }
                 Err(error) => {
@@ -75,7 +91,7 @@ impl Inner {
     /// anybody wrote: what stands in a hole must be known for each.
     pub(crate) fn state_again(&self, statements: &mut Statements) {
         let groups = self.groups.all();
-        let mut wrote = self.available.shelf.has_written();
+        let mut wrote = self.shelf.has_written();
         for group in &groups {
             wrote |= group.has_written();
         }
@@ -89,7 +105,7 @@ impl Inner {
         for place in 0..now {
             groups[(statements.next + place) % groups.len()].state_again();
         }
-        self.available.shelf.state_again();
+        self.shelf.state_again();
         statements.left -= now;
         statements.next = (statements.next + now) % groups.len();
     }
@@ -99,13 +115,13 @@ impl Inner {
     pub(crate) fn keep_merging(&self) {
         loop {
             let Ok(working) = self.file_tasks.begin() else { return };
-            let merged = self.trees.compact().map_err(store_error);
+            let merged = self.flusher.trees.compact().map_err(store_error);
             drop(working);
             match merged {
                 Ok(true) => {}
                 Ok(false) => std::thread::sleep(PAUSE),
                 Err(error) if error.kind() == Kind::Corrupt => {
-                    self.fail(error);
+                    self.lifecycle.fail(error);
                     return;
                 }
                 Err(error) => {
@@ -124,12 +140,12 @@ impl Inner {
         looked_at: &mut Option<LogIndex>,
     ) -> Result<bool> {
         self.watch_disk();
-        let pressure = self.trees.pressure();
+        let pressure = self.flusher.trees.pressure();
         let flush = pressure.rotate_is_due()
             || pressure.sealed_tables > 0
-            || self.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_PART;
+            || self.flusher.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_PART;
         if flush {
-            self.flush_and_collapse()?;
+            self.flusher.flush_and_collapse()?;
         }
         let mut busy = flush;
         let applied =
@@ -176,34 +192,6 @@ impl Inner {
         self.directory.forget_dropped(bucket).map(|()| true)
     }
 
-    /// Bytes of log that were written since the store was made durable.
-    fn unflushed_log(&self) -> u64 {
-        let flushed = self.flushed_at.load(Ordering::Relaxed).max(self.keeper.begin().0);
-        self.keeper.end().0.saturating_sub(flushed)
-    }
-
-    /// Makes everything applied so far durable in the store, and lets the log go as far as it is
-    /// not needed.
-    pub(crate) fn flush_and_collapse(&self) -> Result<()> {
-        let _one = self.flushing.lock().expect("no one panics while holding it");
-        let groups = self.groups.all();
-        // What is collapsed can only be sent to members as a snapshot, which costs far more.
-        let shared = groups.iter().any(|group| !group.is_alone());
-        let spare = if shared { self.settings.log_bytes_max / KEPT_PART } else { 0 };
-        let (trees, keeper) = (self.trees.clone(), self.keeper.clone());
-        let mut round =
-            Flush::new(trees, keeper, groups, Some(self.available.shelf.clone()), spare);
-        loop {
-            match round.step()? {
-                FlushStep::Went => {}
-                FlushStep::Waits => round.wait(),
-                FlushStep::Ended => break,
-            }
-        }
-        self.flushed_at.store(round.end().0, Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Gives a dropped bucket's space back; `false`: not now, look again. Never waits for what is
     /// to be applied: that may wait for a flush, and this thread is the one that flushes.
     pub(crate) fn reclaim(&self, bucket: BucketId, seen: &mut Reclaimed, now: u64) -> Result<bool> {
@@ -213,8 +201,7 @@ impl Inner {
         }
         let mut prefix = Vec::new();
         layout::row_key(group.id, bucket, &[], &mut prefix);
-        self.trees.drop_prefix(&prefix).map_err(store_error)?;
-        self.flush_and_collapse()?;
+        self.flusher.drop_prefix(&prefix)?;
         tracing::debug!(target: "store", bucket = bucket.0, "a dropped bucket's space is free");
         Ok(true)
     }
@@ -234,8 +221,9 @@ impl Inner {
 
     /// Refuses writes when the disk is nearly full, takes them again when there is room.
     fn watch_disk(&self) {
-        if let Some(disk) = Figures::of(&self.settings.data_dir) {
-            self.space.see(&disk, self.settings.disk_reserve_bytes, self.keeper.no_space());
+        if let Some(figures) = Figures::of(&self.settings.data_dir) {
+            let no_space = self.disk.keeper.no_space();
+            self.disk.space.see(&figures, self.settings.disk_reserve_bytes, no_space);
         }
     }
 }

@@ -6,12 +6,15 @@
 //! Read next: `life.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
 mod answers;
+mod assembly;
 mod audit;
 mod away;
 mod checkpoint;
 mod checkpoints;
 mod cluster;
+mod data_dir;
 mod disk_alarm;
+mod disk_health;
 mod emptying;
 mod exchange;
 mod flow;
@@ -21,9 +24,12 @@ mod group_lifecycle;
 mod groups;
 mod housekeeping;
 mod life;
+mod lifecycle;
+mod locator;
 mod master_alarm;
 mod metadata;
 mod observe;
+mod peer_links;
 mod place;
 mod process;
 mod readiness;
@@ -62,77 +68,33 @@ pub use status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
 
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
-use answers::Answers;
 use base::error::shutting_down;
 use base::{
-    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, Lived,
-    LogIndex, NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
+    BucketName, Call, ClusterCall, DirectoryCall, Error, GroupId, JoinToken, LogIndex, Reason,
+    Reply, Request, Result, RingDescription, TokenDigest,
 };
 use bytes::Bytes;
-use dynamo::Available;
-use groups::Groups;
-use metadata::Directory;
-use metadata::catalog::Catalog;
-use replication::snapshot::Snapshots;
-use runtime::keeper::Keeper;
-use runtime::{DiskSpace, FileTasks, MaintenanceSignal, Metrics};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use store::{DataDir, Trees};
-use tokio::sync::watch;
-use transfer::Transfers;
-use transport::Peers;
-use transport::incoming::CallAdmission;
+use checkpoint::Checkpointer;
+use cluster::ClusterAgent;
+use housekeeping::Housekeeper;
+use lifecycle::Lifecycle;
+use observe::StatusReader;
+use route::Router;
+use std::sync::Arc;
+use transfer::BucketMoves;
 
 /// A running node. Cheap to clone; the last word of its life is [`Node::stop`].
 #[derive(Clone)]
 pub struct Node {
-    inner: Arc<Inner>,
-}
-
-/// What all parts of a node share.
-pub(crate) struct Inner {
-    settings: NodeSettings,
-    /// Held, and with it the directory's lock, until the node has stopped.
-    data: Mutex<Option<DataDir>>,
-    node: NodeId,
-    incarnation: u64,
-    /// See [`life::Parts`].
-    lives: Vec<Lived>,
-    cluster: ClusterId,
-    /// The data directory knew of other members when this life began.
-    is_written_down: bool,
-    groups: Arc<Groups>,
-    /// The other nodes; a node that takes none never has any.
-    peers: Arc<OnceLock<Peers>>,
-    snapshots: Arc<Snapshots>,
-    catalog: Arc<Catalog>,
-    directory: Directory,
-    /// See [`forward`]: an unknown bucket is one that does not exist.
-    heard_directory: AtomicBool,
-    /// Room for requests that other nodes pass on.
-    incoming: Arc<CallAdmission>,
-    /// Room for answers.
-    answers: Answers,
-    /// The moves of buckets that this node drives.
-    transfers: Transfers,
-    keeper: Arc<Keeper>,
-    /// The available path.
-    available: Arc<Available>,
-    trees: Arc<dyn Trees>,
-    metrics: Arc<Metrics>,
-    maintenance: Arc<MaintenanceSignal>,
-    /// Where the log ended when all before it was made durable in the store.
-    flushed_at: AtomicU64,
-    /// One flush at a time.
-    flushing: Mutex<()>,
-    file_tasks: Arc<FileTasks>,
-    /// What is left of the disk.
-    space: Arc<DiskSpace>,
-    stopping: AtomicBool,
-    stop: watch::Sender<bool>,
-    failed: watch::Sender<Option<Error>>,
-    started_ms: u64,
+    /// The way of requests.
+    router: Arc<Router>,
+    /// This node among the others.
+    cluster: Arc<ClusterAgent>,
+    moves: Arc<BucketMoves>,
+    housekeeper: Arc<Housekeeper>,
+    checkpointer: Arc<Checkpointer>,
+    status: Arc<StatusReader>,
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl Node {
@@ -148,67 +110,66 @@ impl Node {
     /// makes its requests see each other's effects in order. What comes back is valid at once, once
     /// a ticket is decided, or later.
     pub fn submit(&self, flow: &mut Flow, request: Request) -> Submitted {
-        self.route(flow, request)
+        self.router.submit(flow, request)
     }
 
     /// Waits until everything up to the ticket is decided (and applied). An error means: the
     /// outcome of updates up to the ticket that were not yet known decided is unknown.
     pub async fn decided(&self, ticket: Ticket) -> Result<()> {
-        self.inner.settled(Some(ticket)).await
+        self.router.settled(Some(ticket)).await
     }
 
     /// One request from beginning to end: `submit`, then wait.
     pub async fn handle(&self, request: Request) -> Result<Reply> {
-        let submitted = self.submit(&mut Flow::default(), request);
-        self.inner.answered(submitted).await
+        self.router.handle(request).await
     }
 
     /// Everything a health check or a dashboard needs.
     pub fn status(&self) -> Status {
-        self.inner.status()
+        self.status.read()
     }
 
     /// Where a bucket lives and who is master there, as this node knows it; needs no quorum.
     pub fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
-        self.inner.place(bucket)
+        self.router.place(bucket)
     }
 
     /// The name of the master of a bucket's group, if that is another node: asked there, the same
     /// answer comes a step sooner.
     pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
-        self.inner.other_master(bucket)
+        self.router.other_master(bucket)
     }
 
     /// Where a bucket lives, where it moves to, and how far that is.
     pub async fn movement(&self, bucket: &BucketName) -> Result<Movement> {
-        self.inner.movement(bucket).await
+        self.moves.movement(bucket).await
     }
 
     /// Members and placement, as this node knows them; needs no quorum.
     pub fn cluster(&self) -> ClusterStatus {
-        self.inner.cluster_status()
+        self.status.view.status()
     }
 
     /// The same, with what only the groups' masters know of them, as far as those are reached
     /// within a second.
     pub async fn overview(&self) -> ClusterStatus {
-        self.inner.overview().await
+        self.status.view.overview().await
     }
 
     /// The ring of available buckets, as this node knows it; needs no quorum.
     pub fn ring(&self) -> Option<RingDescription> {
-        let ring = self.inner.catalog.available.ring();
+        let ring = self.router.available.schema.ring();
         ring.map(|ring| metadata::described(&ring))
     }
 
     /// Makes another voter master of a group that this node is master of, once it has everything.
     pub fn hand_over(&self, group: GroupId, to: &str) -> Result<()> {
-        self.inner.hand_over(group, to)
+        self.cluster.calls.hand_over(group, to)
     }
 
     /// The same, whichever node is its master: that one is asked to.
     pub async fn transfer(&self, group: GroupId, to: &str) -> Result<()> {
-        cluster::transfer(&self.inner, group, to).await
+        self.cluster.calls.transfer(group, to).await
     }
 
     /// A value of a group's log that this node knows to be decided, for a member that lost it;
@@ -223,9 +184,9 @@ impl Node {
         shown: Option<TokenDigest>,
     ) -> Result<Bytes> {
         if let Some(digest) = &shown {
-            self.inner.directory.knows(digest)?;
+            self.router.directory.knows(digest)?;
         }
-        let group = self.inner.groups.find(group)?;
+        let group = self.router.locator.groups.find(group)?;
         let found = tokio::task::spawn_blocking(move || group.decided_value(index)).await;
         found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
     }
@@ -245,18 +206,18 @@ impl Node {
     /// can, whichever node that is. Gives the number of the pass that will have done it; see
     /// [`ComparisonStatus`].
     pub async fn verify(&self, group: GroupId) -> Result<u64> {
-        cluster::verify(&self.inner, group).await
+        self.cluster.calls.verify(group).await
     }
 
     /// Gives mastership of a bucket's group to the nearest other voter, if this node has it, and
     /// waits until that one has it.
     pub async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
-        self.inner.drop_master(bucket).await
+        self.router.drop_master(bucket).await
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.
     pub fn samples(&self) -> Vec<Sample> {
-        self.inner.samples()
+        self.status.samples()
     }
 
     /// Whether the node serves (`/ready`): recovered, every group's master known and connected, the
@@ -269,67 +230,44 @@ impl Node {
 
     /// The same, and why not.
     pub fn readiness(&self) -> Result<()> {
-        if let Some(error) = self.inner.failed.borrow().clone() {
+        if let Some(error) = self.lifecycle.failure() {
             let text = format!("the node has failed and ends: {}", error.text());
             return Err(Error::new(error.reason, text));
         }
-        if self.inner.stopping.load(Ordering::Acquire) {
+        if self.lifecycle.is_stopping() {
             return Err(shutting_down());
         }
-        self.inner.reaches_masters()?;
-        self.inner.knows_ring()?;
-        self.inner.available.finds_others()
+        self.status.readiness.reaches_masters()?;
+        self.status.readiness.knows_ring()?;
+        self.router.available.finds_others()
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process
     /// must exit then.
     pub async fn failed(&self) -> Error {
-        let mut failed = self.inner.failed.subscribe();
-        loop {
-            if let Some(error) = failed.borrow_and_update().clone() {
-                return error;
-            }
-            if failed.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+        self.lifecycle.failed().await
     }
 
     /// Hands over what this node leads, as far as others can: before a stop, while its clients are
     /// told to go. What is taken already is decided and answered; what comes is answered by the
     /// new masters. Resolves when those are known, or soon after. It leads nothing any more.
     pub async fn step_down(&self) {
-        stopping::step_down(&self.inner).await;
+        stopping::step_down(self).await;
     }
 
     /// Stops taking requests, finishes those in flight, flushes the store, closes the log.
     pub async fn stop(&self) -> Result<()> {
-        stopping::stop(&self.inner).await
+        stopping::stop(self).await
     }
 
     /// An online checkpoint of the whole data directory into `target` (which must not exist): hard
     /// links for tables, a new log. `target` is a data directory that `serve --data` can open; it
     /// holds every update answered before.
     pub async fn checkpoint(&self, target: std::path::PathBuf) -> Result<()> {
-        let inner = self.inner.clone();
-        tokio::task::spawn_blocking(move || inner.at_work(|| inner.checkpoint(&target)))
+        let checkpointer = self.checkpointer.clone();
+        tokio::task::spawn_blocking(move || checkpointer.checkpoint(&target))
             .await
             .unwrap_or_else(|_| Err(shutting_down()))
-    }
-}
-
-impl Inner {
-    /// The node can't go on: no more answers, and the process must exit.
-    pub(crate) fn fail(&self, error: Error) {
-        for group in self.groups.all() {
-            group.fail(error.clone());
-        }
-        self.available.shelf.fail(error.clone());
-        self.failed.send_if_modified(|failed| {
-            let first = failed.is_none();
-            failed.get_or_insert(error);
-            first
-        });
     }
 }
 

@@ -1,43 +1,24 @@
 //! How a node begins.
 
-use crate::answers::Answers;
+use crate::assembly::{Parts, assemble};
+use crate::cluster::OwnLives;
 use crate::group_lifecycle::drive;
 use crate::groups::Groups;
-use crate::metadata::Directory;
-use crate::metadata::catalog::Catalog;
+use crate::lifecycle::Lifecycle;
 use crate::recovery::{Recovered, recover};
-use crate::transfer::Transfers;
-use crate::{
-    Inner, Node, NodeSettings, audit, cluster, disk_alarm, exchange, master_alarm, ring,
-    ring_heirs, transfer,
-};
+use crate::ring_heirs::{self, RingHeirs};
+use crate::{Node, NodeSettings, cluster, disk_alarm, exchange, master_alarm, transfer};
 use base::error::shutting_down;
-use base::{BucketName, ClusterDescription, Error, GroupId, Lived, NodeId, Reason, Result};
-use dynamo::batch::Mark;
-use dynamo::finding::Finding;
+use base::{Error, Lived, NodeId, Reason, Result};
 use dynamo::layout::VNODES;
-use dynamo::moving::{self, Moving};
-use dynamo::multi_key::Seats;
-use dynamo::quickest::Quickest;
 use dynamo::shelf::Shelf;
-use dynamo::watching::{self, Watching};
-use dynamo::{Available, Members, hints, reap, sync};
+use dynamo::{Available, hints, moving, reap, sync, watching};
 use logic::consensus::Configuration;
-use replication::comparison::Comparisons;
-use replication::group::{Group, GroupLimits, Shared};
-use replication::recovered::RecoveredGroup;
-use replication::snapshot::{Pace, Snapshots};
-use runtime::keeper::{AppendSink, Keeper, LoggedRecord, store_error};
-use runtime::maintenance_signal::MaintenanceSignal;
-use runtime::metrics::Metrics;
+use replication::group::Group;
+use runtime::keeper::{AppendSink, LoggedRecord, store_error};
 use runtime::world;
-use runtime::{DiskSpace, file_tasks::FileTasks};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
-use store::{DataDir, LogReader, Trees};
-use tokio::sync::watch;
-use transport::incoming::CallAdmission;
 
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
@@ -50,146 +31,25 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         began_ms: began,
         node: NodeId(data.node),
         data: Some(data),
-        incarnation,
-        lives,
+        lives: OwnLives { incarnation, known: lives },
         known,
-        is_written_down,
         trees,
         reader,
         groups,
         witness,
         vnodes,
     };
-    let inner = assemble(settings, parts)?;
-    let post = Arc::new(Post::of(&inner));
-    let interval = Duration::from_millis(inner.settings.sync_interval_ms.max(1));
-    inner.keeper.start(log, interval, post, inner.metrics.clone())?;
-    exchange::begin(&inner).await?;
-    let node = Node { inner };
-    watch_over(&node);
+    let interval = Duration::from_millis(settings.sync_interval_ms.max(1));
+    let node = assemble(settings, parts)?;
+    let post = Arc::new(Post::of(&node));
+    let disk = &node.housekeeper.disk;
+    disk.keeper.start(log, interval, post, disk.metrics.clone())?;
+    exchange::begin(&node).await?;
+    watch_over(&node, is_written_down);
     become_ready(&node).await?;
-    start_threads(&node.inner)?;
+    start_threads(&node)?;
     tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
     Ok(node)
-}
-
-/// What a node is made of.
-pub(crate) struct Parts {
-    pub began_ms: u64,
-    pub node: NodeId,
-    /// None: it has no directory.
-    pub data: Option<DataDir>,
-    pub incarnation: u64,
-    /// Those that the cluster may have on record; with this one, if it has a token.
-    pub lives: Vec<Lived>,
-    pub known: ClusterDescription,
-    pub is_written_down: bool,
-    pub trees: Arc<dyn Trees>,
-    pub reader: LogReader,
-    pub groups: Vec<RecoveredGroup>,
-    pub witness: bool,
-    pub vnodes: Mark,
-}
-
-/// A node that does nothing yet.
-pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner>> {
-    let Parts { node, data, incarnation, known, is_written_down, trees, witness, .. } = parts;
-    let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
-    let (maintenance, peers) = (Arc::new(MaintenanceSignal::default()), Arc::default());
-    let file_tasks = Arc::<FileTasks>::default();
-    let around = (metrics.clone(), file_tasks.clone());
-    let snapshots = Snapshots::new(trees.clone(), around, Pace::default());
-    let shared = Shared {
-        node,
-        trees: trees.clone(),
-        keeper: keeper.clone(),
-        reader: parts.reader,
-        metrics: metrics.clone(),
-        maintenance: maintenance.clone(),
-        peers: Arc::clone(&peers),
-        snapshots: Arc::clone(&snapshots),
-        comparisons: Comparisons::new(trees.clone()),
-        limits: GroupLimits {
-            memory_bytes_max: settings.memory_bytes_max,
-            lease_ms: settings.lease_ms,
-            catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
-            kept_bytes_max: settings.log_bytes_max,
-        },
-        witness,
-        forced_master: Arc::new(AtomicU64::new(settings.forced_among(&known).0)),
-    };
-    let cluster = known.cluster;
-    let catalog = Arc::new(Catalog::new(known));
-    let group = |found| Arc::new(Group::new(found, shared.clone()));
-    let groups = Arc::new(Groups::new(parts.groups.into_iter().map(group).collect()));
-    let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
-    let answers = Answers::new(settings.memory_bytes_max);
-    let incoming = Arc::<CallAdmission>::default();
-    let space = Arc::new(DiskSpace::default());
-    let limits = (Arc::clone(&incoming), Arc::clone(&space));
-    let available = available(&settings, &shared, &catalog, (incarnation, parts.vnodes), limits);
-    let inner = Arc::new(Inner {
-        settings,
-        node,
-        incarnation,
-        lives: parts.lives,
-        cluster,
-        is_written_down,
-        data: Mutex::new(data),
-        groups,
-        peers,
-        snapshots,
-        catalog,
-        directory,
-        heard_directory: AtomicBool::new(false),
-        incoming,
-        available,
-        answers,
-        transfers: Transfers::default(),
-        keeper,
-        trees,
-        metrics,
-        maintenance,
-        flushed_at: AtomicU64::new(0),
-        flushing: Mutex::new(()),
-        file_tasks,
-        space,
-        stopping: AtomicBool::new(false),
-        stop: watch::Sender::new(false),
-        failed: watch::Sender::new(None),
-        started_ms: parts.began_ms,
-    });
-    ring::connect(&inner);
-    Ok(inner)
-}
-
-/// Returns the available path, with what the data directory holds of its vnodes.
-fn available(
-    settings: &NodeSettings,
-    shared: &Shared,
-    catalog: &Arc<Catalog>,
-    found: (u64, Mark),
-    (incoming, space): (Arc<CallAdmission>, Arc<DiskSpace>),
-) -> Arc<Available> {
-    Arc::new(Available {
-        node: shared.node,
-        cluster: catalog.cluster().cluster,
-        settings: settings.available(),
-        schema: catalog.available.clone(),
-        members: Members::new((shared.node, settings.name.clone()), catalog.watch_cluster()),
-        peers: Arc::clone(&shared.peers),
-        incoming,
-        directory: OnceLock::new(),
-        shelf: shelf(shared, catalog.clone(), found),
-        watching: Watching::new(shared.metrics.clone()),
-        finding: Finding::begin(),
-        quickest: Quickest::default(),
-        seats: Seats::default(),
-        space,
-        moving: Moving::default(),
-        trees: shared.trees.clone(),
-        metrics: shared.metrics.clone(),
-    })
 }
 
 /// What the data directory holds, and the lives that this one comes from: of a node that speaks to
@@ -213,45 +73,40 @@ async fn found(
     found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
 }
 
-/// What the vnodes hold, as it was found.
-fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
-    let Shared { node, trees, keeper, maintenance, .. } = shared;
-    let known = catalog.clone();
-    let alone = Box::new(move || known.cluster().members.len() < 2);
-    let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
-    let around = (Box::new(copies) as _, alone as _);
-    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), maintenance.clone(), around))
-}
-
-fn watch_over(node: &Node) {
-    let inner = &node.inner;
-    inner.groups.all().into_iter().for_each(|group| drive(inner, group));
-    tend_vnodes(inner);
-    tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
-    tokio::spawn(ring_heirs::tend(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(disk_alarm::watch(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(master_alarm::watch(inner.clone(), inner.stop.subscribe()));
-    world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
+/// Begins all that goes on in the background. `is_written_down`: see [`cluster::tend`].
+fn watch_over(node: &Node, is_written_down: bool) {
+    let Node { router, cluster, lifecycle, .. } = node;
+    let stop = || lifecycle.stop_signal();
+    let groups = router.locator.groups.all();
+    groups.into_iter().for_each(|group| drive(lifecycle, group));
+    tend_vnodes(&router.available, lifecycle);
+    tokio::spawn(cluster::tend(cluster.clone(), is_written_down));
+    let (directory, available) = (router.directory.clone(), router.available.clone());
+    tokio::spawn(ring_heirs::tend(RingHeirs { directory, available }, stop()));
+    tokio::spawn(cluster.calls.audit.clone().run());
+    tokio::spawn(disk_alarm::watch(cluster.disk.clone(), stop()));
+    tokio::spawn(master_alarm::watch(router.readiness.clone(), lifecycle.clone()));
+    world::spawn(transfer::tend(node.moves.clone()));
 }
 
 /// All that goes on in the background of available buckets.
-pub(crate) fn tend_vnodes(inner: &Arc<Inner>) {
-    let (owner, stop) = (inner.clone(), inner.stop.subscribe());
+pub(crate) fn tend_vnodes(available: &Arc<Available>, lifecycle: &Arc<Lifecycle>) {
+    let stop = || lifecycle.stop_signal();
+    let (shelf, owner, stopped) = (available.shelf.clone(), lifecycle.clone(), stop());
     world::spawn(async move {
-        if let Err(error) = owner.available.shelf.drive(stop).await {
+        if let Err(error) = shelf.drive(stopped).await {
             owner.fail(error);
         }
     });
-    world::spawn(watching::tend(inner.available.clone(), inner.stop.subscribe()));
-    world::spawn(hints::tend(inner.available.clone(), inner.stop.subscribe()));
-    world::spawn(sync::tend(inner.available.clone(), inner.stop.subscribe()));
-    world::spawn(moving::tend(inner.available.clone(), inner.stop.subscribe()));
-    world::spawn(reap::tend(inner.available.clone(), inner.stop.subscribe()));
+    world::spawn(watching::tend(available.clone(), stop()));
+    world::spawn(hints::tend(available.clone(), stop()));
+    world::spawn(sync::tend(available.clone(), stop()));
+    world::spawn(moving::tend(available.clone(), stop()));
+    world::spawn(reap::tend(available.clone(), stop()));
 }
 
-fn start_threads(inner: &Arc<Inner>) -> Result<()> {
-    let (keeper, merger) = (inner.clone(), inner.clone());
+fn start_threads(node: &Node) -> Result<()> {
+    let (keeper, merger) = (node.housekeeper.clone(), node.housekeeper.clone());
     start_thread("housekeeper", move || keeper.keep_house())?;
     start_thread("merger", move || merger.keep_merging())
 }
@@ -266,11 +121,11 @@ fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> 
 
 async fn become_ready(node: &Node) -> Result<()> {
     let serving = async {
-        for group in node.inner.groups.all() {
+        for group in node.router.locator.groups.all() {
             led(&group).await?;
         }
-        match is_alone(&node.inner.directory.group) {
-            true => node.inner.found().await,
+        match is_alone(&node.router.directory.group) {
+            true => node.cluster.found().await,
             false => Ok(()),
         }
     };
@@ -303,13 +158,14 @@ async fn led(group: &Group) -> Result<()> {
 pub(crate) struct Post {
     groups: Arc<Groups>,
     shelf: Arc<Shelf>,
-    failed: watch::Sender<Option<Error>>,
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl Post {
-    pub(crate) fn of(inner: &Inner) -> Post {
-        let (groups, shelf) = (inner.groups.clone(), inner.available.shelf.clone());
-        Post { groups, shelf, failed: inner.failed.clone() }
+    pub(crate) fn of(node: &Node) -> Post {
+        let Node { router, lifecycle, .. } = node;
+        let (groups, shelf) = (router.locator.groups.clone(), router.available.shelf.clone());
+        Post { groups, shelf, lifecycle: lifecycle.clone() }
     }
 }
 
@@ -327,12 +183,6 @@ impl AppendSink for Post {
 
     fn failed(&self, error: Error) {
         tracing::error!(target: "log", %error, "the log failed: the node stops");
-        // First, so that whoever asks whether the node is ready is told this, and not what follows
-        // from it. Nothing is acknowledged any more: the log says nothing more.
-        self.failed.send_replace(Some(error.clone()));
-        for group in self.groups.all() {
-            group.fail(error.clone());
-        }
-        self.shelf.fail(error);
+        self.lifecycle.fail_log(error);
     }
 }

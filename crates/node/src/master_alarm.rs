@@ -4,16 +4,15 @@
 //! An election follows every loss of a master and is over within two leases: what lasts longer
 //! needs an operator. The sentence is that of `/ready` (`readiness.rs`).
 
-use crate::Inner;
-use crate::readiness::{self, Unreached};
+use crate::groups::keeps_up;
+use crate::lifecycle::Lifecycle;
+use crate::readiness::{self, Readiness, Unreached};
 use base::GroupId;
 use base::duration::text_of_ms;
 use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Looks in the length of a lease.
 const LOOKS_PER_LEASE: u64 = 4;
@@ -25,13 +24,14 @@ const FIRST_MS: u64 = 3_000;
 const PAUSE_MS: u64 = 5_000;
 
 /// Goes on until the node stops.
-pub(crate) async fn watch(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
-    let lease_ms = inner.settings.lease_ms;
+pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) {
+    let mut stop = lifecycle.stop_signal();
+    let lease_ms = readiness.settings.lease_ms;
     let pause = Duration::from_millis((lease_ms / LOOKS_PER_LEASE).max(1));
     let mut alarm = Alarm::new(world::milliseconds() + FIRST_MS, LEASES * lease_ms);
     // A node that stops gives its groups away.
-    while !*stop.borrow() && !inner.stopping.load(Ordering::Acquire) {
-        let unreached = inner.unreached();
+    while !*stop.borrow() && !lifecycle.is_stopping() {
+        let unreached = readiness.unreached();
         let Look { lost, back } = alarm.look(world::milliseconds(), &unreached);
         if !lost.is_empty() {
             let lost: Vec<_> =
@@ -42,7 +42,7 @@ pub(crate) async fn watch(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
         }
         // A group that was dropped, or that this node has left, is not back.
         let keeps_up = |(group, _): &(GroupId, u64)| {
-            inner.groups.get(*group).is_some_and(|group| inner.keeps_up(&group))
+            readiness.groups.get(*group).is_some_and(|group| keeps_up(&group))
         };
         let back: Vec<_> = back.into_iter().filter(keeps_up).collect();
         if let Some(longest_ms) = back.iter().map(|(_, lasted_ms)| *lasted_ms).max() {

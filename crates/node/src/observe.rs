@@ -1,66 +1,105 @@
 //! What a node tells of itself.
 
+use crate::cluster::ClusterView;
+use crate::disk_health::DiskHealth;
+use crate::groups::keeps_up;
+use crate::lifecycle::Lifecycle;
+use crate::process;
+use crate::readiness::Readiness;
+use crate::settings::NodeSettings;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
-use crate::{Inner, process};
+use crate::warnings::WarningSigns;
 use replication::group::Group;
+use replication::snapshot::Snapshots;
 use runtime::sample::{Sample, SampleKind};
 use runtime::world;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use store::Trees;
 
 /// Names of interval buckets shown in status.
 const INTERVAL_BUCKETS_SHOWN: usize = 100;
 
-impl Inner {
-    pub(crate) fn status(&self) -> Status {
+/// Reads the state of all parts of a node.
+pub(crate) struct StatusReader {
+    pub settings: Arc<NodeSettings>,
+    /// The number of this life of the node.
+    pub incarnation: u64,
+    pub view: Arc<ClusterView>,
+    pub readiness: Arc<Readiness>,
+    pub snapshots: Arc<Snapshots>,
+    pub trees: Arc<dyn Trees>,
+    pub disk: Arc<DiskHealth>,
+    pub lifecycle: Arc<Lifecycle>,
+}
+
+impl StatusReader {
+    /// See [`crate::Node::status`].
+    pub(crate) fn read(&self) -> Status {
+        let ClusterView { groups, catalog, links, available, .. } = &*self.view;
         let store = self.store_status();
-        let full = self.space.is_full();
-        let interval_buckets = self.catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
-        let groups = self.groups.all();
-        let unreached = self.unreached();
-        let groups = groups.iter().filter(|group| self.keeps_up(group));
+        let space = &self.disk.space;
+        let full = space.is_full();
+        let interval_buckets = catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
+        let groups = groups.all();
+        let unreached = self.readiness.unreached();
+        // With other members every value is synced before it counts.
+        let unsynced = !interval_buckets.is_empty() && groups.iter().any(|group| group.is_alone());
+        let groups = groups.iter().filter(|group| keeps_up(group));
         let groups: Vec<_> = groups.map(|group| self.group_status(group)).collect();
-        let cluster = self.cluster_status();
-        let warnings = self.warnings(&unreached, &groups, &cluster, &interval_buckets);
+        let cluster = self.view.status();
+        let warnings = WarningSigns {
+            failure: self.lifecycle.failure(),
+            unreached: &unreached,
+            groups: &groups,
+            cluster: &cluster,
+            own: links.node,
+            disk: &self.disk,
+            has_many_siblings: available.shelf.has_many_siblings(),
+            unsynced_ms: unsynced.then_some(self.settings.sync_interval_ms),
+        };
+        let warnings = warnings.warnings();
         Status {
             name: self.settings.name.clone(),
-            node: self.node,
+            node: links.node,
             incarnation: self.incarnation,
-            cluster: self.cluster,
+            cluster: cluster.cluster,
             version: env!("CARGO_PKG_VERSION"),
-            uptime_ms: world::milliseconds() - self.started_ms,
+            uptime_ms: world::milliseconds() - self.readiness.started_ms,
             ready: unreached.is_empty(),
             groups,
             snapshots: self.snapshots.progress().iter().map(|one| one.status()).collect(),
             log: self.log_status(),
             store,
             disk: DiskStatus {
-                total_bytes: self.space.total_bytes(),
-                free_bytes: self.space.free_bytes(),
-                free_files: self.space.free_files(),
+                total_bytes: space.total_bytes(),
+                free_bytes: space.free_bytes(),
+                free_files: space.free_files(),
                 full,
             },
             resident_bytes: process::resident(),
-            buckets: self.catalog.len(),
+            buckets: catalog.len(),
             interval_buckets,
             lease_ms: cluster.lease_ms,
             members: cluster.members,
-            available: self.available.status(),
+            available: available.status(),
             warnings,
         }
     }
 
     fn log_status(&self) -> LogStatus {
-        let (sync_us_p50, sync_us_p99) = self.metrics.sync_percentiles();
+        let DiskHealth { keeper, metrics, .. } = &*self.disk;
+        let (sync_us_p50, sync_us_p99) = metrics.sync_percentiles();
         LogStatus {
-            bytes: self.keeper.bytes(),
-            segments: self.keeper.segments(),
-            syncs: self.metrics.syncs.load(Ordering::Relaxed),
+            bytes: keeper.bytes(),
+            segments: keeper.segments(),
+            syncs: metrics.syncs.load(Ordering::Relaxed),
             sync_us_p50,
             sync_us_p99,
-            sync_us_mean: self.metrics.sync_mean_us(),
-            slow: self.metrics.is_slow(),
-            hangs: self.keeper.hangs(self.settings.lease_ms),
-            unanswered_ms: self.keeper.unanswered_ms(),
+            sync_us_mean: metrics.sync_mean_us(),
+            slow: metrics.is_slow(),
+            hangs: self.disk.hangs(),
+            unanswered_ms: keeper.unanswered_ms(),
         }
     }
 
@@ -76,21 +115,23 @@ impl Inner {
     }
 
     fn group_status(&self, group: &Group) -> GroupStatus {
-        let (members, expect_progress_possible) = (self.members_of(group), self.may_restart(group));
-        let comparison = self.comparison(group);
-        let unsound = group.driver.unsound_member().map(|node| self.name_of(node));
+        let view = &self.view;
+        let (members, expect_progress_possible) = (view.members_of(group), view.may_restart(group));
+        let comparison = view.audit.comparison(group);
+        let name_of = |node| view.links.name_of(node);
+        let unsound = group.driver.unsound_member().map(name_of);
         let kept = group.keeping().map(|kept| (kept.count() as u64, kept.bytes()));
         let (kept_values, kept_bytes) = kept.unwrap_or_default();
         let state = group.state();
         let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());
-        let torn = group.told_of_tears(&state, |node| self.name_of(node));
+        let torn = group.told_of_tears(&state, name_of);
         let lacks_ballots = state.replica.lacks_ballots();
         let master = state.replica.master();
         let (undecided, _) = state.queue.undecided();
         GroupStatus {
             id: group.id,
             role: state.replica.role().word(),
-            master: master.map(|node| self.name_of(node)),
+            master: master.map(name_of),
             ballot: state.replica.promised(),
             decided: state.replica.decided(),
             applied: group.applied.index(),
@@ -109,9 +150,10 @@ impl Inner {
         }
     }
 
+    /// See [`crate::Node::samples`].
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        let status = self.status();
-        let (m, log, store, disk) = (&self.metrics, &status.log, &status.store, &status.disk);
+        let status = self.read();
+        let (m, log, store, disk) = (&self.disk.metrics, &status.log, &status.store, &status.disk);
         let trees = self.trees.statistics();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         #[rustfmt::skip]
@@ -177,7 +219,8 @@ impl Inner {
             let help = "Files (inodes) that can still be made under the data directory.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
-        counters.chain(gauges).chain(files).chain(groups).chain(self.available.samples()).collect()
+        let paths = groups.chain(self.view.available.samples());
+        counters.chain(gauges).chain(files).chain(paths).collect()
     }
 }
 

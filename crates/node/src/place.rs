@@ -3,8 +3,9 @@
 //! Doors whose clients look for the master themselves ask here. Nothing in it is agreed on: it is
 //! what this node knows now, so it answers without a quorum.
 
-use crate::Inner;
 use crate::away::Whom;
+use crate::locator::GroupLocator;
+use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Part, Reason, Result};
 use logic::consensus::{Progress, Role};
@@ -41,26 +42,27 @@ pub struct PlacedMember {
 /// A member that lacks no more values than this is near.
 const NEAR: u64 = 1_000;
 
-impl Inner {
+impl Router {
     pub(crate) fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
-        let whom = self.whom(bucket).map_err(|error| self.unless_unheard(error))?;
+        let whom = self.locator.whom(bucket).map_err(|error| self.unless_unheard(error))?;
         let group = match whom {
             Whom::Here(group) => group,
             away => return Ok(self.place_away(&away)),
         };
+        let links = &self.locator.links;
         let applied = group.applied.index();
         let standing = *group.leadership.standing().borrow();
         let known = |progress: &Progress| match progress.saved {
-            _ if progress.node == self.node => applied,
+            _ if progress.node == links.node => applied,
             saved => saved.unwrap_or_default(),
         };
         let member = |progress: &Progress| PlacedMember {
-            name: self.name_of(progress.node),
+            name: links.name_of(progress.node),
             index: known(progress),
         };
         Ok(BucketPlacement {
-            me: self.name_of(self.node),
-            master: standing.master.map(|node| self.name_of(node)),
+            me: links.name_of(links.node),
+            master: standing.master.map(|node| links.name_of(node)),
             role: standing.role.unwrap_or(Role::Follower).word(),
             applied,
             members: group.progress().iter().map(member).collect(),
@@ -70,17 +72,18 @@ impl Inner {
 
     /// Of a group without a part here: who is wanted in it, and who is asked for it.
     fn place_away(&self, away: &Whom) -> BucketPlacement {
-        let known = self.catalog.cluster();
+        let GroupLocator { catalog, links, .. } = &self.locator;
+        let known = catalog.cluster();
         let place = known.placement(away.id());
         let members = place.into_iter().flat_map(|placement| &placement.members);
         let member = |(node, _): &(NodeId, Part)| PlacedMember {
-            name: self.name_of(*node),
+            name: links.name_of(*node),
             index: LogIndex(0),
         };
         let master = away.standing().borrow().master;
         BucketPlacement {
-            me: self.name_of(self.node),
-            master: master.map(|node| self.name_of(node)),
+            me: links.name_of(links.node),
+            master: master.map(|node| links.name_of(node)),
             role: Role::Follower.word(),
             applied: LogIndex(0),
             members: members.map(member).collect(),
@@ -92,7 +95,7 @@ impl Inner {
     /// the master is there, who would not be master without enough of them.
     pub(crate) fn goes_on(&self, group: &Group) -> bool {
         if !group.leadership.is_master() {
-            return self.reaches_master(group);
+            return self.readiness.reaches_master(group);
         }
         let last = group.state().replica.last();
         let progress = group.progress();
@@ -104,23 +107,25 @@ impl Inner {
     }
 
     pub(crate) fn other_master(&self, bucket: &BucketName) -> Option<String> {
-        let whom = self.whom(bucket).ok()?;
+        let links = &self.locator.links;
+        let whom = self.locator.whom(bucket).ok()?;
         if whom.is_led_here() {
             return None;
         }
         let master = whom.standing().borrow().master?;
-        (master != self.node).then(|| self.name_of(master))
+        (master != links.node).then(|| links.name_of(master))
     }
 
     /// Gives mastership of a bucket's group to the nearest other voter, and waits until it has it.
     /// A node that is not master has none to give.
     pub(crate) async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
-        let group = match self.whom(bucket)? {
+        let links = &self.locator.links;
+        let group = match self.locator.whom(bucket)? {
             Whom::Here(group) if group.leadership.is_master() => group,
             _ => return Ok(()),
         };
         let progress = group.progress().into_iter();
-        let heirs = progress.filter(|member| member.part.leads() && self.is_linked(member.node));
+        let heirs = progress.filter(|member| member.part.leads() && links.is_linked(member.node));
         let Some(heir) = heirs.max_by_key(|member| member.saved) else {
             let text = "no other voter is connected that could be master: start one";
             return Err(Error::new(Reason::NoQuorum, text));
@@ -128,20 +133,15 @@ impl Inner {
         let mut standing = group.leadership.standing();
         group.hand_over(heir.node)?;
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        let moved =
-            standing.wait_for(|standing| standing.master.is_some_and(|master| master != self.node));
+        let moved = standing
+            .wait_for(|standing| standing.master.is_some_and(|master| master != links.node));
         match timeout(within, moved).await {
             Ok(_) => Ok(()),
             Err(_) => {
-                let name = self.name_of(heir.node);
+                let name = links.name_of(heir.node);
                 let text = format!("{name} did not take over in time: this node stays master");
                 Err(Error::new(Reason::NoQuorum, text))
             }
         }
-    }
-
-    /// A node's name: its own as it was set, another's as the directory has it.
-    pub(crate) fn name_of(&self, node: NodeId) -> String {
-        self.available.members.name_of(node)
     }
 }

@@ -4,7 +4,10 @@
 //! `/ready`, the status, the log and refused requests say the same sentence. Nothing in it is
 //! agreed on: it is what this node sees now.
 
-use crate::Inner;
+use crate::groups::{Groups, keeps_up};
+use crate::metadata::Directory;
+use crate::peer_links::PeerLinks;
+use crate::settings::NodeSettings;
 use base::duration::text_of_ms;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use replication::group::Group;
@@ -137,7 +140,17 @@ pub(crate) fn named(groups: &[GroupId]) -> String {
     }
 }
 
-impl Inner {
+/// Looks whether the masters are reached.
+pub(crate) struct Readiness {
+    pub settings: Arc<NodeSettings>,
+    pub groups: Arc<Groups>,
+    pub directory: Arc<Directory>,
+    pub links: Arc<PeerLinks>,
+    /// Time of the node's start, milliseconds.
+    pub started_ms: u64,
+}
+
+impl Readiness {
     /// Checks that this node reaches the master of every group in which it has a part: the
     /// directory is one of them for every node, so one that reaches nobody is never ready.
     /// Requests for other groups find their way to a member when they come.
@@ -152,7 +165,7 @@ impl Inner {
     /// The groups whose masters this node does not reach, and why.
     pub(crate) fn unreached(&self) -> Vec<Unreached> {
         let groups = self.groups.all();
-        let counted = groups.iter().filter(|group| self.keeps_up(group));
+        let counted = groups.iter().filter(|group| keeps_up(group));
         let unreached =
             |group: &Arc<Group>| Some(Unreached { group: group.id, cause: self.obstacle(group)? });
         counted.filter_map(unreached).collect()
@@ -161,7 +174,7 @@ impl Inner {
     /// True if this node is master of the group, or has a connection to the master.
     pub(crate) fn reaches_master(&self, group: &Group) -> bool {
         let master = group.leadership.standing().borrow().master;
-        master.is_some_and(|master| master == self.node || self.is_linked(master))
+        master.is_some_and(|master| self.is_here_or_linked(master))
     }
 
     /// The answer to a request that found no master, with the names of those who are missing.
@@ -179,7 +192,7 @@ impl Inner {
             return None;
         }
         let standing = *group.leadership.standing().borrow();
-        let peers = self.peer_status();
+        let peers = self.links.status();
         Some(match standing.master {
             Some(master) => Cause::Master(self.missing(&peers, master)),
             None => self.leaderless(group, &peers, standing.since_ms.max(self.started_ms)),
@@ -193,28 +206,32 @@ impl Inner {
             (configuration.voters().collect::<Vec<_>>(), configuration.quorums().most())
         };
         let (reached, absent): (Vec<&NodeId>, Vec<&NodeId>) =
-            voters.iter().partition(|node| **node == self.node || self.is_linked(**node));
+            voters.iter().partition(|node| self.is_here_or_linked(**node));
         if reached.len() < needed {
             let missing = absent.into_iter().map(|node| self.missing(peers, *node)).collect();
             return Cause::Quorum { needed, voters: voters.len(), missing };
         }
-        let awaits = group.awaits_logs(&group.state(), |node| self.name_of(node));
+        let awaits = group.awaits_logs(&group.state(), |node| self.links.name_of(node));
         if let Some(sentence) = awaits {
             return Cause::Torn(sentence);
         }
-        let forced = self.settings.forced_among(&self.catalog.cluster());
+        let forced = self.settings.forced_among(&self.directory.catalog.cluster());
         if absent.contains(&&forced) {
             return Cause::Forced(self.missing(peers, forced));
         }
         Cause::Election {
-            voters: reached.into_iter().map(|node| self.name_of(*node)).collect(),
+            voters: reached.into_iter().map(|node| self.links.name_of(*node)).collect(),
             lasts_ms: world::milliseconds().saturating_sub(since_ms),
         }
     }
 
+    fn is_here_or_linked(&self, node: NodeId) -> bool {
+        node == self.links.node || self.links.is_linked(node)
+    }
+
     fn missing(&self, peers: &[PeerStatus], node: NodeId) -> Missing {
         let peer = peers.iter().find(|peer| peer.node == node);
-        Missing { name: self.name_of(node), away_ms: peer.and_then(|peer| peer.away_ms) }
+        Missing { name: self.links.name_of(node), away_ms: peer.and_then(|peer| peer.away_ms) }
     }
 
     /// Checks that requests of available buckets find their way: the ring is known, or this node
@@ -222,7 +239,8 @@ impl Inner {
     pub(crate) fn knows_ring(&self) -> Result<()> {
         let directory = &self.directory.group;
         let (applied, decided) = (directory.applied.index(), directory.state().replica.decided());
-        if self.catalog.available.ring().is_some() || applied > LogIndex(0) && applied >= decided {
+        let ring = self.directory.catalog.available.ring();
+        if ring.is_some() || applied > LogIndex(0) && applied >= decided {
             return Ok(());
         }
         let text = "the ring of available buckets is not known here yet: it comes with the \

@@ -4,10 +4,10 @@
 //! the master only: from its own rows while its lease lasts, else after a majority has said that it
 //! still is master (*read index*).
 
-use crate::Inner;
 use crate::answers::bytes_of_read;
 use crate::flow::Flow;
-use crate::groups::Local;
+use crate::groups::{Local, keeps_up};
+use crate::route::Router;
 use crate::updating::pending;
 use base::error::shutting_down;
 use base::{
@@ -27,10 +27,10 @@ use std::time::Duration;
 /// Longest wait of a read for values that were being applied when it came.
 const BEING_APPLIED: Duration = Duration::from_secs(1);
 
-impl Inner {
+impl Router {
     /// Answers a read; `not_master` if another node must.
     pub(crate) fn read(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         name: &BucketName,
         local: Local,
@@ -41,7 +41,7 @@ impl Inner {
         if level == ReadLevel::Consistent && !group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
-        let holds = || self.keeps_up(&group) && !group.is_bare();
+        let holds = || keeps_up(&group) && !group.is_bare();
         if level != ReadLevel::Consistent && !holds() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
@@ -66,7 +66,7 @@ impl Inner {
                     in_place(&group, &bucket, level)?;
                     return Ok(Submitted::Ready(here));
                 }
-                let (inner, elsewhere) = (self.clone(), flow.elsewhere);
+                let (router, elsewhere) = (self.clone(), flow.elsewhere);
                 let (name, read) = (name.clone(), read.clone());
                 Ok(Submitted::Later(Box::pin(async move {
                     if let Some(index) = being_applied {
@@ -76,18 +76,18 @@ impl Inner {
                             return Err(not_fresh(applied, index));
                         }
                     }
-                    let here = inner.read_apart(group.clone(), bucket.clone(), &read).await;
+                    let here = router.read_apart(group.clone(), bucket.clone(), &read).await;
                     let here = in_place(&group, &bucket, level).and(here);
                     let call = Call::Read(read, level);
                     let request = Request { bucket: name, call, retry: None };
-                    inner.unless_away(here, elsewhere, request).await
+                    router.unless_away(here, elsewhere, request).await
                 })))
             }
         }
     }
 
     fn read_consistent(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         name: &BucketName,
         bucket: &Bucket,
@@ -116,25 +116,25 @@ impl Inner {
 
     /// A consistent read that takes long, or must ask the others first.
     fn read_later(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &Flow,
         before: Option<Ticket>,
         name: &BucketName,
         read: &Read,
     ) -> Submitted {
-        let (inner, elsewhere) = (self.clone(), flow.elsewhere);
+        let (router, elsewhere) = (self.clone(), flow.elsewhere);
         let (bucket, read) = (name.clone(), read.clone());
         Submitted::Later(Box::pin(async move {
             // What became of them was told already; here only their order counts.
-            let _ = inner.settled(before).await;
-            let here = inner.read_fresh(&bucket, &read).await;
+            let _ = router.settled(before).await;
+            let here = router.read_fresh(&bucket, &read).await;
             let call = Call::Read(read, ReadLevel::Consistent);
-            inner.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
+            router.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
         }))
     }
 
     async fn read_fresh(&self, name: &BucketName, read: &Read) -> Result<Reply> {
-        let (bucket, group) = self.bucket(name)?;
+        let (bucket, group) = self.locator.bucket(name)?;
         if group.leadership.readable() {
             let reply = self.read_now(&group, &bucket, read).await;
             if group.leadership.readable() {

@@ -6,8 +6,9 @@
 //!
 //! Never: changes the ring of a cluster in which nobody was replaced, or is no member any more.
 
-use crate::Inner;
-use base::{Error, NodeId, Partition, Reason};
+use crate::metadata::Directory;
+use base::{Error, NodeId, Partition, Reason, Result};
+use dynamo::Available;
 use runtime::world;
 use runtime::world::rest;
 use std::collections::BTreeMap;
@@ -27,11 +28,17 @@ const GONE_MS: u64 = 20_000;
 /// Since when those can't be reached whose place was taken.
 type Away = BTreeMap<NodeId, u64>;
 
+/// Lets heirs of members have their parts of the ring.
+pub(crate) struct RingHeirs {
+    pub directory: Arc<Directory>,
+    pub available: Arc<Available>,
+}
+
 /// Sees to it until the node stops.
-pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn tend(heirs: RingHeirs, mut stop: watch::Receiver<bool>) {
     let (mut refused, mut away) = (RefusedAttempts::default(), Away::new());
     while !*stop.borrow_and_update() {
-        match inner.pay_heirs(&mut away).await {
+        match heirs.pay(&mut away).await {
             Ok(()) => refused = RefusedAttempts::default(),
             Err(error) => refused.note(&error),
         }
@@ -59,8 +66,8 @@ impl RefusedAttempts {
     }
 }
 
-impl Inner {
-    async fn pay_heirs(self: &Arc<Inner>, away: &mut Away) -> base::Result<()> {
+impl RingHeirs {
+    async fn pay(&self, away: &mut Away) -> Result<()> {
         let directory = &self.directory;
         if !directory.group.leadership.is_master() {
             away.clear();
@@ -83,12 +90,12 @@ impl Inner {
     /// Whether somebody who is no member any more is to receive something by the ring, or to clear
     /// something away.
     fn waits_for_the_gone(&self) -> bool {
-        let Some(ring) = self.catalog.available.ring() else { return false };
-        let numbers: Vec<_> =
-            self.catalog.available.numbers().into_iter().map(usize::from).collect();
+        let catalog = &self.directory.catalog;
+        let Some(ring) = catalog.available.ring() else { return false };
+        let numbers: Vec<_> = catalog.available.numbers().into_iter().map(usize::from).collect();
         let partitions = (0..ring.partitions()).map(Partition);
         let left = partitions.flat_map(|partition| ring.leftovers(partition).collect::<Vec<_>>());
         let mut all = left.chain(ring.awaited(&numbers));
-        all.any(|node| self.catalog.member(node).is_none())
+        all.any(|node| catalog.member(node).is_none())
     }
 }

@@ -1,20 +1,25 @@
 //! Which path a request takes; the only place that looks at a bucket's consistency.
 
+use crate::answers::Answers;
 use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
 use crate::groups::Local;
-use crate::{Inner, Node};
-use base::bucket::no_such_bucket;
+use crate::lifecycle::Lifecycle;
+use crate::locator::GroupLocator;
+use crate::metadata::Directory;
+use crate::readiness::Readiness;
 use base::error::shutting_down;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Properties, ReadLevel, Reason, Reply, Request, Result,
+    Body, BucketName, Call, Error, Properties, ReadLevel, Reason, Reply, Request, Result,
     SessionCall,
 };
-use replication::bucket::Bucket;
+use dynamo::Available;
 use replication::group::Group;
 use runtime::submit::{Submitted, Ticket};
+use runtime::{DiskSpace, Metrics};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicBool;
+use transport::incoming::CallAdmission;
 
 /// Path of a request for a bucket, resolved once for each request.
 pub(crate) enum Route {
@@ -24,16 +29,35 @@ pub(crate) enum Route {
     Available(Arc<Properties>),
 }
 
-impl Node {
-    pub(crate) fn route(&self, flow: &mut Flow, request: Request) -> Submitted {
-        self.inner.submit(flow, request)
-    }
+/// The way of requests through this node: evaluated here, or forwarded to the node that may.
+pub(crate) struct Router {
+    pub locator: GroupLocator,
+    pub directory: Arc<Directory>,
+    /// An unknown bucket is one that does not exist; see `forward/directory.rs`.
+    pub heard_directory: AtomicBool,
+    /// The available path.
+    pub available: Arc<Available>,
+    pub readiness: Arc<Readiness>,
+    /// Room for answers.
+    pub answers: Answers,
+    /// Room for requests that other nodes pass on.
+    pub incoming: Arc<CallAdmission>,
+    pub metrics: Arc<Metrics>,
+    /// Room that is left on the disk.
+    pub space: Arc<DiskSpace>,
+    pub lifecycle: Arc<Lifecycle>,
 }
 
-impl Inner {
+impl Router {
+    /// One request from beginning to end: `submit`, then wait.
+    pub(crate) async fn handle(self: &Arc<Router>, request: Request) -> Result<Reply> {
+        let submitted = self.submit(&mut Flow::default(), request);
+        self.answered(submitted).await
+    }
+
     /// Answers a request here if this node may, and sees to it otherwise.
-    pub(crate) fn submit(self: &Arc<Inner>, flow: &mut Flow, request: Request) -> Submitted {
-        if self.stopping.load(Ordering::Acquire) {
+    pub(crate) fn submit(self: &Arc<Router>, flow: &mut Flow, request: Request) -> Submitted {
+        if self.lifecycle.is_stopping() {
             return Submitted::Ready(Err(shutting_down()));
         }
         let evaluated = match &request.call {
@@ -59,18 +83,18 @@ impl Inner {
     /// Errors: `NotMaster` (the group of the bucket has no replica here), `NoSuchBucket`.
     #[inline]
     fn resolve(&self, flow: &mut Flow, name: &BucketName) -> Result<Route> {
-        if let Some(local) = flow.recent(name, &self.groups) {
+        if let Some(local) = flow.recent(name, &self.locator.groups) {
             return Ok(Route::Local(local));
         }
-        let changes = self.groups.changes();
-        match self.bucket(name) {
+        let changes = self.locator.groups.changes();
+        match self.locator.bucket(name) {
             Ok((bucket, group)) => {
                 let local = Local { bucket, group };
                 flow.remember(name, &local, changes);
                 Ok(Route::Local(local))
             }
             Err(error) if error.reason == Reason::NoSuchBucket => {
-                self.catalog.available.find(name).map(Route::Available).ok_or(error)
+                self.locator.catalog.available.find(name).map(Route::Available).ok_or(error)
             }
             Err(error) => Err(error),
         }
@@ -87,7 +111,7 @@ impl Inner {
     /// Evaluates a request on the replica here. Errors: `NotMaster` if another node must.
     #[inline]
     fn evaluate(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         local: Local,
         request: &Request,
@@ -105,12 +129,13 @@ impl Inner {
     /// What this node can't answer: another is asked, or the client is told whom to ask.
     #[cold]
     pub(crate) fn elsewhere(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         request: Request,
         error: Error,
     ) -> Submitted {
-        let alone = self.peers.get().is_none();
+        let links = &self.locator.links;
+        let alone = links.peers.get().is_none();
         let elsewhere = flow.elsewhere;
         match error.reason {
             Reason::Moved if !elsewhere.told_of_moves => {
@@ -119,7 +144,7 @@ impl Inner {
             Reason::NotMaster if alone => Submitted::Ready(Err(error)),
             Reason::NotMaster => match self.group_of(&request) {
                 Ok(whom) if elsewhere.named => {
-                    Submitted::Ready(Err(self.named(whom.standing().borrow().master)))
+                    Submitted::Ready(Err(links.not_master(whom.standing().borrow().master)))
                 }
                 Ok(whom) => self.pass_on(whom, flow.last.take(), elsewhere, request),
                 Err(error) => Submitted::Ready(Err(error)),
@@ -131,23 +156,12 @@ impl Inner {
         }
     }
 
-    /// `not_master` with the master's name, as clients that look for it parse it.
-    pub(crate) fn master_of(&self, group: &Group) -> Error {
-        let master = group.leadership.standing().borrow().master;
-        self.named(master)
-    }
-
-    fn named(&self, master: Option<NodeId>) -> Error {
-        let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
-        Error::new(Reason::NotMaster, name)
-    }
-
     /// The group that decides about a request.
     pub(crate) fn group_of(&self, request: &Request) -> Result<Whom> {
         match &request.call {
             Call::Directory(_) => Ok(Whom::Here(self.directory.group.clone())),
             Call::Update(_) | Call::Read(..) | Call::Session(_) | Call::Available(_) => {
-                self.whom(&request.bucket)
+                self.locator.whom(&request.bucket)
             }
         }
     }
@@ -155,7 +169,7 @@ impl Inner {
     /// Mastership may go while something long is done here; then nothing was done, and it is done
     /// elsewhere.
     pub(crate) async fn unless_moved(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         here: Result<Reply>,
         elsewhere: Elsewhere,
         request: Request,
@@ -168,19 +182,6 @@ impl Inner {
             }
             here => self.unless_away(here, elsewhere, request).await,
         }
-    }
-
-    /// A bucket, and its group; `not_master` if this node has no part in that.
-    pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
-        let bucket = self.known_bucket(name)?;
-        let group = self.groups.get(bucket.group);
-        let group = group.ok_or_else(|| Error::new(Reason::NotMaster, "None"))?;
-        Ok((bucket, group))
-    }
-
-    /// A consistent bucket.
-    pub(crate) fn known_bucket(&self, name: &BucketName) -> Result<Arc<Bucket>> {
-        self.catalog.find(name).ok_or_else(|| no_such_bucket(name))
     }
 
     /// Waits for what came of a request.
@@ -196,10 +197,10 @@ impl Inner {
     pub(crate) async fn settled(&self, before: Option<Ticket>) -> Result<()> {
         match before {
             Some(ticket) => {
-                let group = self.groups.find(ticket.group)?;
+                let group = self.locator.groups.find(ticket.group)?;
                 let settled = group.settled(ticket).await;
                 settled.map_err(|error| match error.reason {
-                    Reason::NotMaster => self.master_of(&group),
+                    Reason::NotMaster => self.locator.links.master_of(&group),
                     _ => error,
                 })
             }

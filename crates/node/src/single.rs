@@ -4,8 +4,7 @@
 //! A consistent bucket keeps values alone: a media type that comes with one is forgotten, other
 //! headers are refused.
 
-use crate::Inner;
-use crate::flow::Flow;
+use crate::route::Router;
 use base::codec::{Malformed, Reader, Writer};
 use base::request::{Expiry, Missing, Steps, When};
 use base::{
@@ -20,29 +19,28 @@ use std::sync::Arc;
 /// The first byte of a context that is a version.
 const VERSION: u8 = 0xC5;
 
-impl Inner {
+impl Router {
     /// Answers what is meant for available buckets where the bucket is consistent.
     pub(crate) fn one_value(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         name: &BucketName,
         call: &AvailableCall,
     ) -> Submitted {
-        let asked = BucketCaller { inner: self.clone(), bucket: name.clone() };
+        let asked = BucketCaller { router: self.clone(), bucket: name.clone() };
         let call = call.clone();
         Submitted::Later(Box::pin(async move { asked.answer(call).await }))
     }
 }
 
 struct BucketCaller {
-    inner: Arc<Inner>,
+    router: Arc<Router>,
     bucket: BucketName,
 }
 
 impl BucketCaller {
     async fn ask(&self, call: Call) -> Result<Reply> {
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
-        let submitted = self.inner.submit(&mut Flow::default(), request);
-        self.inner.answered(submitted).await
+        self.router.handle(request).await
     }
 
     async fn answer(&self, call: AvailableCall) -> Result<Reply> {

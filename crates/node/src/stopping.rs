@@ -1,12 +1,13 @@
 //! How a node ends.
 
-use crate::Inner;
+use crate::Node;
+use crate::locator::GroupLocator;
+use crate::route::Router;
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
 use replication::group::Group;
-use runtime::keeper::store_error;
+use runtime::FileTasks;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transport::{Lane, PeerStatus};
 
@@ -23,26 +24,19 @@ const STOP_WAIT: Duration = Duration::from_secs(30);
 /// The same while the log has no room on the disk: what is in flight can't end.
 const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
 
-impl Inner {
-    /// Does something as one of the [`FileTasks`].
-    pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _task = self.file_tasks.begin()?;
-        work()
-    }
-}
-
 /// Resolves when nobody is at work on the files; a stopping node begins nothing.
-async fn files_rest(inner: &Inner) {
-    while inner.file_tasks.any() {
+async fn files_rest(file_tasks: &FileTasks) {
+    while file_tasks.any() {
         tokio::time::sleep(WORK_PAUSE).await;
     }
 }
 
 /// See [`Node::step_down`].
-pub(crate) async fn step_down(inner: &Inner) {
+pub(crate) async fn step_down(node: &Node) {
     let led = |group: &Arc<Group>| group.state().replica.role() == Role::Master;
     // Where nobody else can lead, what is under way is done here until the stop.
-    let leaving = inner.groups.all().into_iter().filter(|group| !group.is_alone() && led(group));
+    let groups = node.router.locator.groups.all();
+    let leaving = groups.into_iter().filter(|group| !group.is_alone() && led(group));
     let leaving: Vec<_> = leaving.inspect(|group| group.retire()).collect();
     let followed = async {
         for group in &leaving {
@@ -55,10 +49,10 @@ pub(crate) async fn step_down(inner: &Inner) {
 }
 
 /// Answers to other nodes, and what the last turns of the groups told them, are sent.
-async fn last_words_said(inner: &Inner) {
-    let Some(peers) = inner.peers.get() else { return };
+async fn last_words_said(router: &Router) {
+    let Some(peers) = router.locator.links.peers.get() else { return };
     let said = async {
-        inner.incoming.close().await;
+        router.incoming.close().await;
         let waits =
             |lane: Lane, status: &PeerStatus| status.lanes[lane as usize].waiting_messages > 0;
         let any = |status: PeerStatus| {
@@ -73,45 +67,47 @@ async fn last_words_said(inner: &Inner) {
 }
 
 /// See [`Node::stop`].
-pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
-    if inner.stopping.swap(true, Ordering::AcqRel) {
+pub(crate) async fn stop(node: &Node) -> Result<()> {
+    let Node { router, housekeeper, lifecycle, .. } = node;
+    let GroupLocator { groups, links, .. } = &router.locator;
+    if !lifecycle.begin_stop() {
         return Ok(());
     }
-    inner.file_tasks.close();
-    inner.maintenance.raise();
-    inner.groups.close();
-    inner.stop.send_replace(true);
+    housekeeper.file_tasks.close();
+    housekeeper.signal.raise();
+    groups.close();
+    lifecycle.end_loops();
     let retired = async {
-        for group in inner.groups.all() {
+        for group in groups.all() {
             group.driver.ends().await;
         }
-        inner.available.shelf.ends().await
+        router.available.shelf.ends().await
     };
-    let wait = if inner.keeper.no_space() { STOP_WAIT_FULL } else { STOP_WAIT };
+    let no_space = housekeeper.disk.keeper.no_space();
+    let wait = if no_space { STOP_WAIT_FULL } else { STOP_WAIT };
     let retired = tokio::time::timeout(wait, retired).await;
     let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
-    last_words_said(inner).await;
-    if let Some(peers) = inner.peers.get() {
+    last_words_said(router).await;
+    if let Some(peers) = links.peers.get() {
         peers.stop().await;
     }
-    let ending = inner.clone();
+    let (flusher, shelf) = (housekeeper.flusher.clone(), housekeeper.shelf.clone());
     let ended = tokio::task::spawn_blocking(move || {
-        ending.keeper.stop();
-        let _one = ending.flushing.lock().expect("no one panics while holding it");
+        flusher.keeper.stop();
+        let _one = flusher.exclude();
         if vnodes_ended {
-            ending.available.shelf.end_well()?;
+            shelf.end_well()?;
         }
-        ending.trees.rotate().map_err(store_error)?;
-        ending.trees.flush().map_err(store_error)
+        flusher.flush_tables()
     });
     let ended = ended.await;
     // Whoever is at work still writes files: then the directory stays locked until that ends, or
     // until the process does, which harms nothing.
-    if tokio::time::timeout(STOP_WAIT, files_rest(inner)).await.is_ok() {
-        inner.data.lock().expect("no one panics while holding it").take();
+    if tokio::time::timeout(STOP_WAIT, files_rest(&housekeeper.file_tasks)).await.is_ok() {
+        node.cluster.data.close();
     }
     ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
-    if let Some(error) = inner.failed.borrow().clone() {
+    if let Some(error) = lifecycle.failure() {
         return Err(error);
     }
     if !in_time {

@@ -1,10 +1,10 @@
 //! Updates: evaluated where they came in as a rule, on a thread of their own where that may take
 //! long, and away from the group's lock where they only read.
 
-use crate::Inner;
 use crate::answers::bytes_of_steps;
 use crate::flow::Flow;
 use crate::groups::Local;
+use crate::route::Router;
 use base::error::shutting_down;
 use base::request::Expiry;
 use base::{
@@ -23,10 +23,10 @@ use std::sync::Arc;
 /// Attempts to find a bucket that is altered again and again.
 const LOOKUPS_MAX: usize = 8;
 
-impl Inner {
+impl Router {
     /// Evaluates an update; `not_master` if another node must.
     pub(crate) fn update(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         name: &BucketName,
         local: Local,
@@ -56,7 +56,7 @@ impl Inner {
                 Ok(Some(submission)) => return Ok(pending(flow, submission)),
                 Ok(None) => return Ok(self.read_steps_later(flow, name, update, weight)),
                 Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {
-                    (bucket, group) = self.bucket(name)?;
+                    (bucket, group) = self.locator.bucket(name)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -78,29 +78,30 @@ impl Inner {
 
     /// An update that may take long.
     fn update_later(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &Flow,
         name: &BucketName,
         update: &Update,
         retry: Option<RetryId>,
         weight: Weight,
     ) -> Submitted {
-        let (inner, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
+        let (router, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         Submitted::Later(Box::pin(async move {
             // What became of them was told already; here only their order counts.
-            let _ = inner.settled(before).await;
-            let room = inner.answers.room(bytes_of_steps(weight.brings_values)).await?;
-            let (ticket, stamp, outcome) = match inner.submit_heavy(&bucket, &update, retry).await {
+            let _ = router.settled(before).await;
+            let room = router.answers.room(bytes_of_steps(weight.brings_values)).await?;
+            let (ticket, stamp, outcome) = match router.submit_heavy(&bucket, &update, retry).await
+            {
                 Ok(submission) => submission,
                 // Nothing was done here.
                 Err(error) => {
                     let call = Call::Update(Arc::unwrap_or_clone(update));
                     let request = Request { bucket, call, retry };
-                    return inner.unless_moved(Err(error), elsewhere, request).await;
+                    return router.unless_moved(Err(error), elsewhere, request).await;
                 }
             };
-            inner.settled(ticket).await?;
+            router.settled(ticket).await?;
             drop(room);
             answer(stamp, outcome)
         }))
@@ -113,7 +114,7 @@ impl Inner {
         retry: Option<RetryId>,
     ) -> Result<Submission> {
         for _ in 0..LOOKUPS_MAX {
-            let (bucket, group) = self.bucket(name)?;
+            let (bucket, group) = self.locator.bucket(name)?;
             let mut turn = group.heavy.turn().await?;
             // It may have been altered while this one waited in line.
             check::update(update, &bucket.properties)?;
@@ -127,27 +128,27 @@ impl Inner {
 
     /// Reads that hold together and may take long.
     fn read_steps_later(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &Flow,
         name: &BucketName,
         update: &Update,
         weight: Weight,
     ) -> Submitted {
-        let (inner, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
+        let (router, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         Metrics::count(&self.metrics.reads);
         Submitted::Later(Box::pin(async move {
-            let _ = inner.settled(before).await;
-            let room = inner.answers.room(bytes_of_steps(weight.brings_values)).await?;
-            let here = inner.read_steps_apart(&bucket, &update).await;
+            let _ = router.settled(before).await;
+            let room = router.answers.room(bytes_of_steps(weight.brings_values)).await?;
+            let here = router.read_steps_apart(&bucket, &update).await;
             drop(room);
             let call = Call::Update(Arc::unwrap_or_clone(update));
-            inner.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
+            router.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
         }))
     }
 
     async fn read_steps_apart(&self, name: &BucketName, update: &Arc<Update>) -> Result<Reply> {
-        let (bucket, group) = self.bucket(name)?;
+        let (bucket, group) = self.locator.bucket(name)?;
         let read = async || {
             let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
             let read = world::apart(move || group.read_steps(&bucket, &update)).await;

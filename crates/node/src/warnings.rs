@@ -1,30 +1,40 @@
 //! Warnings: what an operator should know now, and do: one sentence each, the gravest first.
 
-use crate::Inner;
 use crate::cluster::{ClusterStatus, MemberStatus};
+use crate::disk_health::DiskHealth;
 use crate::readiness::{self, Unreached};
 use crate::status::GroupStatus;
 use base::duration::text_of_ms;
-use base::{Membership, NodeId};
+use base::{Error, Membership, NodeId};
 
-impl Inner {
-    /// All of them, as this node sees its groups and its cluster.
-    pub(crate) fn warnings(
-        &self,
-        unreached: &[Unreached],
-        groups: &[GroupStatus],
-        cluster: &ClusterStatus,
-        interval_buckets: &[String],
-    ) -> Vec<String> {
-        let failed = self.failed.borrow().clone();
+/// State of this node, its groups and its cluster that may need a warning.
+pub(crate) struct WarningSigns<'a> {
+    /// Reason, if the node has failed.
+    pub failure: Option<Error>,
+    pub unreached: &'a [Unreached],
+    pub groups: &'a [GroupStatus],
+    pub cluster: &'a ClusterStatus,
+    /// This node.
+    pub own: NodeId,
+    pub disk: &'a DiskHealth,
+    /// A key of an available bucket has so many siblings that writes may be refused.
+    pub has_many_siblings: bool,
+    /// A power cut may lose updates of so many milliseconds.
+    pub unsynced_ms: Option<u64>,
+}
+
+impl WarningSigns<'_> {
+    /// All warnings.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let failed = self.failure.as_ref();
         let failed =
             failed.map(|error| format!("the node has failed and must be restarted: {error}"));
         let mut all: Vec<String> = failed.into_iter().collect();
         if all.is_empty() {
-            all.extend(readiness::sentences(unreached));
+            all.extend(readiness::sentences(self.unreached));
         }
-        all.extend(self.of_disk());
-        for group in groups {
+        all.extend(of_disk(self.disk));
+        for group in self.groups {
             let torn = group.torn.as_ref().filter(|torn| !all.contains(torn)).cloned();
             all.extend(torn);
             all.extend(differences(group));
@@ -32,57 +42,55 @@ impl Inner {
             all.extend(group.lacks_ballots.then(|| lacks_ballots(group)));
             all.extend(group.unsound.as_ref().map(|member| unsound(group, member)));
         }
-        all.extend(of_members(cluster, self.node));
-        all.extend(cluster.warnings());
-        if self.available.shelf.has_many_siblings() {
+        all.extend(of_members(self.cluster, self.own));
+        all.extend(self.cluster.warnings());
+        if self.has_many_siblings {
             all.push(
                 "a key of an available bucket has many siblings (the log names its bucket): let \
                  its writers send the context that they read; with too many, writes are refused"
                     .into(),
             );
         }
-        // With other members every value is synced before it counts.
-        if !interval_buckets.is_empty() && self.groups.all().iter().any(|group| group.is_alone()) {
+        if let Some(unsynced_ms) = self.unsynced_ms {
             all.push(format!(
-                "a power cut may lose up to {} ms of updates of buckets with sync=interval: set \
-                 sync=always where that is too much",
-                self.settings.sync_interval_ms
+                "a power cut may lose up to {unsynced_ms} ms of updates of buckets with \
+                 sync=interval: set sync=always where that is too much"
             ));
         }
         all
     }
+}
 
-    /// The disk: full, hanging, slow, nearly full.
-    fn of_disk(&self) -> impl Iterator<Item = String> {
-        let space = &self.space;
-        let full = space
-            .is_full()
-            .then(|| format!("{}: writes are refused, deletes go on; give it room", space.lack()));
-        let hangs = self.keeper.hangs(self.settings.lease_ms).then(|| {
-            format!(
-                "the disk hangs: what was written to the log is not answered for {} s; no write \
-                 ends here, and where this node is master others that go on take over; look at \
-                 the disk (dmesg)",
-                self.keeper.unanswered_ms() / 1_000
-            )
-        });
-        let slow = self.metrics.is_slow().then(|| {
-            format!(
-                "the disk is slow: a sync of the log takes {} ms; where this node is master a \
-                 quicker one takes over, unless masters are set; look what else uses the disk",
-                self.metrics.sync_mean_us() / 1_000
-            )
-        });
-        let fills = space.fills_up().then(|| {
-            format!(
-                "the disk fills up: {} MiB are free, and with less than {} MiB writes are \
-                 refused; give it room",
-                space.free_bytes() >> 20,
-                space.reserve_bytes() >> 20
-            )
-        });
-        [full, hangs, slow, fills].into_iter().flatten()
-    }
+/// The disk: full, hanging, slow, nearly full.
+fn of_disk(disk: &DiskHealth) -> impl Iterator<Item = String> {
+    let DiskHealth { space, keeper, metrics, .. } = disk;
+    let full = space
+        .is_full()
+        .then(|| format!("{}: writes are refused, deletes go on; give it room", space.lack()));
+    let hangs = disk.hangs().then(|| {
+        format!(
+            "the disk hangs: what was written to the log is not answered for {} s; no write \
+             ends here, and where this node is master others that go on take over; look at \
+             the disk (dmesg)",
+            keeper.unanswered_ms() / 1_000
+        )
+    });
+    let slow = metrics.is_slow().then(|| {
+        format!(
+            "the disk is slow: a sync of the log takes {} ms; where this node is master a \
+             quicker one takes over, unless masters are set; look what else uses the disk",
+            metrics.sync_mean_us() / 1_000
+        )
+    });
+    let fills = space.fills_up().then(|| {
+        format!(
+            "the disk fills up: {} MiB are free, and with less than {} MiB writes are \
+             refused; give it room",
+            space.free_bytes() >> 20,
+            space.reserve_bytes() >> 20
+        )
+    });
+    [full, hangs, slow, fills].into_iter().flatten()
 }
 
 /// Places in which a group's replicas differ.

@@ -3,10 +3,10 @@
 use super::bucket::plain;
 use super::view::ViewCommand;
 use crate::client::{Address, Client, HttpCall};
-use program::{Failure, Outcome};
 use crate::output;
 use base::Kind;
 use hyper::Method;
+use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 

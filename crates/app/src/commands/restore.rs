@@ -1,10 +1,10 @@
 //! `credenza restore`: makes a data directory out of a checkpoint.
 
 use super::verify::damaged;
-use program::{Failure, Outcome};
 use crate::offline;
 use crate::output;
 use crate::settings::units::show_size;
+use program::{Failure, Outcome};
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\

@@ -1,8 +1,8 @@
 //! The ring, a plan to change it and how far a change is, as people read them.
 
 use super::bucket::plain;
-use program::Outcome;
 use crate::output;
+use program::Outcome;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! `credenza verify`: reads every byte of a data directory that no node has open.
 
-use program::{Failure, Outcome};
 use crate::offline::{self, DirectoryReport};
 use crate::output;
 use crate::settings::units::show_size;
+use program::{Failure, Outcome};
 use serde_json::json;
 use std::path::PathBuf;
 use store::StoreError;

@@ -2,8 +2,8 @@
 
 use super::renames::current_name;
 use super::{SettingRow, TABLE};
-use program::{Failure, Outcome};
 use base::nearest;
+use program::{Failure, Outcome};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 

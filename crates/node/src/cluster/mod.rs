@@ -24,22 +24,32 @@ mod tend;
 mod told;
 mod view;
 
-use crate::{Inner, NodeSettings};
+use crate::data_dir::OpenDataDir;
+use crate::disk_health::DiskHealth;
+use crate::group_lifecycle::GroupHost;
+use crate::groups::Groups;
+use crate::lifecycle::Lifecycle;
+use crate::metadata::Directory;
+use crate::peer_links::PeerLinks;
+use crate::route::Router;
+use crate::settings::NodeSettings;
 use base::{
     ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription,
-    Membership, NodeId, Part, Reason, Result,
+    Membership, NodeId, Reason, Result,
 };
-pub(crate) use handing::{transfer, verify};
 pub use join::Joining;
+pub(crate) use lives::OwnLives;
 pub use recover::{GroupRemains, Remains, RingRemains};
 pub use rejoin::Rejoining;
 use replication::group::Group;
 use runtime::keeper::store_error;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use steward::Parts;
 use store::DataDir;
 pub(crate) use tend::tend;
-pub(crate) use told::tell;
+pub(crate) use told::{MemberCalls, tell};
+pub(crate) use view::ClusterView;
 pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
 
 /// Whom this node knew last, and whether that stands in its directory: one that was always alone
@@ -97,47 +107,27 @@ fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
     progress.filter_map(|progress| Some((progress.node, progress.saved?))).collect()
 }
 
-impl Inner {
+/// Keeps this node's affairs with the others in order, and the groups that it is master of.
+pub(crate) struct ClusterAgent {
+    pub settings: Arc<NodeSettings>,
+    pub lives: OwnLives,
+    pub groups: Arc<Groups>,
+    pub directory: Arc<Directory>,
+    pub links: Arc<PeerLinks>,
+    pub data: Arc<OpenDataDir>,
+    pub disk: Arc<DiskHealth>,
+    pub calls: Arc<MemberCalls>,
+    pub host: Arc<GroupHost>,
+    pub router: Arc<Router>,
+    pub lifecycle: Arc<Lifecycle>,
+}
+
+impl ClusterAgent {
     /// Makes what every cluster has, where it is not there yet, and fills the catalog.
     pub(crate) async fn found(&self) -> Result<()> {
-        let founder = described(&self.settings, self.node);
+        let founder = described(&self.settings, self.links.node);
         let groups = [GroupId::DIRECTORY, GroupId::DEFAULT];
         let token = self.settings.join_token.as_ref().map(JoinToken::digest);
         self.directory.open(&founder, self.settings.lease_ms, &groups, token).await
-    }
-
-    /// See [`crate::Node::hand_over`].
-    pub(crate) fn hand_over(&self, id: GroupId, to: &str) -> Result<()> {
-        let known = self.catalog.cluster();
-        let named = |member: &&MemberDescription| {
-            member.name == to && member.membership != Membership::Leaving
-        };
-        let member = known.members.iter().find(named).ok_or_else(|| {
-            let text = format!("no member `{to}`: `credenza cluster status` lists them");
-            Error::new(Reason::NotFound, text)
-        })?;
-        let group = self.groups.find(id)?;
-        if !group.leadership.is_master() {
-            return Err(self.master_of(&group));
-        }
-        if member.node == self.node {
-            return Ok(());
-        }
-        let forced = self.settings.forced_among(&known);
-        if forced != member.node && parts_of(&group).get(&forced) == Some(&Part::Voter) {
-            let text = format!(
-                "only `{}` is to be master (`forced_master`): start the members without that",
-                self.name_of(forced)
-            );
-            return Err(Error::new(Reason::NotSupported, text));
-        }
-        if parts_of(&group).get(&member.node) != Some(&Part::Voter) {
-            let text = format!(
-                "`{to}` is no voter of group {id}: make it one first (`credenza cluster promote \
-                 {to}`)"
-            );
-            return Err(Error::new(Reason::NotSupported, text));
-        }
-        group.hand_over(member.node)
     }
 }

@@ -127,11 +127,11 @@ impl Remains {
         let (remains, alone) = cut_off(settings).await?;
         let node = Node::start(alone).await?;
         let groups: Vec<_> = remains.groups.iter().map(|group| group.group).collect();
-        let inner = &node.inner;
-        let settled = inner.directory.survive(remains.node, &groups).await;
+        let super::ClusterAgent { directory, data, .. } = &*node.cluster;
+        let settled = directory.survive(remains.node, &groups).await;
         let written = settled.and_then(|()| {
-            let data = inner.data.lock().expect("no one panics while holding it");
-            let known = inner.catalog.cluster();
+            let data = data.get();
+            let known = directory.catalog.cluster();
             data.as_ref().map_or(Ok(()), |data| data.write_members(&known).map_err(store_error))
         });
         node.stop().await?;

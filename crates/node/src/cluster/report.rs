@@ -14,8 +14,7 @@
 //! Never: changes anything; waits longer for a silent master than [`WITHIN`].
 
 use super::question::MemberQuestion;
-use super::view::{ClusterStatus, PlaceStatus};
-use crate::Inner;
+use super::view::{ClusterStatus, ClusterView, PlaceStatus};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
 use base::{GroupId, LogIndex, NodeId, Part};
@@ -47,14 +46,14 @@ struct GroupReport {
     comparison: Option<ComparisonStatus>,
 }
 
-impl Inner {
+impl ClusterView {
     /// See [`crate::Node::overview`].
     pub(crate) async fn overview(&self) -> ClusterStatus {
         let mut reports = JoinSet::new();
         let known = self.catalog.cluster();
         let others = known.members.iter().map(|member| member.node);
-        let others = others.filter(|node| *node != self.node && self.is_linked(*node));
-        if let Some(peers) = self.peers.get() {
+        let others = others.filter(|node| *node != self.links.node && self.links.is_linked(*node));
+        if let Some(peers) = self.links.peers.get() {
             for node in others {
                 let peers = peers.clone();
                 reports.spawn(async move {
@@ -70,7 +69,7 @@ impl Inner {
                 told.insert(report.group, (node, report));
             }
         }
-        let mut status = self.cluster_status();
+        let mut status = self.status();
         for place in &mut status.groups {
             let led_here = self.groups.get(place.group);
             if led_here.is_some_and(|group| group.leadership.is_master()) {
@@ -86,7 +85,7 @@ impl Inner {
     fn add(&self, master: NodeId, report: GroupReport, place: &mut PlaceStatus) {
         let parts = report.members.iter().map(|(node, part, _)| (*node, *part)).collect();
         let saved = report.members.iter().filter_map(|(node, _, saved)| Some((*node, (*saved)?)));
-        place.master = Some(self.name_of(master));
+        place.master = Some(self.links.name_of(master));
         place.members = self.part_status(&parts, &saved.collect());
         place.quorums = report.quorums;
         place.plan = report.way;
@@ -96,7 +95,7 @@ impl Inner {
 
     /// Of the groups that this node is master of.
     fn reports(&self) -> Vec<GroupReport> {
-        let status = self.cluster_status();
+        let status = self.status();
         let led = |place: &PlaceStatus| {
             let group = self.groups.get(place.group);
             group.is_some_and(|group| group.leadership.is_master())
@@ -118,9 +117,9 @@ impl Inner {
 }
 
 /// Answers such a question.
-pub(super) fn told(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
+pub(super) fn told(view: &ClusterView, peers: &Peers, asked: &IncomingCall) {
     // Without a link the one who asked is told so by its own side.
-    let _ = peers.answer(asked, write(&inner.reports()).into());
+    let _ = peers.answer(asked, write(&view.reports()).into());
 }
 
 fn write(reports: &[GroupReport]) -> Vec<u8> {

@@ -10,15 +10,15 @@
 //! Promises: a node signs its greetings only with a secret that it holds after any crash.
 //! Never: sends the secret itself.
 
-use super::lives::write;
+use super::ClusterAgent;
 use super::question::MemberQuestion;
 use super::tend::quietly;
-use crate::Inner;
+use crate::data_dir::OpenDataDir;
+use crate::metadata::catalog::Catalog;
 use crate::metadata::secret::SecretRow;
 use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
 use bytes::Bytes;
 use runtime::keeper::store_error;
-use std::sync::Arc;
 use std::time::Duration;
 use store::DataDir;
 use tokio::task::JoinSet;
@@ -32,13 +32,13 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// Returns what this node greets with when it starts: what its file says, or the applied rows;
 /// none: the cluster has no secret, or it was never here. Blocking. Errors: the file is damaged,
 /// and no applied row tells what stood there: without it this node would let strangers in.
-pub(crate) fn credential(inner: &Inner) -> Result<Option<Credential>> {
-    let data = inner.data.lock().expect("no one panics while holding it");
+pub(crate) fn credential(data: &OpenDataDir, catalog: &Catalog) -> Result<Option<Credential>> {
+    let data = data.get();
     let Some(data) = data.as_ref() else { return Ok(None) };
     let of_file = data.secret().map_err(store_error);
     let of_file =
         of_file.map(|known| known.map(|(secret, is_required)| Credential { secret, is_required }));
-    Ok(match (inner.catalog.secret().map(Credential::from), of_file) {
+    Ok(match (catalog.secret().map(Credential::from), of_file) {
         // The end of the log is applied only when the others are heard, so the rows may be older.
         (Some(row), Ok(Some(file))) if file.is_newer_than(&row) => Some(file),
         (Some(row), Err(error)) => {
@@ -64,9 +64,9 @@ pub(super) struct Secrets {
 
 impl Secrets {
     /// Writes the secret down where it is new, and greets with it from then on.
-    pub(super) async fn look(&mut self, inner: &Arc<Inner>) {
-        let Some(peers) = inner.peers.get() else { return };
-        let Some(row) = inner.catalog.secret() else { return };
+    pub(super) async fn look(&mut self, agent: &ClusterAgent) {
+        let Some(peers) = agent.links.peers.get() else { return };
+        let Some(row) = agent.directory.catalog.secret() else { return };
         let (known, row) = (peers.credential(), Credential::from(row));
         if self.written.as_ref() == Some(&row) {
             return;
@@ -77,8 +77,8 @@ impl Secrets {
             return;
         }
         let Credential { secret, is_required } = row.clone();
-        let written = write(inner, move |data: &DataDir| data.write_secret(&secret, is_required));
-        let written = written.await;
+        let writing = move |data: &DataDir| data.write_secret(&secret, is_required);
+        let written = agent.data.write(writing).await;
         if written.is_ok() {
             peers.set_credential(row.clone());
             if row.is_required {
@@ -90,14 +90,18 @@ impl Secrets {
     }
 
     /// Requires an offered secret once every member has it: a duty of group 0's master.
-    pub(super) async fn require(&self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
+    pub(super) async fn require(
+        &self,
+        agent: &ClusterAgent,
+        known: &ClusterDescription,
+    ) -> Result<()> {
         let Some(row) = self.written.as_ref().filter(|row| !row.is_required) else {
             return Ok(());
         };
-        let Some(peers) = inner.peers.get() else { return Ok(()) };
+        let Some(peers) = agent.links.peers.get() else { return Ok(()) };
         // All at once: this loop has other duties, and one that is silent takes its time.
         let mut asking = JoinSet::new();
-        for member in known.members.iter().filter(|member| member.node != inner.node) {
+        for member in known.members.iter().filter(|member| member.node != agent.links.node) {
             let (peers, secret) = (peers.clone(), row.secret.clone());
             let (node, name) = (member.node, member.name.clone());
             asking.spawn(async move { (!holds(&peers, node, &secret).await).then_some(name) });
@@ -111,9 +115,9 @@ impl Secrets {
         }
         lacking.sort();
         let has_all = lacking.is_empty();
-        inner.directory.note_lacking(lacking);
+        agent.directory.note_lacking(lacking);
         if has_all {
-            inner.directory.require_secret(known.changes).await?;
+            agent.directory.require_secret(known.changes).await?;
         }
         Ok(())
     }
@@ -128,12 +132,12 @@ async fn holds(peers: &Peers, node: NodeId, secret: &ClusterSecret) -> bool {
 }
 
 /// Answers such a question.
-pub(super) fn tell(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
+pub(super) fn tell(own: NodeId, peers: &Peers, asked: &IncomingCall) {
     let Some(Credential { secret, .. }) = peers.credential() else {
         peers.decline(asked);
         return;
     };
-    let mac = secret.mac(&[HELD, &inner.node.0.to_le_bytes()]);
+    let mac = secret.mac(&[HELD, &own.0.to_le_bytes()]);
     // Without a link the one who asked is told so by its own side.
     let _ = peers.answer(asked, Bytes::copy_from_slice(&mac));
 }

@@ -5,14 +5,18 @@
 
 use super::steward::{ClusterSight, Parts, StewardStep, next_step, words};
 use super::{parts_of, saved};
-use crate::Inner;
 use crate::metadata::groups::fitting;
+use crate::peer_links::PeerLinks;
 use base::{ClusterDescription, Result};
 use logic::consensus::Member;
 use replication::group::Group;
 
 /// The next step of a group towards the members that are wanted, and then towards the quorum.
-pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
+pub(super) fn take_step(
+    links: &PeerLinks,
+    group: &Group,
+    known: &ClusterDescription,
+) -> Result<()> {
     let Some(placement) = known.placement(group.id) else { return Ok(()) };
     let wanted = placement.members.iter().copied().collect();
     let now = parts_of(group);
@@ -20,13 +24,13 @@ pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription
         wanted: &wanted,
         now: &now,
         saved: &saved(group),
-        master: inner.node,
+        master: links.node,
     });
-    let said = words(&now, &step, |node| inner.name_of(node)).join(", ");
+    let said = words(&now, &step, |node| links.name_of(node)).join(", ");
     match step {
         // It speaks to nobody, so nobody comes near: a survivor, say, before the directory has
         // forgotten the lost. To change members would cost it its office for a moment.
-        StewardStep::HandOver(_) | StewardStep::Reconfigure(_) if inner.peers.get().is_none() => {
+        StewardStep::HandOver(_) | StewardStep::Reconfigure(_) if links.peers.get().is_none() => {
             return Ok(());
         }
         StewardStep::Rest | StewardStep::Wait(_) => {

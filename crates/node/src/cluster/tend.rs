@@ -9,20 +9,17 @@ use super::slow::Laggard;
 use super::spread::{Sight, SpreadState, differs};
 use super::step::take_step;
 use super::steward::{ClusterSight, Parts, StewardStep, next_step};
-use super::{described, lives, parts_of, told};
-use crate::{Inner, Node, group_lifecycle};
+use super::{ClusterAgent, described, lives, parts_of};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
     Membership, NodeId, Reason, Request, Result,
 };
 use replication::group::Group;
-use runtime::keeper::store_error;
 use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 use transport::{Incarnation, Member};
 
 /// How often everything is looked at, if nothing changes.
@@ -36,6 +33,8 @@ struct Tending {
     /// Whom the peers were told of, and the file.
     told: Option<Arc<ClusterDescription>>,
     written: Option<Arc<ClusterDescription>>,
+    /// The file was there when this life began.
+    is_written_down: bool,
     /// When each member that leaves was seen out of all groups.
     out: BTreeMap<NodeId, u64>,
     /// Not before this is the directory told of this node again.
@@ -55,13 +54,15 @@ struct Tending {
     spread: SpreadState,
 }
 
-/// Goes on until the node stops.
-pub(crate) async fn tend(node: Node, mut stop: watch::Receiver<bool>) {
-    let mut changes = node.inner.catalog.watch_cluster();
-    let mut tending = Tending::default();
+/// Goes on until the node stops. `is_written_down`: the data directory knew of other members when
+/// this life began.
+pub(crate) async fn tend(agent: Arc<ClusterAgent>, is_written_down: bool) {
+    let mut stop = agent.lifecycle.stop_signal();
+    let mut changes = agent.directory.catalog.watch_cluster();
+    let mut tending = Tending { is_written_down, ..Tending::default() };
     while !*stop.borrow_and_update() {
         changes.mark_unchanged();
-        tending.look(&node).await;
+        tending.look(&agent).await;
         tokio::select! {
             biased;
             _ = stop.changed() => {}
@@ -72,42 +73,41 @@ pub(crate) async fn tend(node: Node, mut stop: watch::Receiver<bool>) {
 }
 
 impl Tending {
-    async fn look(&mut self, node: &Node) {
-        let inner = &node.inner;
-        let known = inner.catalog.cluster();
+    async fn look(&mut self, agent: &ClusterAgent) {
+        let known = agent.directory.catalog.cluster();
         if known.members.is_empty() {
             return; // A cluster that is not founded yet.
         }
-        self.secrets.look(inner).await;
-        self.tell_peers(inner, &known);
-        let forced = inner.settings.forced_among(&known);
-        inner.directory.group.shared.forced_master.store(forced.0, Ordering::Release);
-        self.write(inner, &known).await;
-        self.begin_groups(inner, &known);
-        self.end_groups(inner, &known);
-        self.own.look(inner).await;
-        self.tell_of_itself(node, &known).await;
-        let leads_directory = inner.directory.group.leadership.is_master();
+        self.secrets.look(agent).await;
+        self.tell_peers(agent, &known);
+        let forced = agent.settings.forced_among(&known);
+        agent.directory.group.shared.forced_master.store(forced.0, Ordering::Release);
+        self.write(agent, &known).await;
+        self.begin_groups(agent, &known);
+        self.end_groups(agent, &known);
+        self.own.look(agent).await;
+        self.tell_of_itself(agent, &known).await;
+        let leads_directory = agent.directory.group.leadership.is_master();
         if leads_directory {
-            let kept = self.keep_directory(inner, &known).await;
+            let kept = self.keep_directory(agent, &known).await;
             quietly("the directory", kept);
         }
-        for group in inner.groups.all() {
+        for group in agent.groups.all() {
             if group.leadership.is_master() {
-                quietly("a group's members", take_step(inner, &group, &known));
-                quietly("the preferred master", self.prefer(inner, &group, &known).await);
-                quietly("a quicker master", self.give_way(inner, &group, &known));
-                quietly("a master with room", self.make_room(inner, &group, &known).await);
+                quietly("a group's members", take_step(&agent.links, &group, &known));
+                quietly("the preferred master", self.prefer(agent, &group, &known).await);
+                quietly("a quicker master", self.give_way(agent, &group, &known));
+                quietly("a master with room", self.make_room(agent, &group, &known).await);
             } else {
                 self.fit.forget(group.id);
                 self.laggard.forget(group.id);
             }
         }
-        quietly("the masters' spread", self.spread_out(inner, &known).await);
+        quietly("the masters' spread", self.spread_out(agent, &known).await);
     }
 
-    fn tell_peers(&mut self, inner: &Inner, known: &Arc<ClusterDescription>) {
-        let Some(peers) = inner.peers.get() else { return };
+    fn tell_peers(&mut self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
+        let Some(peers) = agent.links.peers.get() else { return };
         if self.told.as_ref().is_some_and(|told| Arc::ptr_eq(told, known)) {
             return;
         }
@@ -117,29 +117,24 @@ impl Tending {
             name: member.name.clone(),
             address: member.peer.clone(),
             incarnation: Incarnation(member.incarnation),
-            lived: inner.catalog.lived(member.node),
+            lived: agent.directory.catalog.lived(member.node),
         });
         peers.set_members(members.collect());
         self.told = Some(known.clone());
     }
 
     /// A node that was always alone, in the groups that every cluster has, writes nothing.
-    async fn write(&mut self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
-        let is_written = inner.is_written_down || self.written.is_some();
+    async fn write(&mut self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
+        let is_written = self.is_written_down || self.written.is_some();
         let needless = known.members.len() == 1 && !is_written;
         let made = known.groups.iter().any(|placement| !placement.founders.is_empty());
         if self.has_written(known) || (needless && !made) {
             return;
         }
-        let (owner, list) = (inner.clone(), known.clone());
-        let writing = move || match &*owner.data.lock().expect("no one panics while holding it") {
-            Some(data) => data.write_members(&list).map_err(store_error),
-            None => Ok(()), // The node is stopping.
-        };
-        match tokio::task::spawn_blocking(writing).await {
-            Ok(Ok(())) => self.written = Some(known.clone()),
-            Ok(Err(error)) => tracing::warn!(target: "node", %error, "members not written down"),
-            Err(error) => tracing::error!(target: "node", %error, "writing ended abnormally"),
+        let list = known.clone();
+        match agent.data.write(move |data| data.write_members(&list)).await {
+            Ok(()) => self.written = Some(known.clone()),
+            Err(error) => tracing::warn!(target: "node", %error, "members not written down"),
         }
     }
 
@@ -149,39 +144,38 @@ impl Tending {
 
     /// Groups that were made on this node, or in which it is to get a part, begin once it stands on
     /// disk whom they began with: before that this node must not say a word in them.
-    fn begin_groups(&self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
+    fn begin_groups(&self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
         if !self.has_written(known) {
             return;
         }
         let made = known.groups.iter().filter(|placement| !placement.founders.is_empty());
-        for placement in made.filter(|placement| placement.concerns(inner.node)) {
-            quietly("a group that begins", group_lifecycle::begin_group(inner, placement));
+        for placement in made.filter(|placement| placement.concerns(agent.links.node)) {
+            quietly("a group that begins", agent.host.begin(placement));
         }
     }
 
     /// Groups that were dropped end, once it stands on disk that they are none any more: a start
     /// then passes by what the log still holds of them.
-    fn end_groups(&self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
+    fn end_groups(&self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
         if !self.has_written(known) {
             return;
         }
-        for group in inner.groups.all() {
+        for group in agent.groups.all() {
             if group.id > GroupId::DEFAULT && known.placement(group.id).is_none() {
-                group_lifecycle::end_group(inner, group);
+                agent.host.end(group);
             }
         }
     }
 
     /// The directory learns when this node has another name or other addresses than before.
-    async fn tell_of_itself(&mut self, node: &Node, known: &ClusterDescription) {
-        let inner = &node.inner;
-        let Some(row) = known.member(inner.node) else {
+    async fn tell_of_itself(&mut self, agent: &ClusterAgent, known: &ClusterDescription) {
+        let Some(row) = known.member(agent.links.node) else {
             if !std::mem::replace(&mut self.removed, true) {
                 tracing::warn!(target: "node", "this node was removed from the cluster: stop it");
             }
             return;
         };
-        let own = described(&inner.settings, inner.node);
+        let own = described(&agent.settings, agent.links.node);
         let MemberDescription { node: id, name, peer, client, .. } = own;
         let same = (&name, &peer, &client) == (&row.name, &row.peer, &row.client);
         if same || row.membership == Membership::Leaving || world::milliseconds() < self.again {
@@ -191,7 +185,7 @@ impl Tending {
         let call = ClusterCall::UpdateMember { node: id, name, peer, client };
         let call = Call::Directory(DirectoryCall::Cluster(call));
         let request = Request { bucket: BucketName::default(), call, retry: None };
-        match node.handle(request).await {
+        match agent.router.handle(request).await {
             Ok(_) => tracing::info!(target: "node", "the directory knows this node's addresses"),
             Err(error) => tracing::warn!(target: "node", %error, "not told to the directory"),
         }
@@ -200,43 +194,50 @@ impl Tending {
     /// Hands a group over to one that is preferred, unless its disk hangs.
     async fn prefer(
         &mut self,
-        inner: &Inner,
+        agent: &ClusterAgent,
         group: &Group,
         known: &ClusterDescription,
     ) -> Result<()> {
-        let set = inner.settings.names_masters();
+        let set = agent.settings.names_masters();
         let Some(wanted) = wanted(known, group.id).filter(|_| set) else { return Ok(()) };
-        let order = inner.settings.masters_among(known);
+        let order = agent.settings.masters_among(known);
         let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = order.iter().copied().filter(|node| inner.is_linked(*node)).collect();
-        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let linked = order.iter().copied().filter(|node| agent.links.is_linked(*node)).collect();
+        let seen =
+            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
         let wish =
-            PreferredWish { order: &order, pause_ms: inner.settings.preferred_master_delay_ms };
+            PreferredWish { order: &order, pause_ms: agent.settings.preferred_master_delay_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
-        if told::hangs(inner, heir).await {
+        if agent.calls.hangs(heir).await {
             return Ok(());
         }
         group.hand_over(heir)?;
-        let name = inner.name_of(heir);
+        let name = agent.links.name_of(heir);
         tracing::info!(target: "node", group = group.id.0, name, "the preferred master takes over");
         Ok(())
     }
 
     /// Hands a group over that this node's slow disk holds up, unless masters are set.
-    fn give_way(&mut self, inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
-        let set = inner.settings.names_masters();
-        let Some(wanted) = wanted(known, group.id).filter(|_| !set && inner.metrics.is_slow())
+    fn give_way(
+        &mut self,
+        agent: &ClusterAgent,
+        group: &Group,
+        known: &ClusterDescription,
+    ) -> Result<()> {
+        let set = agent.settings.names_masters();
+        let Some(wanted) = wanted(known, group.id).filter(|_| !set && agent.disk.metrics.is_slow())
         else {
             self.laggard.forget(group.id);
             return Ok(());
         };
         let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
-        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let linked = now.keys().copied().filter(|node| agent.links.is_linked(*node)).collect();
+        let seen =
+            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
         let heir = self.laggard.due(group.id, &seen, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
-        let (name, sync_us) = (inner.name_of(heir), inner.metrics.sync_mean_us());
+        let (name, sync_us) = (agent.links.name_of(heir), agent.disk.metrics.sync_mean_us());
         tracing::warn!(
             target: "node", group = group.id.0, name, sync_us,
             "a node with a quicker disk takes over"
@@ -248,21 +249,22 @@ impl Tending {
     /// masters are set.
     async fn make_room(
         &mut self,
-        inner: &Inner,
+        agent: &ClusterAgent,
         group: &Group,
         known: &ClusterDescription,
     ) -> Result<()> {
-        let full = inner.space.is_full() && !inner.settings.names_masters();
+        let full = agent.disk.space.is_full() && !agent.settings.names_masters();
         let Some(wanted) = wanted(known, group.id).filter(|_| full) else { return Ok(()) };
         let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
-        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let linked = now.keys().copied().filter(|node| agent.links.is_linked(*node)).collect();
+        let seen =
+            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
         let heir = self.cramped.due(group.id, &seen, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
-        if told::led_by(inner, heir).await.is_none() {
+        if agent.calls.led_by(heir).await.is_none() {
             return Ok(()); // It is full, slow, about to stop, or was just asked by another.
         }
-        let name = inner.name_of(heir);
+        let name = agent.links.name_of(heir);
         tracing::warn!(
             target: "node", group = group.id.0, name, "full disk: a node with room takes over"
         );
@@ -270,36 +272,40 @@ impl Tending {
     }
 
     /// Hands a group over to a node that is master of fewer, unless masters are set.
-    async fn spread_out(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
-        if inner.settings.names_masters() || known.groups.len() < 3 {
+    async fn spread_out(&mut self, agent: &ClusterAgent, known: &ClusterDescription) -> Result<()> {
+        if agent.settings.names_masters() || known.groups.len() < 3 {
             return Ok(());
         }
-        let sight = sight(inner, known);
-        let (now, pause_ms) = (world::milliseconds(), inner.settings.preferred_master_delay_ms);
+        let sight = sight(agent, known);
+        let (now, pause_ms) = (world::milliseconds(), agent.settings.preferred_master_delay_ms);
         let Some((id, heir)) = self.spread.due(&sight, pause_ms, now) else { return Ok(()) };
-        let Some(fewer) = told::led_by(inner, heir).await else { return Ok(()) };
+        let Some(fewer) = agent.calls.led_by(heir).await else { return Ok(()) };
         self.spread.heard(heir, fewer, pause_ms, now);
-        let Some(group) = inner.groups.get(id) else { return Ok(()) };
-        if !differs(told::led_here(inner), fewer) || !group.leadership.is_master() {
+        let Some(group) = agent.groups.get(id) else { return Ok(()) };
+        if !differs(agent.calls.led_here(), fewer) || !group.leadership.is_master() {
             return Ok(());
         }
         group.hand_over(heir)?;
-        let name = inner.name_of(heir);
+        let name = agent.links.name_of(heir);
         tracing::info!(target: "node", group = id.0, name, "a node with fewer groups takes over");
         Ok(())
     }
 
     /// What only group 0's master does.
-    async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
-        lives::record(inner, known).await?;
-        self.secrets.require(inner, known).await?;
-        let (now, pause_ms) = (world::milliseconds(), inner.settings.farewell_ms);
+    async fn keep_directory(
+        &mut self,
+        agent: &ClusterAgent,
+        known: &ClusterDescription,
+    ) -> Result<()> {
+        lives::record(agent, known).await?;
+        self.secrets.require(agent, known).await?;
+        let (now, pause_ms) = (world::milliseconds(), agent.settings.farewell_ms);
         for member in known.members.iter().filter(|member| member.membership == Membership::Leaving)
         {
-            if !is_out(inner, known, member.node).await {
+            if !is_out(agent, known, member.node).await {
                 self.out.remove(&member.node);
             } else if now.saturating_sub(*self.out.entry(member.node).or_insert(now)) >= pause_ms {
-                inner.directory.forget_member(member.node).await?;
+                agent.directory.forget_member(member.node).await?;
                 tracing::info!(target: "node", name = member.name, "a member has left");
             }
         }
@@ -309,13 +315,13 @@ impl Tending {
 }
 
 /// Whether a node is out of every group. Of a group without a part here its master is asked.
-async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
+async fn is_out(agent: &ClusterAgent, known: &ClusterDescription, node: NodeId) -> bool {
     for placement in &known.groups {
-        let here = inner.groups.get(placement.group).filter(|group| group.leadership.has_part());
+        let here = agent.groups.get(placement.group).filter(|group| group.leadership.has_part());
         let out = match here {
             Some(group) => group.configuration().part(node).is_none(),
             None => {
-                let members = told::members_of(inner, placement).await;
+                let members = agent.calls.members_of(placement).await;
                 members.is_some_and(|members| !members.contains(&node))
             }
         };
@@ -332,9 +338,9 @@ fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
 }
 
 /// Who is master of the groups with buckets, and who is fit to be of this node's.
-fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
+fn sight(agent: &ClusterAgent, known: &ClusterDescription) -> Sight {
     let mut sight = Sight::default();
-    for group in inner.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
+    for group in agent.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
         let Some(master) = group.leadership.standing().borrow().master else { continue };
         *sight.led.entry(master).or_default() += 1;
         let Some(wanted) = wanted(known, group.id) else { continue };
@@ -342,11 +348,12 @@ fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
             continue;
         }
         let (now, saved) = (parts_of(&group), super::saved(&group));
-        let seen = ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let seen =
+            ClusterSight { wanted: &wanted, now: &now, saved: &saved, master: agent.links.node };
         let rests = next_step(&seen) == StewardStep::Rest;
         let fit = now.keys().copied().filter(|node| {
-            let other = *node != inner.node;
-            rests && other && seen.could_lead(*node, |node| inner.is_linked(node))
+            let other = *node != agent.links.node;
+            rests && other && seen.could_lead(*node, |node| agent.links.is_linked(node))
         });
         let fit = fit.collect();
         sight.own.insert(group.id, fit);

@@ -15,9 +15,15 @@
 //! about to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
 use super::question::MemberQuestion;
+use super::view::ClusterView;
 use super::{handing, report, secret};
-use crate::Inner;
-use crate::groups::Inquirer;
+use crate::audit::ReplicaAudit;
+use crate::disk_health::DiskHealth;
+use crate::groups::{Groups, Inquirer};
+use crate::lifecycle::Lifecycle;
+use crate::metadata::catalog::Catalog;
+use crate::peer_links::PeerLinks;
+use crate::settings::NodeSettings;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{GroupId, NodeId, Placement};
@@ -28,7 +34,6 @@ use replication::read::still_master;
 use runtime::world;
 use runtime::world::timeout;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transport::{CallKind, IncomingCall, Peers};
 
@@ -38,29 +43,41 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// Time for which a node that answered one asker declines others, milliseconds.
 const TOLD_MS: u64 = 1_000;
 
+/// Calls between members about members and their groups: asked of others, and answered here.
+pub(crate) struct MemberCalls {
+    pub settings: Arc<NodeSettings>,
+    pub groups: Arc<Groups>,
+    pub catalog: Arc<Catalog>,
+    pub links: Arc<PeerLinks>,
+    pub disk: Arc<DiskHealth>,
+    pub audit: Arc<ReplicaAudit>,
+    pub view: Arc<ClusterView>,
+    pub lifecycle: Arc<Lifecycle>,
+}
+
 /// Answers such a question.
-pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: IncomingCall) {
+pub(crate) fn tell(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
     match MemberQuestion::of(&asked.payload) {
-        Some((MemberQuestion::Leads, _)) => tell_leads(inner, peers, &asked),
+        Some((MemberQuestion::Leads, _)) => tell_leads(calls, peers, &asked),
         Some((MemberQuestion::Disk, _)) => {
-            let hangs = inner.keeper.hangs(inner.settings.lease_ms);
+            let hangs = calls.disk.hangs();
             let _ = peers.answer(&asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
         }
-        Some((MemberQuestion::HandOver, name)) => handing::told(inner, peers, &asked, name),
-        Some((MemberQuestion::Verify, _)) => handing::verify_told(inner, peers, &asked),
-        Some((MemberQuestion::Secret, _)) => secret::tell(inner, peers, &asked),
-        Some((MemberQuestion::Report, _)) => report::told(inner, peers, &asked),
-        None => tell_group(inner, peers, asked),
+        Some((MemberQuestion::HandOver, name)) => handing::told(calls, peers, &asked, name),
+        Some((MemberQuestion::Verify, _)) => handing::verify_told(calls, peers, &asked),
+        Some((MemberQuestion::Secret, _)) => secret::tell(calls.links.node, peers, &asked),
+        Some((MemberQuestion::Report, _)) => report::told(&calls.view, peers, &asked),
+        None => tell_group(calls, peers, asked),
     }
 }
 
 /// Answers who is in a group, if this node is its master.
-fn tell_group(inner: &Inner, peers: &Peers, asked: IncomingCall) {
-    let Some(group) = inner.groups.get(asked.group) else {
+fn tell_group(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
+    let Some(group) = calls.groups.get(asked.group) else {
         peers.decline(&asked);
         return;
     };
-    if inner.settings.lease_reads {
+    if calls.settings.lease_reads {
         let configuration = group.configuration();
         return tell_members(
             peers,
@@ -101,61 +118,62 @@ impl Inquirer {
     }
 }
 
-fn tell_leads(inner: &Inner, peers: &Peers, asked: &IncomingCall) {
+fn tell_leads(calls: &MemberCalls, peers: &Peers, asked: &IncomingCall) {
     let now = world::milliseconds();
-    let mut inquirer = inner.groups.inquirer.lock().expect("no one panics while holding it");
+    let mut inquirer = calls.groups.inquirer.lock().expect("no one panics while holding it");
     let busy = inquirer.is_some_and(|last| last.excludes(asked.from, now));
-    let hangs = inner.keeper.hangs(inner.settings.lease_ms);
-    let unfit = inner.metrics.is_slow() || inner.space.is_full() || hangs;
-    if busy || unfit || inner.stopping.load(Ordering::Acquire) {
+    if busy || calls.disk.is_unfit() || calls.lifecycle.is_stopping() {
         peers.decline(asked);
         return;
     }
     *inquirer = Some(Inquirer { node: asked.from, at: now });
     drop(inquirer);
     let mut answer = Vec::new();
-    answer.put_u32(led_here(inner) as u32);
+    answer.put_u32(calls.led_here() as u32);
     let _ = peers.answer(asked, answer.into()); // As above.
 }
 
-/// Of how many groups that hold buckets this node is master.
-pub(super) fn led_here(inner: &Inner) -> usize {
-    let groups = inner.groups.all().into_iter();
-    let leads = |group: &Arc<Group>| group.leadership.is_master();
-    groups.filter(|group| group.id != GroupId::DIRECTORY && leads(group)).count()
-}
-
-/// The same of another node; none: it did not say.
-pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
-    let question = MemberQuestion::Leads.call(&[]);
-    let asked = inner.peers.get()?.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
-    let answer = asked.ok()?;
-    let mut reader = Reader::new(&answer);
-    let count = reader.u32("how many groups").ok()?;
-    reader.end("how many groups").ok().map(|()| count as usize)
-}
-
-/// Whether a node says that its disk hangs: then it can't save the promise that it needs to lead.
-pub(super) async fn hangs(inner: &Inner, node: NodeId) -> bool {
-    let Some(peers) = inner.peers.get() else { return false };
-    let question = MemberQuestion::Disk.call(&[]);
-    peers
-        .ask(node, GroupId::DIRECTORY, question, WITHIN)
-        .await
-        .is_ok_and(|answer| answer[..] == [1])
-}
-
-/// Who is in a group now, as its master says; none: it was not found.
-pub(super) async fn members_of(inner: &Inner, placement: &Placement) -> Option<Vec<NodeId>> {
-    let peers = inner.peers.get()?;
-    for (node, _) in &placement.members {
-        let question = Bytes::copy_from_slice(&[CallKind::Members.byte()]);
-        let asked = peers.ask(*node, placement.group, question, WITHIN).await;
-        if let Some(members) = asked.ok().and_then(|answer| read(&answer).ok()) {
-            return Some(members);
-        }
+impl MemberCalls {
+    /// Counts the groups that hold buckets and whose master is this node.
+    pub(super) fn led_here(&self) -> usize {
+        let groups = self.groups.all().into_iter();
+        let leads = |group: &Arc<Group>| group.leadership.is_master();
+        groups.filter(|group| group.id != GroupId::DIRECTORY && leads(group)).count()
     }
-    None
+
+    /// Asks another node for the same; none: it did not say.
+    pub(super) async fn led_by(&self, node: NodeId) -> Option<usize> {
+        let question = MemberQuestion::Leads.call(&[]);
+        let peers = self.links.peers.get()?;
+        let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await.ok()?;
+        let mut reader = Reader::new(&answer);
+        let count = reader.u32("how many groups").ok()?;
+        reader.end("how many groups").ok().map(|()| count as usize)
+    }
+
+    /// Returns true if a node says that its disk hangs: then it can't save the promise that it
+    /// needs to lead.
+    pub(super) async fn hangs(&self, node: NodeId) -> bool {
+        let Some(peers) = self.links.peers.get() else { return false };
+        let question = MemberQuestion::Disk.call(&[]);
+        peers
+            .ask(node, GroupId::DIRECTORY, question, WITHIN)
+            .await
+            .is_ok_and(|answer| answer[..] == [1])
+    }
+
+    /// Asks the master of a group for its members; none: it was not found.
+    pub(super) async fn members_of(&self, placement: &Placement) -> Option<Vec<NodeId>> {
+        let peers = self.links.peers.get()?;
+        for (node, _) in &placement.members {
+            let question = Bytes::copy_from_slice(&[CallKind::Members.byte()]);
+            let asked = peers.ask(*node, placement.group, question, WITHIN).await;
+            if let Some(members) = asked.ok().and_then(|answer| read(&answer).ok()) {
+                return Some(members);
+            }
+        }
+        None
+    }
 }
 
 fn read(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {

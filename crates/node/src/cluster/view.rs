@@ -3,11 +3,16 @@
 
 use super::steward::{ClusterSight, Parts, next_step, whole_way, words};
 use super::{parts_of, saved};
-use crate::Inner;
+use crate::audit::ReplicaAudit;
+use crate::groups::Groups;
+use crate::metadata::catalog::Catalog;
+use crate::peer_links::PeerLinks;
 use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
+use dynamo::Available;
 use replication::comparison::ComparisonStatus;
 use replication::group::Group;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use transport::PeerStatus;
 
 /// A cluster as one of its nodes sees it.
@@ -107,12 +112,22 @@ impl ClusterStatus {
     }
 }
 
-impl Inner {
+/// Draws what this node sees of its cluster.
+pub(crate) struct ClusterView {
+    pub cluster: ClusterId,
+    pub groups: Arc<Groups>,
+    pub catalog: Arc<Catalog>,
+    pub links: Arc<PeerLinks>,
+    pub available: Arc<Available>,
+    pub audit: Arc<ReplicaAudit>,
+}
+
+impl ClusterView {
     /// See [`ClusterStatus`].
-    pub(crate) fn cluster_status(&self) -> ClusterStatus {
+    pub(crate) fn status(&self) -> ClusterStatus {
         let known = self.catalog.cluster();
         let mut peers: BTreeMap<_, _> =
-            self.peer_status().into_iter().map(|peer| (peer.node, peer)).collect();
+            self.links.status().into_iter().map(|peer| (peer.node, peer)).collect();
         let member =
             |member: &MemberDescription| self.member_status(member, peers.remove(&member.node));
         ClusterStatus {
@@ -120,7 +135,7 @@ impl Inner {
             founder: known.founder,
             lease_ms: known.lease_ms,
             changes: known.changes,
-            name: self.name_of(self.node),
+            name: self.links.name_of(self.links.node),
             members: known.members.iter().map(member).collect(),
             groups: known
                 .groups
@@ -133,13 +148,8 @@ impl Inner {
         }
     }
 
-    /// The connections to the other nodes.
-    pub(crate) fn peer_status(&self) -> Vec<PeerStatus> {
-        self.peers.get().map(|peers| peers.status()).unwrap_or_default()
-    }
-
     fn member_status(&self, member: &MemberDescription, peer: Option<PeerStatus>) -> MemberStatus {
-        let own = member.node == self.node;
+        let own = member.node == self.links.node;
         let connected = own || peer.as_ref().is_some_and(|peer| peer.connected.is_some());
         let unreached = peer.as_ref().filter(|_| !connected);
         MemberStatus {
@@ -173,7 +183,7 @@ impl Inner {
         let Some(group) = group else { return status };
         let master = group.leadership.standing().borrow().master;
         let (now, saved) = (parts_of(&group), saved(&group));
-        let name = |node| self.name_of(node);
+        let name = |node| self.links.name_of(node);
         status.master = master.map(name);
         status.members = self.part_status(&now, &saved);
         let quorums = group.configuration().quorums();
@@ -183,14 +193,14 @@ impl Inner {
             status.plan = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
         }
         if group.leadership.is_master() {
-            let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.node };
+            let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.links.node };
             let next = next_step(&seen);
             if matches!(next, super::steward::StewardStep::Wait(_)) {
                 status.waits_for = words(&now, &next, name);
             }
         }
         status.expect_progress_possible = self.may_restart(&group);
-        status.comparison = self.comparison(&group);
+        status.comparison = self.audit.comparison(&group);
         status
     }
 
@@ -201,7 +211,7 @@ impl Inner {
     ) -> Vec<PartStatus> {
         let status = |(node, part): (&NodeId, &Part)| PartStatus {
             node: *node,
-            name: self.name_of(*node),
+            name: self.links.name_of(*node),
             part: *part,
             match_index: saved.get(node).copied(),
         };
@@ -219,18 +229,19 @@ impl Inner {
     pub(crate) fn may_restart(&self, group: &Group) -> bool {
         let (now, saved) = (parts_of(group), saved(group));
         let linked: BTreeSet<_> = self
-            .peer_status()
+            .links
+            .status()
             .into_iter()
             .filter(|peer| peer.connected.is_some())
             .map(|peer| peer.node)
             .collect();
         let master = group.leadership.standing().borrow().master;
-        let knows = master.is_some_and(|node| node == self.node || linked.contains(&node));
-        let seen = ClusterSight { wanted: &now, now: &now, saved: &saved, master: self.node };
-        let leads = master == Some(self.node);
+        let knows = master.is_some_and(|node| node == self.links.node || linked.contains(&node));
+        let seen = ClusterSight { wanted: &now, now: &now, saved: &saved, master: self.links.node };
+        let leads = master == Some(self.links.node);
         let voters = now.iter().filter(|(_, part)| part.votes());
         let goes_on = |node: &NodeId| {
-            *node != self.node && linked.contains(node) && (!leads || seen.is_near(*node))
+            *node != self.links.node && linked.contains(node) && (!leads || seen.is_near(*node))
         };
         let needed = group.configuration().quorums().most();
         knows && voters.filter(|(node, _)| goes_on(node)).count() >= needed

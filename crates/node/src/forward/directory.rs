@@ -7,9 +7,10 @@
 //! group learns first what the directory's master knows; a request passed on says how far its
 //! sender's directory is, and waits until the master's is as far.
 
-use crate::Inner;
 use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
+use crate::ring;
+use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, ClusterCall, DirectoryCall, Error, LogIndex, Read, ReadLevel, Reason, Reply,
@@ -23,10 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-impl Inner {
+impl Router {
     /// Carries out a call to the directory; `not_master` if another node must.
     pub(crate) fn directory(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         name: &BucketName,
         call: &DirectoryCall,
@@ -34,19 +35,19 @@ impl Inner {
         if !self.directory.group.leadership.is_master() {
             return Err(Error::new(Reason::NotMaster, "None"));
         }
-        let (inner, name, call) = (self.clone(), name.clone(), call.clone());
+        let (router, name, call) = (self.clone(), name.clone(), call.clone());
         let (before, elsewhere) = (flow.last, flow.elsewhere);
         Ok(Submitted::Later(Box::pin(async move {
             // What became of them was told already; here only their order counts.
-            let _ = inner.settled(before).await;
-            let here = inner.directory_here(&name, call.clone()).await;
+            let _ = router.settled(before).await;
+            let here = router.directory_here(&name, call.clone()).await;
             let request = Request { bucket: name, call: Call::Directory(call), retry: None };
-            inner.unless_moved(here, elsewhere, request).await
+            router.unless_moved(here, elsewhere, request).await
         })))
     }
 
     async fn directory_here(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         name: &BucketName,
         call: DirectoryCall,
     ) -> Result<Reply> {
@@ -58,12 +59,12 @@ impl Inner {
             DirectoryCall::AlterBucket(_) | DirectoryCall::DropBucket | DirectoryCall::ClearBucket
         );
         if let DirectoryCall::Ring(call) = call {
-            return self.ring_here(call).await;
+            return ring::execute(&self.directory, &self.available, call).await;
         }
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
             self.available.holds_nothing(name).await?;
         }
-        let whom = self.whom(name).ok().filter(|_| changes);
+        let whom = self.locator.whom(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
         match whom {
             Some(whom) if !whom.is_led_here() => self.known_by_master(&whom, name, reply).await,
@@ -74,7 +75,7 @@ impl Inner {
     /// Waits until the master of a bucket's group knows what was done to the bucket: it answers a
     /// read of nothing that was sent by a directory as new as this one.
     async fn known_by_master(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         whom: &Whom,
         name: &BucketName,
         reply: Reply,
@@ -110,23 +111,23 @@ impl Inner {
 
     /// Evaluates a request once this node's directory is as the directory's master knows it.
     pub(crate) fn after_information(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         flow: &mut Flow,
         group: Arc<Group>,
         request: Request,
     ) -> Submitted {
-        let (inner, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
+        let (router, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
         Submitted::Later(Box::pin(async move {
             let office = group.leadership.office();
-            inner.directory_is_current(before).await?;
+            router.directory_is_current(before).await?;
             group.leadership.inform(office);
-            let submitted = inner.submit(&mut Flow::passing(elsewhere), request);
-            inner.answered(submitted).await
+            let submitted = router.submit(&mut Flow::passing(elsewhere), request);
+            router.answered(submitted).await
         }))
     }
 
     /// Makes sure that this master of the group has a directory as its clients left it.
-    pub(crate) async fn inform(self: &Arc<Inner>, group: &Group) -> Result<()> {
+    pub(crate) async fn inform(self: &Arc<Router>, group: &Group) -> Result<()> {
         if self.is_informed(group) {
             return Ok(());
         }
@@ -138,7 +139,7 @@ impl Inner {
 
     /// Waits until this node has applied what the directory's master knows now.
     pub(crate) async fn directory_is_current(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         before: Option<Ticket>,
     ) -> Result<()> {
         let call = Call::Directory(DirectoryCall::ListTypes);
@@ -202,25 +203,25 @@ impl Inner {
     /// Asks the directory's master for a bucket that is not known here, waits until it is, and
     /// begins anew.
     pub(crate) fn look_again(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         before: Option<Ticket>,
         request: Request,
         unknown: Error,
     ) -> Submitted {
-        let inner = self.clone();
+        let router = self.clone();
         Submitted::Later(Box::pin(async move {
             let call = Call::Directory(DirectoryCall::DescribeBucket);
             let describe = Request { bucket: request.bucket.clone(), call, retry: None };
-            let directory = Whom::Here(inner.directory.group.clone());
-            let found = inner.carry(&directory, before, describe).await?;
-            if inner.directory.group.applied.index() < found.index {
+            let directory = Whom::Here(router.directory.group.clone());
+            let found = router.carry(&directory, before, describe).await?;
+            if router.directory.group.applied.index() < found.index {
                 let text = "the bucket exists, and this node's directory is behind: try again";
                 return Err(Error::new(Reason::StaleReplica, text));
             }
-            match inner.group_of(&request) {
+            match router.group_of(&request) {
                 Ok(whom) => {
-                    let there = inner.carry(&whom, None, request.clone()).await;
-                    inner.unless_away(there, Elsewhere::default(), request).await
+                    let there = router.carry(&whom, None, request.clone()).await;
+                    router.unless_away(there, Elsewhere::default(), request).await
                 }
                 Err(_) => Err(unknown),
             }

@@ -18,15 +18,16 @@
 mod directory;
 mod errand;
 mod letter;
+mod moved;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use server::answer;
 
-use crate::Inner;
 use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
+use crate::route::Router;
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result, check};
 use errand::{Errand, Repeat};
@@ -36,25 +37,25 @@ use runtime::world::{self, timeout};
 use std::sync::Arc;
 use std::time::Duration;
 
-impl Inner {
+impl Router {
     /// Passes a request on to the group's master; `before` is what the connection waits for.
     pub(crate) fn pass_on(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         whom: Whom,
         before: Option<Ticket>,
         elsewhere: Elsewhere,
         request: Request,
     ) -> Submitted {
-        let inner = self.clone();
+        let router = self.clone();
         Submitted::Later(Box::pin(async move {
-            let there = inner.carry(&whom, before, request.clone()).await;
-            inner.unless_away(there, elsewhere, request).await
+            let there = router.carry(&whom, before, request.clone()).await;
+            router.unless_away(there, elsewhere, request).await
         }))
     }
 
     /// The same, to be awaited at once.
     pub(crate) async fn carry(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         whom: &Whom,
         before: Option<Ticket>,
         request: Request,
@@ -70,7 +71,7 @@ impl Inner {
             ));
         }
         let errand = Errand {
-            me: self.node,
+            me: self.locator.links.node,
             group: whom.id(),
             letter: self.letter(&request)?,
             repeat: Repeat::of(&request),
@@ -80,10 +81,12 @@ impl Inner {
         };
         Metrics::count(&self.metrics.forwarded_out);
         let here = || self.here(request.clone());
-        let group = || self.whom_now(whom).standing();
-        let onward = |asked, error: &Error| self.asked_in_vain(&self.whom_now(whom), asked, error);
-        let reply = errand.run(self.peers.get(), group, here, onward).await;
-        let reply = reply.map_err(|error| self.with_missing(whom.id(), error))?;
+        let locator = &self.locator;
+        let group = || locator.whom_now(whom).standing();
+        let onward =
+            |asked, error: &Error| locator.asked_in_vain(&locator.whom_now(whom), asked, error);
+        let reply = errand.run(locator.links.peers.get(), group, here, onward).await;
+        let reply = reply.map_err(|error| self.readiness.with_missing(whom.id(), error))?;
         if let Call::Directory(_) = &request.call {
             // The next request of this client finds the bucket as it left it. If this node can't
             // keep up, the change is no less true.
@@ -94,7 +97,7 @@ impl Inner {
     }
 
     /// Answers a request here or not at all.
-    async fn here(self: &Arc<Inner>, request: Request) -> Result<Reply> {
+    async fn here(self: &Arc<Router>, request: Request) -> Result<Reply> {
         let elsewhere = Elsewhere { named: true, told_of_moves: true };
         let submitted = self.submit(&mut Flow::passing(elsewhere), request);
         self.answered(submitted).await

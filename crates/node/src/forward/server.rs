@@ -1,8 +1,8 @@
 //! The master's side: requests that other nodes pass on, evaluated as if they were asked here.
 
 use super::letter::{self, BYTES_MAX};
-use crate::Inner;
 use crate::answers::Answers;
+use crate::route::Router;
 use base::wire::{answer_bytes, changes, write_answer_to};
 use base::{Body, Call, Error, GroupId, LogIndex, Outcome, Reason, Reply, Request, Result};
 use bytes::Bytes;
@@ -15,17 +15,17 @@ use transport::IncomingCall;
 /// Answers beyond this count against the memory for answers.
 const LARGE_BYTES: usize = 64 * 1024;
 /// Takes a request that another node passes on, or declines it. Hands over and returns.
-pub(crate) fn answer(inner: &Arc<Inner>, asked: IncomingCall) {
-    let Some(peers) = inner.peers.get() else { return };
-    let owner = inner.clone();
+pub(crate) fn answer(router: &Arc<Router>, asked: IncomingCall) {
+    let Some(peers) = router.locator.links.peers.get() else { return };
+    let owner = router.clone();
     let attend = move |group, payload: Bytes| async move {
         let (directory, request) = letter::read(&payload)?;
         let call = request.call.clone();
         let answer = evaluate(&owner, group, directory, request).await;
         Ok(written(&owner.answers, (&payload[..], &call), answer))
     };
-    if !inner.incoming.serve(peers, asked, "a request passed on", attend) {
-        Metrics::count(&inner.metrics.forwarded_rejected);
+    if !router.incoming.serve(peers, asked, "a request passed on", attend) {
+        Metrics::count(&router.metrics.forwarded_rejected);
     }
 }
 
@@ -74,18 +74,18 @@ impl AsRef<[u8]> for Counted {
 }
 
 async fn evaluate(
-    inner: &Arc<Inner>,
+    router: &Arc<Router>,
     group: GroupId,
     directory: LogIndex,
     request: Request,
 ) -> Result<Reply> {
-    Metrics::count(&inner.metrics.forwarded_in);
-    inner.directory_reaches(directory).await?;
+    Metrics::count(&router.metrics.forwarded_in);
+    router.directory_reaches(directory).await?;
     // This node's directory is not behind: who asked looked for the bucket where it lived before.
-    let bucket = inner.catalog.find(&request.bucket);
+    let bucket = router.locator.catalog.find(&request.bucket);
     let lives = !matches!(request.call, Call::Directory(_));
     if lives && bucket.is_some_and(|bucket| bucket.group != group) {
         return Err(sealed());
     }
-    inner.here(request).await
+    router.here(request).await
 }

@@ -1,11 +1,11 @@
 //! A member whose log can't be read everywhere goes on where it is, if nothing is lost for good.
 //!
-//! The log says again now and then what must not be forgotten of it (`Inner::state_again`). Where
-//! that stands behind the damage, all that can be missing are values; those the store has applied
-//! are not needed, and any other member that knows the rest to be decided gives them back. So
-//! members that are damaged at once mend themselves as long as one sound member has what they lost:
-//! no majority is asked, for nothing is decided. Source: Alagappan et al., *Protocol-Aware Recovery
-//! for Consensus-Based Storage*, FAST 2018.
+//! The log says again now and then what must not be forgotten of it
+//! (`Housekeeper::state_again`). Where that stands behind the damage, all that can be missing are
+//! values; those the store has applied are not needed, and any other member that knows the rest to
+//! be decided gives them back. So members that are damaged at once mend themselves as long as one
+//! sound member has what they lost: no majority is asked, for nothing is decided. Source: Alagappan
+//! et al., *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018.
 //!
 //! Promises: what is mended is what would be there without the damage.
 //! Never: guesses; mends what the log does not vouch for.

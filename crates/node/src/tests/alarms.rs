@@ -50,7 +50,7 @@ async fn a_member_and_a_majority_that_are_missing_are_named_until_they_are_back(
     let mut cluster = Cluster::new(3).await;
     // Its groups may be electing a master when the last node has joined.
     quiet(&cluster).await;
-    let id = cluster.node(2).inner.node;
+    let id = cluster.node(2).cluster.links.node;
     cluster.stop(2).await;
     warned(&cluster, 0, &["n2", &id.to_string(), "not reached", "credenza cluster replace n2"])
         .await;
@@ -69,7 +69,7 @@ async fn a_member_and_a_majority_that_are_missing_are_named_until_they_are_back(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_without_a_ballot_to_stand_with_is_an_alarm_with_a_remedy() {
     let cluster = Cluster::new(2).await;
-    let (group, other) = (cluster.group(0, 1), cluster.node(1).inner.node);
+    let (group, other) = (cluster.group(0, 1), cluster.node(1).cluster.links.node);
     let id = group.configuration().id();
     // What belongs to a later configuration than it says is refused, and its sender named.
     group.arrived(other, prepare(id, last_round(id) + 1, other));

@@ -61,7 +61,7 @@ async fn a_bucket_is_made_described_altered_cleared_and_dropped() {
 /// Waits until the directory remembers no dropped bucket any more.
 pub(super) async fn space_is_back(node: &Node) -> bool {
     for _ in 0..2_000 {
-        if node.inner.directory.dropped().expect("readable").is_empty() {
+        if node.router.directory.dropped().expect("readable").is_empty() {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -75,7 +75,7 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
     let node = place.start().await;
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made");
     node.handle(named("b", Call::Update(set("k", "v")))).await.expect("set");
-    let group = &node.inner.groups.find(base::GroupId(1)).expect("it is there");
+    let group = &node.router.locator.groups.find(base::GroupId(1)).expect("it is there");
     // An update is under way, and this node is master no more.
     {
         let mut state = group.state();
@@ -85,9 +85,9 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
         group.leadership.overrule(false);
     }
     ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
-    node.inner.maintenance.raise();
+    node.housekeeper.signal.raise();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(node.inner.directory.dropped().expect("readable").len(), 1, "not without a master");
+    assert_eq!(node.router.directory.dropped().expect("readable").len(), 1, "not without a master");
     group.leadership.overrule(true);
     group.driver.wake();
     assert!(space_is_back(&node).await, "it was given up for good");

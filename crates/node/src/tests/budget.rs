@@ -18,7 +18,7 @@ fn sequence(steps: Vec<Update>) -> Update {
 }
 
 fn group(node: &Node) -> Arc<Group> {
-    node.inner.groups.find(GroupId::DEFAULT).expect("it is there")
+    node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there")
 }
 
 async fn fill(node: &Node, prefix: &str, rows: usize) {

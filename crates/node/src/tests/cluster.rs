@@ -1,7 +1,7 @@
 //! Three nodes keep one history.
 
 use super::house::{House, put, wait};
-use crate::Inner;
+use crate::Node;
 use base::{LogIndex, Part, Reason};
 use std::sync::atomic::Ordering;
 
@@ -169,25 +169,25 @@ pub(super) const LOG_BYTES: u64 = 8 << 20;
 /// Everybody who runs lets go of the log that it does not need itself.
 pub(super) async fn collapse(house: &House) {
     for node in house.nodes.iter().flatten() {
-        let inner = node.inner.clone();
+        let flusher = node.housekeeper.flusher.clone();
         tokio::task::spawn_blocking(move || {
             // A second time, for the first one made durable what the log was needed for.
-            inner.flush_and_collapse().expect("it goes");
-            inner.flush_and_collapse().expect("it goes");
+            flusher.flush_and_collapse().expect("it goes");
+            flusher.flush_and_collapse().expect("it goes");
         })
         .await
         .expect("it goes");
     }
     wait("collapsed logs", || {
-        let collapsed = |inner: &Inner| inner.keeper.bytes() < 8 << 20;
-        house.nodes.iter().flatten().all(|node| collapsed(&node.inner)).then_some(())
+        let collapsed = |node: &Node| node.housekeeper.disk.keeper.bytes() < 8 << 20;
+        house.nodes.iter().flatten().all(collapsed).then_some(())
     })
     .await;
 }
 
 pub(super) fn received(house: &House, which: usize) -> u64 {
     let node = house.nodes[which].as_ref().expect("it runs");
-    node.inner.metrics.snapshots_received.load(Ordering::Relaxed)
+    node.router.metrics.snapshots_received.load(Ordering::Relaxed)
 }
 
 /// Writes until it is certain: an election on a busy machine leaves a write in doubt, and this one

@@ -37,7 +37,7 @@ async fn compare(house: &House, buckets: &[BucketId]) -> ComparisonReport {
     let node = house.nodes[which].as_ref().expect("it runs");
     let live = || buckets.iter().copied().collect::<BTreeSet<_>>();
     let words = |difference: &Difference| format!("{difference:?}");
-    let peers = node.inner.peers.get();
+    let peers = node.cluster.links.peers.get();
     let comparing = Comparing { group: &group, peers, rate: u64::MAX, live: &live, words: &words };
     comparing.pass().await.expect("it goes");
     assert_eq!(group.shared.comparisons.count(), 0, "no snapshot is left open at the master");
@@ -148,9 +148,10 @@ async fn an_operator_asks_the_master_and_sees_how_far_it_is() {
     let house = filled().await;
     let master = house.master().await;
     let node = |which: usize| house.nodes[which].as_ref().expect("it runs");
-    let refused = node((master + 1) % 3).inner.verify(GROUP).expect_err("not the master");
+    let refused =
+        node((master + 1) % 3).cluster.calls.audit.verify(GROUP).expect_err("not the master");
     assert_eq!(refused.reason, Reason::NotMaster);
-    let pass = node(master).inner.verify(GROUP).expect("it is master");
+    let pass = node(master).cluster.calls.audit.verify(GROUP).expect("it is master");
     let found = crate::tests::house::wait("the pass", || {
         let status = node(master).status();
         let group = status.groups.into_iter().find(|group| group.id == GROUP)?;

@@ -25,12 +25,12 @@ async fn a_write_that_is_taken_is_not_refused_though_the_node_takes_nothing_more
     let Submitted::Later(mut answer) = submitted else { panic!("a write is awaited") };
     // The gate: the write is taken and not decided yet; what is asked from here on is refused.
     let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
-    node.inner.stopping.store(true, Ordering::Release);
+    node.lifecycle.stopping.store(true, Ordering::Release);
     let told = match first {
         Poll::Ready(told) => told,
         Poll::Pending => answer.await,
     };
-    node.inner.stopping.store(false, Ordering::Release);
+    node.lifecycle.stopping.store(false, Ordering::Release);
     match told.map(|reply| reply.body) {
         Ok(Body::Siblings(found)) => {
             assert_eq!(found.values.len(), 1);
@@ -46,7 +46,7 @@ async fn a_write_that_is_taken_is_not_refused_though_the_node_takes_nothing_more
 async fn the_body_that_a_write_gives_back_is_read_by_the_write_itself() {
     let place = Place::new();
     let node = place.start().await;
-    let reads = || node.inner.metrics.reads.load(Ordering::Relaxed);
+    let reads = || node.router.metrics.reads.load(Ordering::Relaxed);
     let before = reads();
     for value in ["v", "w"] {
         let told = node.handle(request(store("k", value))).await.expect("it is taken");

@@ -114,7 +114,7 @@ async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
     assert!(matches!(answer, Submitted::Ready(Ok(_))));
     let (there, mut flow) = (node(&house, master), Flow::redirected());
     let answer = there.submit(&mut flow, request(Call::Update(set("k", "v"))));
-    there.inner.answered(answer).await.expect("it is the master");
+    there.router.answered(answer).await.expect("it is the master");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,7 +154,7 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
         }
         let look = request(Call::Read(Read::Get(bytes("k")), ReadLevel::Consistent));
         let seen = here.submit(&mut flow, look);
-        let Body::Row(Some(row)) = here.inner.answered(seen).await.expect("read").body else {
+        let Body::Row(Some(row)) = here.router.answered(seen).await.expect("read").body else {
             panic!("it was written")
         };
         assert_eq!(row.value, bytes(&format!("{round}.{step}")), "the last one wins");
@@ -169,8 +169,9 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
     let house = three().await;
-    let directory =
-        |which: usize| node(&house, which).inner.groups.find(GroupId(0)).expect("it is there");
+    let directory = |which: usize| {
+        node(&house, which).router.locator.groups.find(GroupId(0)).expect("it is there")
+    };
     for round in 0..12 {
         // The directory's master and the data's are another pair every time.
         let from = wait("a directory's master", || {
@@ -287,7 +288,7 @@ async fn mastership_moves_while_clients_write_through_all_nodes_and_each_additio
     }
     assert!(total > CLIENTS, "they got somewhere: {total}");
     let passed_on =
-        |which: usize| node(&house, which).inner.metrics.forwarded_out.load(Ordering::Relaxed);
+        |which: usize| node(&house, which).router.metrics.forwarded_out.load(Ordering::Relaxed);
     assert!((0..3).map(passed_on).sum::<u64>() > total / 2, "two of three requests go elsewhere");
 }
 

@@ -18,7 +18,7 @@ fn copy(from: &Place, to: &Place) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_alone_makes_groups_and_finds_them_again_after_any_end() {
     let mut cluster = Cluster::new(1).await;
-    let own = cluster.node(0).inner.node;
+    let own = cluster.node(0).cluster.links.node;
     let mut names = Vec::new();
     for number in 2..6 {
         let made = cluster.create(None, &[]).await;
@@ -120,7 +120,7 @@ async fn three_that_were_killed_before_anything_was_flushed_come_back_to_their_g
 async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
     let mut cluster = Cluster::new(3).await;
     let made = cluster.create(None, &["n0"]).await;
-    assert_eq!((made.replicas, made.founders), (1, vec![cluster.node(0).inner.node]));
+    assert_eq!((made.replicas, made.founders), (1, vec![cluster.node(0).cluster.links.node]));
     let name = cluster.bucket("b", GroupId(2)).await;
     cluster.put(0, &name, "k", "v").await;
     let place = |members: &[&str]| {
@@ -129,8 +129,8 @@ async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
     };
     cluster.directory(place(&["n1", "n2"])).await;
     let there = |cluster: &Cluster| {
-        let group = cluster.node(1).inner.groups.get(GroupId(2))?;
-        let nodes: Vec<_> = [1, 2].map(|which| cluster.node(which).inner.node).into();
+        let group = cluster.node(1).router.locator.groups.get(GroupId(2))?;
+        let nodes: Vec<_> = [1, 2].map(|which| cluster.node(which).cluster.links.node).into();
         let configuration = group.configuration();
         let members = configuration.members();
         let same = members.len() == 2 && members.iter().all(|one| nodes.contains(&one.node));
@@ -190,8 +190,8 @@ async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
     for number in 0..100 {
         cluster.put(0, &name, &format!("k{number}"), "v").await;
     }
-    let inner = cluster.node(0).inner.clone();
-    let flushed = tokio::task::spawn_blocking(move || inner.flush_and_collapse()).await;
+    let flusher = cluster.node(0).housekeeper.flusher.clone();
+    let flushed = tokio::task::spawn_blocking(move || flusher.flush_and_collapse()).await;
     flushed.expect("it ends").expect("it goes");
     let group = cluster.group(0, 2);
     assert!(group.applied.flushed().0 >= 100);
@@ -212,7 +212,7 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     let cluster = Cluster::new(3).await;
     cluster.create(None, &["n0"]).await;
     let name = cluster.bucket("b", GroupId(2)).await;
-    let here = |which: usize| cluster.node(which).inner.groups.get(GroupId(2)).is_some();
+    let here = |which: usize| cluster.node(which).router.locator.groups.get(GroupId(2)).is_some();
     wait("the group", || here(0).then_some(())).await;
     assert_eq!([here(0), here(1), here(2)], [true, false, false]);
     for which in 0..3 {
@@ -236,15 +236,17 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     let members = vec![("n1".to_string(), Part::Voter)];
     let place = ClusterCall::PlaceGroup { group: GroupId(2), members };
     cluster.directory(DirectoryCall::Cluster(place)).await;
-    wait("the move", || cluster.node(1).inner.groups.get(GroupId(2)).filter(|one| leads(one)))
-        .await;
+    wait("the move", || {
+        cluster.node(1).router.locator.groups.get(GroupId(2)).filter(|one| leads(one))
+    })
+    .await;
     cluster.put(1, &name, "k3", "v").await;
     for reader in [2, 0] {
         assert_eq!(cluster.get(reader, &name, "k3").await, Some(bytes("v")));
     }
     wait("no part", || {
         let group = cluster.group(0, 2);
-        (!cluster.node(0).inner.keeps_up(&group)).then_some(())
+        (!crate::groups::keeps_up(&group)).then_some(())
     })
     .await;
     let counted = ask(cluster.node(0), &name, dirty).await.expect("passed on, too");
@@ -274,7 +276,7 @@ async fn who_is_removed_is_forgotten_by_a_directory_without_a_part_in_its_groups
     let remove = ClusterCall::RemoveMember { name: "n3".into() };
     cluster.directory(DirectoryCall::Cluster(remove)).await;
     let left = || {
-        let known = cluster.node(0).inner.catalog.cluster();
+        let known = cluster.node(0).router.locator.catalog.cluster();
         let group = known.groups.iter().find(|group| group.group == made.group)?;
         let gone = known.members.iter().all(|member| member.name != "n3");
         (gone && group.voters() == 2).then_some(())
@@ -298,7 +300,7 @@ async fn the_only_voter_of_a_group_is_not_given_up_for_a_fresh_node() {
     // Where it hands its part over itself, all is well.
     cluster.surely(BucketName::default(), replace(Some("n2"))).await.expect("it goes");
     wait("the group's move", || {
-        let group = cluster.node(2).inner.groups.get(GroupId(2))?;
+        let group = cluster.node(2).router.locator.groups.get(GroupId(2))?;
         leads(&group).then_some(())
     })
     .await;
@@ -310,7 +312,7 @@ fn drop_group(group: u32) -> Call {
 
 /// Rows that a node's store holds of a group.
 fn rows(cluster: &Cluster, which: usize, group: u32) -> usize {
-    let snapshot = cluster.node(which).inner.trees.snapshot();
+    let snapshot = cluster.node(which).status.trees.snapshot();
     let rows = store::Chunk::read(&*snapshot, &group.to_be_bytes(), None, usize::MAX);
     rows.expect("it is sound").rows.len()
 }
@@ -337,7 +339,7 @@ async fn a_group_without_buckets_ends_everywhere_and_its_number_is_never_given_a
     cluster.stop(2).await;
     cluster.surely(default.clone(), drop_group(2)).await.expect("nothing lives there");
     let ended = |cluster: &Cluster, which: usize| {
-        let here = cluster.node(which).inner.groups.get(GroupId(2)).is_some();
+        let here = cluster.node(which).router.locator.groups.get(GroupId(2)).is_some();
         (!here && rows(cluster, which, 2) == 0).then_some(())
     };
     for which in [0, 1] {
@@ -373,13 +375,16 @@ async fn an_end_that_is_cut_short_is_gone_on_with_at_the_next_start() {
     let before = Place::new();
     copy(&cluster.places[0], &before);
     cluster.surely(BucketName::default(), drop_group(2)).await.expect("nothing lives there");
-    wait("the end", || cluster.node(0).inner.groups.get(GroupId(2)).is_none().then_some(())).await;
+    wait("the end", || {
+        cluster.node(0).router.locator.groups.get(GroupId(2)).is_none().then_some(())
+    })
+    .await;
     cluster.stop(0).await;
     // The list says that it ended; log and store are those of a moment before.
     std::fs::copy(cluster.places[0].path().join("MEMBERS"), before.path().join("MEMBERS"))
         .expect("copied");
     let settings = NodeSettings { data_dir: before.path().to_path_buf(), ..cluster.settings(0) };
     cluster.nodes[0] = Some(Node::start(settings).await.expect("it starts"));
-    assert!(cluster.node(0).inner.groups.get(GroupId(2)).is_none());
+    assert!(cluster.node(0).router.locator.groups.get(GroupId(2)).is_none());
     assert_eq!(rows(&cluster, 0, 2), 0);
 }

@@ -51,7 +51,7 @@ fn delete(number: u32) -> Update {
 
 /// Rows that range reads of a node walked over and gave out so far.
 fn counts(house: &House, which: usize) -> (u64, u64) {
-    let trees = house.nodes[which].as_ref().expect("it runs").inner.trees.statistics();
+    let trees = house.nodes[which].as_ref().expect("it runs").status.trees.statistics();
     (trees.rows_walked, trees.rows_returned)
 }
 
@@ -66,7 +66,7 @@ fn is_bounded(house: &House, which: usize, since: (u64, u64), what: &str) {
 fn hints(house: &House, which: usize) -> usize {
     let mut low = Vec::new();
     layout::space_key(GROUP, Space::Expiry, &mut low);
-    let trees = &house.nodes[which].as_ref().expect("it runs").inner.trees;
+    let trees = &house.nodes[which].as_ref().expect("it runs").status.trees;
     let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX).expect("it reads");
     rows.rows.len()
 }
@@ -99,7 +99,7 @@ async fn hand_over(house: &House) -> usize {
 
 /// Learns in the background, which a test does not wait for.
 fn study(house: &House, which: usize) {
-    let trees = Arc::clone(&house.nodes[which].as_ref().expect("it runs").inner.trees);
+    let trees = Arc::clone(&house.nodes[which].as_ref().expect("it runs").status.trees);
     trees.compact().expect("it merges");
 }
 
@@ -125,7 +125,7 @@ async fn a_sweep_costs_what_is_due_whoever_makes_it() {
         take(&group, (0..ROWS).map(|number| set_for(number, ages(number)))).await;
         wait("the last to expire", || (hints(&house, master) == 0).then_some(())).await;
         is_bounded(&house, master, since, &format!("round {round}"));
-        let metrics = &house.nodes[master].as_ref().expect("it runs").inner.metrics;
+        let metrics = &house.nodes[master].as_ref().expect("it runs").router.metrics;
         assert!(metrics.expired.load(Ordering::Relaxed) >= u64::from(ROWS) / 2);
     }
     for which in 0..3 {
@@ -218,7 +218,7 @@ async fn a_long_session_costs_no_more_than_a_short_one() {
     is_bounded(&house, 0, since, "the end of the session");
     let mut outcomes = Vec::new();
     layout::space_key(GROUP, Space::Outcome, &mut outcomes);
-    let trees = &house.nodes[0].as_ref().expect("it runs").inner.trees;
+    let trees = &house.nodes[0].as_ref().expect("it runs").status.trees;
     let left = store::Chunk::read(&*trees.snapshot(), &outcomes, None, usize::MAX);
     assert!(left.expect("it reads").rows.is_empty(), "nothing is left of it");
     house.stop(0).await;
@@ -266,7 +266,7 @@ async fn buckets_that_were_dropped_are_in_nobodys_way() {
     }
     assert!(space_is_back(&node).await);
     direct("last", DirectoryCall::CreateBucket(vec![])).await;
-    let trees = &node.inner.trees;
+    let trees = &node.status.trees;
     trees.compact().expect("it merges");
     let before = trees.statistics();
     for _ in 0..10 {
@@ -274,7 +274,7 @@ async fn buckets_that_were_dropped_are_in_nobodys_way() {
         let Body::Buckets(found) = direct("last", list).await else { panic!("a list") };
         assert!(found.iter().any(|bucket| bucket.name.to_string().contains("last")));
         assert!(found.len() < 10, "{} buckets are left", found.len());
-        assert!(node.inner.directory.dropped().expect("readable").is_empty());
+        assert!(node.router.directory.dropped().expect("readable").is_empty());
     }
     let after = trees.statistics();
     let walked = after.rows_walked - before.rows_walked;

@@ -116,7 +116,7 @@ impl House {
             lived: None,
         };
         let peers = self.ids.iter().enumerate().map(peer).collect();
-        node.inner.peers.get().expect("it takes peers").set_members(peers);
+        node.cluster.links.peers.get().expect("it takes peers").set_members(peers);
         self.nodes[which] = Some(node);
     }
 
@@ -127,7 +127,7 @@ impl House {
 
     pub(crate) fn group(&self, which: usize) -> Arc<Group> {
         let node = self.nodes[which].as_ref().expect("it runs");
-        node.inner.groups.find(GROUP).expect("it is there")
+        node.router.locator.groups.find(GROUP).expect("it is there")
     }
 
     /// Waits until one of the running nodes is in office.

@@ -36,7 +36,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
     let (sole, writer, maintained) = (&sole, &mut writer, &AtomicBool::new(false));
     let log_writer = move || {
         here();
-        let keeper = sole.inner.keeper.clone();
+        let keeper = sole.node.housekeeper.disk.keeper.clone();
         keeper.run(writer, &sole.post).expect("a disk without faults");
         keeper.has_stopped();
     };
@@ -56,7 +56,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
             }
             point();
         }
-        sole.inner.keeper.stop();
+        sole.node.housekeeper.disk.keeper.stop();
     };
     let maintenance = move || {
         here();

@@ -73,7 +73,10 @@ async fn a_master_that_stops_leaves_nobody_in_doubt() {
         cluster.node(leaving).step_down().await;
         let group = cluster.group(leaving, 1);
         let master = group.leadership.standing().borrow().master;
-        assert!(!leads(&group) && master.is_some_and(|it| it != cluster.node(leaving).inner.node));
+        assert!(
+            !leads(&group)
+                && master.is_some_and(|it| it != cluster.node(leaving).cluster.links.node)
+        );
         // It is asked until the doors are closed, and the new master answers.
         own.answers(40).await;
         let mut written = own.end().await;

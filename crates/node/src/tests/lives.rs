@@ -37,7 +37,7 @@ async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
     let (place, two) = (Place::new(), NodeId(2));
     let (node, _) = start(&place).await;
     ask(&node, add(2, "n2", Part::Learner)).await.expect("added");
-    let directory = &node.inner.directory;
+    let directory = &node.router.directory;
     for (seen, number, lived) in [
         (life(3, 30), 3, life(3, 30)),
         (life(2, 20), 3, life(3, 30)),
@@ -49,16 +49,16 @@ async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
         directory.record_life(two, seen).await.expect("recorded");
         let known = described(&node).await;
         assert_eq!(known.member(two).map(|known| known.incarnation), Some(number), "{seen:?}");
-        assert_eq!(node.inner.catalog.lived(two), Some(lived), "{seen:?}");
+        assert_eq!(node.router.locator.catalog.lived(two), Some(lived), "{seen:?}");
     }
     directory.record_life(NodeId(9), life(1, 10)).await.expect("a stranger is none of ours");
-    assert_eq!(node.inner.catalog.lived(NodeId(9)), None);
+    assert_eq!(node.router.locator.catalog.lived(NodeId(9)), None);
     node.stop().await.expect("it stops");
     let (node, _) = start(&place).await;
-    assert_eq!(node.inner.catalog.lived(two), Some(life(7, 70)), "after a start, too");
+    assert_eq!(node.router.locator.catalog.lived(two), Some(life(7, 70)), "after a start, too");
     ask(&node, remove("n2")).await.expect("it leaves");
-    node.inner.directory.forget_member(two).await.expect("forgotten");
-    assert_eq!(node.inner.catalog.lived(two), None);
+    node.router.directory.forget_member(two).await.expect("forgotten");
+    assert_eq!(node.router.locator.catalog.lived(two), None);
     node.stop().await.expect("it stops");
 }
 
@@ -78,7 +78,7 @@ async fn a_node_lets_go_of_lives_when_a_later_one_is_on_record_and_of_none_befor
     assert_eq!(data.lives().expect("read").len(), PEER_LIVES_MAX);
     drop(data);
     let (node, _) = start(&place).await;
-    assert!(node.inner.lives.iter().all(|lived| lived.number != 3), "it has no token");
+    assert!(node.cluster.lives.known.iter().all(|lived| lived.number != 3), "it has no token");
     stop_with(node, &place, &[]).await;
     let (node, _) = start(&place).await;
     stop_with(node, &place, &[4]).await;
@@ -92,12 +92,13 @@ async fn lives_of_a_checkpoint_are_counted_anew_and_on_record_of_who_is_alone() 
         node.stop().await.expect("it stops");
     }
     let (node, own) = start(&place).await;
-    let before = node.inner.catalog.lived(NodeId(own)).expect("on record");
+    let before = node.router.locator.catalog.lived(NodeId(own)).expect("on record");
     assert_eq!(before.number, 4);
     node.checkpoint(target.path().into()).await.expect("made");
     node.stop().await.expect("it stops");
     let node = Node::start(settings(&target)).await.expect("it starts");
-    let recorded = || node.inner.catalog.lived(NodeId(own)).filter(|lived| lived.number == 1);
+    let recorded =
+        || node.router.locator.catalog.lived(NodeId(own)).filter(|lived| lived.number == 1);
     let lived = wait("its first life on record", recorded).await;
     assert_ne!(lived.token, before.token);
     assert_eq!(described(&node).await.members[0].incarnation, 1, "others let it in");

@@ -53,7 +53,7 @@ impl Cluster {
         let which = self.admit(part).await;
         self.start(which).await;
         let voters = || [0, 1].map(|group| self.group(which, group).configuration());
-        let part = |node: &Node| node.inner.node;
+        let part = |node: &Node| node.cluster.links.node;
         let own = part(self.node(which));
         wait("its votes", || voters().iter().all(|found| found.votes(own)).then_some(())).await;
         which
@@ -105,7 +105,7 @@ impl Cluster {
     }
 
     pub(crate) fn group(&self, which: usize, group: u32) -> Arc<Group> {
-        self.node(which).inner.groups.find(GroupId(group)).expect("it is here")
+        self.node(which).router.locator.groups.find(GroupId(group)).expect("it is here")
     }
 
     /// Asks the directory, whoever is its master, until it answers.
@@ -146,7 +146,7 @@ impl Cluster {
         let bucket = BucketDescription { group, ..buckets[0].clone() };
         let master = wait("the directory's master", || {
             let running = self.nodes.iter().flatten();
-            running.map(|node| &node.inner.directory.group).find(|directory| leads(directory))
+            running.map(|node| &node.router.directory.group).find(|directory| leads(directory))
         })
         .await;
         let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
@@ -154,7 +154,7 @@ impl Cluster {
         let (ticket, ..) = master.submit(&rows, &place, None).expect("it is master");
         master.settled(ticket.expect("a put is a value")).await.expect("placed");
         let there = |node: &Node| {
-            node.inner.catalog.find(&name).is_some_and(|bucket| bucket.group == group)
+            node.router.locator.catalog.find(&name).is_some_and(|bucket| bucket.group == group)
         };
         wait("the bucket's place", || self.nodes.iter().flatten().all(there).then_some(())).await;
         name
@@ -191,7 +191,7 @@ impl Cluster {
         wait("a master", || {
             let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
             running.into_iter().find(|which| {
-                let group = self.node(*which).inner.groups.get(GroupId(group));
+                let group = self.node(*which).router.locator.groups.get(GroupId(group));
                 group.is_some_and(|group| leads(&group))
             })
         })

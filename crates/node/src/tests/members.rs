@@ -57,7 +57,8 @@ pub(super) fn settings(place: &Place) -> NodeSettings {
 pub(super) async fn start(place: &Place) -> (Node, u64) {
     let node = Node::start(settings(place)).await.expect("it starts");
     let (own, life) = (node.status().node, node.status().incarnation);
-    let recorded = || node.inner.catalog.member(own).is_some_and(|own| own.incarnation == life);
+    let recorded =
+        || node.router.locator.catalog.member(own).is_some_and(|own| own.incarnation == life);
     wait("its life on record", || recorded().then_some(())).await;
     (node, own.0)
 }
@@ -101,7 +102,11 @@ async fn a_founder_stands_alone_in_its_groups_and_goes_on_doing_so() {
     node.stop().await.expect("it stops");
     let (node, _) = start(&place).await;
     assert_eq!(described(&node).await.founder, NodeId(own));
-    assert_eq!(*node.inner.catalog.cluster(), described(&node).await, "found at the start, too");
+    assert_eq!(
+        *node.router.locator.catalog.cluster(),
+        described(&node).await,
+        "found at the start, too"
+    );
     node.stop().await.expect("it stops");
 }
 
@@ -118,7 +123,7 @@ async fn members_are_added_once_under_names_of_their_own() {
     assert_eq!(lives, Some(0), "no life is on record before it is seen");
     let wanted = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
     assert_eq!(placed(&told, 0), wanted);
-    assert_eq!(*node.inner.catalog.cluster(), *told, "the catalog follows");
+    assert_eq!(*node.router.locator.catalog.cluster(), *told, "the catalog follows");
     let Ok(Body::Joined(again, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
         // As it was asked before: it may have missed the answer.
         panic!("a joiner may ask again")
@@ -216,7 +221,7 @@ fn replace(name: &str, by: Option<&str>) -> ClusterCall {
 /// While a group goes from one configuration to the next it has no master for a moment.
 async fn forget(node: &Node, member: u64) -> Result<()> {
     loop {
-        match node.inner.directory.forget_member(NodeId(member)).await {
+        match node.router.directory.forget_member(NodeId(member)).await {
             Err(error) if error.reason == Reason::NotMaster => tokio::task::yield_now().await,
             done => return done,
         }
@@ -244,7 +249,7 @@ async fn whoever_is_removed_leaves_first_and_does_not_come_back() {
     assert_eq!(described(&node).await.members.len(), 3);
     forget(&node, 2).await.expect("forgotten");
     assert_eq!(described(&node).await.members.len(), 2);
-    assert_eq!(*node.inner.catalog.cluster(), described(&node).await);
+    assert_eq!(*node.router.locator.catalog.cluster(), described(&node).await);
     node.stop().await.expect("it stops");
 }
 
@@ -300,9 +305,7 @@ async fn who_is_alone_chooses_its_lease_and_who_has_others_does_not() {
     )
     .await
     .expect("added");
-    let inner = node.inner.clone();
-    let known =
-        || inner.data.lock().expect("no panic holds it").as_ref().map(|data| data.members());
+    let known = || node.cluster.data.get().as_ref().map(|data| data.members());
     let written = || {
         known().and_then(|known| known.ok().flatten()).is_some_and(|known| known.members.len() == 2)
     };

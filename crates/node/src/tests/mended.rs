@@ -107,8 +107,8 @@ async fn written(place: &Place, to: &Path, with_available: bool) -> u64 {
             node.handle(request).await.expect("it is stored");
         }
         if number == 50 {
-            stated = node.inner.keeper.end().0;
-            node.inner.state_again(&mut Statements::default());
+            stated = node.housekeeper.disk.keeper.end().0;
+            node.housekeeper.state_again(&mut Statements::default());
             update(&node, set("after", "it")).await.expect("a set");
         }
     }

@@ -21,7 +21,7 @@ fn submit(node: &Node, flow: &mut Flow, update: Update) -> Result<Ticket, Error>
 }
 
 fn group(node: &Node) -> Arc<Group> {
-    node.inner.groups.find(GroupId::DEFAULT).expect("it is there")
+    node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there")
 }
 
 fn undecided(node: &Node) -> (u64, usize) {

@@ -27,7 +27,7 @@ async fn start(place: &Place) -> Node {
 async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) -> Flow {
     let (mut flow, mut waiting) = (Flow::default(), 0);
     for n in 0.. {
-        if node.inner.trees.pressure().must_wait() {
+        if node.status.trees.pressure().must_wait() {
             waiting += 1;
         }
         if waiting > WAITING {
@@ -56,14 +56,14 @@ async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
     let write = |n: usize| Call::Update(set(&n.to_string(), &value));
     let flow = fill(&node, &BucketName::default(), write).await;
     let last = flow.last.expect("some wait");
-    let group = node.inner.groups.find(GroupId::DEFAULT).expect("it is there");
+    let group = node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there");
     assert!(group.applied.index() < last.index, "the store is full");
 
-    let (bucket, of) = node.inner.directory.dropped().expect("readable")[0];
-    let inner = node.inner.clone();
+    let (bucket, of) = node.router.directory.dropped().expect("readable")[0];
+    let housekeeper = node.housekeeper.clone();
     let now = runtime::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
-        inner.reclaim(bucket, &mut Reclaimed::seen_at(now, of), now)
+        housekeeper.reclaim(bucket, &mut Reclaimed::seen_at(now, of), now)
     });
     let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
     let given = given.expect("it waits for what waits for a flush").expect("no panic");
@@ -84,11 +84,11 @@ async fn a_stop_brings_available_writes_home_though_nobody_flushes_any_more() {
     let value = "v".repeat(VALUE_BYTES);
     let write = |n: usize| Call::Available(storing(&n.to_string(), &value, None));
     fill(&node, &bucket, write).await;
-    wait("a write that waits", || node.inner.available.shelf.log_needed_from()).await;
+    wait("a write that waits", || node.router.available.shelf.log_needed_from()).await;
     let stopping = node.clone();
     let stopped = tokio::spawn(async move { stopping.stop().await });
     let home =
-        tokio::time::timeout(Duration::from_secs(10), node.inner.available.shelf.ends()).await;
+        tokio::time::timeout(Duration::from_secs(10), node.router.available.shelf.ends()).await;
     assert_eq!(home, Ok(true), "what was begun waits for a flush that never comes");
     drop(flushes);
     stopped.await.expect("no panic").expect("it stops");

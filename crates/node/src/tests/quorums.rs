@@ -17,7 +17,7 @@ fn quorum(group: u32, quorum: Option<u8>) -> DirectoryCall {
 /// Waits until all who are there agree by so many.
 async fn in_force(cluster: &Cluster, quorum: Option<u8>) {
     let agrees = |which: usize| {
-        let group = cluster.node(which).inner.groups.get(GroupId(GROUP));
+        let group = cluster.node(which).router.locator.groups.get(GroupId(GROUP));
         group.is_none_or(|group| group.configuration().quorum() == quorum)
     };
     let up = || (0..cluster.nodes.len()).filter(|which| cluster.nodes[*which].is_some());

@@ -33,7 +33,7 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
         cluster.put(number % 3, &name, &format!("k{number}"), "v").await;
     }
     first_leads(&cluster, 3).await;
-    let (before, lost) = (cluster.node(0).status().cluster, cluster.node(1).inner.node);
+    let (before, lost) = (cluster.node(0).status().cluster, cluster.node(1).cluster.links.node);
     cluster.stop(1).await;
     cluster.stop(2).await;
     // Accepted here, and nowhere else: nobody was answered, and nobody can know.
@@ -68,7 +68,8 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
         }
     }
     assert!(cluster.group(0, 1).applied.index() >= last, "what was accepted is decided");
-    let members = |cluster: &Cluster| cluster.node(0).inner.catalog.cluster().members.len();
+    let members =
+        |cluster: &Cluster| cluster.node(0).router.locator.catalog.cluster().members.len();
     assert_eq!(members(&cluster), 1);
     // One of the lost comes back: it speaks for another cluster, and nobody listens.
     cluster.start(1).await;
@@ -79,7 +80,7 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(cluster.node(1).readiness().is_err());
     assert_eq!(members(&cluster), 3);
-    assert!(!cluster.node(0).inner.peers.get().expect("it takes peers").linked(lost));
+    assert!(!cluster.node(0).cluster.links.peers.get().expect("it takes peers").linked(lost));
     // And the survivor may go now.
     cluster.stop(1).await;
     cluster.stop(0).await;
@@ -97,8 +98,8 @@ async fn one_that_is_left_takes_nobody_in_before_the_lost_are_forgotten() {
     let (remains, alone) = cut_off(cluster.settings(0)).await.expect("it goes");
     let node = Node::start(alone).await.expect("it starts");
     // The directory still says that there are three, and this is looked at four times a second.
-    assert_eq!(node.inner.catalog.cluster().members.len(), 3);
-    let groups: Vec<_> = node.inner.groups.all();
+    assert_eq!(node.router.locator.catalog.cluster().members.len(), 3);
+    let groups: Vec<_> = node.router.locator.groups.all();
     let before: Vec<_> = groups.iter().map(|group| group.configuration()).collect();
     tokio::time::sleep(Duration::from_secs(1)).await;
     for (group, before) in groups.iter().zip(before) {

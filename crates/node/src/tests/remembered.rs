@@ -20,7 +20,7 @@ async fn look(
     loop {
         let request = Request { bucket: bucket.clone(), ..request(call.clone()) };
         let submitted = node.submit(flow, request);
-        match node.inner.answered(submitted).await {
+        match node.router.answered(submitted).await {
             Err(error) if error.kind() == base::Kind::Unavailable => {}
             answer => match answer?.body {
                 Body::Row(row) => return Ok(row.map(|row| row.value)),
@@ -44,7 +44,7 @@ async fn it_finds_the_bucket_wherever_its_group_goes() {
         cluster.directory(DirectoryCall::Cluster(place)).await;
         let which = usize::from(to.as_bytes()[1] - b'0');
         wait("the way there", || {
-            let group = cluster.node(which).inner.groups.get(GroupId(2))?;
+            let group = cluster.node(which).router.locator.groups.get(GroupId(2))?;
             leads(&group).then_some(())
         })
         .await;
@@ -99,7 +99,7 @@ async fn it_asks_no_group_that_is_not_in_the_table() {
     let name = cluster.bucket("b", made.group).await;
     let mut flow = Flow::default();
     look(cluster.node(0), &mut flow, &name, "k").await.expect("it is there");
-    let groups = &cluster.node(0).inner.groups;
+    let groups = &cluster.node(0).router.locator.groups;
     assert!(flow.recent(&name, groups).is_some());
     let held = groups.get(made.group).expect("it is there");
     groups.remove(made.group);

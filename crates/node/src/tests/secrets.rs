@@ -18,7 +18,7 @@ use transport::Credential;
 impl Cluster {
     /// Returns the credential that a node greets with.
     fn credential(&self, which: usize) -> Option<Credential> {
-        self.node(which).inner.peers.get().and_then(|peers| peers.credential())
+        self.node(which).cluster.links.peers.get().and_then(|peers| peers.credential())
     }
 
     fn secret_file(&self, which: usize) -> PathBuf {
@@ -39,7 +39,7 @@ impl Cluster {
         let mut cluster = Cluster::new(3).await;
         let master = wait("the directory's master", || {
             let running = cluster.nodes.iter().flatten();
-            running.map(|node| &node.inner.directory.group).find(|directory| leads(directory))
+            running.map(|node| &node.router.directory.group).find(|directory| leads(directory))
         })
         .await;
         let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
@@ -49,7 +49,7 @@ impl Cluster {
         master.settled(ticket.expect("a delete is a value")).await.expect("deleted");
         let gone = || {
             let mut running = cluster.nodes.iter().flatten();
-            running.all(|node| node.inner.catalog.secret().is_none()).then_some(())
+            running.all(|node| node.router.locator.catalog.secret().is_none()).then_some(())
         };
         wait("the row is gone everywhere", gone).await;
         for which in 0..3 {

@@ -101,7 +101,7 @@ async fn what_lies_outside_the_window_or_the_session_is_refused_and_not_applied(
 
 /// Lets this much group time pass.
 fn pass(node: &Node, ms: u64) {
-    let group = node.inner.groups.find(base::GroupId(1)).expect("it is there");
+    let group = node.router.locator.groups.find(base::GroupId(1)).expect("it is there");
     let mut state = group.state();
     let now = state.queue.clock.now();
     state.queue.clock = GroupClock::from(now + ms);
@@ -183,7 +183,7 @@ async fn every_replica_has_a_session_under_the_id_that_the_client_got() {
     layout::space_key(house::GROUP, Space::Session, &mut low);
     for which in 0..3 {
         house.applied(which, ticket.index).await;
-        let trees = &house.nodes[which].as_ref().expect("it runs").inner.trees;
+        let trees = &house.nodes[which].as_ref().expect("it runs").status.trees;
         let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX);
         let rows = rows.expect("it reads").rows;
         assert_eq!(rows.len(), 1);
@@ -266,7 +266,7 @@ async fn a_session_of_the_version_before_goes_on_as_it_was_until_it_expires() {
     let node = place.start().await;
     let second = second_bucket(&node).await;
     let session = SessionId(8);
-    let group = node.inner.groups.find(GroupId(1)).expect("it is there");
+    let group = node.router.locator.groups.find(GroupId(1)).expect("it is there");
     // As that version wrote them: two words; the index, which outcome, a number.
     let (used, kept) = (group.now(), [&5_u64.to_le_bytes()[..], &[6], &41_u64.to_le_bytes()]);
     let written = group.write_own(

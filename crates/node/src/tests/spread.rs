@@ -24,7 +24,7 @@ async fn begin_anew(cluster: &mut Cluster, preferred: &[&str]) {
 
 /// Whether a node is master of a group. One that has just started may have yet to hear of it.
 fn is_master(cluster: &Cluster, which: usize, group: u32) -> bool {
-    let group = cluster.node(which).inner.groups.find(GroupId(group));
+    let group = cluster.node(which).router.locator.groups.find(GroupId(group));
     group.is_ok_and(|group| leads(&group))
 }
 

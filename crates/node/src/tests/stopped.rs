@@ -8,6 +8,7 @@ use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
 use logic::consensus::Configuration;
 use replication::layout::{self, Mark};
 use replication::snapshot::StagedSnapshot;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -31,9 +32,9 @@ fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> Sender<()> {
 async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwhile() {
     let place = Place::new();
     let node = place.start().await;
-    let inner = node.inner.clone();
+    let file_tasks = node.housekeeper.file_tasks.clone();
     let works = held(move |hold| {
-        let _task = inner.file_tasks.begin().expect("it does not stop yet");
+        let _task = file_tasks.begin().expect("it does not stop yet");
         hold();
     });
     let stopping = node.clone();
@@ -41,7 +42,7 @@ async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwh
     let early = tokio::time::timeout(Duration::from_millis(500), &mut stop).await;
     assert!(early.is_err(), "somebody is at work on its files");
     assert!(matches!(DataDir::open(place.path()), Err(StoreError::Locked { .. })));
-    let more = node.inner.at_work(|| Ok(())).expect_err("nothing more is begun");
+    let more = node.housekeeper.file_tasks.begin().err().expect("nothing more is begun");
     assert_eq!(more.reason, Reason::ShuttingDown);
     drop(works);
     stop.await.expect("no panic").expect("it stops");
@@ -56,9 +57,9 @@ async fn directory(node: &Node, call: DirectoryCall) {
 
 /// Nobody flushes until what comes back is dropped.
 pub(super) fn nobody_flushes(node: &Node) -> Sender<()> {
-    let inner = node.inner.clone();
+    let flusher = node.housekeeper.flusher.clone();
     held(move |hold| {
-        let _one = inner.flushing.lock().expect("plain");
+        let _one = flusher.exclude();
         hold();
     })
 }
@@ -71,7 +72,7 @@ pub(super) async fn a_dropped_bucket_waits_for_a_flush(node: &Node) -> Sender<()
     // Others are at work for moments; who waits for the flush is all the time.
     let mut times = 0;
     wait("someone at work", || {
-        times = if node.inner.file_tasks.any() { times + 1 } else { 0 };
+        times = if node.housekeeper.file_tasks.any() { times + 1 } else { 0 };
         (times > 40).then_some(())
     })
     .await;
@@ -96,30 +97,47 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     let (mut key, mark) = (Vec::new(), Mark { applied: 1, time: 0, next_version: 1 });
     layout::mark_key(away, &mut key);
     from.apply(&mut [RowChange::Put(key.into(), mark.write())].into_iter()).expect("memory");
-    let inner = &node.inner;
-    let (to, first) = (inner.trees.clone(), Configuration::alone(ConfigurationId(0), inner.node));
+    let (to, first) = (
+        node.status.trees.clone(),
+        Configuration::alone(ConfigurationId(0), node.cluster.links.node),
+    );
     let staged =
-        StagedSnapshot::copied(&from, (to, &inner.file_tasks), away, first.ok()).expect("newer");
-    inner.groups.find(GroupId(1)).expect("here").state().snapshot.stage(staged);
+        StagedSnapshot::copied(&from, (to, &node.housekeeper.file_tasks), away, first.ok())
+            .expect("newer");
+    node.router.locator.groups.find(GroupId(1)).expect("here").state().snapshot.stage(staged);
     node.stop().await.expect("it stops");
-    assert!(!node.inner.file_tasks.any());
+    assert!(!node.housekeeper.file_tasks.any());
     DataDir::open(place.path()).expect("it is free");
+}
+
+/// All that a node is made of.
+fn parts(node: &Node) -> [Arc<dyn Any>; 7] {
+    let Node { router, cluster, moves, housekeeper, checkpointer, status, lifecycle } = node;
+    [
+        router.clone(),
+        cluster.clone(),
+        moves.clone(),
+        housekeeper.clone(),
+        checkpointer.clone(),
+        status.clone(),
+        lifecycle.clone(),
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_a_node_outlives_it() {
     let mut house = House::new(2, 2).await;
     house.write("key", "value").await.expect("written");
-    let nodes: Vec<_> = house.nodes.iter().flatten().map(|node| &node.inner).collect();
-    let groups = nodes.iter().flat_map(|inner| inner.groups.all());
+    let nodes = || house.nodes.iter().flatten();
+    let groups = nodes().flat_map(|node| node.router.locator.groups.all());
     let groups: Vec<_> = groups.map(|group| Arc::downgrade(&group)).collect();
-    let nodes: Vec<_> = nodes.into_iter().map(Arc::downgrade).collect();
+    let parts: Vec<_> = nodes().flat_map(parts).map(|part| Arc::downgrade(&part)).collect();
     assert!(groups.len() >= 4 && groups.iter().all(|group| group.strong_count() > 0));
     house.stop(0).await;
     house.stop(1).await;
     // Their threads wake now and then, and see it.
     wait("the end of the nodes", || {
-        let gone = nodes.iter().all(|node| node.strong_count() == 0);
+        let gone = parts.iter().all(|part| part.strong_count() == 0);
         (gone && groups.iter().all(|group| group.strong_count() == 0)).then_some(())
     })
     .await;

@@ -1,10 +1,12 @@
 //! The log is truncated no further than its groups have processed it: log writer, maintenance and
 //! driver, one step at a time.
 
+use crate::assembly::{Parts, assemble};
+use crate::cluster::OwnLives;
 use crate::flush::{self, Flush};
-use crate::life::{self, Parts, Post};
+use crate::life::Post;
 use crate::recovery::{Mended, replay, terms};
-use crate::{Inner, NodeSettings};
+use crate::{Node, NodeSettings};
 use base::codec::Writer as _;
 use base::request::Expiry;
 use base::{
@@ -28,7 +30,7 @@ use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Tre
 pub(crate) struct Sole {
     disk: MemoryDisk,
     trees: Arc<MemoryTrees>,
-    pub inner: Arc<Inner>,
+    pub node: Node,
     pub group: Arc<Group>,
     pub post: Post,
 }
@@ -57,33 +59,31 @@ impl Sole {
             began_ms: world::milliseconds(),
             node: NodeId(1),
             data: None,
-            incarnation: 1,
-            lives: Vec::new(),
+            lives: OwnLives { incarnation: 1, known: Vec::new() },
             known: ClusterDescription::default(),
-            is_written_down: true,
             trees: shared,
             reader: log.reader(),
             groups,
             witness: false,
             vnodes,
         };
-        let inner = life::assemble(NodeSettings::default(), parts).expect("it begins");
-        let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
+        let node = assemble(NodeSettings::default(), parts).expect("it begins");
+        let (keeper, metrics) = (node.housekeeper.disk.keeper.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, keeper, metrics, Duration::from_secs(1));
-        let group = inner.groups.find(GroupId::DEFAULT).expect("it is there");
-        let sole = Sole { disk, trees, post: Post::of(&inner), group, inner };
+        let group = node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there");
+        let sole = Sole { disk, trees, post: Post::of(&node), group, node };
         (sole, writer)
     }
 
     /// It becomes master of its groups.
     pub(super) fn begin(&self, writer: &mut LogWriter) {
-        self.inner.groups.all().iter().for_each(|group| group.begin());
+        self.node.router.locator.groups.all().iter().for_each(|group| group.begin());
         self.settle(writer);
         assert!(self.group.leadership.is_master(), "alone it is master");
     }
 
     pub(super) fn turn(&self) {
-        for group in self.inner.groups.all() {
+        for group in self.node.router.locator.groups.all() {
             group.turn(false).expect("a turn");
         }
     }
@@ -140,9 +140,10 @@ impl Sole {
     }
 
     pub(super) fn flush(&self) -> Flush {
-        let (trees, keeper) = (self.inner.trees.clone(), self.inner.keeper.clone());
-        let shelf = Some(self.inner.available.shelf.clone());
-        Flush::new(trees, keeper, self.inner.groups.all(), shelf, 0)
+        let (trees, keeper) =
+            (self.node.status.trees.clone(), self.node.housekeeper.disk.keeper.clone());
+        let shelf = Some(self.node.router.available.shelf.clone());
+        Flush::new(trees, keeper, self.node.router.locator.groups.all(), shelf, 0)
     }
 
     /// A whole round of maintenance.
@@ -178,8 +179,8 @@ fn flushed_between_publish_and_done() -> (Sole, LogWriter, LogIndex) {
     assert!(sole.has(first));
     let tickets: Vec<_> = (1..=5).map(|n| sole.put(n)).collect();
     let before = writer.log().segments();
-    let end = sole.inner.keeper.end();
-    while sole.inner.keeper.end() == end {
+    let end = sole.node.housekeeper.disk.keeper.end();
+    while sole.node.housekeeper.disk.keeper.end() == end {
         sole.write(&mut writer);
     }
     assert!(writer.log().segments() > before, "a segment ended in this round");
@@ -203,10 +204,10 @@ fn records_written_and_not_processed_survive_truncation() {
 #[test]
 fn what_is_processed_and_durable_is_truncated() {
     let (sole, mut writer, last) = flushed_between_publish_and_done();
-    let begin = sole.inner.keeper.begin();
+    let begin = sole.node.housekeeper.disk.keeper.begin();
     sole.flush_whole();
     sole.settle(&mut writer);
-    assert!(sole.inner.keeper.begin() > begin, "nothing is truncated any more");
+    assert!(sole.node.housekeeper.disk.keeper.begin() > begin, "nothing is truncated any more");
     assert_eq!(sole.starts_again().expect("all is durable"), last);
 }
 

@@ -23,7 +23,7 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
         Reason::StaleReplica
     );
     cluster.start(0).await;
-    let known = || cluster.node(joined).inner.catalog.find(&name).map(|_| ());
+    let known = || cluster.node(joined).router.locator.catalog.find(&name).map(|_| ());
     wait("the directory", known).await;
     assert_eq!(cluster.get(joined, &name, "k").await, Some(bytes("v")));
     let none = BucketName::parse("none").expect("a name");

@@ -99,7 +99,7 @@ async fn a_synced_sequence_is_synced_where_others_are_not() {
     let before = syncs();
     node.handle(sequence(Steps::AllOrNothing)).await.expect("applied");
     // What is said again for the log's own sake waits for none, either.
-    node.inner.state_again(&mut Statements::default());
+    node.housekeeper.state_again(&mut Statements::default());
     node.handle(sequence(Steps::AllOrNothing)).await.expect("applied");
     assert_eq!(syncs(), before, "an interval bucket waits for no sync");
     node.handle(sequence(Steps::Synced)).await.expect("applied");

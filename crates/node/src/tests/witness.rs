@@ -37,10 +37,10 @@ fn kept(cluster: &Cluster, group: u32) -> u64 {
 
 /// A node's store holds what is applied, and its log nothing that it need not.
 async fn collapse(cluster: &Cluster, which: usize) {
-    let inner = cluster.node(which).inner.clone();
+    let flusher = cluster.node(which).housekeeper.flusher.clone();
     let flushed = tokio::task::spawn_blocking(move || {
-        inner.flush_and_collapse()?;
-        inner.flush_and_collapse()
+        flusher.flush_and_collapse()?;
+        flusher.flush_and_collapse()
     });
     flushed.await.expect("it ends").expect("it goes");
 }
@@ -158,9 +158,9 @@ async fn a_group_is_made_with_a_witness_and_comes_back_with_it() {
     assert_eq!((made.founders.len(), made.witnesses(), made.voters()), (2, 1, 3));
     let name = cluster.bucket("b", made.group).await;
     put_all(&cluster, 0, &name, "both", 5).await;
-    let own = cluster.node(2).inner.node;
+    let own = cluster.node(2).cluster.links.node;
     let votes = || {
-        let group = cluster.node(0).inner.groups.get(made.group)?;
+        let group = cluster.node(0).router.locator.groups.get(made.group)?;
         group.configuration().votes(own).then_some(())
     };
     wait("the witness's vote", votes).await;

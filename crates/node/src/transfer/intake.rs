@@ -12,8 +12,8 @@
 //! would have there; and an intake closes only when all that had expired there has expired here, so
 //! that nothing comes back that a client saw gone.
 
+use super::BucketMoves;
 use super::letter::{Item, MoveAnswer, MoveQuestion};
-use crate::Inner;
 use base::codec::{Malformed, Reader};
 use base::error::corrupt;
 use base::limits::SESSION_WINDOW;
@@ -71,32 +71,34 @@ impl BucketIntake {
 }
 
 /// Answers another node's question about a move. Hands over and returns.
-pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: IncomingCall) {
-    let owner = inner.clone();
+pub(crate) fn asked(moves: &Arc<BucketMoves>, peers: &Peers, asked: IncomingCall) {
+    let owner = moves.clone();
     let attend = move |group, payload: Bytes| async move {
         let question = MoveQuestion::read(&payload)?;
         Ok(answer(&owner, group, question).await.write())
     };
-    inner.incoming.serve(peers, asked, "a question about a move", attend);
+    moves.incoming.serve(peers, asked, "a question about a move", attend);
 }
 
 /// Answers a question, this node's own too.
 pub(super) async fn answer(
-    inner: &Arc<Inner>,
+    moves: &Arc<BucketMoves>,
     group: GroupId,
     question: MoveQuestion,
 ) -> MoveAnswer {
-    let Some(group) = inner.groups.get(group) else {
+    let Some(group) = moves.groups.get(group) else {
         return MoveAnswer::NotMaster { master: None };
     };
     if !group.leadership.is_master() {
         let master = group.leadership.standing().borrow().master;
-        return MoveAnswer::NotMaster { master: master.filter(|master| *master != inner.node) };
+        return MoveAnswer::NotMaster {
+            master: master.filter(|master| *master != moves.links.node),
+        };
     }
     if let MoveQuestion::Progress { bucket } = question {
-        return MoveAnswer::Progress(inner.transfers.get(bucket));
+        return MoveAnswer::Progress(moves.transfers.get(bucket));
     }
-    if inner.space.is_full() {
+    if moves.space.is_full() {
         let text = "the disk of the node the bucket moves to is nearly full";
         return MoveAnswer::Refused(Error::new(Reason::OutOfSpace, text));
     }

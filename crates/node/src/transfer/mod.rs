@@ -33,7 +33,8 @@
 //! when it is repeated; no answer comes from S that T could have made old; versions go on, times to
 //! live too.
 //! Never: makes a client wait but between 4 and 7; copies what it can't have noticed changing.
-//! Read next: `mover.rs` (the steps), `intake.rs` (T's side), `copier.rs`, `wait.rs` (requests).
+//! Read next: `mover.rs` (the steps), `intake.rs` (T's side), `copier.rs`, and for requests that
+//! meet such a bucket `../forward/moved.rs`.
 
 mod copier;
 mod intake;
@@ -43,7 +44,6 @@ mod progress;
 mod target;
 mod tend;
 mod view;
-mod wait;
 
 pub(crate) use intake::asked;
 #[cfg(test)]
@@ -55,3 +55,27 @@ pub(crate) use progress::Transfers;
 pub use progress::{MovePhase, MoveProgress};
 pub(crate) use tend::tend;
 pub use view::Movement;
+
+use crate::groups::Groups;
+use crate::lifecycle::Lifecycle;
+use crate::metadata::Directory;
+use crate::peer_links::PeerLinks;
+use crate::route::Router;
+use runtime::DiskSpace;
+use std::sync::Arc;
+use transport::incoming::CallAdmission;
+
+/// Moves buckets whose group's master is here, and takes in those that come.
+pub(crate) struct BucketMoves {
+    /// The moves that this node drives.
+    pub transfers: Transfers,
+    /// The way to the directory's master.
+    pub router: Arc<Router>,
+    pub groups: Arc<Groups>,
+    pub directory: Arc<Directory>,
+    pub links: Arc<PeerLinks>,
+    /// Room for questions of other nodes.
+    pub incoming: Arc<CallAdmission>,
+    pub space: Arc<DiskSpace>,
+    pub lifecycle: Arc<Lifecycle>,
+}

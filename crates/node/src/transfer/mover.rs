@@ -1,11 +1,10 @@
 //! The steps of one move, on the master of the group the bucket leaves; see `mod.rs`.
 
+use super::BucketMoves;
 use super::copier::{Copier, Cursor};
 use super::letter::{Item, MoveAnswer, MoveQuestion};
 use super::progress::{MovePhase, MovePoint, MoveProgress};
 use super::target::MoveTarget;
-use crate::Inner;
-use crate::flow::Flow;
 use base::error::shutting_down;
 use base::{
     BucketName, Call, DirectoryCall, Error, Kind, MoveStep, Moving, Reason, Request, Result,
@@ -18,7 +17,6 @@ use replication::tracking::Tracked;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world::{self, sleep};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Between two attempts at a step.
@@ -44,7 +42,7 @@ const BEHIND_MS_MAX: u64 = 1_000;
 const ANEW_MAX: u32 = 3;
 
 pub(super) struct Mover {
-    inner: Arc<Inner>,
+    moves: Arc<BucketMoves>,
     name: BucketName,
     bucket: Arc<Bucket>,
     moving: Moving,
@@ -68,16 +66,16 @@ struct AnswerTimes {
 
 /// Moves a bucket, from whatever the rows say. Returns when it lives there, or when it is not this
 /// node's to move any more; an error says what to wait for.
-pub(super) async fn run(inner: Arc<Inner>, name: BucketName) -> Result<()> {
-    let Some(bucket) = inner.catalog.find(&name) else { return Ok(()) };
+pub(super) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()> {
+    let Some(bucket) = moves.directory.catalog.find(&name) else { return Ok(()) };
     let Some(moving) = bucket.moving else { return Ok(()) };
-    let source = inner.groups.find(bucket.group)?;
-    inner.inform(&source).await?;
-    let target = MoveTarget::new(inner.clone(), moving.group);
+    let source = moves.groups.find(bucket.group)?;
+    moves.router.inform(&source).await?;
+    let target = MoveTarget::new(moves.clone(), moving.group);
     let sealed = source.seals.hold(bucket.id);
     let (part, ahead, behind_ms) = (0, 0, 0);
     let mut mover =
-        Mover { inner, name, bucket, moving, source, target, part, ahead, behind_ms, sealed };
+        Mover { moves, name, bucket, moving, source, target, part, ahead, behind_ms, sealed };
     match mover.steps().await {
         Err(error) if mover.is_wanted().is_ok() => Err(error),
         _ => Ok(()),
@@ -102,7 +100,7 @@ impl Mover {
             // Nothing is known to be there for sure: the next attempt is another.
             Err(error) if error.kind() == Kind::Conflict && self.is_wanted().is_ok() => {
                 tracing::info!(target: "node", bucket = %self.name, %error, "copied anew");
-                self.inner.transfers.copied_anew(self.bucket.id);
+                self.moves.transfers.copied_anew(self.bucket.id);
                 self.step(MoveStep::Renew).await
             }
             copied => copied,
@@ -203,7 +201,7 @@ impl Mover {
     /// more: that this node is master, and that nobody takes the seal away, must be decided behind
     /// the move that it saw.
     async fn seal(&mut self) -> Result<Seal> {
-        let anew = self.inner.transfers.times_anew(self.bucket.id);
+        let anew = self.moves.transfers.times_anew(self.bucket.id);
         if self.behind_ms > BEHIND_MS_MAX && !self.sealed && anew < ANEW_MAX {
             let text = "the time of the group it moves to fell behind";
             return Err(Error::new(Reason::Changed, text));
@@ -263,8 +261,7 @@ impl Mover {
             self.is_wanted()?;
             let (bucket, call) = (self.name.clone(), Call::Directory(call.clone()));
             let request = Request { bucket, call, retry: None };
-            let submitted = self.inner.submit(&mut Flow::default(), request);
-            match self.inner.answered(submitted).await {
+            match self.moves.router.handle(request).await {
                 Ok(_) => return Ok(()),
                 Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::Unknown) => {
                     self.show(|progress| progress.waits_for = error.to_string());
@@ -277,12 +274,12 @@ impl Mover {
 
     /// Whether this move is still this node's to drive.
     fn is_wanted(&self) -> Result<()> {
-        let found = self.inner.catalog.find(&self.name);
+        let found = self.moves.directory.catalog.find(&self.name);
         let same = found.is_some_and(|bucket| {
             (bucket.id, bucket.moving) == (self.bucket.id, Some(self.moving))
         });
         let drives = self.source.leadership.is_master();
-        if same && drives && !self.inner.stopping.load(Ordering::Acquire) {
+        if same && drives && !self.moves.lifecycle.is_stopping() {
             return Ok(());
         }
         Err(Error::new(Reason::Changed, "the move goes on elsewhere, or is over"))
@@ -292,9 +289,9 @@ impl Mover {
     #[cfg(test)]
     async fn reached(&self, reached: MovePoint) -> Result<()> {
         let breaks =
-            self.inner.transfers.breaks.lock().expect("plain data").take_if(|at| *at == reached);
+            self.moves.transfers.breaks.lock().expect("plain data").take_if(|at| *at == reached);
         assert!(breaks.is_none(), "a test has the move break off");
-        let gate = || self.inner.transfers.gate.lock().expect("plain data");
+        let gate = || self.moves.transfers.gate.lock().expect("plain data");
         if gate().0 == Some(reached) {
             gate().1 += 1;
         }
@@ -311,7 +308,7 @@ impl Mover {
     }
 
     fn show(&self, change: impl FnOnce(&mut MoveProgress)) {
-        self.inner.transfers.change(self.bucket.id, change);
+        self.moves.transfers.change(self.bucket.id, change);
     }
 }
 

@@ -1,9 +1,8 @@
 //! The way to the master of a group, which may be this node, or one of a group this node has no
 //! part in.
 
-use super::intake;
 use super::letter::{MoveAnswer, MoveQuestion};
-use crate::Inner;
+use super::{BucketMoves, intake};
 use base::codec::Malformed;
 use base::{Error, GroupId, NodeId, Reason, Result};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use std::time::Duration;
 const WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct MoveTarget {
-    inner: Arc<Inner>,
+    moves: Arc<BucketMoves>,
     group: GroupId,
     /// Who was said to be master.
     told: Option<NodeId>,
@@ -22,15 +21,15 @@ pub(super) struct MoveTarget {
 }
 
 impl MoveTarget {
-    pub(super) fn new(inner: Arc<Inner>, group: GroupId) -> MoveTarget {
-        MoveTarget { inner, group, told: None, missed: 0 }
+    pub(super) fn new(moves: Arc<BucketMoves>, group: GroupId) -> MoveTarget {
+        MoveTarget { moves, group, told: None, missed: 0 }
     }
 
     /// Asks once. Whoever is not master says who is, and is asked next time.
     pub(super) async fn ask(&mut self, question: MoveQuestion) -> Result<MoveAnswer> {
         let node = self.whom()?;
-        let asked = if node == self.inner.node {
-            Ok(intake::answer(&self.inner, self.group, question).await)
+        let asked = if node == self.moves.links.node {
+            Ok(intake::answer(&self.moves, self.group, question).await)
         } else {
             self.ask_other(node, &question).await
         };
@@ -49,7 +48,7 @@ impl MoveTarget {
     }
 
     async fn ask_other(&self, node: NodeId, question: &MoveQuestion) -> Result<MoveAnswer> {
-        let Some(peers) = self.inner.peers.get() else { return Err(self.nobody()) };
+        let Some(peers) = self.moves.links.peers.get() else { return Err(self.nobody()) };
         let bytes = peers.ask(node, self.group, question.write(), WITHIN).await?;
         MoveAnswer::read(&bytes).map_err(|Malformed(field)| {
             let text = format!("node {node} answered what this node can't read: {field}");
@@ -59,18 +58,21 @@ impl MoveTarget {
 
     /// Who is master, or who may know.
     fn whom(&self) -> Result<NodeId> {
-        let here = self.inner.groups.get(self.group);
+        let here = self.moves.groups.get(self.group);
         if let Some(master) = here.and_then(|group| group.leadership.standing().borrow().master) {
             return Ok(master);
         }
         if let Some(told) = self.told {
             return Ok(told);
         }
-        let known = self.inner.catalog.cluster();
+        let known = self.moves.directory.catalog.cluster();
         let placement = known.placement(self.group);
         let members = placement.map(|placement| &placement.members[..]).unwrap_or_default();
-        let others: Vec<_> =
-            members.iter().map(|(node, _)| *node).filter(|node| *node != self.inner.node).collect();
+        let others: Vec<_> = members
+            .iter()
+            .map(|(node, _)| *node)
+            .filter(|node| *node != self.moves.links.node)
+            .collect();
         match others.len() {
             0 => Err(self.nobody()),
             count => Ok(others[self.missed % count]),

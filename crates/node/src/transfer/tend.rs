@@ -1,9 +1,8 @@
 //! The loop that drives this node's moves, one of each group at a time, and tidies up behind those
 //! that are over.
 
-use super::mover;
 use super::progress::MovePhase;
-use crate::Inner;
+use super::{BucketMoves, mover};
 use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
 use replication::group::Group;
 use replication::seals::{Noted, intake_key, seal_key};
@@ -12,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, OwnedPermit};
-use tokio::sync::watch;
 
 /// How often everything is looked at, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -62,18 +60,19 @@ struct Tending {
 }
 
 /// Goes on until the node stops.
-pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
-    let mut changes = inner.catalog.watch_moving();
+pub(crate) async fn tend(moves: Arc<BucketMoves>) {
+    let mut stop = moves.lifecycle.stop_signal();
+    let mut changes = moves.directory.catalog.watch_moving();
     let (tells, mut told) = mpsc::channel(MOVES_MAX);
     let mut tending = Tending::new(tells);
     while !*stop.borrow_and_update() {
         changes.mark_unchanged();
-        tending.begin(&inner);
-        tending.tidy(&inner).await;
+        tending.begin(&moves);
+        tending.tidy(&moves).await;
         tokio::select! {
             biased;
             _ = stop.changed() => {}
-            Some(ended) = told.recv() => tending.ended(&inner, ended),
+            Some(ended) = told.recv() => tending.ended(&moves, ended),
             _ = changes.changed() => {}
             () = world::sleep(PAUSE) => {}
         }
@@ -88,15 +87,15 @@ impl Tending {
 
     /// Begins, in each group that this node is master of and that has none under way, the move that
     /// has waited longest with its bucket sealed, or else the first.
-    fn begin(&mut self, inner: &Arc<Inner>) {
-        let names = inner.catalog.watch_moving().borrow().clone();
+    fn begin(&mut self, moves: &Arc<BucketMoves>) {
+        let names = moves.directory.catalog.watch_moving().borrow().clone();
         let now = world::milliseconds();
         self.again.retain(|name, _| names.contains(name));
         let mut driven = BTreeSet::new();
         let mut due: BTreeMap<GroupId, (bool, BucketName)> = BTreeMap::new();
         for name in names {
-            let Some(bucket) = inner.catalog.find(&name) else { continue };
-            let Some(group) = inner.groups.get(bucket.group) else { continue };
+            let Some(bucket) = moves.directory.catalog.find(&name) else { continue };
+            let Some(group) = moves.groups.get(bucket.group) else { continue };
             if !group.leadership.is_master() {
                 continue;
             }
@@ -111,9 +110,9 @@ impl Tending {
                 *first = waits;
             }
         }
-        inner.transfers.keep(|bucket| driven.contains(&bucket));
+        moves.transfers.keep(|bucket| driven.contains(&bucket));
         for (group, (_, name)) in due {
-            let (inner, tells) = (inner.clone(), self.tells.clone());
+            let (moves, tells) = (moves.clone(), self.tells.clone());
             // No room: others end first.
             let Ok(room) = tells.clone().try_reserve_owned() else { return };
             self.busy.insert(group);
@@ -122,19 +121,19 @@ impl Tending {
                 tokio::select! {
                     biased;
                     () = tells.closed() => {}
-                    ended = mover::run(inner, name) => busy.ends(ended),
+                    ended = mover::run(moves, name) => busy.ends(ended),
                 }
             });
         }
     }
 
-    fn ended(&mut self, inner: &Inner, ended: EndedMove) {
+    fn ended(&mut self, moves: &BucketMoves, ended: EndedMove) {
         let (group, name, ended) = ended;
         self.busy.remove(&group);
         if let Err(error) = ended {
             tracing::warn!(target: "node", bucket = %name, %error, "a move waits");
-            if let Some(bucket) = inner.catalog.find(&name) {
-                inner.transfers.change(bucket.id, |progress| {
+            if let Some(bucket) = moves.directory.catalog.find(&name) {
+                moves.transfers.change(bucket.id, |progress| {
                     progress.waits_for = error.to_string();
                     progress.phase = MovePhase::Waiting;
                 });
@@ -146,17 +145,17 @@ impl Tending {
     /// Takes away the seals of buckets that stay after all, and all notes of those that are gone.
     /// Not while a move of the group is under way here, nor does one begin meanwhile: it counts on
     /// the seal.
-    async fn tidy(&mut self, inner: &Arc<Inner>) {
-        for group in inner.groups.all() {
+    async fn tidy(&mut self, moves: &Arc<BucketMoves>) {
+        for group in moves.groups.all() {
             let office = group.leadership.office();
             let noted = group.seals.all();
-            let as_of = (inner.directory.group.applied.index(), office, noted);
+            let as_of = (moves.directory.group.applied.index(), office, noted);
             let idle = as_of.2 == Noted::default() || self.busy.contains(&group.id);
             let known = self.tidied.get(&group.id) == Some(&as_of);
             if idle || known || !group.leadership.is_master() {
                 continue;
             }
-            match tidy(inner, &group, office, &as_of.2).await {
+            match tidy(moves, &group, office, &as_of.2).await {
                 Ok(()) => drop(self.tidied.insert(group.id, as_of)),
                 Err(error) => tracing::debug!(target: "node", %error, "tidied later"),
             }
@@ -166,17 +165,22 @@ impl Tending {
 
 /// What the directory says must be what it says *now*: it is asked after the notes were seen, so
 /// whatever a note is about, the directory has heard of.
-async fn tidy(inner: &Arc<Inner>, group: &Arc<Group>, office: u64, noted: &Noted) -> Result<()> {
-    inner.directory_is_current(None).await?;
+async fn tidy(
+    moves: &Arc<BucketMoves>,
+    group: &Arc<Group>,
+    office: u64,
+    noted: &Noted,
+) -> Result<()> {
+    moves.router.directory_is_current(None).await?;
     let (mut named, mut stays) = (BTreeSet::new(), BTreeSet::new());
-    inner.catalog.each(|bucket| {
+    moves.directory.catalog.each(|bucket| {
         named.insert(bucket.id);
         named.extend(bucket.moving.map(|moving| moving.id));
         if bucket.group == group.id && bucket.moving.is_none() {
             stays.insert(bucket.id);
         }
     });
-    named.extend(inner.directory.dropped()?.into_iter().map(|(bucket, _)| bucket));
+    named.extend(moves.directory.dropped()?.into_iter().map(|(bucket, _)| bucket));
     let unsealed = |bucket: &&BucketId| stays.contains(bucket) || !named.contains(bucket);
     for bucket in noted.sealed.iter().filter(unsealed) {
         group.forget_own(&seal_key(*bucket), office)?;

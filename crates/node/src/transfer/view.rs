@@ -1,9 +1,9 @@
 //! Where a bucket lives and how far its move is, for whoever asks any node.
 
+use super::BucketMoves;
 use super::letter::{MoveAnswer, MoveQuestion};
 use super::progress::MoveProgress;
 use super::target::MoveTarget;
-use crate::Inner;
 use base::bucket::no_such_bucket;
 use base::{BucketName, GroupId, Result};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ pub struct Movement {
     pub progress: Option<MoveProgress>,
 }
 
-impl Inner {
+impl BucketMoves {
     /// See [`crate::Node::movement`].
-    pub(crate) async fn movement(self: &Arc<Inner>, name: &BucketName) -> Result<Movement> {
-        let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
+    pub(crate) async fn movement(self: &Arc<BucketMoves>, name: &BucketName) -> Result<Movement> {
+        let bucket = self.directory.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         let group = bucket.group;
         let Some(moving) = bucket.moving else {
             return Ok(Movement { group, to: None, progress: None });

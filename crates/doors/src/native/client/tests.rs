@@ -11,8 +11,8 @@ use crate::native::translate::{self, NativePlan};
 use base::range::Direction;
 use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
 use base::{
-    Bound, BucketName, ClusterCall, DirectoryCall, GroupId, LogIndex, MemberDescription, Membership, NodeId,
-    Part, Range, Read, ReadLevel, Request, SessionId, Update, Version, Want,
+    Bound, BucketName, ClusterCall, DirectoryCall, GroupId, LogIndex, MemberDescription,
+    Membership, NodeId, Part, Range, Read, ReadLevel, Request, SessionId, Update, Version, Want,
 };
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -1,9 +1,10 @@
 //! The master's side, on a real node.
 
 use super::fakes::{Nobody, bridge};
+use crate::Node;
 use crate::forward::{answer, letter};
+use crate::route::Router;
 use crate::tests::{Place, bytes, get, request, set};
-use crate::{Inner, Node};
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
 use base::{
     Body, Call, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, ReadLevel, Reason, Reply,
@@ -19,7 +20,7 @@ const MASTER: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
 
 /// Hands what is asked to a node's desk.
-struct ToDesk(Weak<Inner>);
+struct ToDesk(Weak<Router>);
 
 impl Sink for ToDesk {
     fn deliver(&self, _: Delivered) {}
@@ -36,9 +37,9 @@ impl Receiver for ToDesk {
 /// A node, and another's way to it.
 async fn house(place: &Place) -> (Node, Peers) {
     let node = place.start().await;
-    let desk = Arc::new(ToDesk(Arc::downgrade(&node.inner)));
+    let desk = Arc::new(ToDesk(Arc::downgrade(&node.router)));
     let (asker, master) = bridge(Arc::new(Nobody), desk);
-    assert!(node.inner.peers.set(master).is_ok(), "it had none");
+    assert!(node.cluster.links.peers.set(master).is_ok(), "it had none");
     (node, asker)
 }
 
@@ -112,7 +113,7 @@ async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
 async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    node.inner.groups.find(GroupId(1)).expect("it is there").leadership.overrule(false);
+    node.router.locator.groups.find(GroupId(1)).expect("it is there").leadership.overrule(false);
     let told = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);
     // The asking side is asked nothing: it has nobody to answer, so that would take for ever.
@@ -121,7 +122,7 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     assert_eq!(told.reason, Reason::NotMaster);
     let dirty = Call::Read(Read::KeyCount, ReadLevel::Dirty);
     assert_eq!(ask(&asker, &request(dirty)).await.expect("it may").body, Body::Count(0));
-    node.inner.groups.find(GroupId(1)).expect("it is there").leadership.overrule(true);
+    node.router.locator.groups.find(GroupId(1)).expect("it is there").leadership.overrule(true);
     node.stop().await.expect("it stops");
 }
 
@@ -129,7 +130,7 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
 async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    let directory = &node.inner.directory.group.applied;
+    let directory = &node.router.directory.group.applied;
     // Behind whatever a node writes into its directory when it starts.
     let ahead = LogIndex(directory.index().0 + 10);
     let letter = letter::write(ahead, &request(Call::Update(set("k", "1")))).expect("small");
@@ -155,7 +156,7 @@ async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
 async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    let incoming = &node.inner.incoming;
+    let incoming = &node.router.incoming;
     let look = request(Call::Read(Read::KeyCount, ReadLevel::Consistent));
     let letter = letter::write(LogIndex(0), &look).expect("small");
     let mut permits: Vec<_> =

@@ -56,7 +56,7 @@ async fn values_live_as_long_as_their_write_or_their_bucket_says() {
     let ttl = properties(&[("ttl_ms", &MOMENT_MS.to_string())]);
     direct(&node, &bucket(), DirectoryCall::AlterBucket(ttl)).await.expect("altered");
     let known = || {
-        let found = node.inner.catalog.available.find(&bucket());
+        let found = node.router.locator.catalog.available.find(&bucket());
         found.filter(|properties| properties.ttl_ms == MOMENT_MS).map(|_| ())
     };
     wait("the bucket's time to live", known).await;

@@ -27,7 +27,7 @@ fn key(number: usize) -> String {
 
 /// Rows that the store had for range reads, living ones of its own and not those of clients.
 fn found(node: &Node) -> u64 {
-    node.inner.trees.statistics().rows_returned
+    node.status.trees.statistics().rows_returned
 }
 
 /// Until a list of all finds hardly more rows than it gives: no tombstone is left.

@@ -3,7 +3,7 @@
 
 use super::three::{settled, three};
 use super::{bucket, fetch, living, store};
-use crate::Inner;
+use crate::Node;
 use crate::tests::bytes;
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
@@ -14,7 +14,6 @@ use logic::members::Event;
 use logic::sync::Summary;
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// The bucket of these tests keeps so many copies from now on, at every node.
 async fn copies(cluster: &Cluster, n: u8) {
@@ -23,20 +22,16 @@ async fn copies(cluster: &Cluster, n: u8) {
     cluster.surely(bucket(), alter).await.expect("altered");
     let known = || {
         cluster.nodes.iter().flatten().all(|node| {
-            let found = node.inner.catalog.available.find(&bucket());
+            let found = node.router.locator.catalog.available.find(&bucket());
             found.is_some_and(|properties| properties.replication.n_val == n)
         })
     };
     wait("the number of copies", || known().then_some(())).await;
 }
 
-fn inner(cluster: &Cluster, which: usize) -> &Arc<Inner> {
-    &cluster.node(which).inner
-}
-
 /// How many hints a node keeps.
-pub(super) fn hints(inner: &Inner) -> usize {
-    let snapshot = inner.trees.snapshot();
+pub(super) fn hints(node: &Node) -> usize {
+    let snapshot = node.status.trees.snapshot();
     let in_one = |slot| {
         let front = hints_prefix(slot);
         let rows = snapshot.range(Bound::Included(front.clone().into()), Bound::Unbounded, false);
@@ -46,13 +41,13 @@ pub(super) fn hints(inner: &Inner) -> usize {
 }
 
 /// The owners of a key, and what a node has of it itself.
-fn owners(inner: &Inner, key: &str, n: u8) -> Vec<NodeId> {
-    inner.available.key_owners(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
+fn owners(node: &Node, key: &str, n: u8) -> Vec<NodeId> {
+    node.router.available.key_owners(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
 }
 
-fn own_values(inner: &Inner, key: &str) -> Option<Vec<bytes::Bytes>> {
-    let spot = inner.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring").spot;
-    let row = inner.available.shelf.read(&spot).expect("it reads")?;
+fn own_values(node: &Node, key: &str) -> Option<Vec<bytes::Bytes>> {
+    let spot = node.router.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring").spot;
+    let row = node.router.available.shelf.read(&spot).expect("it reads")?;
     let row = read_row(&row).expect("it reads");
     let value =
         |value: &dynamo::layout::Stored| value.sibling(None).expect("it reads").content.value;
@@ -63,16 +58,16 @@ fn own_values(inner: &Inner, key: &str) -> Option<Vec<bytes::Bytes>> {
 async fn hints_go_home_when_their_node_is_back_and_guests_keep_nothing() {
     let mut cluster = three().await;
     copies(&cluster, 2).await;
-    let away = inner(&cluster, 2).node;
+    let away = cluster.node(2).cluster.links.node;
     let key = |number: usize| format!("k{number}");
     cluster.stop(2).await;
     for number in 0..60 {
         store(cluster.node(number % 2), &key(number), "kept", None).await.expect("a write");
     }
     let missed: Vec<_> =
-        (0..60).map(key).filter(|key| owners(inner(&cluster, 0), key, 2).contains(&away)).collect();
+        (0..60).map(key).filter(|key| owners(cluster.node(0), key, 2).contains(&away)).collect();
     assert!(missed.len() > 20, "two thirds are the third node's: {}", missed.len());
-    let kept = |cluster: &Cluster| hints(inner(cluster, 0)) + hints(inner(cluster, 1));
+    let kept = |cluster: &Cluster| hints(cluster.node(0)) + hints(cluster.node(1));
     wait("the hints", || (kept(&cluster) == missed.len()).then_some(())).await;
 
     // Hints are on disk like the rows: whoever keeps them may stop and start.
@@ -83,14 +78,14 @@ async fn hints_go_home_when_their_node_is_back_and_guests_keep_nothing() {
     cluster.start(2).await;
     wait("all hints at home", || (kept(&cluster) == 0).then_some(())).await;
     for key in &missed {
-        assert_eq!(own_values(inner(&cluster, 2), key), Some(vec![bytes("kept")]), "{key}");
+        assert_eq!(own_values(cluster.node(2), key), Some(vec![bytes("kept")]), "{key}");
     }
     settled(&cluster).await;
     for number in 0..60 {
-        let owners = owners(inner(&cluster, 0), &key(number), 2);
+        let owners = owners(cluster.node(0), &key(number), 2);
         for which in 0..3 {
-            let has = own_values(inner(&cluster, which), &key(number)).is_some();
-            let owns = owners.contains(&inner(&cluster, which).node);
+            let has = own_values(cluster.node(which), &key(number)).is_some();
+            let owns = owners.contains(&cluster.node(which).cluster.links.node);
             assert_eq!(has, owns, "key {number} at node {which}: owners have it, guests do not");
         }
         assert_eq!(living(cluster.node(number % 3), &key(number)).await, [bytes("kept")]);
@@ -101,10 +96,10 @@ async fn hints_go_home_when_their_node_is_back_and_guests_keep_nothing() {
 async fn a_guest_that_coordinated_may_write_the_key_again_after_it_went_home() {
     let mut cluster = three().await;
     copies(&cluster, 2).await;
-    let away = inner(&cluster, 2).node;
-    let guest = inner(&cluster, 0).node;
+    let away = cluster.node(2).cluster.links.node;
+    let guest = cluster.node(0).cluster.links.node;
     let fits = |key: &String| {
-        let owners = owners(inner(&cluster, 0), key, 2);
+        let owners = owners(cluster.node(0), key, 2);
         owners.contains(&away) && !owners.contains(&guest)
     };
     let key = (0..).map(|number| format!("g{number}")).find(fits).expect("there is one");
@@ -112,13 +107,13 @@ async fn a_guest_that_coordinated_may_write_the_key_again_after_it_went_home() {
     store(cluster.node(0), &key, "one", None).await.expect("a write");
     cluster.start(2).await;
     settled(&cluster).await;
-    wait("the hint at home", || (hints(inner(&cluster, 0)) == 0).then_some(())).await;
-    assert_eq!(own_values(inner(&cluster, 0), &key), None);
+    wait("the hint at home", || (hints(cluster.node(0)) == 0).then_some(())).await;
+    assert_eq!(own_values(cluster.node(0), &key), None);
     cluster.stop(2).await;
     store(cluster.node(0), &key, "two", None).await.expect("a write that has seen nothing");
     cluster.start(2).await;
     settled(&cluster).await;
-    wait("the hint at home", || (hints(inner(&cluster, 0)) == 0).then_some(())).await;
+    wait("the hint at home", || (hints(cluster.node(0)) == 0).then_some(())).await;
     let seen = fetch(cluster.node(1), &key).await.expect("a read");
     assert_eq!(super::values(&seen), [bytes("one"), bytes("two")], "no dot was given twice");
 }
@@ -128,9 +123,10 @@ async fn a_guest_that_coordinated_may_write_the_key_again_after_it_went_home() {
 async fn round(cluster: &Cluster) -> (u64, bool) {
     let (mut rows, mut quiet) = (0, true);
     for which in 0..3 {
-        let inner = inner(cluster, which);
-        for (copies, other) in inner.available.pairs(&BTreeSet::from([2, 3])) {
-            let compared = inner.available.compare_copies(copies, other).await.expect("compared");
+        let node = cluster.node(which);
+        for (copies, other) in node.router.available.pairs(&BTreeSet::from([2, 3])) {
+            let compared =
+                node.router.available.compare_copies(copies, other).await.expect("compared");
             assert!(compared.complete);
             rows += compared.rows;
             quiet &= compared == Summary { complete: true, questions: 1, rows: 0 };
@@ -155,21 +151,21 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
     cluster.start(2).await;
     settled(&cluster).await;
     // A row that was lost without a trace, as by damage that was cut away.
-    let lost = inner(&cluster, 1);
-    let spot = lost.available.key_owners(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
+    let lost = cluster.node(1);
+    let spot = lost.router.available.key_owners(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
     let gone = spot.row_key();
     let ticket = {
-        let mut state = lost.available.shelf.admit().expect("it takes changes");
-        lost.available.shelf.change(&mut state, [(gone, None)], true)
+        let mut state = lost.router.available.shelf.admit().expect("it takes changes");
+        lost.router.available.shelf.change(&mut state, [(gone, None)], true)
     };
-    lost.available.shelf.settled(ticket).await.expect("it is gone");
+    lost.router.available.shelf.settled(ticket).await.expect("it is gone");
     // Who changed nothing does not wait for whoever changes something next (seed 354).
-    let nothing = lost.available.shelf.change(
-        &mut lost.available.shelf.admit().expect("it takes changes"),
+    let nothing = lost.router.available.shelf.change(
+        &mut lost.router.available.shelf.admit().expect("it takes changes"),
         [],
         true,
     );
-    let settled = lost.available.shelf.settled(nothing);
+    let settled = lost.router.available.shelf.settled(nothing);
     let settled = tokio::time::timeout(std::time::Duration::from_secs(10), settled).await;
     settled.expect("nobody writes").expect("it is in the store");
     assert_eq!(own_values(lost, "k7"), None);
@@ -178,7 +174,7 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
     for number in 0..90 {
         let value = if number < 40 { "old" } else { "new" };
         for which in 0..3 {
-            let has = own_values(inner(&cluster, which), &key(number));
+            let has = own_values(cluster.node(which), &key(number));
             assert_eq!(has, Some(vec![bytes(value)]), "key {number} at node {which}");
         }
     }
@@ -199,11 +195,11 @@ async fn buckets_with_other_numbers_of_copies_are_compared_by_themselves() {
 }
 
 /// Three requests that found no answer, as the coordinators tell them.
-fn speak_against(inner: &Inner, node: NodeId) {
+fn speak_against(speaker: &Node, node: NodeId) {
     for _ in 0..3 {
         let now = Millis(runtime::world::milliseconds());
         let after = Millis(1_000);
-        inner.available.watching.hear(Event::Unanswered { node, after, now });
+        speaker.router.available.watching.hear(Event::Unanswered { node, after, now });
     }
 }
 
@@ -211,23 +207,23 @@ fn speak_against(inner: &Inner, node: NodeId) {
 async fn a_node_that_is_doubted_is_stood_in_for_until_its_probes_are_answered() {
     let cluster = three().await;
     copies(&cluster, 2).await;
-    let (writer, doubted) = (inner(&cluster, 0), inner(&cluster, 2).node);
+    let (writer, doubted) = (cluster.node(0), cluster.node(2).cluster.links.node);
     let owned = |key: &String| owners(writer, key, 2).contains(&doubted);
     let keys: Vec<_> = (0..30).map(|number| format!("k{number}")).filter(owned).collect();
     // It is heard once the node knows its members.
     let begun = || {
         speak_against(writer, doubted);
-        writer.available.watching.doubts(doubted)
+        writer.router.available.watching.doubts(doubted)
     };
     wait("the doubt", || begun().then_some(())).await;
-    assert!(!writer.available.reaches(doubted), "there is a link, and yet it is spared");
+    assert!(!writer.router.available.reaches(doubted), "there is a link, and yet it is spared");
     for key in &keys {
         store(cluster.node(0), key, "v", None).await.expect("a write");
     }
-    wait("the trust", || writer.available.reaches(doubted).then_some(())).await;
+    wait("the trust", || writer.router.available.reaches(doubted).then_some(())).await;
     let all_home = || {
-        let has = |key: &String| own_values(inner(&cluster, 2), key) == Some(vec![bytes("v")]);
-        keys.iter().all(has) && (0..2).all(|which| hints(inner(&cluster, which)) == 0)
+        let has = |key: &String| own_values(cluster.node(2), key) == Some(vec![bytes("v")]);
+        keys.iter().all(has) && (0..2).all(|which| hints(cluster.node(which)) == 0)
     };
     wait("all at home", || all_home().then_some(())).await;
 }

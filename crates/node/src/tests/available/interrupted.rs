@@ -46,7 +46,7 @@ async fn a_sender_that_stops_is_not_missed_and_lets_go_when_it_is_back() {
     load.look(&cluster).await;
     cluster.stop(2).await;
     load.write_until(&cluster, || {
-        let ring = cluster.node(0).inner.catalog.available.ring();
+        let ring = cluster.node(0).router.locator.catalog.available.ring();
         ring.is_some_and(|ring| ring.pending().is_none())
     })
     .await;
@@ -61,10 +61,10 @@ async fn a_sender_that_stops_is_not_missed_and_lets_go_when_it_is_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_called_off_midway_leaves_everything_where_it_was() {
     let mut cluster = evenly(4).await;
-    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let before = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let (mut load, fifth) = midway(&mut cluster).await;
     let told = transfers(&cluster).await;
-    let one = told.nodes.iter().find(|it| it.node == cluster.node(fifth).inner.node);
+    let one = told.nodes.iter().find(|it| it.node == cluster.node(fifth).cluster.links.node);
     let one = one.expect("it is told of");
     assert!(told.left > 0 && one.receiving > 0 && one.bytes > 0, "{told:?}");
     assert!(one.bytes_left.is_some_and(|left| left > 0) && one.eta_ms.is_some(), "{one:?}");
@@ -73,7 +73,7 @@ async fn a_change_called_off_midway_leaves_everything_where_it_was() {
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
     assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
-    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
     // And it may be begun anew, called off and begun again: nothing of one time is taken for
     // another.
@@ -109,7 +109,7 @@ async fn without_the_dead() -> (Cluster, Load) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_called_off_only_when_those_are_there_who_get_something_back() {
     let (mut cluster, mut load) = without_the_dead().await;
-    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let before = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let refused = ring(&cluster, RingCall::Cancel).await.expect_err("the dead receive nothing");
     let text = refused.text();
     let helps = text.contains("`n4`") && text.contains("start it") && text.contains("let the");
@@ -123,14 +123,14 @@ async fn a_change_is_called_off_only_when_those_are_there_who_get_something_back
     load.use_until(&cluster, || rests(&cluster)).await;
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
-    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_is_gone_for_good_is_not_waited_for() {
     let (mut cluster, mut load) = without_the_dead().await;
-    let second = cluster.node(3).inner.node;
+    let second = cluster.node(3).cluster.links.node;
     // Two of five are dead now, in the middle of a change that needs the one and can't go back
     // without the other.
     cluster.stop(3).await;
@@ -142,7 +142,7 @@ async fn a_receiver_that_is_gone_for_good_is_not_waited_for() {
         cluster.surely(BucketName::default(), gone).await.expect("it can't be reached");
     }
     load.write_until(&cluster, || {
-        let ring = cluster.node(0).inner.catalog.available.ring();
+        let ring = cluster.node(0).router.locator.catalog.available.ring();
         ring.is_some_and(|ring| ring.pending().is_none())
     })
     .await;

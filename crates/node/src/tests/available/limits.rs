@@ -20,7 +20,7 @@ async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
     let (most, long) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
     for which in 0..4 {
         let node = cluster.node(which);
-        let lives = |node: &crate::Node| node.inner.peers.get().expect("peers").status();
+        let lives = |node: &crate::Node| node.cluster.links.peers.get().expect("peers").status();
         let before: Vec<_> = lives(node).iter().map(|peer| peer.connected).collect();
         refused(ask(node, &bucket(), Call::Update(set(&long, "v"))).await, Reason::TooLarge);
         refused(
@@ -71,9 +71,9 @@ async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_a
     let actor = |incarnation| Actor { node: NodeId(7), vnode: 3, incarnation };
     let lives = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
     let (name, key) = (bucket(), bytes("k"));
-    let owners = node.inner.available.key_owners(&name, &key, 3).expect("there is a ring");
+    let owners = node.router.available.key_owners(&name, &key, 3).expect("there is a ring");
     let rules = Rules { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
-    node.inner
+    node.router
         .available
         .shelf
         .merge(&owners.spot, Row::empty().discard(&lives), rules, None)

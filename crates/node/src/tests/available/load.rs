@@ -170,20 +170,23 @@ impl Load {
 
     fn wrong(&self, cluster: &Cluster) -> Option<String> {
         let first = cluster.nodes.iter().flatten().next().expect("one runs");
-        let ring = first.inner.catalog.available.ring().expect("a ring");
+        let ring = first.router.locator.catalog.available.ring().expect("a ring");
         for node in cluster.nodes.iter().flatten() {
             let rows = rows(node);
             for (slot, key, _) in &rows {
                 let owners = ring.owners(slot.partition(&ring), 3);
-                if !owners.contains(&node.inner.node) {
-                    return Some(format!("{key:?} is kept by a guest, {}", node.inner.node));
+                if !owners.contains(&node.cluster.links.node) {
+                    return Some(format!(
+                        "{key:?} is kept by a guest, {}",
+                        node.cluster.links.node
+                    ));
                 }
             }
             let has: BTreeMap<_, _> = rows.iter().map(|(_, key, row)| (key, row)).collect();
             for (key, value) in self.newest.iter().filter(|(key, _)| !self.shaky.contains(*key)) {
                 let owners =
-                    node.inner.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring");
-                if !owners.replicas.primaries.contains(&node.inner.node) {
+                    node.router.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring");
+                if !owners.replicas.primaries.contains(&node.cluster.links.node) {
                     continue;
                 }
                 let row = has.get(&bytes(key)).map(|row| read_row(row).expect("it reads"));
@@ -192,7 +195,7 @@ impl Load {
                 let living: Vec<Bytes> =
                     living.map(|it| it.sibling(None).expect("it reads").content.value).collect();
                 if living != value.iter().map(|value| bytes(value)).collect::<Vec<_>>() {
-                    let node = node.inner.node;
+                    let node = node.cluster.links.node;
                     return Some(format!("{key} is at {node}: {living:?}, not {value:?}"));
                 }
             }
@@ -294,7 +297,7 @@ fn few(error: &Error, key: &str) -> Result<()> {
 
 /// The rows that a node keeps itself.
 fn rows(node: &Node) -> Vec<(Slot, Key, Bytes)> {
-    let snapshot = node.inner.trees.snapshot();
+    let snapshot = node.status.trees.snapshot();
     let low = Bound::Included(Bytes::copy_from_slice(&(1_u32 << 31).to_be_bytes()));
     let rows = snapshot.range(low, Bound::Unbounded, false);
     let rows = rows.map(|row| row.expect("it reads"));
@@ -316,14 +319,14 @@ pub(super) fn held(node: &Node) -> (usize, u64) {
 /// How many rows, and bytes of them, a node has received since the change began.
 pub(super) fn moved(node: &Node) -> (u64, u64) {
     let mut transfer = base::RingTransfer { node: NodeId(0), ..base::RingTransfer::default() };
-    node.inner.available.moving.told(&mut transfer);
+    node.router.available.moving.told(&mut transfer);
     (transfer.rows, transfer.bytes)
 }
 
 /// Whether every node knows that nothing moves any more, and nobody has anything left.
 pub(super) fn rests(cluster: &Cluster) -> bool {
     cluster.nodes.iter().flatten().all(|node| {
-        let Some(ring) = node.inner.catalog.available.ring() else { return false };
+        let Some(ring) = node.router.locator.catalog.available.ring() else { return false };
         let mut partitions = (0..ring.partitions()).map(Partition);
         ring.pending().is_none() && partitions.all(|it| ring.leftovers(it).next().is_none())
     })
@@ -332,6 +335,6 @@ pub(super) fn rests(cluster: &Cluster) -> bool {
 /// How many copies are still to be received, as one node knows it.
 pub(super) fn to_come(cluster: &Cluster) -> usize {
     let first = cluster.nodes.iter().flatten().next().expect("one runs");
-    let ring = first.inner.catalog.available.ring();
+    let ring = first.router.locator.catalog.available.ring();
     ring.map_or(0, |ring| ring.copying(3).len())
 }

@@ -70,7 +70,7 @@ pub(super) async fn give_out(cluster: &Cluster) {
 }
 
 fn ids(cluster: &Cluster) -> BTreeSet<NodeId> {
-    cluster.nodes.iter().flatten().map(|node| node.inner.node).collect()
+    cluster.nodes.iter().flatten().map(|node| node.cluster.links.node).collect()
 }
 
 /// All reach each other, and what was kept for others has gone home.
@@ -78,10 +78,10 @@ pub(super) async fn linked(cluster: &Cluster) {
     let linked = || {
         let all = ids(cluster);
         let mut nodes = cluster.nodes.iter().flatten();
-        nodes.all(|node| all.iter().all(|other| node.inner.available.reaches(*other)))
+        nodes.all(|node| all.iter().all(|other| node.router.available.reaches(*other)))
     };
     wait("the links", || linked().then_some(())).await;
-    let kept = || cluster.nodes.iter().flatten().map(|it| hints(&it.inner)).sum::<usize>();
+    let kept = || cluster.nodes.iter().flatten().map(hints).sum::<usize>();
     wait("all hints at home", || (kept() == 0).then_some(())).await;
 }
 
@@ -89,9 +89,9 @@ pub(super) async fn linked(cluster: &Cluster) {
 pub(super) async fn reached(cluster: &Cluster, nodes: &BTreeSet<NodeId>) {
     let ready = || {
         cluster.nodes.iter().flatten().all(|node| {
-            let ring = node.inner.catalog.available.ring();
+            let ring = node.router.locator.catalog.available.ring();
             let knows = ring.is_some_and(|ring| ring.layout().nodes().keys().eq(nodes));
-            knows && ids(cluster).iter().all(|other| node.inner.available.reaches(*other))
+            knows && ids(cluster).iter().all(|other| node.router.available.reaches(*other))
         })
     };
     wait("the ring and the links", || ready().then_some(())).await;
@@ -119,7 +119,7 @@ async fn a_fifth_node_joins_four_that_are_in_use() {
         needed.0, needed.1, load.answers
     );
     assert!(bytes > 0 && bytes <= needed.1 * 3 / 2, "{bytes} of {}", needed.1);
-    let ring = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let ring = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let loads: BTreeSet<_> = ring.layout().loads().into_values().collect();
     assert_eq!(loads, [12, 13].into());
     load.everyone_keeps_what_the_ring_says(&cluster).await;
@@ -147,9 +147,9 @@ async fn a_node_leaves_and_another_takes_its_place_and_the_first_comes_back() {
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
     assert_eq!(held(cluster.node(2)), (0, 0), "who was replaced keeps nothing");
-    let ring = cluster.node(0).inner.catalog.available.ring().expect("a ring");
-    assert!(ring.layout().nodes().contains_key(&cluster.node(new).inner.node));
-    assert!(!ring.layout().nodes().contains_key(&cluster.node(2).inner.node));
+    let ring = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
+    assert!(ring.layout().nodes().contains_key(&cluster.node(new).cluster.links.node));
+    assert!(!ring.layout().nodes().contains_key(&cluster.node(2).cluster.links.node));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,7 +218,7 @@ async fn a_dead_node_leaves_and_nobody_waits_for_what_it_had_left() {
     load.write_until(&cluster, || true).await;
     begin(&cluster, vec![RingChange::Leave { node: "n3".into() }]).await;
     load.write_until(&cluster, || {
-        let ring = cluster.node(0).inner.catalog.available.ring();
+        let ring = cluster.node(0).router.locator.catalog.available.ring();
         ring.is_some_and(|ring| ring.pending().is_none())
     })
     .await;

@@ -10,7 +10,12 @@ use base::{Reason, RingCall, RingChange};
 /// Whether every node knows a ring of so many partitions on which nothing moves.
 fn rests_with(cluster: &Cluster, partitions: u32) -> bool {
     let known = |node: &crate::Node| {
-        node.inner.catalog.available.ring().is_some_and(|ring| ring.partitions() == partitions)
+        node.router
+            .locator
+            .catalog
+            .available
+            .ring()
+            .is_some_and(|ring| ring.partitions() == partitions)
     };
     cluster.nodes.iter().flatten().all(known) && rests(cluster)
 }
@@ -25,7 +30,7 @@ async fn partitions_double_and_halve_under_load_and_only_halving_moves_rows() {
     let mut cluster = evenly(4).await;
     let mut load = Load::fill(&cluster, 300).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
-    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let before = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let kept = all_held(&cluster);
     begin(&cluster, vec![RingChange::Double]).await;
     wait("twice as many", || rests_with(&cluster, 128).then_some(())).await;
@@ -38,7 +43,7 @@ async fn partitions_double_and_halve_under_load_and_only_halving_moves_rows() {
     begin(&cluster, vec![RingChange::Halve]).await;
     load.use_until(&cluster, || rests_with(&cluster, 64)).await;
     load.check(&cluster).await;
-    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
 
     // On a finer ring a fifth node's share fits no coarser one: halving brings it together first.
@@ -53,7 +58,7 @@ async fn partitions_double_and_halve_under_load_and_only_halving_moves_rows() {
     load.everyone_keeps_what_the_ring_says(&cluster).await;
     let rows: u64 = cluster.nodes.iter().flatten().map(|node| moved(node).0).sum();
     assert!(rows > 0, "copies had to move");
-    let ring = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let ring = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     let loads: Vec<_> = ring.layout().loads().into_values().collect();
     assert!(loads.iter().all(|load| [12, 13].contains(load)), "{loads:?}");
 }
@@ -120,14 +125,14 @@ async fn halving_goes_on_after_nodes_have_stopped_in_the_middle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn halving_is_called_off_under_load_and_begun_anew() {
     let (cluster, mut load) = halfway().await;
-    let finer = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let finer = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     for again in [true, true, false] {
         // Clients go on while it is called off, and while rows go back.
         let off = call_off(&cluster);
         tokio::join!(off, load.use_until(&cluster, || rests_with(&cluster, 128)));
         load.check(&cluster).await;
         load.everyone_keeps_what_the_ring_says(&cluster).await;
-        let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+        let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
         assert_eq!(after.layout(), finer.layout());
         begin(&cluster, vec![RingChange::Halve]).await;
         if again {
@@ -144,7 +149,7 @@ async fn halving_is_called_off_under_load_and_begun_anew() {
 async fn doubling_is_done_at_once_and_taken_back_by_halving() {
     let cluster = evenly(4).await;
     let mut load = Load::fill(&cluster, 200).await;
-    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let before = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     for _ in 0..3 {
         begin(&cluster, vec![RingChange::Double]).await;
         let off = ring(&cluster, RingCall::Cancel).await;
@@ -155,6 +160,6 @@ async fn doubling_is_done_at_once_and_taken_back_by_halving() {
     }
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
-    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let after = cluster.node(0).router.locator.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
 }

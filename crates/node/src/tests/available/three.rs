@@ -26,12 +26,13 @@ pub(super) async fn three() -> Cluster {
 }
 
 pub(super) async fn settled(cluster: &Cluster) {
-    let ids: Vec<NodeId> = cluster.nodes.iter().flatten().map(|node| node.inner.node).collect();
+    let ids: Vec<NodeId> =
+        cluster.nodes.iter().flatten().map(|node| node.cluster.links.node).collect();
     let ready = || {
         cluster.nodes.iter().flatten().all(|node| {
-            let known = node.inner.catalog.available.ring();
+            let known = node.router.locator.catalog.available.ring();
             let complete = known.is_some_and(|ring| ring.layout().nodes().len() == 3);
-            complete && ids.iter().all(|other| node.inner.available.reaches(*other))
+            complete && ids.iter().all(|other| node.router.available.reaches(*other))
         })
     };
     wait("the ring and the links", || ready().then_some(())).await;
@@ -115,10 +116,13 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
     // The reads repaired what the node had missed: it has everything itself.
     let repaired = || {
         (0..40).all(|number| {
-            let inner = &cluster.node(2).inner;
-            let owners =
-                inner.available.key_owners(&bucket(), &bytes(&key(number)), 3).expect("a ring");
-            let row = inner.available.shelf.read(&owners.spot).expect("it reads");
+            let node = cluster.node(2);
+            let owners = node
+                .router
+                .available
+                .key_owners(&bucket(), &bytes(&key(number)), 3)
+                .expect("a ring");
+            let row = node.router.available.shelf.read(&owners.spot).expect("it reads");
             row.is_some_and(|row| {
                 let row = dynamo::layout::read_row(&row).expect("it reads");
                 let value = |value: &Stored| value.sibling(None).expect("it reads").content.value;

@@ -99,7 +99,7 @@ async fn the_mover_panics_at_each_step_and_the_move_goes_on() {
     let (cluster, bucket) = filled(1).await;
     for (round, step) in STEPS.into_iter().enumerate() {
         let to = [2, 1][round % 2];
-        let breaks = &cluster.node(0).inner.transfers.breaks;
+        let breaks = &cluster.node(0).moves.transfers.breaks;
         *breaks.lock().expect("plain data") = Some(step);
         begin(&cluster, &bucket, to).await;
         rests(&cluster, &bucket, to).await;

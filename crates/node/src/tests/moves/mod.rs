@@ -56,7 +56,8 @@ async fn begin(cluster: &Cluster, bucket: &BucketName, group: u32) {
 /// Waits until every node knows that a bucket rests in a group.
 async fn rests(cluster: &Cluster, bucket: &BucketName, group: u32) {
     let there = |node: &Node| {
-        node.inner
+        node.router
+            .locator
             .catalog
             .find(bucket)
             .is_some_and(|found| found.group == GroupId(group) && found.moving.is_none())
@@ -68,10 +69,9 @@ async fn rests(cluster: &Cluster, bucket: &BucketName, group: u32) {
 /// How a move stands: what each node knows, does and leads.
 fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
     let each = cluster.nodes.iter().flatten().map(|node| {
-        let inner = &node.inner;
-        let found = inner.catalog.find(bucket);
-        let driven = found.as_ref().and_then(|found| inner.transfers.get(found.id));
-        let groups = inner.groups.all().into_iter().map(|group| {
+        let found = node.router.locator.catalog.find(bucket);
+        let driven = found.as_ref().and_then(|found| node.moves.transfers.get(found.id));
+        let groups = node.router.locator.groups.all().into_iter().map(|group| {
             let (standing, noted) = (*group.leadership.standing().borrow(), group.seals.all());
             let (decided, applied) = (group.state().progress.decided, group.applied.index());
             let failed = group.state().life.failed().cloned();
@@ -82,8 +82,11 @@ fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
             )
         });
         let groups: String = groups.collect();
-        let (ready, busy) = (node.readiness(), inner.trees.pressure());
-        format!("\n{}: {ready:?}, {found:?}, {driven:?}, {busy:?}{groups}", inner.settings.name)
+        let (ready, busy) = (node.readiness(), node.status.trees.pressure());
+        format!(
+            "\n{}: {ready:?}, {found:?}, {driven:?}, {busy:?}{groups}",
+            node.cluster.settings.name
+        )
     });
     each.collect()
 }
@@ -99,19 +102,19 @@ async fn all_rows(cluster: &Cluster, bucket: &BucketName) {
 /// Moves wait here, on every node.
 fn close_gate(cluster: &Cluster, at: MovePoint) {
     for node in cluster.nodes.iter().flatten() {
-        *node.inner.transfers.gate.lock().expect("plain data") = (Some(at), 0);
+        *node.moves.transfers.gate.lock().expect("plain data") = (Some(at), 0);
     }
 }
 
 fn open_gate(cluster: &Cluster) {
     for node in cluster.nodes.iter().flatten() {
-        node.inner.transfers.gate.lock().expect("plain data").0 = None;
+        node.moves.transfers.gate.lock().expect("plain data").0 = None;
     }
 }
 
 /// Waits until a move waits at the gate.
 async fn at_gate(cluster: &Cluster, bucket: &BucketName) {
-    let waits = |node: &Node| node.inner.transfers.gate.lock().expect("plain data").1 > 0;
+    let waits = |node: &Node| node.moves.transfers.gate.lock().expect("plain data").1 > 0;
     let look = || cluster.nodes.iter().flatten().any(waits).then_some(());
     wait_or_tell("a move at the gate", look, || stand(cluster, bucket)).await;
 }

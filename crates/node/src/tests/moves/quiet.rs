@@ -57,8 +57,8 @@ async fn tidy(cluster: &Cluster) {
             let noted = cluster.group(0, group).seals.all();
             noted.sealed.is_empty() && noted.intakes.len() <= 1
         };
-        node.inner.maintenance.raise();
-        let dropped = node.inner.directory.dropped().expect("readable");
+        node.housekeeper.signal.raise();
+        let dropped = node.router.directory.dropped().expect("readable");
         (clean(1) && clean(2) && dropped.is_empty()).then_some(())
     })
     .await;
@@ -202,7 +202,7 @@ async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_ca
     let place = |place| DirectoryCall::PlaceBucket { changes: Vec::new(), place };
     let at = |group| BucketPlace::Group(GroupId(group));
     directory(&cluster, &name("there"), place(at(2))).await.expect("made");
-    let lives = |bucket: &str| cluster.node(0).inner.catalog.find(&name(bucket));
+    let lives = |bucket: &str| cluster.node(0).router.locator.catalog.find(&name(bucket));
     assert_eq!(lives("there").map(|bucket| bucket.group), Some(GroupId(2)));
     // Group 1 has two buckets, group 2 has one.
     directory(&cluster, &name("few"), place(BucketPlace::Replicas(1))).await.expect("made");

@@ -64,12 +64,12 @@ pub(super) async fn ask(
     bucket: BucketName,
     call: AvailableCall,
 ) -> Option<Result<Reply>> {
-    let inner = world.mates.borrow()[which].inner()?.clone();
+    let node = world.mates.borrow()[which].running()?.clone();
     let (sender, answer) = tokio::sync::oneshot::channel();
     let request = Request { bucket, call: Call::Available(call), retry: None };
     world.stage.begin(Some(which), async move {
-        let submitted = inner.submit(&mut Flow::default(), request);
-        let _ = sender.send(inner.answered(submitted).await);
+        let submitted = node.router.submit(&mut Flow::default(), request);
+        let _ = sender.send(node.router.answered(submitted).await);
     });
     runtime::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
 }

@@ -286,9 +286,10 @@ impl World {
         let left = told.nodes.iter().find(|node| told.ring.left_at(**node).next().is_some());
         if let Some(node) = left {
             let mates = self.mates.borrow();
-            let inner = mates.iter().find(|mate| mate.node == *node).and_then(|it| it.inner());
+            let mate = mates.iter().find(|mate| mate.node == *node);
+            let running = mate.and_then(|mate| mate.running()).expect("everyone lives");
             let mut how = RingTransfer::default();
-            inner.expect("everyone lives").available.moving.told(&mut how);
+            running.router.available.moving.told(&mut how);
             let partitions: Vec<_> = told.ring.left_at(*node).collect();
             return Some(format!("node {node} has {partitions:?} left: {}", how.waits_for));
         }

@@ -3,7 +3,7 @@
 use super::clients;
 use super::judge::{Dot, Write};
 use super::world::World;
-use crate::Inner;
+use crate::Node;
 use base::{BucketName, NodeId, Partition};
 use bytes::Bytes;
 use dynamo::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
@@ -61,8 +61,8 @@ impl World {
         let mut rows: Vec<_> = mates
             .iter()
             .map(|mate| {
-                let inner = mate.inner().expect("everyone lives");
-                (owners.contains(&mate.node), own(inner, &row_key))
+                let node = mate.running().expect("everyone lives");
+                (owners.contains(&mate.node), own(node, &row_key))
             })
             .collect();
         rows.sort_by_key(|(owns, _)| !owns);
@@ -73,7 +73,7 @@ impl World {
     fn hints(&self) -> Vec<Vec<NodeId>> {
         let mates = self.mates.borrow();
         let hints = mates.iter().map(|mate| {
-            let snapshot = mate.inner().expect("everyone lives").trees.snapshot();
+            let snapshot = mate.running().expect("everyone lives").status.trees.snapshot();
             let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
             let hints = all.filter_map(|row| read_hint_key(&row.expect("memory").0));
             hints.map(|(primary, ..)| primary).collect()
@@ -86,7 +86,7 @@ impl World {
         let ring = self.told().ring;
         let mates = self.mates.borrow();
         mates.iter().find_map(|mate| {
-            let snapshot = mate.inner().expect("everyone lives").trees.snapshot();
+            let snapshot = mate.running().expect("everyone lives").status.trees.snapshot();
             let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
             let mut rows = all.filter_map(|row| {
                 let (key, _) = row.expect("memory");
@@ -129,8 +129,8 @@ impl World {
     }
 }
 
-fn own(inner: &Inner, row_key: &Bytes) -> Option<Bytes> {
-    inner.trees.get(row_key).expect("memory")
+fn own(node: &Node, row_key: &Bytes) -> Option<Bytes> {
+    node.status.trees.get(row_key).expect("memory")
 }
 
 /// Living values, by their dots.

@@ -124,17 +124,18 @@ fn starts_in(world: &Rc<World>, which: usize, time: u64) {
 
 /// In good order, if it comes to that in time.
 fn stop(world: &Rc<World>, which: usize, time: u64) {
-    let Some(inner) = world.mates.borrow()[which].inner().cloned() else { return };
-    let incarnation = inner.incarnation;
+    let Some(node) = world.mates.borrow()[which].running().cloned() else { return };
+    let incarnation = node.cluster.lives.incarnation;
     let (sender, ended) = tokio::sync::oneshot::channel();
     world.stage.begin(Some(which), async move {
-        let _ = sender.send(mate::end_well(inner).await);
+        let _ = sender.send(mate::end_well(node).await);
     });
     let world = Rc::clone(world);
     Rc::clone(&world.stage).begin(None, async move {
         let ended = ended.await;
-        let lives =
-            |mate: &mate::Mate| mate.inner().is_some_and(|inner| inner.incarnation == incarnation);
+        let lives = |mate: &mate::Mate| {
+            mate.running().is_some_and(|node| node.cluster.lives.incarnation == incarnation)
+        };
         if !lives(&world.mates.borrow()[which]) {
             return; // It crashed meanwhile.
         }
@@ -175,8 +176,8 @@ fn lose(world: &Rc<World>, which: usize, time: u64) -> &'static str {
 /// Some of the rows a node has.
 fn rows(world: &World, which: usize) -> Vec<Bytes> {
     let mates = world.mates.borrow();
-    let Some(inner) = mates[which].inner() else { return Vec::new() };
-    let snapshot = inner.trees.snapshot();
+    let Some(node) = mates[which].running() else { return Vec::new() };
+    let snapshot = node.status.trees.snapshot();
     let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
     let keys = all.map(|row| row.expect("memory").0);
     let rows = keys.filter(|key| dynamo::layout::slot_of(key).is_some());

@@ -37,12 +37,12 @@ fn has_it_still(world: u64) -> Option<bool> {
         let spot = Spot::new(story.place.0.clone(), story.place.1.clone());
         let rules = Rules::of(&Properties::available());
         let brought = Brought { spot, rules, hint: Some(*old), row };
-        let inner = mates[which].inner().expect("it lives");
-        inner.available.take(0, &brought).expect("it takes it");
+        let node = mates[which].running().expect("it lives");
+        node.router.available.take(0, &brought).expect("it takes it");
     });
     let kept = || {
         let mates = world.mates.borrow();
-        let kept = mates[story.at(next)].inner().expect("it lives").available.shelf.kept();
+        let kept = mates[story.at(next)].running().expect("it lives").router.available.shelf.kept();
         kept.get(old).is_some_and(|kept| kept.rows > 0)
     };
     world.stage.run(20_000);

@@ -28,8 +28,8 @@ fn writes(world: &Rc<World>, which: usize) -> Actor {
 }
 
 fn ends_well(world: &Rc<World>, which: usize) {
-    let inner = world.mates.borrow()[which].inner().expect("it lives").clone();
-    world.stage.begin(Some(which), async move { assert!(mate::end_well(inner).await) });
+    let node = world.mates.borrow()[which].running().expect("it lives").clone();
+    world.stage.begin(Some(which), async move { assert!(mate::end_well(node).await) });
     world.stage.run(2_000_000);
     world.mates.borrow_mut()[which].leave(&world.stage, &world.hub);
 }

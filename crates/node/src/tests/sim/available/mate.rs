@@ -5,10 +5,12 @@ use super::super::remains;
 use super::directory::{COPIES, DIRECTORY as MASTER};
 use super::stage::{Stage, here};
 use super::wire::{self, End, Hub, Wire};
+use crate::assembly::{Parts, assemble};
+use crate::cluster::OwnLives;
 use crate::exchange::Exchange;
-use crate::life::{self, Parts, Post};
+use crate::life::{Post, tend_vnodes};
 use crate::recovery::{Mended, replay, terms};
-use crate::{Inner, NodeSettings};
+use crate::{Node, NodeSettings};
 use base::{
     ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Properties,
 };
@@ -57,7 +59,7 @@ pub(super) struct Place {
 
 /// What dies with the node.
 pub(super) struct Life {
-    pub inner: Arc<Inner>,
+    pub node: Node,
     desk: Arc<Mutex<LogWriter>>,
 }
 
@@ -120,8 +122,8 @@ impl Mate {
         Mate { which, node, place, life: None, slow_disk: Arc::default(), forgets_max }
     }
 
-    pub(super) fn inner(&self) -> Option<&Arc<Inner>> {
-        self.life.as_ref().map(|life| &life.inner)
+    pub(super) fn running(&self) -> Option<&Node> {
+        self.life.as_ref().map(|life| &life.node)
     }
 
     /// Begins a life, from what the disk and the store hold.
@@ -138,10 +140,8 @@ impl Mate {
             began_ms: runtime::world::milliseconds(),
             node: self.node,
             data: None,
-            incarnation: self.place.begun,
-            lives: Vec::new(),
+            lives: OwnLives { incarnation: self.place.begun, known: Vec::new() },
             known: told.known(),
-            is_written_down: true,
             trees,
             reader: log.reader(),
             groups,
@@ -154,39 +154,44 @@ impl Mate {
             ring_grace_ms: GRACE_MS,
             ..NodeSettings::default()
         };
-        let inner = life::assemble(settings, parts).expect("it begins");
-        remains::watch("a node", &inner);
-        inner.groups.all().iter().for_each(|group| remains::watch("a group", group));
-        inner.keeper.publish(&log);
-        inner.directory.group.leadership.follows(MASTER);
+        let node = assemble(settings, parts).expect("it begins");
+        remains::watch("a node", &node.router);
+        remains::watch("the life of a node", &node.lifecycle);
+        node.router.locator.groups.all().iter().for_each(|group| remains::watch("a group", group));
+        node.housekeeper.disk.keeper.publish(&log);
+        node.router.directory.group.leadership.follows(MASTER);
         // As `Directory::new` draws it from its rows, which are elsewhere here.
-        inner.catalog.fill(Vec::new(), told.known());
-        inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), Some(told.ring.clone()));
+        node.router.locator.catalog.fill(Vec::new(), told.known());
+        node.router.locator.catalog.available.fill(
+            told.types.clone(),
+            BTreeMap::new(),
+            Some(told.ring.clone()),
+        );
         let wire = Wire { which: self.which, hub: hub.clone() };
         let mut mailroom = None;
         let over = |sink| {
             mailroom = Some(sink);
             Arc::new(wire) as Arc<dyn transport::Network>
         };
-        let peers = Peers::over(over, Arc::new(Exchange::new(&inner)), process << 32);
-        let _ = inner.peers.set(peers);
+        let peers = Peers::over(over, Arc::new(Exchange::new(&node)), process << 32);
+        let _ = node.cluster.links.peers.set(peers);
         let sink = mailroom.expect("the network is made with its sink");
         let incarnation = self.place.begun;
         wire::at(hub).begins(self.which, End { node: self.node, incarnation, process, sink });
-        life::tend_vnodes(&inner);
-        let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
+        tend_vnodes(&node.router.available, &node.lifecycle);
+        let (keeper, metrics) = (node.housekeeper.disk.keeper.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, keeper, metrics, NEVER);
         let desk = Arc::new(Mutex::new(writer));
-        let writes = write(inner.clone(), desk.clone(), self.slow_disk.clone());
+        let writes = write(node.clone(), desk.clone(), self.slow_disk.clone());
         here().begin(Some(self.which), writes);
-        self.life = Some(Life { inner, desk });
+        self.life = Some(Life { node, desk });
     }
 
     /// A node that lives hears what was decided in this place of the directory.
     pub(super) fn hear(&mut self, at: usize, told: &Told) {
-        if let Some(inner) = self.inner() {
-            inner.catalog.fill(Vec::new(), told.known());
-            inner.catalog.available.set_ring(Some(told.ring.clone()));
+        if let Some(node) = self.running() {
+            node.router.locator.catalog.fill(Vec::new(), told.known());
+            node.router.locator.catalog.available.set_ring(Some(told.ring.clone()));
             self.place.heard = at;
             self.place.kept = self.place.kept.max(at.saturating_sub(self.forgets_max));
         }
@@ -235,26 +240,26 @@ impl Mate {
             return;
         }
         let end = writer.log().end();
-        let keep_from = life.inner.available.shelf.log_needed_from().unwrap_or(end).min(end);
+        let keep_from = life.node.router.available.shelf.log_needed_from().unwrap_or(end).min(end);
         make_durable(&self.place.trees);
         writer.log_mut().collapse(keep_from).expect("a disk without faults");
-        life.inner.keeper.publish(writer.log());
+        life.node.housekeeper.disk.keeper.publish(writer.log());
     }
 
     /// Takes everything from the store that a bad disk could take without a word.
     pub(super) fn lose(&mut self, keys: &[bytes::Bytes]) {
         let Some(life) = &self.life else { return };
-        let Ok(mut state) = life.inner.available.shelf.admit() else { return };
+        let Ok(mut state) = life.node.router.available.shelf.admit() else { return };
         let changes = keys.iter().map(|key| (key.clone(), None));
-        life.inner.available.shelf.change(&mut state, changes.collect::<Vec<_>>(), true);
+        life.node.router.available.shelf.change(&mut state, changes.collect::<Vec<_>>(), true);
     }
 }
 
 /// Ends a life in good order; the mate is dead when it resolves. `false`: it did not come to that.
-pub(super) async fn end_well(inner: Arc<Inner>) -> bool {
-    inner.stop.send_replace(true);
-    let ended = runtime::world::timeout(Duration::from_secs(5), inner.available.shelf.ends());
-    ended.await == Some(true) && inner.available.shelf.end_well().is_ok()
+pub(super) async fn end_well(node: Node) -> bool {
+    node.lifecycle.end_loops();
+    let ended = runtime::world::timeout(Duration::from_secs(5), node.router.available.shelf.ends());
+    ended.await == Some(true) && node.router.available.shelf.end_well().is_ok()
 }
 
 impl Told {
@@ -282,15 +287,18 @@ impl Told {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<LogWriter>>, slow: Arc<Mutex<bool>>) {
-    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&inner));
+async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, slow: Arc<Mutex<bool>>) {
+    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&node));
     loop {
-        if runtime::world::timeout(INTERVAL, inner.keeper.given.notified()).await.is_none() {
+        if runtime::world::timeout(INTERVAL, node.housekeeper.disk.keeper.given.notified())
+            .await
+            .is_none()
+        {
             let mut writer = desk.lock().expect("one thread");
             writer.log_mut().commit(true).expect("a disk without faults");
         }
         loop {
-            if !inner.keeper.has_work() {
+            if !node.housekeeper.disk.keeper.has_work() {
                 break;
             }
             step(&desk, &post);

@@ -67,9 +67,9 @@ fn taken_by_a_former_owner() -> bool {
     world.crash(which);
     world.mates.borrow_mut()[which].place.heard = 0;
     world.start(which);
-    let inner = world.mates.borrow()[which].inner().expect("it lives").clone();
+    let node = world.mates.borrow()[which].running().expect("it lives").clone();
     let span = SlotSpan::new(&before, before.partition(&point));
-    let pairs = inner.available.pairs(&BTreeSet::from([3])).into_iter();
+    let pairs = node.router.available.pairs(&BTreeSet::from([3])).into_iter();
     let mut pairs = pairs.filter(|((it, _), other)| *it == span && other.node == old);
     let (copies, other) = pairs.next().expect("they were a pair");
     world.stage.run(1_000_000);
@@ -78,7 +78,7 @@ fn taken_by_a_former_owner() -> bool {
     story.hears(first, known);
     story.hears(first, known + 1);
     world.stage.begin(Some(which), async move {
-        let _ = inner.available.compare_copies(copies, other).await;
+        let _ = node.router.available.compare_copies(copies, other).await;
     });
     world.stage.run(500_000);
     let taken = story.has(old).is_some();

@@ -47,7 +47,7 @@ fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks(
     let (world, guest, owner) = quiet();
     let passed_on = |world: &World| {
         let mates = world.mates.borrow();
-        let metrics = &mates[guest].inner().expect("it lives").metrics;
+        let metrics = &mates[guest].running().expect("it lives").router.metrics;
         metrics.forwarded_out.load(std::sync::atomic::Ordering::Relaxed)
     };
     wire::at(&world.hub).cut(guest, owner);
@@ -74,8 +74,8 @@ fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks(
 #[test]
 fn a_write_that_was_not_sent_is_passed_on_to_the_next_owner() {
     let (world, guest, owner) = quiet();
-    let full = world.mates.borrow()[owner].inner().expect("it lives").clone();
-    let seats: Vec<_> = std::iter::from_fn(|| full.incoming.admit(1)).collect();
+    let full = world.mates.borrow()[owner].running().expect("it lives").clone();
+    let seats: Vec<_> = std::iter::from_fn(|| full.router.incoming.admit(1)).collect();
     let answers = asks(&world, guest, write());
     world.stage.run(100_000);
     let (_, answer) = answers.take().pop().expect("an answer at once");

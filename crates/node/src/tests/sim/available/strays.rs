@@ -70,7 +70,14 @@ impl Story {
     /// Who owns the key's only copy, as a node has heard.
     pub(super) fn owner_as_heard_by(&self, node: NodeId) -> NodeId {
         let mates = self.world.mates.borrow();
-        let ring = mates[self.at(node)].inner().expect("it lives").catalog.available.ring();
+        let ring = mates[self.at(node)]
+            .running()
+            .expect("it lives")
+            .router
+            .locator
+            .catalog
+            .available
+            .ring();
         ring.expect("a ring").owners(self.partition(), 1)[0]
     }
 
@@ -78,8 +85,8 @@ impl Story {
     pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
         let which = self.at(node);
         let mates = self.world.mates.borrow();
-        let inner = mates[which].inner().expect("it lives");
-        inner.trees.get(&row_key(&self.place.0, &self.place.1)).expect("memory")
+        let node = mates[which].running().expect("it lives");
+        node.status.trees.get(&row_key(&self.place.0, &self.place.1)).expect("memory")
     }
 }
 

@@ -52,7 +52,8 @@ fn compared(keys: u64, differ: u64) -> (u64, u64) {
     let moved = bytes(&world);
     for (which, tree_key, row) in missed {
         let mates = world.mates.borrow();
-        let has = mates[which].inner().expect("it lives").trees.get(&tree_key).expect("memory");
+        let has =
+            mates[which].running().expect("it lives").status.trees.get(&tree_key).expect("memory");
         assert_eq!(has, Some(row), "what was missing has come");
     }
     world.stage.run(10_000_000);

@@ -27,12 +27,12 @@ pub(super) async fn ask(
     call: Call,
     retry: Option<RetryId>,
 ) -> Option<Result<Reply>> {
-    let inner = world.inner(which)?;
+    let node = world.running(which)?;
     let (sender, answer) = tokio::sync::oneshot::channel();
     let request = Request { bucket: bucket.clone(), call, retry };
     world.stage.begin(Some(which), async move {
-        let submitted = inner.submit(&mut Flow::default(), request);
-        let _ = sender.send(inner.answered(submitted).await);
+        let submitted = node.router.submit(&mut Flow::default(), request);
+        let _ = sender.send(node.router.answered(submitted).await);
     });
     runtime::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
 }
@@ -63,7 +63,7 @@ pub(super) async fn live(world: Rc<World>) {
         let which = stage.dice(|dice| dice.below(world.count as u64)) as usize;
         let place = stage.dice(|dice| dice.below(world.buckets.len() as u64)) as usize;
         let key = stage.dice(|dice| dice.below(KEYS));
-        if world.inner(which).is_none() {
+        if world.running(which).is_none() {
             continue;
         }
         let name = match stage.dice(|dice| dice.often(500)) {

@@ -4,7 +4,7 @@
 use super::super::links;
 use super::clients::{ask, get};
 use super::world::{FILLERS, GROUPS, World, filler};
-use crate::Inner;
+use crate::Node;
 use base::{Body, BucketId, GroupId, LogIndex};
 use bytes::Bytes;
 use replication::seals::Noted;
@@ -47,13 +47,13 @@ impl World {
             };
             let members = master.configuration().members().to_vec();
             for member in members {
-                let inner = self.inner(member.node.0 as usize - 1).expect("everyone lives");
-                let there = inner.groups.get(group).expect("it has a part");
+                let node = self.running(member.node.0 as usize - 1).expect("everyone lives");
+                let there = node.router.locator.groups.get(group).expect("it has a part");
                 if there.applied.index().0 + 50 < master.applied.index().0 {
                     return Some(format!("{} is behind in group {group}", member.node));
                 }
                 // What came for a bucket may come late, as long as the bucket lives there.
-                let lives = |id: &BucketId| self.lives(&inner, *id);
+                let lives = |id: &BucketId| self.lives(&node, *id);
                 let Noted { sealed, intakes } = there.seals.all();
                 let left = !sealed.is_empty() || !intakes.iter().all(lives);
                 if group != GroupId::DIRECTORY && left {
@@ -62,10 +62,10 @@ impl World {
             }
         }
         for which in 0..self.count {
-            let inner = self.inner(which).expect("everyone lives");
-            assert!(inner.failed.borrow().is_none(), "{which} failed");
+            let node = self.running(which).expect("everyone lives");
+            assert!(node.lifecycle.failure().is_none(), "{which} failed");
             for name in &self.buckets {
-                let bucket = inner.catalog.find(name).expect("it is never dropped");
+                let bucket = node.router.locator.catalog.find(name).expect("it is never dropped");
                 if let Some(moving) = bucket.moving {
                     return Some(format!("{name} is on its way to {moving:?}"));
                 }
@@ -74,8 +74,9 @@ impl World {
         (self.counted("wrote") < wrote).then(|| "nothing is written".into())
     }
 
-    fn lives(&self, inner: &Inner, id: BucketId) -> bool {
-        let numbers = self.buckets.iter().map(|name| inner.catalog.find(name).map(|it| it.id));
+    fn lives(&self, node: &Node, id: BucketId) -> bool {
+        let numbers =
+            self.buckets.iter().map(|name| node.router.locator.catalog.find(name).map(|it| it.id));
         numbers.flatten().any(|number| number == id)
     }
 
@@ -104,7 +105,8 @@ impl World {
     fn look_at_rows(&self, group: GroupId) {
         let mut states = BTreeMap::<LogIndex, Vec<(Bytes, Bytes)>>::new();
         for mate in self.mates.borrow().iter() {
-            let Some(there) = mate.inner().and_then(|inner| inner.groups.get(group)) else {
+            let Some(there) = mate.running().and_then(|node| node.router.locator.groups.get(group))
+            else {
                 continue;
             };
             let snapshot = store::Trees::snapshot(&*mate.trees);

@@ -146,18 +146,18 @@ pub(super) async fn keep_house(world: Rc<World>) {
     loop {
         world.stage.rest(20_000).await;
         let Some((master, _)) = world.master(GroupId::DIRECTORY) else { continue };
-        let Some(inner) = world.inner(master).filter(|_| !world.stage.is_paused(master)) else {
+        let Some(node) = world.running(master).filter(|_| !world.stage.is_paused(master)) else {
             continue;
         };
         for name in &world.buckets {
-            let lives = inner.catalog.find(name).expect("it is never dropped");
+            let lives = node.router.locator.catalog.find(name).expect("it is never dropped");
             world.lived.borrow_mut().insert(lives.id);
         }
         let now = world.stage.now();
         world.stage.within(master, || {
-            for (bucket, _) in inner.directory.dropped().expect("memory") {
+            for (bucket, _) in node.router.directory.dropped().expect("memory") {
                 if now >= *seen.entry(bucket).or_insert(now) + FORGET_US {
-                    let _ = inner.directory.forget_dropped(bucket); // Its lease may be over.
+                    let _ = node.router.directory.forget_dropped(bucket); // Its lease may be over.
                 }
             }
         });

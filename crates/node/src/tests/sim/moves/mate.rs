@@ -4,10 +4,12 @@ use super::super::chance::Chance;
 use super::super::links::{self, End, Hub, Wire};
 use super::super::remains;
 use super::super::stage::{Stage, here};
+use crate::assembly::{Parts, assemble};
+use crate::cluster::OwnLives;
 use crate::exchange::Exchange;
-use crate::life::{self, Parts, Post};
+use crate::life::Post;
 use crate::recovery::{Mended, replay, terms};
-use crate::{Inner, NodeSettings, transfer};
+use crate::{Node, NodeSettings, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
 use runtime::keeper::{AppendSink, LogWriter, record};
@@ -41,7 +43,7 @@ pub(super) struct Mate {
 
 /// What dies with the node.
 struct Life {
-    inner: Arc<Inner>,
+    node: Node,
     desk: Arc<Mutex<LogWriter>>,
 }
 
@@ -61,8 +63,8 @@ impl Mate {
         mate
     }
 
-    pub(super) fn inner(&self) -> Option<&Arc<Inner>> {
-        self.life.as_ref().map(|life| &life.inner)
+    pub(super) fn running(&self) -> Option<&Node> {
+        self.life.as_ref().map(|life| &life.node)
     }
 
     /// Makes the store durable as far as it is applied.
@@ -88,10 +90,8 @@ impl Mate {
             began_ms: world::milliseconds(),
             node: self.node,
             data: None,
-            incarnation: self.begun,
-            lives: Vec::new(),
+            lives: OwnLives { incarnation: self.begun, known: Vec::new() },
             known: known.clone(),
-            is_written_down: true,
             trees,
             reader: log.reader(),
             groups,
@@ -100,33 +100,35 @@ impl Mate {
         };
         let name = format!("n{}", self.node.0);
         let settings = NodeSettings { name, lease_ms: LEASE_MS, ..NodeSettings::default() };
-        let inner = life::assemble(settings, parts).expect("it begins");
-        remains::watch("a node", &inner);
-        inner.groups.all().iter().for_each(|group| remains::watch("a group", group));
-        inner.keeper.publish(&log);
+        let node = assemble(settings, parts).expect("it begins");
+        remains::watch("a node", &node.router);
+        remains::watch("the life of a node", &node.lifecycle);
+        node.router.locator.groups.all().iter().for_each(|group| remains::watch("a group", group));
+        node.housekeeper.disk.keeper.publish(&log);
         let wire = Wire { which: self.which, hub: hub.clone() };
         let mut mailroom = None;
         let over = |sink| {
             mailroom = Some(sink);
             Arc::new(wire) as Arc<dyn Network>
         };
-        let peers = Peers::over(over, Arc::new(Exchange::new(&inner)), process << 32);
-        let _ = inner.peers.set(peers);
+        let peers = Peers::over(over, Arc::new(Exchange::new(&node)), process << 32);
+        let _ = node.cluster.links.peers.set(peers);
         let sink = mailroom.expect("the network is made with its sink");
         let end = End { node: self.node, incarnation: self.begun, process, sink };
         links::at(hub).begins(self.which, end);
-        inner
+        node.router
+            .locator
             .groups
             .all()
             .into_iter()
-            .for_each(|group| crate::group_lifecycle::drive(&inner, group));
-        world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
-        let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
+            .for_each(|group| crate::group_lifecycle::drive(&node.lifecycle, group));
+        world::spawn(transfer::tend(node.moves.clone()));
+        let (keeper, metrics) = (node.housekeeper.disk.keeper.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, keeper, metrics, NEVER);
         let desk = Arc::new(Mutex::new(writer));
-        let writes = write(inner.clone(), desk.clone(), self.disk_takes.clone());
+        let writes = write(node.clone(), desk.clone(), self.disk_takes.clone());
         here().begin(Some(self.which), writes);
-        self.life = Some(Life { inner, desk });
+        self.life = Some(Life { node, desk });
     }
 
     /// The power goes: what was being written is there in part, what was not synced perhaps.
@@ -155,12 +157,12 @@ impl Mate {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<LogWriter>>, takes: Arc<Mutex<Takes>>) {
-    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&inner));
+async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, takes: Arc<Mutex<Takes>>) {
+    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&node));
     loop {
-        inner.keeper.given.notified().await;
+        node.housekeeper.disk.keeper.given.notified().await;
         loop {
-            if !inner.keeper.has_work() {
+            if !node.housekeeper.disk.keeper.has_work() {
                 break;
             }
             step(&desk, &post);

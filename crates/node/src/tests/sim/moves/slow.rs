@@ -47,8 +47,8 @@ fn moves(world: Rc<World>) -> u32 {
         ask(&asks, 0, &name, call, None).await; // The answer may take too long.
     });
     let lives = || {
-        let inner = world.inner(0).expect("nobody dies");
-        let found = inner.catalog.find(&bucket).expect("it is never dropped");
+        let node = world.running(0).expect("nobody dies");
+        let found = node.router.locator.catalog.find(&bucket).expect("it is never dropped");
         (found.group == GROUPS[1]).then_some(found.id)
     };
     let id = loop {

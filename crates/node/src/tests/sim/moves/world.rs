@@ -7,7 +7,7 @@ use super::super::stage::{Clock, Stage};
 use super::judge::Judge;
 use super::mate::{LEASE_MS, Mate, QUICK};
 use super::{clients, faults};
-use crate::Inner;
+use crate::Node;
 use crate::metadata::rows::{
     CLUSTER, ClusterRow, NEXT_BUCKET, bucket_key, group_key, member_key, type_key, write_bucket,
     write_cluster, write_group, write_member, write_properties,
@@ -217,21 +217,21 @@ impl World {
     }
 
     /// A node that lives.
-    pub(super) fn inner(&self, which: usize) -> Option<Arc<Inner>> {
-        self.mates.borrow()[which].inner().cloned()
+    pub(super) fn running(&self, which: usize) -> Option<Node> {
+        self.mates.borrow()[which].running().cloned()
     }
 
     /// The node that is master of a group.
     pub(super) fn master(&self, group: GroupId) -> Option<(usize, Arc<Group>)> {
         (0..self.count).find_map(|which| {
-            let group = self.inner(which)?.groups.get(group)?;
+            let group = self.running(which)?.router.locator.groups.get(group)?;
             group.leadership.is_master().then_some((which, group))
         })
     }
 
     /// A node begins a life, unless it lives.
     pub(super) fn start(&self, which: usize) {
-        if self.inner(which).is_some() {
+        if self.running(which).is_some() {
             return;
         }
         self.processes.set(self.processes.get() + 1);
@@ -243,11 +243,16 @@ impl World {
     }
 
     pub(super) fn crash(&self, which: usize) {
-        let on_the_way = self.inner(which).is_some_and(|inner| {
-            let moving = inner.catalog.watch_moving();
+        let on_the_way = self.running(which).is_some_and(|node| {
+            let moving = node.router.locator.catalog.watch_moving();
             let moving = moving.borrow();
-            let drives =
-                |name| inner.catalog.find(name).is_some_and(|bucket| leads(&inner, bucket.group));
+            let drives = |name| {
+                node.router
+                    .locator
+                    .catalog
+                    .find(name)
+                    .is_some_and(|bucket| leads(&node, bucket.group))
+            };
             moving.iter().any(drives)
         });
         self.add("mover crashed", on_the_way.into());
@@ -269,6 +274,6 @@ impl World {
 
 type Life = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
-fn leads(inner: &Inner, group: GroupId) -> bool {
-    inner.groups.get(group).is_some_and(|group| group.leadership.is_master())
+fn leads(node: &Node, group: GroupId) -> bool {
+    node.router.locator.groups.get(group).is_some_and(|group| group.leadership.is_master())
 }

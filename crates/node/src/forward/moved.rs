@@ -1,7 +1,7 @@
 //! Requests that meet a bucket on its way: they wait a little, and begin anew where it lives then.
 
-use crate::Inner;
 use crate::flow::{Elsewhere, Flow};
+use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
 use base::{Reason, Reply, Request, Result};
 use runtime::submit::{Submitted, Ticket};
@@ -13,25 +13,25 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-impl Inner {
+impl Router {
     /// Answers a request once its bucket has moved, or stays.
     pub(crate) fn after_move(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         before: Option<Ticket>,
         elsewhere: Elsewhere,
         request: Request,
     ) -> Submitted {
-        let inner = self.clone();
+        let router = self.clone();
         Submitted::Later(Box::pin(async move {
             // What became of them was told already; here only their order counts.
-            let _ = inner.settled(before).await;
-            inner.until_moved(elsewhere, request).await
+            let _ = router.settled(before).await;
+            router.until_moved(elsewhere, request).await
         }))
     }
 
     /// The same for an answer that may say that the bucket is on its way.
     pub(crate) async fn unless_away(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         answer: Result<Reply>,
         elsewhere: Elsewhere,
         request: Request,
@@ -46,7 +46,7 @@ impl Inner {
 
     /// Nothing was done yet, and each attempt that meets the move does nothing either.
     async fn until_moved(
-        self: &Arc<Inner>,
+        self: &Arc<Router>,
         elsewhere: Elsewhere,
         request: Request,
     ) -> Result<Reply> {

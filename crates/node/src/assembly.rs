@@ -1,0 +1,353 @@
+//! Assembly of a node from its parts.
+//!
+//! Each part gets the handles that it uses, of the parts below it. Upwards leads one way only, a
+//! weak one: that of the vnodes to the directory's master, by the router.
+//!
+//! Never: begins anything; that is `life.rs`.
+
+use crate::Node;
+use crate::answers::Answers;
+use crate::audit::ReplicaAudit;
+use crate::checkpoint::Checkpointer;
+use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnLives};
+use crate::data_dir::OpenDataDir;
+use crate::disk_health::DiskHealth;
+use crate::flush::StoreFlusher;
+use crate::group_lifecycle::GroupHost;
+use crate::groups::Groups;
+use crate::housekeeping::Housekeeper;
+use crate::lifecycle::Lifecycle;
+use crate::locator::GroupLocator;
+use crate::metadata::Directory;
+use crate::metadata::catalog::Catalog;
+use crate::observe::StatusReader;
+use crate::peer_links::PeerLinks;
+use crate::readiness::Readiness;
+use crate::ring;
+use crate::route::Router;
+use crate::settings::NodeSettings;
+use crate::transfer::{BucketMoves, Transfers};
+use base::{BucketName, ClusterDescription, ClusterId, GroupId, NodeId, Result};
+use dynamo::batch::Mark;
+use dynamo::finding::Finding;
+use dynamo::moving::Moving;
+use dynamo::multi_key::Seats;
+use dynamo::quickest::Quickest;
+use dynamo::shelf::Shelf;
+use dynamo::watching::Watching;
+use dynamo::{Available, Members};
+use replication::comparison::Comparisons;
+use replication::group::{Group, GroupLimits, Shared};
+use replication::recovered::RecoveredGroup;
+use replication::snapshot::{Pace, Snapshots};
+use runtime::keeper::Keeper;
+use runtime::maintenance_signal::MaintenanceSignal;
+use runtime::metrics::Metrics;
+use runtime::{DiskSpace, file_tasks::FileTasks};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use store::{DataDir, LogReader, Trees};
+use transport::incoming::CallAdmission;
+
+/// Findings of a start, of which a node is made.
+pub(crate) struct Parts {
+    pub began_ms: u64,
+    pub node: NodeId,
+    /// None: it has no directory.
+    pub data: Option<DataDir>,
+    pub lives: OwnLives,
+    pub known: ClusterDescription,
+    pub trees: Arc<dyn Trees>,
+    pub reader: LogReader,
+    pub groups: Vec<RecoveredGroup>,
+    pub witness: bool,
+    pub vnodes: Mark,
+}
+
+/// Returns a node that does nothing yet.
+pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
+    let Parts { began_ms, node, data, lives, known, trees, reader, groups, witness, vnodes } =
+        parts;
+    let settings = Arc::new(settings);
+    let file_tasks = Arc::<FileTasks>::default();
+    let forced_master = settings.forced_among(&known).0;
+    let shared = shared(&settings, (node, witness), (trees, reader), (&file_tasks, forced_master));
+    let cluster = known.cluster;
+    let catalog = Arc::new(Catalog::new(known));
+    let group = |found| Arc::new(Group::new(found, shared.clone()));
+    let groups = Arc::new(Groups::new(groups.into_iter().map(group).collect()));
+    let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
+    let available = available(&settings, &shared, &catalog, (lives.incarnation, vnodes));
+    let own = (node, settings.name.clone());
+    let handles = Handles {
+        links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
+        lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.shelf.clone())),
+        disk: Arc::new(DiskHealth {
+            keeper: shared.keeper.clone(),
+            metrics: shared.metrics.clone(),
+            space: available.space.clone(),
+            lease_ms: settings.lease_ms,
+        }),
+        flusher: Arc::new(StoreFlusher::new(
+            (shared.trees.clone(), shared.keeper.clone()),
+            groups.clone(),
+            available.shelf.clone(),
+            settings.log_bytes_max,
+        )),
+        data: Arc::new(OpenDataDir::new(data)),
+        directory: Arc::new(directory),
+        settings,
+        groups,
+        catalog,
+        available,
+        file_tasks,
+    };
+    let router = handles.router(began_ms);
+    ring::connect(&router);
+    let audit = handles.audit(&shared.comparisons);
+    let view = handles.view(cluster, &audit);
+    let status = handles.status(&shared, lives.incarnation, (&view, &router.readiness));
+    let calls = handles.calls(&audit, &view);
+    Ok(Node {
+        cluster: handles.agent(lives, calls, &router),
+        moves: handles.moves(&router),
+        housekeeper: handles.housekeeper(&shared),
+        checkpointer: handles.checkpointer(),
+        status,
+        lifecycle: handles.lifecycle,
+        router,
+    })
+}
+
+/// Returns what the replicas of all groups here share.
+fn shared(
+    settings: &NodeSettings,
+    (node, witness): (NodeId, bool),
+    (trees, reader): (Arc<dyn Trees>, LogReader),
+    (file_tasks, forced_master): (&Arc<FileTasks>, u64),
+) -> Shared {
+    let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
+    let around = (metrics.clone(), file_tasks.clone());
+    Shared {
+        node,
+        snapshots: Snapshots::new(trees.clone(), around, Pace::default()),
+        comparisons: Comparisons::new(trees.clone()),
+        trees,
+        keeper,
+        reader,
+        metrics,
+        maintenance: Arc::new(MaintenanceSignal::default()),
+        peers: Arc::default(),
+        limits: GroupLimits {
+            memory_bytes_max: settings.memory_bytes_max,
+            lease_ms: settings.lease_ms,
+            catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
+            kept_bytes_max: settings.log_bytes_max,
+        },
+        witness,
+        forced_master: Arc::new(AtomicU64::new(forced_master)),
+    }
+}
+
+/// Returns the available path, with what the data directory holds of its vnodes.
+fn available(
+    settings: &NodeSettings,
+    shared: &Shared,
+    catalog: &Arc<Catalog>,
+    found: (u64, Mark),
+) -> Arc<Available> {
+    Arc::new(Available {
+        node: shared.node,
+        cluster: catalog.cluster().cluster,
+        settings: settings.available(),
+        schema: catalog.available.clone(),
+        members: Members::new((shared.node, settings.name.clone()), catalog.watch_cluster()),
+        peers: Arc::clone(&shared.peers),
+        incoming: Arc::<CallAdmission>::default(),
+        directory: OnceLock::new(),
+        shelf: shelf(shared, catalog.clone(), found),
+        watching: Watching::new(shared.metrics.clone()),
+        finding: Finding::begin(),
+        quickest: Quickest::default(),
+        seats: Seats::default(),
+        space: Arc::new(DiskSpace::default()),
+        moving: Moving::default(),
+        trees: shared.trees.clone(),
+        metrics: shared.metrics.clone(),
+    })
+}
+
+/// Returns the vnodes with what was found of them.
+fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
+    let Shared { node, trees, keeper, maintenance, .. } = shared;
+    let known = catalog.clone();
+    let alone = Box::new(move || known.cluster().members.len() < 2);
+    let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
+    let around = (Box::new(copies) as _, alone as _);
+    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), maintenance.clone(), around))
+}
+
+/// Handles from which the parts take those that they use.
+struct Handles {
+    settings: Arc<NodeSettings>,
+    groups: Arc<Groups>,
+    catalog: Arc<Catalog>,
+    directory: Arc<Directory>,
+    links: Arc<PeerLinks>,
+    available: Arc<Available>,
+    disk: Arc<DiskHealth>,
+    flusher: Arc<StoreFlusher>,
+    data: Arc<OpenDataDir>,
+    file_tasks: Arc<FileTasks>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Handles {
+    fn router(&self, started_ms: u64) -> Arc<Router> {
+        let readiness = Readiness {
+            settings: self.settings.clone(),
+            groups: self.groups.clone(),
+            directory: self.directory.clone(),
+            links: self.links.clone(),
+            started_ms,
+        };
+        let locator = GroupLocator {
+            groups: self.groups.clone(),
+            catalog: self.catalog.clone(),
+            links: self.links.clone(),
+        };
+        Arc::new(Router {
+            locator,
+            directory: self.directory.clone(),
+            heard_directory: AtomicBool::new(false),
+            available: self.available.clone(),
+            readiness: Arc::new(readiness),
+            answers: Answers::new(self.settings.memory_bytes_max),
+            incoming: self.available.incoming.clone(),
+            metrics: self.disk.metrics.clone(),
+            space: self.disk.space.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn moves(&self, router: &Arc<Router>) -> Arc<BucketMoves> {
+        Arc::new(BucketMoves {
+            transfers: Transfers::default(),
+            router: router.clone(),
+            groups: self.groups.clone(),
+            directory: self.directory.clone(),
+            links: self.links.clone(),
+            incoming: router.incoming.clone(),
+            space: self.disk.space.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn audit(&self, comparisons: &Arc<Comparisons>) -> Arc<ReplicaAudit> {
+        Arc::new(ReplicaAudit {
+            settings: self.settings.clone(),
+            groups: self.groups.clone(),
+            catalog: self.catalog.clone(),
+            links: self.links.clone(),
+            comparisons: comparisons.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn view(&self, cluster: ClusterId, audit: &Arc<ReplicaAudit>) -> Arc<ClusterView> {
+        Arc::new(ClusterView {
+            cluster,
+            groups: self.groups.clone(),
+            catalog: self.catalog.clone(),
+            links: self.links.clone(),
+            available: self.available.clone(),
+            audit: audit.clone(),
+        })
+    }
+
+    fn status(
+        &self,
+        shared: &Shared,
+        incarnation: u64,
+        (view, readiness): (&Arc<ClusterView>, &Arc<Readiness>),
+    ) -> Arc<StatusReader> {
+        Arc::new(StatusReader {
+            settings: self.settings.clone(),
+            incarnation,
+            view: view.clone(),
+            readiness: readiness.clone(),
+            snapshots: shared.snapshots.clone(),
+            trees: shared.trees.clone(),
+            disk: self.disk.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn calls(&self, audit: &Arc<ReplicaAudit>, view: &Arc<ClusterView>) -> Arc<MemberCalls> {
+        Arc::new(MemberCalls {
+            settings: self.settings.clone(),
+            groups: self.groups.clone(),
+            catalog: self.catalog.clone(),
+            links: self.links.clone(),
+            disk: self.disk.clone(),
+            audit: audit.clone(),
+            view: view.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn agent(
+        &self,
+        lives: OwnLives,
+        calls: Arc<MemberCalls>,
+        router: &Arc<Router>,
+    ) -> Arc<ClusterAgent> {
+        let host = GroupHost {
+            settings: self.settings.clone(),
+            groups: self.groups.clone(),
+            directory: self.directory.clone(),
+            flusher: self.flusher.clone(),
+            file_tasks: self.file_tasks.clone(),
+            lifecycle: self.lifecycle.clone(),
+        };
+        Arc::new(ClusterAgent {
+            settings: self.settings.clone(),
+            lives,
+            groups: self.groups.clone(),
+            directory: self.directory.clone(),
+            links: self.links.clone(),
+            data: self.data.clone(),
+            disk: self.disk.clone(),
+            calls,
+            host: Arc::new(host),
+            router: router.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn housekeeper(&self, shared: &Shared) -> Arc<Housekeeper> {
+        Arc::new(Housekeeper {
+            settings: self.settings.clone(),
+            flusher: self.flusher.clone(),
+            groups: self.groups.clone(),
+            shelf: self.available.shelf.clone(),
+            directory: self.directory.clone(),
+            disk: self.disk.clone(),
+            signal: shared.maintenance.clone(),
+            file_tasks: self.file_tasks.clone(),
+            lifecycle: self.lifecycle.clone(),
+        })
+    }
+
+    fn checkpointer(&self) -> Arc<Checkpointer> {
+        Arc::new(Checkpointer {
+            node: self.links.node,
+            segment_bytes: self.settings.segment_bytes,
+            groups: self.groups.clone(),
+            catalog: self.catalog.clone(),
+            flusher: self.flusher.clone(),
+            data: self.data.clone(),
+            file_tasks: self.file_tasks.clone(),
+        })
+    }
+}

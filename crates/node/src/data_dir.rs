@@ -1,0 +1,43 @@
+//! The data directory that a running node holds open.
+//!
+//! Promises: nothing is written to it once it was closed; the next process may hold it then.
+
+use base::{Error, Reason, Result};
+use runtime::keeper::store_error;
+use std::sync::{Arc, Mutex, MutexGuard};
+use store::{DataDir, StoreError};
+
+/// Held, and with it the directory's lock, until the node has stopped.
+pub(crate) struct OpenDataDir(Mutex<Option<DataDir>>);
+
+impl OpenDataDir {
+    /// None: the node has no directory.
+    pub(crate) fn new(data: Option<DataDir>) -> OpenDataDir {
+        OpenDataDir(Mutex::new(data))
+    }
+
+    /// The directory, if it is still open; it stays so while the guard lives.
+    pub(crate) fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
+        self.0.lock().expect("no one panics while holding it")
+    }
+
+    /// Writes a small file of it, off the threads that answer; a node that is stopping writes
+    /// nothing.
+    pub(crate) async fn write(
+        self: &Arc<OpenDataDir>,
+        what: impl FnOnce(&DataDir) -> std::result::Result<(), StoreError> + Send + 'static,
+    ) -> Result<()> {
+        let open = self.clone();
+        let writing = move || match &*open.get() {
+            Some(data) => what(data).map_err(store_error),
+            None => Ok(()), // The node is stopping.
+        };
+        let written = tokio::task::spawn_blocking(writing).await;
+        written.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "writing ended abnormally")))
+    }
+
+    /// Lets go of it, and of its lock.
+    pub(crate) fn close(&self) {
+        self.get().take();
+    }
+}

@@ -1,0 +1,29 @@
+//! Health of the disk under the log: full, slow, hanging.
+
+use runtime::keeper::Keeper;
+use runtime::{DiskSpace, Metrics};
+use std::sync::Arc;
+
+/// Measurements of the disk.
+pub(crate) struct DiskHealth {
+    /// The log writer: knows for how long the disk has not answered.
+    pub keeper: Arc<Keeper>,
+    /// Counters of the node, and times of syncs.
+    pub metrics: Arc<Metrics>,
+    /// Room that is left.
+    pub space: Arc<DiskSpace>,
+    /// A disk that does not answer for so long hangs.
+    pub lease_ms: u64,
+}
+
+impl DiskHealth {
+    /// Returns true if calls on the log's files do not return.
+    pub(crate) fn hangs(&self) -> bool {
+        self.keeper.hangs(self.lease_ms)
+    }
+
+    /// Returns true if this disk makes another node the better master.
+    pub(crate) fn is_unfit(&self) -> bool {
+        self.metrics.is_slow() || self.space.is_full() || self.hangs()
+    }
+}

@@ -1,0 +1,98 @@
+//! The life of a node as its parts see it: it serves, it stops, it has failed.
+//!
+//! Promises: the first failure is the one that is told; after it nothing is acknowledged any more.
+//! Never: ends the parts; that is `stopping.rs`.
+
+use crate::groups::Groups;
+use base::Error;
+use dynamo::shelf::Shelf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
+
+/// State of a node's life, and those who must hear of its failure.
+pub(crate) struct Lifecycle {
+    groups: Arc<Groups>,
+    shelf: Arc<Shelf>,
+    /// No request is taken any more.
+    pub stopping: AtomicBool,
+    /// Ends the loops in the background.
+    stop: watch::Sender<bool>,
+    failed: watch::Sender<Option<Error>>,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(groups: Arc<Groups>, shelf: Arc<Shelf>) -> Lifecycle {
+        Lifecycle {
+            groups,
+            shelf,
+            stopping: AtomicBool::new(false),
+            stop: watch::Sender::new(false),
+            failed: watch::Sender::new(None),
+        }
+    }
+
+    /// The node can't go on: no more answers, and the process must exit.
+    pub(crate) fn fail(&self, error: Error) {
+        self.fail_paths(&error);
+        self.failed.send_if_modified(|failed| {
+            let first = failed.is_none();
+            failed.get_or_insert(error);
+            first
+        });
+    }
+
+    /// The same for a log that failed: it says nothing more.
+    pub(crate) fn fail_log(&self, error: Error) {
+        // First, so that whoever asks whether the node is ready is told this, and not what follows
+        // from it.
+        self.failed.send_replace(Some(error.clone()));
+        self.fail_paths(&error);
+    }
+
+    fn fail_paths(&self, error: &Error) {
+        for group in self.groups.all() {
+            group.fail(error.clone());
+        }
+        self.shelf.fail(error.clone());
+    }
+
+    /// Returns the reason if the node has failed.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failed.borrow().clone()
+    }
+
+    /// Resolves when the node has failed, with the reason.
+    pub(crate) async fn failed(&self) -> Error {
+        let mut failed = self.failed.subscribe();
+        loop {
+            if let Some(error) = failed.borrow_and_update().clone() {
+                return error;
+            }
+            if failed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns true if the node takes no requests any more.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Takes no requests any more; `false`: the node was stopping before.
+    pub(crate) fn begin_stop(&self) -> bool {
+        !self.stopping.swap(true, Ordering::AcqRel)
+    }
+
+    /// Ends the loops in the background.
+    pub(crate) fn end_loops(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Turns true when the loops in the background are to end.
+    pub(crate) fn stop_signal(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+}

@@ -1,0 +1,105 @@
+//! Location of buckets: the bucket of a name, and who decides about its rows.
+
+use crate::away::Whom;
+use crate::groups::Groups;
+use crate::metadata::catalog::Catalog;
+use crate::peer_links::PeerLinks;
+use base::bucket::no_such_bucket;
+use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
+use replication::bucket::Bucket;
+use replication::group::Group;
+use std::sync::Arc;
+
+/// Finds buckets and their groups, here or on other nodes.
+pub(crate) struct GroupLocator {
+    pub groups: Arc<Groups>,
+    pub catalog: Arc<Catalog>,
+    pub links: Arc<PeerLinks>,
+}
+
+impl GroupLocator {
+    /// Finds a consistent bucket.
+    pub(crate) fn known_bucket(&self, name: &BucketName) -> Result<Arc<Bucket>> {
+        self.catalog.find(name).ok_or_else(|| no_such_bucket(name))
+    }
+
+    /// Finds a bucket, and its group; `not_master` if this node has no part in that.
+    pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
+        let bucket = self.known_bucket(name)?;
+        let group = self.groups.get(bucket.group);
+        let group = group.ok_or_else(|| Error::new(Reason::NotMaster, "None"))?;
+        Ok((bucket, group))
+    }
+
+    /// Finds the group that decides about a bucket's rows.
+    pub(crate) fn whom(&self, name: &BucketName) -> Result<Whom> {
+        let bucket = self.known_bucket(name)?;
+        Ok(self.whom_of(&bucket))
+    }
+
+    fn whom_of(&self, bucket: &Bucket) -> Whom {
+        let known = self.groups.get(bucket.group);
+        // Of a group it has left, or is only about to get a part in, this node hears nothing.
+        // Of one that it only witnesses it has no rows.
+        let here = |group: &Arc<Group>| {
+            let standing = *group.leadership.standing().borrow();
+            let hears = standing.master.is_some() && !standing.dismissed;
+            (hears || group.leadership.has_part()) && !group.is_bare()
+        };
+        match known.filter(here) {
+            Some(group) => Whom::Here(group),
+            None => self.whom_away(bucket.group),
+        }
+    }
+
+    /// Chooses the node to ask for a group without a part here.
+    fn whom_away(&self, group: GroupId) -> Whom {
+        let away = self.groups.away(group);
+        if away.asked().is_none_or(|node| !self.links.is_linked(node)) {
+            away.ask_next(self.another_of(group, None));
+        }
+        Whom::Away(away)
+    }
+
+    /// Looks again for the group of a request that began with this answer: it may have dismissed
+    /// this node since.
+    pub(crate) fn whom_now(&self, whom: &Whom) -> Whom {
+        match whom {
+            // Every node has a part in the directory, as long as it belongs to the cluster.
+            Whom::Here(group)
+                if group.id != GroupId::DIRECTORY
+                    && group.leadership.standing().borrow().dismissed =>
+            {
+                self.whom_away(group.id)
+            }
+            whom => whom.clone(),
+        }
+    }
+
+    /// A member of a group that may know its master: the one behind `last` in their round, of those
+    /// that are connected.
+    fn another_of(&self, group: GroupId, last: Option<NodeId>) -> Option<NodeId> {
+        let known = self.catalog.cluster();
+        let members = known.placement(group)?.members.iter().map(|(node, _)| *node);
+        let linked: Vec<_> = members.filter(|node| self.links.is_linked(*node)).collect();
+        let behind = linked.iter().find(|node| last.is_none_or(|last| **node > last));
+        behind.or(linked.first()).copied()
+    }
+
+    /// Notes that a node did not answer for a group without a part here; returns the one that it
+    /// named instead.
+    pub(crate) fn asked_in_vain(
+        &self,
+        whom: &Whom,
+        asked: NodeId,
+        error: &Error,
+    ) -> Option<NodeId> {
+        let Whom::Away(away) = whom else { return None };
+        let named = (error.reason == Reason::NotMaster)
+            .then(|| self.links.node_of(&error.text()))
+            .flatten()
+            .filter(|named| *named != asked && *named != self.links.node);
+        away.ask_next(named.or_else(|| self.another_of(whom.id(), Some(asked))));
+        named
+    }
+}

@@ -1,0 +1,64 @@
+//! Links to the other nodes, and the names of all nodes.
+//!
+//! Never: says who is a member of the cluster or master of a group.
+
+use crate::metadata::catalog::Catalog;
+use base::{Error, NodeId, Reason};
+use dynamo::Members;
+use replication::group::Group;
+use std::sync::{Arc, OnceLock};
+use transport::{PeerStatus, Peers};
+
+/// This node among the others.
+pub(crate) struct PeerLinks {
+    /// This node.
+    pub node: NodeId,
+    /// The other nodes; a node that takes none never has any.
+    pub peers: Arc<OnceLock<Peers>>,
+    members: Members,
+}
+
+impl PeerLinks {
+    /// Follows the catalog's description of the cluster; `own`: this node, and its name as it was
+    /// set.
+    pub(crate) fn new(
+        own: (NodeId, String),
+        peers: Arc<OnceLock<Peers>>,
+        catalog: &Catalog,
+    ) -> PeerLinks {
+        PeerLinks { node: own.0, peers, members: Members::new(own, catalog.watch_cluster()) }
+    }
+
+    /// Returns true if there is a connection to this other node.
+    pub(crate) fn is_linked(&self, node: NodeId) -> bool {
+        self.peers.get().is_some_and(|peers| peers.linked(node))
+    }
+
+    /// The connections to the other nodes.
+    pub(crate) fn status(&self) -> Vec<PeerStatus> {
+        self.peers.get().map(|peers| peers.status()).unwrap_or_default()
+    }
+
+    /// A node's name: its own as it was set, another's as the directory has it.
+    pub(crate) fn name_of(&self, node: NodeId) -> String {
+        self.members.name_of(node)
+    }
+
+    /// The member of this name.
+    pub(crate) fn node_of(&self, name: &str) -> Option<NodeId> {
+        let known = self.members.cluster();
+        known.members.iter().find(|member| member.name == name).map(|member| member.node)
+    }
+
+    /// `not_master` with the name of the group's master, as clients that look for it parse it.
+    pub(crate) fn master_of(&self, group: &Group) -> Error {
+        let master = group.leadership.standing().borrow().master;
+        self.not_master(master)
+    }
+
+    /// The same with the name of this master.
+    pub(crate) fn not_master(&self, master: Option<NodeId>) -> Error {
+        let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
+        Error::new(Reason::NotMaster, name)
+    }
+}
