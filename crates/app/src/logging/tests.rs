@@ -4,6 +4,7 @@ use super::*;
 use doors::LogLevels as _;
 use std::io::Write;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Default)]
 struct Paper(Arc<Mutex<Vec<u8>>>);
@@ -21,6 +22,23 @@ impl Write for Paper {
 impl Paper {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
+    }
+}
+
+/// A target that takes nothing while its gate is held.
+#[derive(Clone, Default)]
+struct GatedPaper {
+    gate: Arc<Mutex<()>>,
+    paper: Paper,
+}
+
+impl Write for GatedPaper {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _open = self.gate.lock().expect("no panic");
+        self.paper.write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -42,6 +60,37 @@ fn an_event_is_one_line_with_its_section() {
     let text = paper.text();
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.ends_with("Z info  node told\\x0aall bucket=\"default/a b\" rows=3\n"), "{text}");
+}
+
+#[test]
+fn lines_that_a_stuck_target_does_not_take_are_dropped_and_counted() {
+    const BEYOND: usize = 100;
+    let target = GatedPaper::default();
+    let levels = "info".parse().expect("levels");
+    let logging = Logging::new(&levels, false, Box::new(target.clone()));
+    let gate = target.gate.lock().expect("no panic");
+    // Nothing is taken meanwhile: whoever waited for the target would wait forever.
+    tracing::subscriber::with_default(logging.clone(), || {
+        for _ in 0..writer::LINES_MAX + BEYOND {
+            tracing::info!(target: "node", "one of many");
+        }
+    });
+    logging.flush();
+    drop(gate);
+    let until = Instant::now() + Duration::from_secs(30);
+    let (mut written, mut dropped) = (0, 0);
+    while written + dropped < writer::LINES_MAX + BEYOND && Instant::now() < until {
+        logging.flush();
+        let text = target.paper.text();
+        written = text.lines().filter(|line| line.ends_with("node one of many")).count();
+        let counts = text.lines().filter_map(|line| {
+            line.strip_suffix(" lines of the log were dropped: standard error was too slow")
+        });
+        dropped = counts.map(|count| count.parse::<usize>().expect("a number")).sum();
+    }
+    assert_eq!(written + dropped, writer::LINES_MAX + BEYOND);
+    // The thread may hold one line beside those that wait.
+    assert!(dropped >= BEYOND - 1, "{dropped} of {written}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Lines that may wait; more are dropped and counted.
-const LINES_MAX: usize = 8_192;
+pub const LINES_MAX: usize = 8_192;
 /// The longest wait for lines to be written at the end.
 const FLUSH_MS_MAX: u64 = 1_000;
 
