@@ -60,7 +60,7 @@ async fn a_bucket_is_made_described_altered_cleared_and_dropped() {
 
 /// Waits until the directory remembers no dropped bucket any more.
 pub(super) async fn space_is_back(node: &Node) -> bool {
-    for _ in 0..2_000 {
+    for _ in 0..12_000 {
         if node.router.directory.dropped().expect("readable").is_empty() {
             return true;
         }

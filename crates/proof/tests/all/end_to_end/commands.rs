@@ -173,13 +173,13 @@ fn a_killed_suite_leaves_no_server_behind() {
 fn settings_in_force_and_where_they_came_from_are_shown() {
     let scratch = Scratch::new("settings");
     let file = scratch.join("node.toml");
-    std::fs::write(&file, "node = \"from-file\"\nthreads = 3\n").expect("ours");
+    std::fs::write(&file, "name = \"from-file\"\nthreads = 3\n").expect("ours");
     let mut command = proof::server::tool(&["settings", "--config", text(&file), "--json"]);
     command.env("CREDENZA_THREADS", "2").args(["--sync-interval-ms", "5s"]);
     let said = output(command).stdout;
     let said: Value = serde_json::from_slice(&said).expect("JSON");
-    assert_eq!(said["node"]["value"], "from-file");
-    assert_eq!(said["node"]["from"], format!("{}:1", text(&file)));
+    assert_eq!(said["name"]["value"], "from-file");
+    assert_eq!(said["name"]["from"], format!("{}:1", text(&file)));
     let (threads, interval) = (&said["threads"], &said["sync_interval_ms"]);
     assert_eq!((&threads["value"], &threads["from"]), (&"2".into(), &"CREDENZA_THREADS".into()));
     assert_eq!(

@@ -34,10 +34,10 @@ fn a_wrong_settings_file_is_named_with_its_line() {
     let file = scratch.join("node.toml");
     let with = Setup::on(&scratch.join("data")).with(&["--config", text(&file)]);
     for (content, words) in [
-        ("node = \"a\"\n\nlog_bites_max = \"1GiB\"\n", ["node.toml:3", "log_bytes_max"]),
-        ("node = \"a\"\nmemory_bytes_max = \"much\"\n", ["node.toml:2", "memory_bytes_max"]),
-        ("node = \"a\"\nnode = \"b\"\n", ["node.toml:2", "duplicate"]),
-        ("node = \n", ["node.toml:1", ""]),
+        ("name = \"a\"\n\nlog_bites_max = \"1GiB\"\n", ["node.toml:3", "log_bytes_max"]),
+        ("name = \"a\"\nmemory_bytes_max = \"much\"\n", ["node.toml:2", "memory_bytes_max"]),
+        ("name = \"a\"\nname = \"b\"\n", ["node.toml:2", "duplicate"]),
+        ("name = \n", ["node.toml:1", ""]),
         ("[log]\nlevel = \"info\"\n", ["node.toml:1", "log"]),
     ] {
         fs::write(&file, content).expect("ours");

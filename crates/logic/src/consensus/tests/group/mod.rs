@@ -38,6 +38,7 @@ stories!(
     handed_over,
     hand_over_fails,
     retires_and_names_an_heir,
+    retires_twice_and_keeps_its_master,
     witness_never_leads,
     witness_keeps_what_a_voter_lacks,
     acknowledged_tail_is_torn,
