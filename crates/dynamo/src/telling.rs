@@ -150,7 +150,7 @@ fn counters(counts: &AvailableCounters) -> [(&'static str, &'static str, u64); 1
             of(&counts.redirected),
         ),
         (
-            "credenza_available_too_few_total",
+            "credenza_available_quorum_unmet_total",
             "Requests refused because their quorum was not met.",
             of(&counts.too_few),
         ),

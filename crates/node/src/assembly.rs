@@ -79,6 +79,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
     let available = available(&settings, &shared, &catalog, (lives.incarnation, vnodes));
     let own = (node, settings.name.clone());
+    let data = Arc::new(OpenDataDir::new(data));
     let handles = Handles {
         links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.shelf.clone())),
@@ -93,8 +94,9 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
             groups.clone(),
             available.shelf.clone(),
             settings.log_bytes_max,
+            data.clone(),
         )),
-        data: Arc::new(OpenDataDir::new(data)),
+        data,
         directory: Arc::new(directory),
         settings,
         groups,

@@ -37,7 +37,8 @@ struct RecentBucket {
     bucket: Arc<Bucket>,
     /// Weak: a connection that asks nothing keeps no group that has ended, with its files.
     group: Weak<Group>,
-    /// The changes of the node's groups until then.
+    /// The node's groups, for a flow may outlive its node, and their changes until then.
+    groups: Weak<Groups>,
     changes: u64,
 }
 
@@ -58,17 +59,28 @@ impl Flow {
     #[inline]
     pub(crate) fn recent(&self, name: &BucketName, groups: &Groups) -> Option<Local> {
         let recent = self.recent.as_ref()?;
-        let in_force = recent.changes == groups.changes()
+        let in_force = std::ptr::eq(recent.groups.as_ptr(), groups)
+            && recent.changes == groups.changes()
             && recent.name == *name
             && !recent.bucket.is_retired();
         let group = recent.group.upgrade().filter(|_| in_force)?;
         Some(Local { bucket: Arc::clone(&recent.bucket), group })
     }
 
-    /// Remembers where a bucket was found; `changes`: those of the groups before it was looked for.
-    pub(crate) fn remember(&mut self, name: &BucketName, local: &Local, changes: u64) {
-        let Local { bucket, group } = local;
-        let (bucket, group) = (Arc::clone(bucket), Arc::downgrade(group));
-        self.recent = Some(RecentBucket { name: name.clone(), bucket, group, changes });
+    /// Remembers where a bucket was found among these groups; `changes`: theirs before it was looked
+    /// for.
+    pub(crate) fn remember(
+        &mut self,
+        name: &BucketName,
+        local: &Local,
+        (groups, changes): (&Arc<Groups>, u64),
+    ) {
+        self.recent = Some(RecentBucket {
+            name: name.clone(),
+            bucket: Arc::clone(&local.bucket),
+            group: Arc::downgrade(&local.group),
+            groups: Arc::downgrade(groups),
+            changes,
+        });
     }
 }

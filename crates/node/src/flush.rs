@@ -10,6 +10,7 @@
 //! has not processed.
 //! Never: waits, but for [`Flush::wait`]; runs beside another round (see [`StoreFlusher`]).
 
+use crate::data_dir::OpenDataDir;
 use crate::groups::Groups;
 use base::{LogIndex, Result};
 use dynamo::shelf::Shelf;
@@ -24,7 +25,7 @@ use store::{Position, Trees};
 /// So much of the log is kept for members that lag, where there are any: a part of its limit.
 const KEPT_PART: u64 = 2;
 
-/// Takes whole rounds, one at a time.
+/// Takes whole rounds, one at a time. Every thread that writes the store's files holds it.
 pub(crate) struct StoreFlusher {
     pub trees: Arc<dyn Trees>,
     pub keeper: Arc<Keeper>,
@@ -35,6 +36,9 @@ pub(crate) struct StoreFlusher {
     flushed_at: AtomicU64,
     /// One flush at a time.
     flushing: Mutex<()>,
+    /// Keeps the directory locked for as long as any of those threads may write, also where the
+    /// node was let go without a stop: another process that opened it would be a second writer.
+    _data: Arc<OpenDataDir>,
 }
 
 impl StoreFlusher {
@@ -43,9 +47,18 @@ impl StoreFlusher {
         groups: Arc<Groups>,
         shelf: Arc<Shelf>,
         log_bytes_max: u64,
+        data: Arc<OpenDataDir>,
     ) -> StoreFlusher {
-        let (flushed_at, flushing) = (AtomicU64::new(0), Mutex::new(()));
-        StoreFlusher { trees, keeper, groups, shelf, log_bytes_max, flushed_at, flushing }
+        StoreFlusher {
+            trees,
+            keeper,
+            groups,
+            shelf,
+            log_bytes_max,
+            flushed_at: AtomicU64::new(0),
+            flushing: Mutex::new(()),
+            _data: data,
+        }
     }
 
     /// Keeps rounds from beginning while the guard lives.

@@ -90,7 +90,7 @@ impl Router {
         match self.locator.bucket(name) {
             Ok((bucket, group)) => {
                 let local = Local { bucket, group };
-                flow.remember(name, &local, changes);
+                flow.remember(name, &local, (&self.locator.groups, changes));
                 Ok(Route::Local(local))
             }
             Err(error) if error.reason == Reason::NoSuchBucket => {

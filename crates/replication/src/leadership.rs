@@ -9,8 +9,8 @@
 //! that was decided before it. In office, and unless it retires, it *is master* for clients: it
 //! evaluates their updates. Each step changes all of this together, here and nowhere else.
 //!
-//! Invariants: whoever is told that this node is master (`standing`) finds it in office; the lease
-//! allows reads in office only, and is gone before the flag is.
+//! Invariants: whoever is told that this node is master (`standing`) is told behind the step into
+//! office; the lease allows reads in office only, and who leaves office gives it up first.
 //! Never: decides who leads (that is `logic`).
 
 use super::office::Office;
@@ -39,7 +39,8 @@ pub struct Leadership {
     pub dismissed: bool,
 }
 
-/// See the head of this file. Readers take no lock; whoever changes it holds the group's state.
+/// Leadership of one group on this node. Readers take no lock; steps in and out of office are made
+/// under that of the group's state.
 pub struct LeadershipState {
     group: GroupId,
     node: NodeId,

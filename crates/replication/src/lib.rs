@@ -7,7 +7,7 @@
 //! Promises: nothing is answered before it is decided; a value's effects become visible together.
 //! Never: holds a lock across a wait; lets the driver wait for more than one evaluation
 //! (`gate.rs`).
-//! Read next: `group.rs`, then `driver.rs`, then `evaluate/mod.rs`.
+//! Read next: `group.rs` and `state.rs`, then `driver.rs`, then `evaluate/mod.rs`.
 
 pub mod apply;
 pub mod batch;

@@ -52,7 +52,7 @@ pub fn show_plan(plan: &Value, names: &MemberNames) -> Outcome {
         return output::text(&format!("it can't begin now: {refused}\n"));
     }
     output::text("\n")?;
-    output::table(&["member", "partitions", "replicas"], loads(plan, names))?;
+    output::table(&["member", "partitions", "copies"], loads(plan, names))?;
     output::text(&format!("\n{}\n", moves(plan)))?;
     for warning in plan["warnings"].as_array().into_iter().flatten() {
         output::text(&format!("warning: {}\n", plain(warning)))?;

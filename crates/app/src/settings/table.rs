@@ -258,7 +258,7 @@ pub const TABLE: &[SettingRow] = &[
         name: "resp_idle_ms_max",
         value: "TIME",
         default: "off",
-        doc: "a connection of Redis' tongue is closed when it has asked nothing for so long; \
+        doc: "a connection of Redis' protocol is closed when it has asked nothing for so long; \
               `off`: never, as with Redis' own default",
         take: |settings, text| {
             settings.door.resp_idle_ms_max = match text {

@@ -79,16 +79,24 @@ async fn it_sees_the_bucket_dropped_and_made_anew() {
     node.stop().await.expect("it stops");
 }
 
-/// The data of a node that has stopped may be opened anew, though clients have not let go.
+/// The data of a node that has stopped may be opened anew, though clients have not let go; and
+/// what such a connection remembers of the life before is not asked in the next.
 #[tokio::test]
-async fn it_keeps_nothing_open() {
+async fn it_keeps_nothing_open_and_asks_nothing_of_a_life_before() {
     let place = Place::new();
-    let mut flow = Flow::default();
+    let (name, mut flow) = (BucketName::default(), Flow::default());
+    let mut before = None;
     for _ in 0..2 {
         let node = place.start().await;
-        look(&node, &mut flow, &BucketName::default(), "k").await.expect("it is there");
+        let groups = node.router.locator.groups.clone();
+        assert!(flow.recent(&name, &groups).is_none());
+        look(&node, &mut flow, &name, "k").await.expect("it is there");
+        assert!(flow.recent(&name, &groups).is_some());
         node.stop().await.expect("it stops");
+        // As a thread does that has not seen yet that the node has stopped.
+        before = Some(groups.get(GroupId(1)).expect("it is there"));
     }
+    drop(before);
 }
 
 /// A group that has ended may outlive its place in the table for a moment: it is not asked.

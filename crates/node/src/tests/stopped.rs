@@ -110,8 +110,22 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     DataDir::open(place.path()).expect("it is free");
 }
 
+/// A node that failed is let go without a stop, and its threads may be writing yet.
+#[test]
+fn the_directory_stays_locked_while_threads_of_a_node_that_was_let_go_may_write() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let node = runtime.block_on(place.start());
+    let housekeeper = node.housekeeper.clone();
+    drop(node);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let opened = DataDir::open(place.path());
+    assert!(matches!(opened, Err(StoreError::Locked { .. })), "two would write it");
+    drop(housekeeper);
+}
+
 /// All that a node is made of.
-fn parts(node: &Node) -> [Arc<dyn Any>; 7] {
+fn parts(node: &Node) -> [Arc<dyn Any>; 9] {
     let Node { router, cluster, moves, housekeeper, checkpointer, status, lifecycle } = node;
     [
         router.clone(),
@@ -121,6 +135,8 @@ fn parts(node: &Node) -> [Arc<dyn Any>; 7] {
         checkpointer.clone(),
         status.clone(),
         lifecycle.clone(),
+        cluster.data.clone(),
+        housekeeper.flusher.clone(),
     ]
 }
 

@@ -168,7 +168,10 @@ const TRIED: &[(&str, Tried)] = &[
         "http_idle_ms_max",
         By(&["idle_connections_are_closed_at_http_and_kept_at_resp_unless_told_otherwise"]),
     ),
-    ("resp_idle_ms_max", By(&["idle_connections_of_redis_tongue_are_closed_when_a_limit_is_set"])),
+    (
+        "resp_idle_ms_max",
+        By(&["idle_connections_of_redis_protocol_are_closed_when_a_limit_is_set"]),
+    ),
     ("buffer_bytes_max", Not("not an exact count: `streams_hold_bounded_memory`")),
     (
         "memory_bytes_max",

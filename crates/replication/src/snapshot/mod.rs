@@ -1,7 +1,7 @@
 //! A group's state as of one index, from a node that has it to a node that can't get there by the
 //! log any more.
 //!
-//! The receiver asks ([`Question::Begin`]); the sender opens a snapshot of its store and answers
+//! The receiver asks ([`SnapshotQuestion::Begin`]); the sender opens a snapshot of its store and answers
 //! with an [`Offer`]: which index, which configuration, about how much. Then it sends the rows in
 //! the order of their keys by the lane of bulk, in numbered parts. Each part carries the digest of
 //! all rows up to its end, chained from part to part, so the last one vouches for everything. The

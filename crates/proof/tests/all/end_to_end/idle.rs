@@ -60,7 +60,7 @@ fn idle_connections_are_closed_at_http_and_kept_at_resp_unless_told_otherwise() 
 }
 
 #[test]
-fn idle_connections_of_redis_tongue_are_closed_when_a_limit_is_set() {
+fn idle_connections_of_redis_protocol_are_closed_when_a_limit_is_set() {
     let scratch = Scratch::new("idle-resp");
     let setup = Setup::on(&scratch.join("data")).with(&["--resp-idle-ms-max", "2s"]);
     let server = Server::must(&setup);
