@@ -67,8 +67,8 @@ impl Flow {
         Some(Local { bucket: Arc::clone(&recent.bucket), group })
     }
 
-    /// Remembers where a bucket was found among these groups; `changes`: theirs before it was looked
-    /// for.
+    /// Remembers where a bucket was found among these groups; `changes`: theirs before it was
+    /// looked for.
     pub(crate) fn remember(
         &mut self,
         name: &BucketName,

@@ -150,7 +150,7 @@ impl StatusReader {
         }
     }
 
-    /// See [`crate::Node::samples`].
+    /// Numbers for operators; see [`crate::Node::samples`].
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let status = self.read();
         let (m, log, store, disk) = (&self.disk.metrics, &status.log, &status.store, &status.disk);
@@ -199,8 +199,7 @@ impl StatusReader {
             ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),
             ("credenza_store_memory_bytes", "Bytes of the store not yet flushed.",
              store.memory_bytes as f64),
-            ("credenza_store_rows_estimated", "Estimated number of rows.",
-             store.rows_estimated as f64),
+            ("credenza_store_rows_estimated", "Estimated rows.", store.rows_estimated as f64),
             ("credenza_cache_rows", "Rows in the row cache.", store.cached_rows as f64),
             ("credenza_cache_bytes", "Bytes of the row cache.", store.cached_bytes as f64),
             ("credenza_disk_free_bytes", "Free space under the data directory.",

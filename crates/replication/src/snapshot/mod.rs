@@ -1,13 +1,14 @@
 //! A group's state as of one index, from a node that has it to a node that can't get there by the
 //! log any more.
 //!
-//! The receiver asks ([`SnapshotQuestion::Begin`]); the sender opens a snapshot of its store and answers
-//! with an [`Offer`]: which index, which configuration, about how much. Then it sends the rows in
-//! the order of their keys by the lane of bulk, in numbered parts. Each part carries the digest of
-//! all rows up to its end, chained from part to part, so the last one vouches for everything. The
-//! receiver hands the rows to the store (`store/trees/install.rs`), where nobody sees them, and
-//! gives the lane's credit back when they are taken: a slow disk slows the snapshot down and
-//! nothing else. At the end stands [`Staged`], which the group's driver installs between two turns.
+//! The receiver asks ([`SnapshotQuestion::Begin`]); the sender opens a snapshot of its store and
+//! answers with an [`Offer`]: which index, which configuration, about how much. Then it sends the
+//! rows in the order of their keys by the lane of bulk, in numbered parts. Each part carries the
+//! digest of all rows up to its end, chained from part to part, so the last one vouches for
+//! everything. The receiver hands the rows to the store (`store/trees/install.rs`), where nobody
+//! sees them, and gives the lane's credit back when they are taken: a slow disk slows the snapshot
+//! down and nothing else. At the end stands [`Staged`], which the group's driver installs between
+//! two turns.
 //!
 //! What is lost (a connection, a part) is asked for again from the last key that was taken; the
 //! sender knows the digest there. A sender that has forgotten the snapshot (restarted, idle for

@@ -108,9 +108,9 @@ fn the_page_lists_every_route_operation_and_reason() {
     };
     let operations = &words("Update_") | &words("Read_");
     assert_eq!(section("\n## Updates and sequences\n"), operations);
-    let told = &schemas["Told"]["properties"];
+    let detail = &schemas["ErrorDetail"]["properties"];
     let mut errors: BTreeSet<String> = BTreeSet::new();
-    for list in [&told["reason"]["enum"], &told["kind"]["enum"]] {
+    for list in [&detail["reason"]["enum"], &detail["kind"]["enum"]] {
         errors.extend(
             list.as_array().expect("words").iter().filter_map(|w| w.as_str()).map(String::from),
         );

@@ -42,6 +42,10 @@ fn script(steps: &[Step]) -> String {
         let _ = writeln!(script, "printf '\\n@@{number}\\n'");
         let Some(program) = command.strip_suffix(" &") else {
             let _ = writeln!(script, "{command}");
+            if command.starts_with("kill ") {
+                // Who types is slower than the system, which ends a process after `kill` returned.
+                let _ = writeln!(script, "wait $! 2>/dev/null");
+            }
             continue;
         };
         // A person waits until it says that it is ready.
