@@ -5,6 +5,7 @@ use crate::client::{Address, Client, HttpCall};
 use hyper::Method;
 use program::Outcome;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The cluster as the node that is asked sees it, with what its groups' masters told that node.
 pub struct ViewCommand {
@@ -24,8 +25,13 @@ impl ViewCommand {
         let mut left = Vec::new();
         for group in self.cluster["groups"].as_array().into_iter().flatten() {
             let steps = ["waits_for", "plan"].map(|field| group[field].as_array());
+            let before = left.len();
             for step in steps.into_iter().flatten().flatten() {
                 left.push(format!("group {}: {}", plain(&group["group"]), plain(step)));
+            }
+            // While a group has no master for a moment, nobody can say which steps are left.
+            if left.len() == before && parts(&group["desired"]) != parts(&group["members"]) {
+                left.push(format!("group {}: its master is not known", plain(&group["group"])));
             }
         }
         let members = self.cluster["members"].as_array().into_iter().flatten();
@@ -34,6 +40,12 @@ impl ViewCommand {
         }
         left
     }
+}
+
+/// The members in a list, and their parts.
+fn parts(members: &Value) -> BTreeMap<&str, &str> {
+    let members = members.as_array().into_iter().flatten();
+    members.filter_map(|one| Some((one["node"].as_str()?, one["part"].as_str()?))).collect()
 }
 
 #[cfg(test)]
@@ -55,5 +67,19 @@ mod tests {
         let left = ViewCommand { cluster }.left();
         let wanted = ["group 1: wait until n4 is near", "group 1: remove n3", "forget n3"];
         assert_eq!(left, wanted);
+    }
+
+    #[test]
+    fn a_group_without_a_master_is_not_settled_before_its_members_are_as_desired() {
+        let parts =
+            |part: &str| json!([{ "node": "01", "part": "voter" }, { "node": "02", "part": part }]);
+        let view = |part: &str| ViewCommand {
+            cluster: json!({ "groups": [{
+                "group": 1, "desired": parts("voter"), "members": parts(part),
+                "plan": [], "waits_for": [],
+            }] }),
+        };
+        assert_eq!(view("learner").left(), ["group 1: its master is not known"]);
+        assert!(view("voter").left().is_empty());
     }
 }
