@@ -45,7 +45,7 @@ pub enum ReadLevel {
     Consistent,
     /// Whatever this node has applied.
     Dirty,
-    /// Whatever this node has applied, if that is at least this index; else `stale_replica`.
+    /// Reads what this node has applied, if that is at least this index; else `stale_replica`.
     AtLeast(LogIndex),
 }
 

@@ -247,7 +247,7 @@ impl Counters {
         counts.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// How long requests of a class took since the start, over one protocol.
+    /// Latency of a class of requests since the start, over one protocol.
     pub fn latency(&self, protocol: ClientProtocol, class: Class) -> Latency {
         let histogram = &self.latencies[protocol as usize][class as usize];
         let counts = array::from_fn(|at| histogram.counts[at].load(Relaxed));

@@ -34,7 +34,7 @@ pub struct DoorSettings {
     pub buffer_bytes_max: usize,
     /// An HTTP connection that has asked nothing for so long is closed.
     pub http_idle_ms_max: u64,
-    /// The same for Redis' protocol, whose clients keep connections for later; none: never.
+    /// A connection of Redis' protocol that has asked nothing for so long is closed; none: never.
     pub resp_idle_ms_max: Option<u64>,
     /// How long `close` waits for requests in flight.
     pub shutdown_timeout_ms: u64,

@@ -62,7 +62,7 @@ impl Away {
         self.ask.borrow().master
     }
 
-    /// From now on this one is asked.
+    /// Has later requests go to this node.
     pub(crate) fn ask_next(&self, node: Option<NodeId>) {
         self.ask.send_if_modified(|standing| std::mem::replace(&mut standing.master, node) != node);
     }

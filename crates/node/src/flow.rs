@@ -7,26 +7,26 @@ use replication::group::Group;
 use runtime::submit::Ticket;
 use std::sync::{Arc, Weak};
 
-/// What one connection has in flight; makes its later requests see its earlier ones. One per
+/// Requests of one connection in flight; makes its later ones see its earlier ones. One per
 /// connection, not shared.
 #[derive(Default)]
 pub struct Flow {
     /// The last ticket given out on this connection that is not known to be decided.
     pub last: Option<Ticket>,
-    /// What becomes of requests that another node must answer.
+    /// Ways of requests that another node must answer.
     pub elsewhere: Elsewhere,
     /// The bucket of its last request.
     recent: Option<RecentBucket>,
 }
 
-/// What becomes of a request that can't be answered here, or not now.
+/// Ways of a request that can't be answered here, or not now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// What only another node may answer is answered with `not_master` and the master's name;
+    /// A request that only another node may answer gets `not_master` and the master's name;
     /// otherwise it is passed on, and answered here.
     pub named: bool,
-    /// What meets a bucket that moves is answered with `moved`; otherwise it waits until the bucket
-    /// is where it goes, and is answered from there.
+    /// A request for a bucket that moves is answered with `moved`; otherwise it waits until the
+    /// bucket is where it goes, and is answered from there.
     pub told_of_moves: bool,
 }
 
@@ -43,13 +43,13 @@ struct RecentBucket {
 }
 
 impl Flow {
-    /// Of a client that looks for the master itself: what this node may not answer is refused with
-    /// `not_master` and the master's name (`None` if none is known), and is not passed on.
+    /// Flow of a client that looks for the master itself: what this node may not answer is refused
+    /// with `not_master` and the master's name (`None` if none is known), and is not passed on.
     pub fn redirected() -> Flow {
         Flow::passing(Elsewhere { named: true, told_of_moves: false })
     }
 
-    /// Of one request of the node's own.
+    /// Flow of one request of the node's own.
     pub(crate) fn passing(elsewhere: Elsewhere) -> Flow {
         Flow { elsewhere, ..Flow::default() }
     }

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Position, Trees};
 
-/// So much of the log is kept for members that lag, where there are any: a part of its limit.
+/// Part of the log's limit that is kept for members that lag, where there are any: one in so many.
 const KEPT_PART: u64 = 2;
 
 /// Takes whole rounds, one at a time. Every thread that writes the store's files holds it.

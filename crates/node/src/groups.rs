@@ -66,7 +66,7 @@ impl Groups {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// How many have begun or ended here so far.
+    /// Number of groups that have begun or ended here so far.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)

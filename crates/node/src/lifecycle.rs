@@ -42,7 +42,7 @@ impl Lifecycle {
         });
     }
 
-    /// The same for a log that failed: it says nothing more.
+    /// Ends the node for a log that failed: the log says nothing more.
     pub(crate) fn fail_log(&self, error: Error) {
         // First, so that whoever asks whether the node is ready is told this, and not what follows
         // from it.

@@ -56,7 +56,7 @@ impl PeerLinks {
         self.not_master(master)
     }
 
-    /// The same with the name of this master.
+    /// `not_master` with the name of this master.
     pub(crate) fn not_master(&self, master: Option<NodeId>) -> Error {
         let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
         Error::new(Reason::NotMaster, name)

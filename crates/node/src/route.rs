@@ -1,4 +1,4 @@
-//! Which path a request takes; the only place that looks at a bucket's consistency.
+//! Router of requests: picks a request's path; the only place that looks at a bucket's consistency.
 
 use crate::answers::Answers;
 use crate::away::Whom;

@@ -5,8 +5,8 @@
 //! record is written, a message or an update arrives, or time is up. When a value is closed says
 //! `pace.rs`.
 //!
-//! What the replica wants is noted under the group's lock, in the very step that wants it
-//! (`effects.rs`). It is carried out behind the lock, in order.
+//! Effects of the replica are noted under the group's lock, in the very step that wants them
+//! (`effects.rs`). They are carried out behind the lock, in order.
 
 use super::catch_up::Fetches;
 use super::group::Group;

@@ -18,7 +18,7 @@ const PAUSE_MS: u64 = 10;
 /// Distance ahead of group time in which the sweep looks for the next expiry: what touches deleted
 /// there is walked over under the group's lock, so it is little at a time.
 const LOOK_AHEAD_MS_MIN: u64 = 1_000;
-/// The same where nothing was found for long, milliseconds.
+/// Distance ahead where nothing was found for long, milliseconds.
 const LOOK_AHEAD_MS_MAX: u64 = 64_000;
 
 /// See the head of this file.

@@ -5,7 +5,7 @@
 //! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
 //! fill.
 //!
-//! What changes with every update stands in `state.rs`, behind one lock. The other parts are read
+//! State that changes with every update is in `state.rs`, behind one lock. The other parts are read
 //! and written without it, each by its own rules: `leadership.rs`, `driver_handle.rs`, `wait.rs`.
 
 use super::driver_handle::DriverHandle;

@@ -26,7 +26,7 @@ pub(super) enum Carried {
     InLog,
 }
 
-/// The same message about a part of its values.
+/// Copy of a message that is about a part of its values.
 pub(super) fn stretch(body: Body, after: LogIndex, upto: LogIndex) -> Body {
     match body {
         Body::Accept { decided, .. } => Body::Accept { after, upto, decided },

@@ -230,7 +230,7 @@ impl<'a> RowReader<'a> {
 }
 
 impl Group {
-    /// What a consistent read must see, asked from a majority if need be: once this is applied
+    /// Index that a consistent read must see, asked from a majority if need be: once it is applied
     /// here, this node's state answers it.
     pub async fn read_index(&self) -> Result<LogIndex> {
         let answer = {

@@ -19,7 +19,7 @@ impl Group {
         self.state().is_alone()
     }
 
-    /// How far each member has come; only the master knows of the others.
+    /// Progress of each member; only the master knows it of the others.
     pub fn progress(&self) -> Vec<Progress> {
         self.state().replica.progress()
     }

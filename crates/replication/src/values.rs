@@ -48,7 +48,7 @@ pub struct Values {
     staged: BTreeMap<LogIndex, KeptValue>,
     staged_under: Ballot,
     staged_bytes: usize,
-    /// Where the log began when that was looked at last.
+    /// Beginning of the log when that was looked at last.
     log_start: Position,
     /// Places of values in the log, by runs of consecutive records.
     pub runs: Runs,
@@ -180,7 +180,7 @@ impl Values {
         self.runs.installed(upto);
     }
 
-    /// Where the log began when it was last collapsed.
+    /// Beginning of the log when it was last collapsed.
     pub(super) fn log_start(&self) -> Position {
         self.log_start
     }

@@ -110,7 +110,7 @@ impl Applied {
         self.flushed.store(upto.0, Ordering::Relaxed);
     }
 
-    /// The same, unless it is known to hold more.
+    /// Raises what the store holds durably, unless it is known to hold more.
     pub(super) fn raise_flushed(&self, upto: LogIndex) {
         self.flushed.fetch_max(upto.0, Ordering::Relaxed);
     }

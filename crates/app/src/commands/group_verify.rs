@@ -10,9 +10,9 @@ use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How often is asked how far it is.
+/// Pause between two looks at the progress.
 const PAUSE: Duration = Duration::from_millis(300);
-/// So often in a row the master's report may be missing: a busy one misses a second now and then.
+/// Reports of the master that may be missing in a row: a busy one misses a second now and then.
 const MISSED_MAX: usize = 10;
 
 /// Speaks of one group, or of all.
@@ -125,7 +125,7 @@ fn line(group: u64, comparison: &Value) -> Vec<String> {
     vec![group.to_string(), rows, bytes, names.join(", "), result]
 }
 
-/// What is known to differ, a sentence for each.
+/// Known differences, a sentence for each.
 pub fn differences(groups: &Value) -> Vec<String> {
     let mut sentences = Vec::new();
     for group in groups.as_array().into_iter().flatten() {

@@ -80,7 +80,7 @@ enum RingStep {
     /// The ring is to have twice as many partitions (each is split in place, nothing moves), or
     /// half as many (pairs are merged, after their copies have come together)
     Resize {
-        /// How many: twice or half as many as there are, 8 to 1,024
+        /// Number of partitions: twice or half as many as there are, 8 to 1,024
         partitions: usize,
         #[command(flatten)]
         with: With,

@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 /// A key of the settings file.
-pub struct Line {
+pub struct FileSetting {
     /// Name of the setting.
     pub name: String,
     /// Its value as text.
@@ -18,7 +18,7 @@ pub struct Line {
 }
 
 /// Reads a file of settings.
-pub fn read_file(path: &Path) -> Outcome<Vec<Line>> {
+pub fn read_file(path: &Path) -> Outcome<Vec<FileSetting>> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
     parse_file(&text)
@@ -40,7 +40,7 @@ pub fn parse_table(text: &str) -> Result<DeTable<'_>, (usize, String)> {
 }
 
 /// Reads TOML; an unknown key, a key twice or a table is an error with its line.
-pub fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
+pub fn parse_file(text: &str) -> Result<Vec<FileSetting>, (usize, String)> {
     let table = parse_table(text)?;
     let mut lines = Vec::new();
     for (key, value) in &table {
@@ -58,7 +58,7 @@ pub fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
                 return Err((number, what));
             }
         };
-        lines.push(Line { name: key.get_ref().to_string(), text, number });
+        lines.push(FileSetting { name: key.get_ref().to_string(), text, number });
     }
     Ok(lines)
 }

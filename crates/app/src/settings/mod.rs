@@ -27,7 +27,7 @@ use crate::logging::Levels;
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
-use file::{Line, read_file};
+use file::{FileSetting, read_file};
 use node::{NodeSettings, PeerPlace};
 use program::{Failure, Outcome};
 pub use renames::current_name;
@@ -140,7 +140,7 @@ impl Flags {
             said.push((row, flag.or_else(variable)));
         }
         if let Some(config) = path(&self.config, "CREDENZA_CONFIG") {
-            for Line { name, text, number } in read_file(&config)? {
+            for FileSetting { name, text, number } in read_file(&config)? {
                 fill(&mut said, &name, text, &config, number);
             }
         }

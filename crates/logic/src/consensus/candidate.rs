@@ -18,7 +18,7 @@ use base::{Ballot, LogIndex, Millis, NodeId};
 /// One attempt to lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
-    /// When it is given up, unless it comes further before.
+    /// Time at which it is given up, unless it comes further before.
     pub ends: Millis,
     /// A lease that was given back in its favour.
     pub released: Ballot,
@@ -43,7 +43,7 @@ pub(super) struct VoterPromise {
 /// The log that a candidate is going to adopt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LogSource {
-    /// Whom missing values are fetched from.
+    /// Node that missing values are fetched from.
     pub node: NodeId,
     /// The ballot it counts as accepted under until it is adopted.
     pub ballot: Ballot,
@@ -229,7 +229,7 @@ impl Replica {
         }
     }
 
-    /// From here on the log counts as accepted under our ballot, here and wherever it is sent.
+    /// Adopts the staged log: it counts as accepted under our ballot, here and wherever it is sent.
     fn adopt_staged(&mut self, effects: &mut Vec<Effect>) {
         let RoleState::Candidate(candidate) = &mut self.role else { return };
         let (promises, uncertain) = (std::mem::take(&mut candidate.promises), candidate.uncertain);

@@ -43,7 +43,7 @@ pub(super) struct Election {
     /// The end of a time without rounds: this one was master, heard no majority any more, and
     /// leaves it to others.
     pub left_until: Millis,
-    /// Whose logs an attempt to lead waits for.
+    /// Members whose logs an attempt to lead waits for.
     pub awaited: Option<AwaitedLogs>,
 }
 

@@ -21,11 +21,11 @@ use base::{Millis, NodeId};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Heartbeats {
     pub lease: Lease,
-    /// When the heartbeats were sent that each voter answered, granted or not.
+    /// Times at which the heartbeats were sent that each voter answered, granted or not.
     contact: VoterTally<Millis>,
-    /// Which heartbeat each voter answered last.
+    /// Number of the heartbeat that each voter answered last.
     answered: VoterTally<u64>,
-    /// When the next is due.
+    /// Time at which the next is due.
     pub next_due: Millis,
     /// A voter that has answered none yet counts as heard until then: for as long as the attempt to
     /// lead might have taken.

@@ -148,7 +148,7 @@ impl AcceptedLog {
         self.staging = None;
     }
 
-    /// From here on the log counts as accepted under the staged ballot.
+    /// Adopts the staged log: it counts as accepted under the staged ballot.
     pub(super) fn adopt(&mut self, effects: &mut Vec<Effect>) {
         let staging = self.staging.take().expect("a log is staged before it is adopted");
         assert!(staging.is_complete(), "adopted as a whole");

@@ -51,7 +51,7 @@ pub(super) enum MasterPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Heir {
     pub node: NodeId,
-    /// Until when that is tried.
+    /// End of the attempts.
     pub until: Millis,
 }
 

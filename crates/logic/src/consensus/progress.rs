@@ -42,10 +42,10 @@ pub(super) struct FollowerProgress {
     pub full: bool,
     /// Values up to here are on its disk, under the master's ballot.
     pub saved: Option<LogIndex>,
-    /// When something was last asked of it, or came from it.
+    /// Time at which something was last asked of it, or came from it.
     pub moved: Millis,
-    /// Where it was last gone back to, and until when the same gap is not told anew: what was sent
-    /// behind the gap tells of it once more with every message.
+    /// Index it was last gone back to, and the end of the time in which the same gap is not told
+    /// anew: what was sent behind the gap tells of it once more with every message.
     rewound: (LogIndex, Millis),
     /// The last promise that was acted upon, and until when the same one is not: each value that
     /// overtakes the `Adopt` before it brings the same promise again.

@@ -14,7 +14,7 @@ use super::effect::{Refusal, Role};
 use super::master::{Master, MasterPhase};
 use base::{Ballot, NodeId};
 
-/// Where a replica stands in its life.
+/// Role of a replica, with the state that exists only while it has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::large_enum_variant, reason = "a box would cost each step of a master a pointer")]
 pub(super) enum RoleState {

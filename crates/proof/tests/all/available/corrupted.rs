@@ -67,7 +67,7 @@ fn damage(cluster: &mut Cluster, percent: usize, rot: Rot) {
     assert_eq!(checked(cluster), Some(DAMAGED), "{percent} {rot:?} of {}", table.display());
 }
 
-/// What `credenza verify` says of the node that was stopped.
+/// Exit code of `credenza verify` on the data of the node that was stopped.
 fn checked(cluster: &mut Cluster) -> Option<i32> {
     let data = cluster.how(VICTIM).data.clone();
     let output = proof::server::tool(&["verify", text(&data)]).output().expect("the tool runs");

@@ -119,7 +119,7 @@ fn damage(folder: &Path, bytes: &[u8]) -> (PathBuf, u64) {
     panic!("no file below {} holds it", folder.display())
 }
 
-/// What `verify` says of a damaged directory: exit code 7, the file, and a place at or before the
+/// Checks that `verify` finds the damage: exit code 7, the file, and a place at or before the
 /// bit.
 fn must_be_found(data: &Path, (path, at): &(PathBuf, u64)) {
     let name = path.file_name().expect("a file").to_str().expect("ours");

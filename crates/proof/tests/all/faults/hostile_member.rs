@@ -30,7 +30,7 @@ const CALL: u32 = 2;
 const MESSAGES: usize = 256;
 
 /// Knowledge of the cluster that a node needs to greet as a member.
-struct Membership {
+struct MemberKnowledge {
     cluster: u64,
     secret: ClusterSecret,
     /// The node that is spoken to.
@@ -39,7 +39,7 @@ struct Membership {
 }
 
 /// Lets the member in, as `serve --join` would.
-fn join(server: &Server, address: SocketAddr) -> Membership {
+fn join(server: &Server, address: SocketAddr) -> MemberKnowledge {
     let mut web = Http::connect(server.address).expect("the node listens");
     let known = web.ask("GET", "/v1/cluster/members", b"").expect("it answers").json();
     let member = json!({
@@ -52,7 +52,7 @@ fn join(server: &Server, address: SocketAddr) -> Membership {
         u64::from_str_radix(text.as_str().expect("an id"), 16).expect("16 digits")
     };
     let secret = joined["secret"].as_str().expect("who joins is told the secret");
-    Membership {
+    MemberKnowledge {
         cluster: id(&joined["cluster"]),
         secret: ClusterSecret::from_hex(secret).expect("64 digits"),
         target: id(&known["founder"]),
@@ -69,7 +69,7 @@ struct Link {
 
 impl Link {
     /// Greets in a later life each time: one that was lost counts as restarted.
-    fn begin(of: &Membership, life: u64) -> io::Result<Link> {
+    fn begin(of: &MemberKnowledge, life: u64) -> io::Result<Link> {
         let mut stream = TcpStream::connect(of.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.set_write_timeout(Some(Duration::from_secs(5)))?;
@@ -130,7 +130,7 @@ impl Link {
 }
 
 /// Says the last of these greetings, signed over all of them.
-fn say(stream: &mut TcpStream, of: &Membership, said: &[&[u8]]) -> io::Result<()> {
+fn say(stream: &mut TcpStream, of: &MemberKnowledge, said: &[&[u8]]) -> io::Result<()> {
     let mac = of.secret.mac(said);
     let body = [said[said.len() - 1], &[1], &mac].concat();
     stream.write_all(&enveloped(&body))

@@ -12,7 +12,7 @@ use super::growth::{bounds, cost, key, to_disk};
 use super::{Scratch, apply, open_large, put, remove};
 
 const KEYS: u32 = 100_000;
-/// What a second does: the load "mixed" of the benchmark's suite `growth`.
+/// Operations of a second: the load "mixed" of the benchmark's suite `growth`.
 const PUTS: u32 = 160;
 const EXPIRING_PUTS: u32 = 320;
 const DELETES: u32 = 160;
@@ -22,7 +22,7 @@ const ROWS_PER_RANGE: usize = 100;
 const SECONDS_TO_LIVE_MAX: u64 = 30;
 
 /// A store under the load, and what expires when.
-struct Load<'a> {
+struct EverydayLoad<'a> {
     trees: &'a LsmTrees,
     chance: StdRng,
     second: u64,
@@ -31,7 +31,7 @@ struct Load<'a> {
     expires: HashMap<u32, u64>,
 }
 
-impl Load<'_> {
+impl EverydayLoad<'_> {
     fn second(&mut self) {
         self.second += 1;
         let mut batch = Vec::new();
@@ -77,7 +77,7 @@ fn an_everyday_load_has_ranges_walk_over_two_rows_at_most_for_each_they_give() {
     let trees = open_large(&scratch);
     let chance = StdRng::seed_from_u64(5);
     let (due, expires) = Default::default();
-    let mut load = Load { trees: &trees, chance, second: 0, due, expires };
+    let mut load = EverydayLoad { trees: &trees, chance, second: 0, due, expires };
     for minute in 1..=5 {
         let (walked, returned, ()) = cost(&trees, || (0..60).for_each(|_| load.second()));
         assert!(walked <= 2 * returned, "minute {minute}: {walked} rows walked for {returned}");
