@@ -7,7 +7,7 @@
 //! Differences to what was first agreed upon: a `Stored` answers a write that does not ask for the
 //! body, since its context speaks for the client's own write only; headers of content stand
 //! together in `Headers`, so that a plain value costs nothing for them; conditions are two, and
-//! an entity tag is compared by the door that has read it.
+//! an entity tag is compared by the front-end that has read it.
 
 use crate::datatype::{FieldKind, TypeOperation, TypeValue};
 use crate::quorum::Quorum;

@@ -1,4 +1,4 @@
-//! The one place where every door's requests meet the limits, before anything is evaluated or
+//! The one place where every front-end's requests meet the limits, before anything is evaluated or
 //! logged.
 
 use crate::limits::{

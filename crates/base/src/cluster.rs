@@ -20,7 +20,7 @@ impl Part {
     /// All of them.
     pub const ALL: [Part; 3] = [Part::Voter, Part::Witness, Part::Learner];
 
-    /// Its word at every door.
+    /// Its word at every front-end.
     pub fn word(self) -> &'static str {
         match self {
             Part::Voter => "voter",
@@ -61,7 +61,7 @@ pub enum Membership {
 }
 
 impl Membership {
-    /// Its word at every door.
+    /// Its word at every front-end.
     pub fn word(self) -> &'static str {
         match self {
             Membership::Member => "member",

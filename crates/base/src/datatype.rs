@@ -29,7 +29,7 @@ impl FieldKind {
         [Counter, Set, Gset, Register, Flag, Map, Hll]
     };
 
-    /// Its word at every door.
+    /// Its word at every front-end.
     pub fn word(self) -> &'static str {
         ["counter", "set", "gset", "register", "flag", "map", "hll"][self as usize]
     }

@@ -1,7 +1,7 @@
 //! One error for the whole house, sorted by what the *caller* can do about it.
 //!
-//! `Kind` says what to do, `Reason` says which of the known situations it is (doors match on it to
-//! speak their clients' words), `detail` says it in a sentence that names the remedy.
+//! `Kind` says what to do, `Reason` says which of the known situations it is (front-ends match on
+//! it to speak their clients' words), `detail` says it in a sentence that names the remedy.
 
 use crate::codec::Malformed;
 use std::fmt;
@@ -64,7 +64,7 @@ pub enum Reason {
     NoSuchBucket,
     /// No such bucket type.
     NoSuchType,
-    /// A known thing that this node, bucket or door can't do.
+    /// A known thing that this node, bucket or front-end can't do.
     NotSupported,
     /// The session has expired or was never opened in this bucket; nothing was applied by this
     /// request.
@@ -155,7 +155,8 @@ impl Reason {
         }
     }
 
-    /// The reason as one lower-case word, for doors, logs and metrics; never changes once released.
+    /// The reason as one lower-case word, for front-ends, logs and metrics; never changes once
+    /// released.
     pub fn word(self) -> &'static str {
         use Reason::*;
         match self {
@@ -198,7 +199,7 @@ impl Reason {
         }
     }
 
-    /// Every reason, for doors' exhaustive tests and for the docs; new ones stand at the end.
+    /// Every reason, for front-ends' exhaustive tests and for the docs; new ones stand at the end.
     pub const ALL: [Reason; 36] = {
         use Reason::*;
         [

@@ -1,8 +1,8 @@
 //! Every size, count and time the whole house must agree on; the docs page `docs/run/limits.md`
 //! lists them all.
 //!
-//! A limit named `_MAX` is the largest that is still accepted. Every door enforces the same ones,
-//! before anything is allocated for the claimed size.
+//! A limit named `_MAX` is the largest that is still accepted. Every front-end enforces the same
+//! ones, before anything is allocated for the claimed size.
 
 /// Largest key. The local store's own keys end at 65,535 bytes; a row's key carries 9 bytes in
 /// front.
@@ -53,7 +53,7 @@ pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most bytes of a range that is asked for as a whole, as of one moment; each row counts with its
 /// key, its value (where that is asked for) and `ROW_OVERHEAD_BYTES`.
 pub const WHOLE_RANGE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Largest frame, body or pipeline buffer a door reads from one client before it answers.
+/// Largest frame, body or pipeline buffer a front-end reads from one client before it answers.
 pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Most requests of one connection that may be in flight; a client that sends more waits in its
 /// socket.

@@ -50,7 +50,7 @@ impl DataType {
         [None, Counter, Set, Gset, Map, Hll]
     };
 
-    /// Its word at every door.
+    /// Its word at every front-end.
     pub fn word(self) -> &'static str {
         ["none", "counter", "set", "gset", "map", "hll"][self as usize]
     }
@@ -265,7 +265,7 @@ impl Properties {
 
 /// One property: name, what it is, how it is shown, how it is changed.
 pub struct Property {
-    /// Its name at every door.
+    /// Its name at every front-end.
     pub name: &'static str,
     /// One line for help and docs.
     pub doc: &'static str,

@@ -1,8 +1,9 @@
 //! Everything that can be asked.
 //!
-//! A door turns its client's bytes into a [`Request`]; the node answers with a [`crate::Reply`].
-//! The semantics of updates are Arakoon's where it has them (atomic sequences whose later steps see
-//! the earlier ones), Redis' where only it has them (expiry, `set` with conditions).
+//! A front-end turns its client's bytes into a [`Request`]; the node answers with a
+//! [`crate::Reply`]. The semantics of updates are Arakoon's where it has them (atomic sequences
+//! whose later steps see the earlier ones), Redis' where only it has them (expiry, `set` with
+//! conditions).
 
 use crate::available::AvailableCall;
 use crate::bucket::BucketName;

@@ -82,7 +82,7 @@ pub enum RingChange {
 }
 
 impl RingChange {
-    /// Its word at every door.
+    /// Its word at every front-end.
     pub fn word(&self) -> &'static str {
         match self {
             RingChange::Join { .. } => "join",

@@ -1,7 +1,7 @@
 //! A node's first moments: it has started, and looks for the others.
 //!
-//! Its doors open before its links do. Until it reaches a majority of each partition's owners it
-//! does not say that it is ready, and what it coordinates waits, within the request's own time,
+//! Its front-ends open before its links do. Until it reaches a majority of each partition's owners
+//! it does not say that it is ready, and what it coordinates waits, within the request's own time,
 //! rather than fail for want of answers. That ends after [`FIRST_MS`] at the latest: a node whose
 //! fellows are down serves what it can.
 //!

@@ -1,9 +1,9 @@
 //! Memory for answers that are gathered away from the connection that asked, and for those that
 //! go to other nodes.
 //!
-//! A connection holds one answer at a time, and its door counts that. What is gathered on a thread
-//! of its own lies beside that until the connection takes it, so as much room as it may need is
-//! taken before it begins; who finds none waits in line.
+//! A connection holds one answer at a time, and its front-end counts that. What is gathered on a
+//! thread of its own lies beside that until the connection takes it, so as much room as it may need
+//! is taken before it begins; who finds none waits in line.
 
 use base::limits::{
     ANSWER_BYTES_MAX, FORWARD_MS_MAX, GATHERED_BYTES_MIN, PAGE_BYTES_MAX, VALUE_BYTES_MAX,

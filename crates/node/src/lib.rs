@@ -106,9 +106,9 @@ impl Node {
         life::start(settings, None).await
     }
 
-    /// Takes a request without waiting: the door's hot path. `flow` belongs to one connection and
-    /// makes its requests see each other's effects in order. What comes back is valid at once, once
-    /// a ticket is decided, or later.
+    /// Takes a request without waiting: the front-end's hot path. `flow` belongs to one connection
+    /// and makes its requests see each other's effects in order. What comes back is valid at once,
+    /// once a ticket is decided, or later.
     pub fn submit(&self, flow: &mut Flow, request: Request) -> Submitted {
         self.router.submit(flow, request)
     }

@@ -1,7 +1,7 @@
 //! Where a bucket lives: its group's members by name, and who of them is master.
 //!
-//! Doors whose clients look for the master themselves ask here. Nothing in it is agreed on: it is
-//! what this node knows now, so it answers without a quorum.
+//! Front-ends whose clients look for the master themselves ask here. Nothing in it is agreed on: it
+//! is what this node knows now, so it answers without a quorum.
 
 use crate::away::Whom;
 use crate::locator::GroupLocator;

@@ -1,4 +1,4 @@
-//! What a door gets back for a request it submits.
+//! What a front-end gets back for a request it submits.
 
 use base::{GroupId, Key, LogIndex, Reply, Result};
 use std::future::Future;

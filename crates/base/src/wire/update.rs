@@ -141,7 +141,7 @@ pub(super) fn take(from: &mut Source<'_>, depth: usize) -> WireResult<Update> {
     })
 }
 
-/// A finite number: doors refuse all others.
+/// A finite number: front-ends refuse all others.
 fn take_float(from: &mut Source<'_>) -> WireResult<f64> {
     let float = f64::from_bits(from.word("delta")?);
     if float.is_finite() { Ok(float) } else { Err(Malformed("delta")) }

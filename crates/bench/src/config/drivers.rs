@@ -11,7 +11,7 @@ pub enum DriverConfig {
     Null,
     /// A server that speaks RESP: Credenza, Redis.
     Resp(RespConfig),
-    /// Credenza's native HTTP door.
+    /// Credenza's native HTTP front-end.
     Http(HttpConfig),
     /// Riak, or whoever speaks its HTTP.
     Riak(RiakConfig),

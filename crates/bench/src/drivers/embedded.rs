@@ -1,5 +1,5 @@
-//! A node in this process, asked as a door asks it: submit without waiting, then wait for what is
-//! not decided.
+//! A node in this process, asked as a front-end asks it: submit without waiting, then wait for what
+//! is not decided.
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EmbeddedConfig, Operation};

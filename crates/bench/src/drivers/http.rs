@@ -1,5 +1,5 @@
-//! Credenza's native HTTP door, by a small HTTP/1.1 client of our own: kept alive, one connection
-//! per client.
+//! Credenza's native HTTP front-end, by a small HTTP/1.1 client of our own: kept alive, one
+//! connection per client.
 
 use super::http_reply::{body_json, head};
 use super::percent::percent;
@@ -104,7 +104,7 @@ impl Http {
     }
 }
 
-/// Bytes in JSON, as the door reads them.
+/// Bytes in JSON, as the front-end reads them.
 fn blob(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -117,7 +117,7 @@ fn set(key: &[u8], value: &[u8]) -> Value {
     json!({ "op": "set", "key": blob(key), "value": blob(value) })
 }
 
-/// Bytes from JSON, as the door writes them.
+/// Bytes from JSON, as the front-end writes them.
 fn bytes_of(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),

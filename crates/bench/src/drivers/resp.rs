@@ -1,4 +1,4 @@
-//! RESP: Credenza's fast door, and Redis.
+//! RESP: Credenza's fast front-end, and Redis.
 
 use super::resp_reply::{Reply, first_bulk, reply};
 use super::sockets::{Addresses, Parsed, WireProtocol, ask, connect};

@@ -7,8 +7,8 @@
 //! write reaches all N and a read repairs those that were behind.
 //!
 //! What lies under a key is a stranger here: anything that merges and can be compared
-//! ([`Versions`]). The words of a shortage (`r 1/2`) are `base`'s, so that every door can tell it
-//! in its client's words.
+//! ([`Versions`]). The words of a shortage (`r 1/2`) are `base`'s, so that every front-end can tell
+//! it in its client's words.
 //!
 //! Promises: each node is asked at most once; the caller is answered exactly once, as early as the
 //! numbers allow, and a failure is told only when no answer still awaited could prevent it; a write

@@ -1,6 +1,6 @@
 //! Operator calls to a group's master, whichever node is asked: to hand the group over, and to
-//! compare its replicas. They go by the network of peers: between nodes, operators' doors may be
-//! closed.
+//! compare its replicas. They go by the network of peers: between nodes, operators' front-ends may
+//! be closed.
 //!
 //! ```text
 //! question = 3 | 2 | name of who is to lead

@@ -12,7 +12,7 @@
 //! happened is asked again only if its retry id makes it apply once, or if it changes nothing;
 //! every wait is bounded; a node takes a bounded number of foreign requests.
 //! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
-//! keeps an order among requests: those of one connection wait for each other in their door.
+//! keeps an order among requests: those of one connection wait for each other in their front-end.
 //! Read next: `errand.rs`, then `server.rs`.
 
 mod directory;

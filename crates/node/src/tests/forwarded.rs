@@ -132,7 +132,7 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
                 house.group(first).hand_over(to).expect("it is master, and that one a voter");
             }
             let value = format!("{round}.{step}");
-            // As a door does it: what comes later is waited for with everything before.
+            // As a front-end does it: what comes later is waited for with everything before.
             match here.submit(&mut flow, request(Call::Update(set("k", &value)))) {
                 Submitted::Later(answer) | Submitted::Apart(_, answer) => {
                     for ticket in pending.drain(..) {

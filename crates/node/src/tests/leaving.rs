@@ -77,7 +77,7 @@ async fn a_master_that_stops_leaves_nobody_in_doubt() {
             !leads(&group)
                 && master.is_some_and(|it| it != cluster.node(leaving).cluster.links.node)
         );
-        // It is asked until the doors are closed, and the new master answers.
+        // It is asked until the front-ends are closed, and the new master answers.
         own.answers(40).await;
         let mut written = own.end().await;
         cluster.stop(leaving).await;

@@ -1,5 +1,5 @@
-//! What a door of a client with promises of its own asks for: ranges as of one moment, sequences
-//! that are synced whatever their bucket's policy, and where a bucket lives.
+//! What a front-end of a client with promises of its own asks for: ranges as of one moment,
+//! sequences that are synced whatever their bucket's policy, and where a bucket lives.
 
 use super::{Place, bytes, read, reason, set, update};
 use crate::Node;

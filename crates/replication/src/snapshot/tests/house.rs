@@ -139,12 +139,12 @@ impl Network for Plug {
 }
 
 /// Hands what comes to a node's snapshots.
-struct Door {
+struct SnapshotReceiver {
     snapshots: Arc<Snapshots>,
     peers: OnceLock<Peers>,
 }
 
-impl Sink for Door {
+impl Sink for SnapshotReceiver {
     fn deliver(&self, message: Delivered) {
         self.snapshots.arrived(message);
     }
@@ -156,7 +156,7 @@ impl Sink for Door {
     }
 }
 
-impl Receiver for Door {
+impl Receiver for SnapshotReceiver {
     fn asked(&self, asked: IncomingCall) {
         self.snapshots.asked(self.peers.get().unwrap(), asked, Some(first()));
     }
@@ -183,13 +183,14 @@ impl<T: Trees + 'static> Home<T> {
         let file_tasks = Arc::<FileTasks>::default();
         let around = (metrics.clone(), file_tasks.clone());
         let snapshots = Snapshots::new(trees.clone(), around, pace);
-        let door = Arc::new(Door { snapshots: snapshots.clone(), peers: OnceLock::new() });
+        let receiver =
+            Arc::new(SnapshotReceiver { snapshots: snapshots.clone(), peers: OnceLock::new() });
         let plug = |sink| {
             cable.sinks.lock().unwrap().insert(id, sink);
             Arc::new(Plug(id, cable.clone())) as Arc<dyn Network>
         };
-        let peers = Peers::over(plug, door.clone(), 1);
-        assert!(door.peers.set(peers.clone()).is_ok());
+        let peers = Peers::over(plug, receiver.clone(), 1);
+        assert!(receiver.peers.set(peers.clone()).is_ok());
         Home { trees, snapshots, metrics, file_tasks, peers }
     }
 

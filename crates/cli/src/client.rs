@@ -1,0 +1,323 @@
+//! A connection to a node's native front-end: one request after the other.
+
+use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
+use base::{Error, Kind, Reason, nearest};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use program::{Failure, Outcome};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Largest answer: as many bytes of values as one read may answer with, each escaped in JSON as
+/// `\u00XX`.
+const ANSWER_BYTES_MAX: usize = 6 * VALUES_BYTES_MAX + FRAME_BYTES_MAX;
+
+/// Where the node is, and how long to wait for it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Address {
+    /// The node's HTTP address
+    #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
+    pub url: String,
+    /// Longest wait for an answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, global = true)]
+    #[arg(allow_hyphen_values = true)]
+    pub timeout: Duration,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    crate::settings::units::time_with_unit_ms(text).map(Duration::from_millis)
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct HttpCall {
+    /// How.
+    pub method: Method,
+    /// Path and query, encoded.
+    pub path: String,
+    /// Headers beside those that every request has.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl HttpCall {
+    /// Without body and headers.
+    pub fn new(method: Method, path: impl Into<String>) -> HttpCall {
+        HttpCall { method, path: path.into(), headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// With a JSON body.
+    pub fn json(method: Method, path: impl Into<String>, body: impl Into<Bytes>) -> HttpCall {
+        let mut call = HttpCall::new(method, path);
+        call.headers.push(("content-type", "application/json".into()));
+        call.body = body.into();
+        call
+    }
+}
+
+/// A good answer.
+#[derive(Clone, Debug)]
+pub struct HttpResponse {
+    /// `etag` without its quotes: the row's version.
+    pub version: Option<u64>,
+    /// `x-credenza-expires-in-ms`: when the row expires, if it does.
+    pub expires_in_ms: Option<u64>,
+    /// `x-credenza-index`: the place in the log that the answer reflects.
+    pub index: Option<u64>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl HttpResponse {
+    /// The body as JSON.
+    pub fn json(&self) -> Outcome<serde_json::Value> {
+        serde_json::from_slice(&self.body).map_err(|error| foreign(&format!("no JSON: {error}")))
+    }
+}
+
+/// A client of one node.
+pub struct Client {
+    authority: String,
+    timeout: Duration,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Client {
+    /// Reads the address; nothing is connected yet.
+    pub fn new(address: &Address) -> Outcome<Client> {
+        let rest = address.url.strip_prefix("http://").unwrap_or(&address.url);
+        let authority = rest.trim_end_matches('/');
+        if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
+            let what = format!("--url {}: expected http://HOST:PORT, or HOST:PORT", address.url);
+            return Err(Failure::invalid(what));
+        }
+        let port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let authority = if port { authority.into() } else { format!("{authority}:7711") };
+        Ok(Client { authority, timeout: address.timeout, connection: None })
+    }
+
+    /// Sends a request and reads its answer; an error answer is a failure.
+    pub async fn call(&mut self, call: HttpCall) -> Outcome<HttpResponse> {
+        let path = call.path.clone();
+        let (status, answer) = self.exchange(call).await?;
+        match status {
+            200..300 => Ok(answer),
+            _ => {
+                let failure = error_of(status, &answer.body, path.starts_with(BUCKETS));
+                Err(self.with_alternatives(failure, &path).await)
+            }
+        }
+    }
+
+    /// The same, for a key that may be absent: `None`.
+    pub async fn call_key(&mut self, call: HttpCall) -> Outcome<Option<HttpResponse>> {
+        let path = call.path.clone();
+        let (status, answer) = self.exchange(call).await?;
+        if status == 404 && reason_word(&answer.body).is_none_or(|word| word == "not_found") {
+            return Ok(None);
+        }
+        match status {
+            200..300 => Ok(Some(answer)),
+            _ => Err(self.with_alternatives(error_of(status, &answer.body, true), &path).await),
+        }
+    }
+
+    /// Says of a bucket or type that is not there which are.
+    async fn with_alternatives(&mut self, failure: Failure, path: &str) -> Failure {
+        match failure.reason() {
+            Some(Reason::NoSuchType) => {
+                failure.and("; `credenza type list` shows those that are there")
+            }
+            Some(Reason::NoSuchBucket) => {
+                let near = self.bucket_near(path).await;
+                failure.and(&match near {
+                    Some(name) => {
+                        format!("; is `{name}` meant? `credenza bucket list` shows all")
+                    }
+                    None => "; `credenza bucket list` shows those that are there".into(),
+                })
+            }
+            _ => failure,
+        }
+    }
+
+    /// A bucket whose name is near to that in a path; none, too, if the node does not say.
+    async fn bucket_near(&mut self, path: &str) -> Option<String> {
+        let mut parts = path.strip_prefix(BUCKETS)?.split(['/', '?']);
+        let name = format!("{}/{}", parts.next()?, parts.next()?);
+        let list = HttpCall::new(Method::GET, "/v1/buckets?limit=1000");
+        let (_, answer) = self.exchange(list).await.ok()?;
+        let page = answer.json().ok()?;
+        let names = page["buckets"].as_array().into_iter().flatten();
+        let names = names.filter_map(|bucket| bucket["name"].as_str());
+        nearest(&name, names).map(String::from)
+    }
+
+    async fn exchange(&mut self, call: HttpCall) -> Outcome<(u16, HttpResponse)> {
+        let updates = call.method != Method::GET && call.method != Method::HEAD;
+        let deadline = tokio::time::Instant::now() + self.timeout;
+        let connecting = self.connect();
+        let mut connection = tokio::time::timeout_at(deadline, connecting)
+            .await
+            .map_err(|_| Failure::new(Kind::Unavailable, self.nobody("no connection in time")))??;
+        let sending = send(&mut connection, &self.authority, call);
+        let exchanged = tokio::time::timeout_at(deadline, sending).await;
+        match exchanged {
+            Ok(Ok(answer)) => {
+                self.connection = Some(connection);
+                Ok(answer)
+            }
+            Ok(Err(error)) => Err(lost(updates, &format!("the connection broke: {error}"))),
+            Err(_) => Err(lost(updates, "no answer in time")),
+        }
+    }
+
+    async fn connect(&mut self) -> Outcome<SendRequest<Full<Bytes>>> {
+        if let Some(mut connection) = self.connection.take()
+            && connection.ready().await.is_ok()
+        {
+            return Ok(connection);
+        }
+        let refused = |what: &str| Failure::new(Kind::Unavailable, self.nobody(what));
+        let stream = TcpStream::connect(&self.authority).await;
+        let stream = stream.map_err(|error| refused(&error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| refused(&error.to_string()))?;
+        let (connection, driver) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| refused(&error.to_string()))?;
+        // Ends with its connection, that is with the client; what breaks it is told to the sender.
+        tokio::spawn(async { driver.await.ok() });
+        Ok(connection)
+    }
+
+    /// Adds who we speak to.
+    fn nobody(&self, what: &str) -> String {
+        format!(
+            "no node answers at http://{}: {what}; start one with `credenza serve`, or name it \
+             with --url",
+            self.authority
+        )
+    }
+}
+
+async fn send(
+    connection: &mut SendRequest<Full<Bytes>>,
+    host: &str,
+    call: HttpCall,
+) -> Result<(u16, HttpResponse), Box<dyn std::error::Error + Send + Sync>> {
+    let is_put = call.method == Method::PUT;
+    let mut request = Request::builder().method(call.method).uri(call.path).header("host", host);
+    for (name, value) in call.headers {
+        request = request.header(name, value);
+    }
+    if call.body.is_empty() && is_put {
+        // Else the library says nothing of a body, and an empty value is a value.
+        request = request.header("content-length", "0");
+    }
+    let answer = connection.send_request(request.body(Full::new(call.body))?).await?;
+    let (head, body) = answer.into_parts();
+    let number = |name: &str| {
+        let text = head.headers.get(name)?.to_str().ok()?;
+        text.trim_matches('"').parse().ok()
+    };
+    let (version, index) = (number("etag"), number("x-credenza-index"));
+    let expires_in_ms = number("x-credenza-expires-in-ms");
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
+    let status = head.status.as_u16();
+    Ok((status, HttpResponse { version, expires_in_ms, index, body }))
+}
+
+/// The reason of an error answer.
+fn reason_word(body: &[u8]) -> Option<String> {
+    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
+    json["error"]["reason"].as_str().map(String::from)
+}
+
+/// Path prefix of every request about keys.
+const BUCKETS: &str = "/v1/buckets/";
+
+/// The node's error in an error answer.
+fn error_of(status: u16, body: &[u8], speaks_of_keys: bool) -> Failure {
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let word = json["error"]["reason"].as_str().unwrap_or_default();
+    let Some(reason) = Reason::ALL.into_iter().find(|reason| reason.word() == word) else {
+        return foreign(&format!("status {status}"));
+    };
+    let detail = match &json["error"]["detail"] {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match reason {
+        // A member or a group, say, which the request named.
+        Reason::NotFound if !speaks_of_keys => Failure::invalid(detail),
+        _ => Error::new(reason, detail).into(),
+    }
+}
+
+fn lost(updates: bool, what: &str) -> Failure {
+    if updates {
+        Failure::new(Kind::Unknown, format!("{what}: it may have happened, read before retrying"))
+    } else {
+        Failure::new(Kind::Unavailable, format!("{what}: try again"))
+    }
+}
+
+fn foreign(what: &str) -> Failure {
+    let text = format!("whoever answers there is no node of Credenza ({what}); is --url right?");
+    Failure::new(Kind::Invalid, text)
+}
+
+/// Percent-encodes what stands in one segment of a path or one value of a query.
+pub fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(url: &str) -> Outcome<Client> {
+        Client::new(&Address { url: url.into(), timeout: Duration::from_secs(1) })
+    }
+
+    #[test]
+    fn addresses_are_read_or_refused() {
+        let authority = |url| client(url).map(|client| client.authority).ok();
+        assert_eq!(authority("http://127.0.0.1:1"), Some("127.0.0.1:1".into()));
+        assert_eq!(authority("http://a.example/"), Some("a.example:7711".into()));
+        assert_eq!(authority("http://[::1]:5"), Some("[::1]:5".into()));
+        assert_eq!(authority("127.0.0.1:1"), Some("127.0.0.1:1".into()));
+        assert_eq!(authority("localhost"), Some("localhost:7711".into()));
+        for bad in ["", "https://a", "http://", "http://a/b", "http://u@h"] {
+            assert_eq!(authority(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn errors_keep_their_kind_and_strangers_are_recognised() {
+        let body = br#"{"error": {"reason": "no_quorum", "kind": "x", "detail": "wait"}}"#;
+        let failure = error_of(503, body, true);
+        assert_eq!((failure.exit_code(), failure.to_string().as_str()), (5, "no_quorum: wait"));
+        assert!(error_of(404, b"<html>", true).to_string().contains("--url"));
+        let body =
+            br#"{"error": {"reason": "not_found", "kind": "x", "detail": "no member `n9`"}}"#;
+        let failure = error_of(404, body, false);
+        assert_eq!((failure.exit_code(), failure.to_string().as_str()), (2, "no member `n9`"));
+    }
+
+    #[test]
+    fn any_bytes_travel_in_a_path() {
+        assert_eq!(encode(b"a/b ?%\xff.."), "a%2Fb%20%3F%25%FF%2E%2E");
+    }
+}

@@ -1,0 +1,69 @@
+//! Whether a node with an empty disk founds a cluster or joins one: a founder's first start looks
+//! like its return with a new disk, and only the others can tell.
+//!
+//! Founding a second cluster would leave clients with an empty database that takes their writes,
+//! beside the one that has their data. So it is founded only where most of the list, this node
+//! included, say that they belong to no cluster: of a majority that had one, at least one knows it.
+
+use super::join::{PAUSE, SAID_EVERY, blocking, clients, join_through};
+use crate::settings::Settings;
+use base::{BucketName, ClusterCall, DirectoryCall, Kind, Part, Reason};
+use node::Joining;
+use program::{Failure, Outcome};
+use server::ClusterlessFlag;
+
+/// Joins, if the settings say so and the data directory belongs to no cluster yet; or finds out
+/// that this node is the one to found it.
+pub async fn join_or_found(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcome {
+    if !settings.join.is_empty() {
+        return join_through(settings, clusterless, &settings.join, settings.join_as).await;
+    }
+    if settings.bootstrap_peers.is_empty() {
+        return Ok(());
+    }
+    let node = settings.node.clone();
+    if blocking(move || Joining::is_fresh(&node)).await? {
+        clusterless.set(true);
+        let nobody_has_one = nobody_has_one(&settings.bootstrap_peers).await?;
+        clusterless.set(false);
+        if nobody_has_one {
+            return Ok(());
+        }
+    }
+    join_through(settings, clusterless, &settings.bootstrap_peers, Part::Voter).await
+}
+
+/// Asks until one of the others has a cluster (`false`), or enough have none.
+async fn nobody_has_one(others: &[String]) -> Outcome<bool> {
+    let mut clients = clients(others, None)?;
+    let (all, bucket) = (others.len() + 1, BucketName::default());
+    for attempt in 0_u32.. {
+        let mut without = 1;
+        let mut silent = Vec::new();
+        for (other, client) in &mut clients {
+            let describe = DirectoryCall::Cluster(ClusterCall::Describe);
+            match client.directory(&bucket, describe).await {
+                Ok(_) => {
+                    tracing::warn!(%other, "has a cluster: this node joins it and founds none");
+                    return Ok(false);
+                }
+                Err(error) if error.reason == Reason::NotBootstrapped => without += 1,
+                Err(error) => silent.push(format!("{other}: {}", error.text())),
+            }
+        }
+        if without > all / 2 {
+            tracing::info!(without, all, "founding a cluster: most of its nodes belong to none");
+            return Ok(true);
+        }
+        if attempt % SAID_EVERY == 0 {
+            let silent = silent.join("; ");
+            tracing::warn!(without, all, %silent, "not founding a cluster yet");
+            eprintln!(
+                "credenza: {without} of {all} nodes say that they belong to no cluster; before \
+                 most do, none is founded, since the others may have data ({silent})"
+            );
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Failure::new(Kind::Unavailable, "nobody told whether there is a cluster"))
+}

@@ -1,0 +1,221 @@
+//! One file per command.
+//!
+//! Promises: a command that fails says so in one line that names the remedy, and exits with its
+//! kind's code.
+//! Never: does the work itself: online commands ask the native front-end, offline ones the store's
+//! tools.
+//! Read next: `serve.rs`, then `get.rs`.
+
+mod bench;
+mod bucket;
+mod checkpoint;
+mod cluster;
+mod cluster_status;
+mod datatype;
+mod delete;
+mod described;
+mod dev;
+mod empty_prefix;
+mod export;
+mod found;
+mod get;
+mod group;
+mod group_verify;
+mod import;
+mod join;
+mod keys;
+mod log_levels;
+mod moves;
+mod properties;
+mod put;
+mod range;
+mod recover;
+mod rejoin;
+mod replace;
+mod restore;
+mod ring;
+mod ring_shown;
+mod secret;
+mod sequence;
+mod serve;
+mod settings;
+mod settle;
+mod siblings;
+mod status;
+mod steps;
+mod token;
+mod trust_log;
+mod types;
+mod verify;
+mod view;
+
+use crate::client::{Address, Client};
+use crate::given::{Encoding, shell_word};
+use crate::settings::misspelt_variables;
+use base::{BucketName, Kind};
+use clap::Subcommand;
+use program::{Failure, Outcome};
+use std::future::Future;
+
+/// All commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Serve: start a node
+    #[command(after_help = serve::EXAMPLES, alias = "start")]
+    Serve(serve::Serve),
+    /// Show the value of a key
+    #[command(after_help = get::EXAMPLES)]
+    Get(get::Get),
+    /// Write a value
+    #[command(after_help = put::EXAMPLES, alias = "set")]
+    Put(put::Put),
+    /// Delete a key
+    #[command(after_help = delete::EXAMPLES, aliases = ["del", "rm"])]
+    Delete(delete::Delete),
+    /// Show all values of a key that were written without knowledge of each other
+    #[command(after_help = siblings::EXAMPLES)]
+    Siblings(siblings::SiblingsCommand),
+    /// Show or change a counter, set, map or HyperLogLog of an available bucket
+    #[command(subcommand, after_help = datatype::EXAMPLES)]
+    Datatype(datatype::Datatype),
+    /// Show keys in order, of consistent and of available buckets
+    #[command(after_help = keys::EXAMPLES, alias = "ls")]
+    Keys(keys::KeysCommand),
+    /// Show keys and values in order
+    #[command(after_help = range::EXAMPLES, alias = "scan")]
+    Range(range::Range),
+    /// Apply several steps together or not at all
+    #[command(after_help = sequence::EXAMPLES)]
+    Sequence(sequence::Sequence),
+    /// Load records from a file
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::Import),
+    /// Write records to a file
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::Export),
+    /// Make, show, change and drop buckets
+    #[command(subcommand, after_help = bucket::EXAMPLES)]
+    Bucket(bucket::BucketCommand),
+    /// Make, show, change and drop bucket types
+    #[command(subcommand, after_help = types::EXAMPLES)]
+    Type(types::Type),
+    /// Show whether a node serves, why not, and how it is
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::Status),
+    /// Copy a running node's data into its folder `checkpoints`
+    #[command(after_help = checkpoint::EXAMPLES, alias = "backup")]
+    Checkpoint(checkpoint::Checkpoint),
+    /// Make a data directory out of a checkpoint
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::Restore),
+    /// Verify every byte of a data directory that no node has open
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::Verify),
+    /// Members of a cluster: show, add, promote, remove, replace them; move mastership
+    #[command(subcommand, after_help = cluster::EXAMPLES)]
+    Cluster(cluster::ClusterCommand),
+    /// Groups: their masters, their desired and their actual members
+    #[command(subcommand, after_help = group::EXAMPLES)]
+    Group(group::Group),
+    /// Run a cluster of several nodes on this machine, to try things out
+    #[command(after_help = dev::EXAMPLES)]
+    Dev(dev::Dev),
+    /// Load servers and measure them
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Bench),
+    /// Show or change how much a running node logs
+    #[command(after_help = log_levels::EXAMPLES)]
+    LogLevels(log_levels::LogLevels),
+    /// Show every setting of `serve`: its value in force and where it came from
+    #[command(after_help = settings::EXAMPLES)]
+    Settings(settings::SettingsCommand),
+}
+
+impl Command {
+    /// Runs it to its end. `json`: how a load is reported; the other commands have that by
+    /// themselves.
+    pub fn run(self, json: bool) -> Outcome {
+        match self {
+            Command::Serve(command) => command.run(),
+            Command::Get(command) => online(command.run()),
+            Command::Put(command) => online(command.run()),
+            Command::Delete(command) => online(command.run()),
+            Command::Siblings(command) => online(command.run()),
+            Command::Datatype(command) => online(command.run()),
+            Command::Keys(command) => online(command.run()),
+            Command::Range(command) => online(command.run()),
+            Command::Sequence(command) => online(command.run()),
+            Command::Import(command) => online(command.run()),
+            Command::Export(command) => online(command.run()),
+            Command::Bucket(command) => online(command.run()),
+            Command::Type(command) => online(command.run()),
+            Command::Status(command) => online(command.run()),
+            Command::Checkpoint(command) => online(command.run()),
+            Command::Restore(command) => command.run(),
+            Command::Verify(command) => command.run(),
+            Command::Cluster(command) => command.run(),
+            Command::Group(command) => online(command.run()),
+            Command::Dev(command) => online(command.run()),
+            Command::Bench(command) => command.run(json),
+            Command::LogLevels(command) => online(command.run()),
+            Command::Settings(command) => command.run(),
+        }
+    }
+}
+
+/// Which bucket of which node, and how to answer.
+#[derive(clap::Args)]
+pub struct BucketAddress {
+    #[command(flatten)]
+    address: Address,
+    /// The bucket: `type/bucket`, or `bucket` of the type `default`
+    #[arg(short, long, env = "CREDENZA_BUCKET", default_value = "default/default")]
+    #[arg(value_parser = bucket)]
+    bucket: BucketName,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl BucketAddress {
+    fn client(&self) -> Outcome<Client> {
+        Client::new(&self.address)
+    }
+
+    /// Returns a command of this bucket as one types it.
+    fn command(&self, verb: &str, key: &str, encoding: Encoding) -> String {
+        let bucket = match self.bucket == BucketName::default() {
+            true => String::new(),
+            false => format!(" -b {}", self.bucket),
+        };
+        format!("credenza {verb} {}{bucket}{}", shell_word(key), encoding.flags())
+    }
+
+    /// A path below the bucket.
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/buckets/{}{rest}", self.bucket)
+    }
+}
+
+/// How fresh an answer must be.
+#[derive(clap::Args)]
+pub struct Freshness {
+    /// `consistent`, `dirty` (whatever the node has), or `at_least:INDEX`
+    #[arg(long, default_value = "consistent")]
+    consistency: String,
+}
+
+fn bucket(text: &str) -> Result<BucketName, String> {
+    BucketName::parse(text).map_err(|error| error.text())
+}
+
+/// Runs a command that speaks with a node.
+fn online(command: impl Future<Output = Outcome>) -> Outcome {
+    for warning in misspelt_variables() {
+        eprintln!("credenza: {warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start: {error}")))?;
+    runtime.block_on(command)
+}

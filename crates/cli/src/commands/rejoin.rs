@@ -1,0 +1,172 @@
+//! A member that finds its log or store damaged. If nothing but values are missing in its log, and
+//! another member has them, it fetches these and goes on. Else it lets the cluster take its place,
+//! sets its data aside, and joins anew.
+
+use super::{found, join};
+use crate::settings::Settings;
+use base::{BucketName, ClusterCall, DirectoryCall, Error, Kind, Reason};
+use node::{Mending, Node, Rejoining};
+use program::{Failure, Outcome};
+use server::ClusterlessFlag;
+use server::native::NativeClient;
+
+/// Said at once, for where no majority of sound members is left this waits for a person.
+const NOT_YET: &str = "can't let this damaged member's place be taken yet (that takes a majority \
+                       of sound voters; where the others are damaged or lost, too, stop them all \
+                       and look with `credenza cluster recover --data DIR` at what each has)";
+
+/// How often the members are asked for what is lost after some of them are a majority again:
+/// whoever has it may have begun to listen only since it was asked, or not know yet that it was
+/// decided.
+const ROUNDS_WITH_MAJORITY: u32 = 6;
+
+/// Starts the node, damaged or not.
+pub async fn start(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcome<Node> {
+    go_on(settings, clusterless).await?;
+    found::join_or_found(settings, clusterless).await?;
+    let damage = match noted(settings).await? {
+        Some(words) => Error::new(Reason::Corrupt, words),
+        None => match Node::start(settings.node.clone()).await {
+            Err(error) if error.reason == Reason::Corrupt && settings.auto_repair => error,
+            started => return started.map_err(join::not_started),
+        },
+    };
+    if !mended(settings, &damage).await? {
+        repair(settings, clusterless, damage).await?;
+    }
+    Node::start(settings.node.clone()).await.map_err(join::not_started)
+}
+
+/// Mends the log where it is; `false`: that can't be, or a majority that can let this node's place
+/// be taken is there before what it lost.
+async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
+    let node = settings.node.clone();
+    let mut mending = match join::blocking(move || Mending::look(&node)).await {
+        Ok(mending) if mending.is_of_use() => mending,
+        Ok(_) => return Ok(false),
+        Err(why) => {
+            tracing::info!(target: "log", %why, "the log can't be mended in its place");
+            return Ok(false);
+        }
+    };
+    let (places, values) = (mending.places(), mending.values());
+    tracing::error!(
+        target: "log", %damage, %places, values, "this member's log is damaged: what it lost is \
+         fetched from the others"
+    );
+    eprintln!("credenza: {}: {values} values are fetched from other members", damage.text());
+    if !fetch(settings, &mut mending).await? {
+        return Ok(false);
+    }
+    let node = settings.node.clone();
+    join::blocking(move || mending.mend(&node)).await?;
+    tracing::warn!(
+        target: "log", %places, values, "the log is mended, nothing is lost; look after this disk"
+    );
+    Ok(true)
+}
+
+/// Fetches what the log lost, of whichever member has it. `false`: none has all of it, and there is
+/// a majority that can let this node's place be taken.
+async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
+    let members = mending.members.clone();
+    let mut clients = join::clients(&members, settings.node.join_token.as_ref())?;
+    let mut rounds_with_majority = 0;
+    for attempt in 0_u32.. {
+        while let Some((group, index)) = mending.next() {
+            let mut found = None;
+            for (member, client) in &mut clients {
+                match client.decided_value(group, index).await {
+                    Ok(value) => {
+                        found = Some(value);
+                        break;
+                    }
+                    Err(error) if attempt % join::SAID_EVERY == 0 => {
+                        tracing::warn!(%member, %group, %index, %error, "does not give it back");
+                    }
+                    Err(_) => {}
+                }
+            }
+            let Some(value) = found else { break };
+            mending.take((group, index), value).map_err(join::not_started)?;
+        }
+        if mending.next().is_none() {
+            return Ok(true);
+        }
+        for (_, client) in &mut clients {
+            if has_majority(client).await {
+                rounds_with_majority += 1;
+                break;
+            }
+        }
+        if rounds_with_majority == ROUNDS_WITH_MAJORITY {
+            return Ok(false);
+        }
+        tokio::time::sleep(join::PAUSE).await;
+    }
+    Ok(false)
+}
+
+/// Whether this member is one of a majority that decides.
+async fn has_majority(client: &mut NativeClient) -> bool {
+    let describe = DirectoryCall::Cluster(ClusterCall::Describe);
+    client.directory(&BucketName::default(), describe).await.is_ok()
+}
+
+/// What an earlier life began.
+async fn go_on(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcome {
+    let node = settings.node.clone();
+    let begun = join::blocking(move || Rejoining::begun(&node)).await?;
+    match begun {
+        Some((members, part)) => join::join_through(settings, clusterless, &members, part).await,
+        None => Ok(()),
+    }
+}
+
+/// The damage that ended the last life, if others can help.
+async fn noted(settings: &Settings) -> Outcome<Option<String>> {
+    if !settings.auto_repair {
+        return Ok(None);
+    }
+    let node = settings.node.clone();
+    join::blocking(move || Rejoining::noted(&node)).await
+}
+
+/// Sets the damaged data aside and joins anew; an error if nobody else could help.
+async fn repair(settings: &Settings, clusterless: &ClusterlessFlag, damage: Error) -> Outcome {
+    let node = settings.node.clone();
+    // A directory that does not even say who else there is can't be helped.
+    let Ok(Some(rejoining)) = join::blocking(move || Rejoining::look(&node)).await else {
+        return Err(join::not_started(damage));
+    };
+    tracing::error!(
+        target: "store", %damage, "this member's data are damaged: it takes no part any more, and \
+         asks the others to let its place be taken"
+    );
+    eprintln!("credenza: {}: fetching everything from the other members", damage.text());
+    let members = rejoining.members.clone();
+    let token = settings.node.join_token.as_ref();
+    let let_go = join::ask(&members, rejoining.call(), token, NOT_YET).await;
+    let_go.map_err(|failure| {
+        let kind = failure.kind().unwrap_or(Kind::Corrupt);
+        let words = "no member lets this node's place be taken";
+        Failure::new(kind, format!("{}; {words}: {failure}", damage.text()))
+    })?;
+    let aside = join::blocking(move || rejoining.set_aside()).await?;
+    tracing::warn!(
+        target: "store", aside = %aside.display(), "the damaged data are set aside: remove them \
+         when nobody needs them"
+    );
+    go_on(settings, clusterless).await
+}
+
+/// Damage ended this life: the next one begins with a repair.
+pub fn note(settings: &Settings, node: &Node, error: &Error) {
+    let is_member = node.cluster().members.len() > 1;
+    if error.reason != Reason::Corrupt || !is_member || !settings.auto_repair {
+        return;
+    }
+    if let Err(error) = Rejoining::note(&settings.node, &error.text()) {
+        tracing::warn!(target: "store", %error, "the damage could not be noted for the next start");
+    }
+}

@@ -1,0 +1,315 @@
+//! `credenza serve`: one node, from start to stop.
+
+use super::{rejoin, token};
+use crate::logging::{self, Logging};
+use crate::machine;
+use crate::notify::notify;
+use crate::settings::{Flags, Settings};
+use base::Kind;
+use node::Node;
+use program::{Failure, Outcome};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::{FrontEnds, LogLevels, ServerSettings};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza serve                                   data in ./data, clients on 127.0.0.1:7711
+  credenza serve --data /srv/credenza --name a --log-level info,node=debug
+  credenza serve --config /etc/credenza.toml
+  credenza serve --name n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
+    --join 127.0.0.1:7711                          a second node of a cluster
+  credenza serve --arakoon-config /etc/arakoon/ricky.ini --name arakoon_0
+
+Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
+
+/// With less memory than this, what is freed goes back to the system at once.
+const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
+/// The allocator's setting for that, in milliseconds.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+/// How long runtime threads may take to end after everything is stopped.
+const THREADS_END_MS_MAX: u64 = 1_000;
+
+/// `credenza serve`.
+#[derive(clap::Args)]
+pub struct Serve {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// `credenza cluster join`.
+#[derive(clap::Args)]
+pub struct Join {
+    /// Where clients reach a member; several with commas between them
+    #[arg(value_name = "HOST:PORT")]
+    member: String,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Join {
+    /// Serves, as `serve --join` does, until a signal or a failure.
+    pub fn run(mut self) -> Outcome {
+        if !self.flags.also("join", self.member) {
+            return Err(Failure::invalid("the member to join at is named twice: leave out --join"));
+        }
+        Serve { flags: self.flags }.run()
+    }
+}
+
+impl Serve {
+    /// Serves until a signal or a failure.
+    pub fn run(self) -> Outcome {
+        begin_again_where_memory_is_scarce();
+        let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
+        let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
+        log.install();
+        logging::on_panic(log.clone(), settings.node.data_dir.clone());
+        arm_failpoint()?;
+        break_a_rule()?;
+        // Tables and copies are made by a library that asks for no mode of its own.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        let files = raise_limits(settings.open_files);
+        tracing::info!(
+            version = crate::VERSION,
+            threads = settings.threads,
+            open_files = files,
+            data = %settings.node.data_dir.display(),
+            "starting"
+        );
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+        token::take(&mut settings)?;
+        let runtime = runtime(settings.threads)?;
+        let outcome = runtime.block_on(serve(settings, log.clone()));
+        runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
+        log.flush();
+        outcome
+    }
+}
+
+/// The allocator keeps freed memory for a second, in case it is wanted again. Where memory is
+/// scarce, in a small container say, that is too much, and it asks for its settings before `main`:
+/// so the process begins again, with one more. An operator's own word stands.
+fn begin_again_where_memory_is_scarce() {
+    let scarce = machine::memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
+    if scarce && std::env::var_os(PURGE_DELAY).is_none() {
+        let mut again = Command::new("/proc/self/exe");
+        let error = again.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
+        eprintln!("credenza: freed memory is kept for a second: {error}");
+    }
+}
+
+/// Lets a test choose where this process dies; nothing else reads this variable.
+fn arm_failpoint() -> Outcome {
+    match std::env::var("CREDENZA_FAILPOINT") {
+        Ok(words) => {
+            tracing::warn!(%words, "this process will die where a test wants it");
+            store::failpoint::arm(&words).map_err(|words| Failure::new(Kind::Invalid, words))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+/// Lets a test choose which rule this process breaks, where it was built for that; nothing else
+/// reads this variable.
+fn break_a_rule() -> Outcome {
+    if cfg!(feature = "mutants") {
+        tracing::error!("this program is for tests: it can be told to lose and invent data");
+    }
+    match std::env::var("CREDENZA_MUTANT") {
+        Ok(name) => {
+            tracing::error!(%name, "a test wants this rule to be broken");
+            node::break_rule(&name).map_err(|words| Failure::new(Kind::Invalid, words))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+/// Starts, serves, stops.
+async fn serve(settings: Settings, log: Logging) -> Outcome {
+    let data = settings.node.data_dir.clone();
+    let mut signals = Signals::new()?;
+    let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
+    let server = ServerSettings { log_levels: Some(levels), ..settings.server.clone() };
+    // The reason is one of requests; of an address its words say all.
+    let ports =
+        FrontEnds::bind(server).map_err(|error| Failure::new(error.kind(), error.text()))?;
+    let clusterless = ports.clusterless();
+    let node = tokio::select! {
+        biased;
+        () = signals.stop() => return Ok(()),
+        node = rejoin::start(&settings, &clusterless) => node?,
+        never = ports.answer_until_started() => match never {},
+    };
+    make_checkpoints(&data)?;
+    let front_ends = ports.open(node.clone());
+    let address = front_ends.addresses().first().map(ToString::to_string).unwrap_or_default();
+    let status = node.status();
+    notify("READY=1");
+    tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
+    log.flush();
+    eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
+    let failed = until_the_end(&node, &mut signals, &log, &settings).await;
+    notify("STOPPING=1");
+    match failed {
+        Some(failure) => {
+            dump(&log, &data, &failure.to_string());
+            Err(failure)
+        }
+        None => stop(&node, front_ends, &mut signals).await,
+    }
+}
+
+/// Makes the folder that online checkpoints go into; links are not followed.
+fn make_checkpoints(data: &Path) -> Outcome {
+    let path = data.join("checkpoints");
+    let made = match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let found = std::fs::symlink_metadata(&path);
+            found.and_then(|found| match found.is_dir() {
+                true => Ok(()),
+                false => Err(ErrorKind::NotADirectory.into()),
+            })
+        }
+        other => other,
+    };
+    made.map_err(|error| Failure::file("make", &path, &error))
+}
+
+/// Serves until someone wants it to end: `None`, or the failure of the node.
+async fn until_the_end(
+    node: &Node,
+    signals: &mut Signals,
+    log: &Logging,
+    settings: &Settings,
+) -> Option<Failure> {
+    loop {
+        tokio::select! {
+            biased;
+            error = node.failed() => {
+                rejoin::note(settings, node, &error);
+                return Some(error.into());
+            }
+            heard = signals.next() => match heard {
+                OperatorSignal::Stop => return None,
+                OperatorSignal::Dump => dump(log, &settings.node.data_dir, "asked by SIGUSR2"),
+            },
+        }
+    }
+}
+
+/// Finishes what is in flight; a second signal ends it at once.
+async fn stop(node: &Node, front_ends: FrontEnds, signals: &mut Signals) -> Outcome {
+    tracing::info!("stopping");
+    tokio::select! {
+        biased;
+        () = signals.stop() => {
+            tracing::warn!("stopped at once by a second signal");
+            Ok(())
+        }
+        stopped = async {
+            // At once: others are to lead while clients are told to go.
+            tokio::join!(front_ends.close(), node.step_down());
+            node.stop().await
+        } => {
+            tracing::info!("stopped");
+            stopped.map_err(Failure::from)
+        }
+    }
+}
+
+fn dump(log: &Logging, data: &Path, reason: &str) {
+    match log.dump(data, reason) {
+        Some(Ok(path)) => tracing::warn!(file = %path.display(), reason, "crash log written"),
+        Some(Err(error)) => tracing::error!(%error, "the crash log can't be written"),
+        None => tracing::warn!("no crash log: the setting crash_log is off"),
+    }
+}
+
+fn runtime(threads: usize) -> Outcome<Runtime> {
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads).enable_all().thread_name("serve").build().map_err(|error| {
+        Failure::new(Kind::Unavailable, format!("can't start {threads} threads: {error}"))
+    })
+}
+
+/// Asks the system for as many open files as it grants up to the wish, and for no core files: a
+/// core would hold keys and values. What is in force now.
+fn raise_limits(wish: u64) -> u64 {
+    let none = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::warn!(%error, "core files stay possible");
+    }
+    let now = getrlimit(Resource::Nofile);
+    let granted = now.maximum.map_or(wish, |most| most.min(wish));
+    let raised = Rlimit { current: Some(granted), ..now };
+    match now.current {
+        Some(current) if current < granted => match setrlimit(Resource::Nofile, raised) {
+            Ok(()) => granted,
+            Err(error) => {
+                tracing::warn!(%error, wish, "open files stay limited");
+                current
+            }
+        },
+        current => current.unwrap_or(wish),
+    }
+}
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum OperatorSignal {
+    Stop,
+    Dump,
+}
+
+/// The signals a node listens to.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    dump: Signal,
+}
+
+impl Signals {
+    fn new() -> Outcome<Signals> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Kind::Unavailable, format!("can't listen to signals: {error}"))
+            })
+        };
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            dump: listen(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// The next one.
+    async fn next(&mut self) -> OperatorSignal {
+        tokio::select! {
+            biased;
+            // First, so that a dump asked for just before the stop is still written.
+            _ = self.dump.recv() => OperatorSignal::Dump,
+            _ = self.terminate.recv() => OperatorSignal::Stop,
+            _ = self.interrupt.recv() => OperatorSignal::Stop,
+        }
+    }
+
+    /// Resolves when someone wants us to stop, whatever else is heard before.
+    async fn stop(&mut self) {
+        while self.next().await != OperatorSignal::Stop {}
+    }
+}

@@ -1,0 +1,142 @@
+//! Sections of the log and their levels.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tracing::Level;
+
+/// The parts of the program that can be listened to apart. `other` is what foreign libraries say.
+pub const SECTIONS: [&str; 9] =
+    ["log", "store", "consensus", "node", "server", "resp", "http", "app", "other"];
+const OTHER: usize = SECTIONS.len() - 1;
+
+/// Returns the section of an event's target, as a place in [`SECTIONS`]. A target is the path of
+/// the module that logs, unless the event names another. Every request logs, so it looks for one
+/// character: to look for `::` takes 300 instructions more, a twentieth of a read.
+pub fn section_of(target: &str) -> usize {
+    let (first, rest) = target.split_once(':').unwrap_or((target, ""));
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    match first {
+        "log" => 0,
+        "store" if is_in(rest, "log") => 0,
+        "store" => 1,
+        "consensus" | "replication" => 2,
+        "node" | "peers" | "dynamo" | "runtime" | "transport" => 3,
+        "server" if is_in(rest, "resp") => 5,
+        "server" if is_in(rest, "native") => 6,
+        "server" | "arakoon" => 4,
+        "resp" => 5,
+        "http" => 6,
+        "credenza" | "app" => 7,
+        _ => OTHER,
+    }
+}
+
+/// Returns true if a path begins with this module.
+fn is_in(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// A level as a number: 0 off, 1 error, ... 5 trace.
+pub fn number_of(level: &Level) -> u8 {
+    match *level {
+        Level::ERROR => 1,
+        Level::WARN => 2,
+        Level::INFO => 3,
+        Level::DEBUG => 4,
+        Level::TRACE => 5,
+    }
+}
+
+const WORDS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A level's word.
+pub fn word_of(number: u8) -> &'static str {
+    WORDS.get(usize::from(number)).copied().unwrap_or("trace")
+}
+
+/// A level for every section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels(pub [u8; SECTIONS.len()]);
+
+impl Default for Levels {
+    /// `info`, and only warnings of foreign libraries.
+    fn default() -> Levels {
+        let mut levels = [3; SECTIONS.len()];
+        levels[OTHER] = 2;
+        Levels(levels)
+    }
+}
+
+impl Levels {
+    /// Changes one section, or `all`.
+    pub fn set(&mut self, section: &str, word: &str) -> Result<(), String> {
+        let number = WORDS.iter().position(|known| *known == word).map(|place| place as u8);
+        let Some(number) = number else {
+            return Err(format!("`{word}` is no level; there are {}", WORDS.join(", ")));
+        };
+        if section == "all" {
+            self.0 = [number; SECTIONS.len()];
+            self.0[OTHER] = number.min(2);
+            return Ok(());
+        }
+        let Some(place) = SECTIONS.iter().position(|known| *known == section) else {
+            if section == "doors" {
+                return Err("the section `doors` is now called `server`".into());
+            }
+            return Err(format!(
+                "`{section}` is no section; there are all, {}",
+                SECTIONS.join(", ")
+            ));
+        };
+        self.0[place] = number;
+        Ok(())
+    }
+}
+
+impl FromStr for Levels {
+    type Err = String;
+
+    /// `info`, or `info,node=debug,store=warn`.
+    fn from_str(text: &str) -> Result<Levels, String> {
+        let mut levels = Levels::default();
+        for part in text.split(',').map(str::trim) {
+            let (section, word) = part.split_once('=').unwrap_or(("all", part));
+            levels.set(section, word)?;
+        }
+        Ok(levels)
+    }
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, section) in SECTIONS.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            write!(f, "{comma}{section}={}", word_of(self.0[place]))?;
+        }
+        Ok(())
+    }
+}
+
+/// The levels in force, changed while others read them.
+#[derive(Default)]
+pub struct LevelsInForce([AtomicU8; SECTIONS.len()]);
+
+impl LevelsInForce {
+    /// A section's level.
+    pub fn of(&self, section: usize) -> u8 {
+        self.0[section].load(Ordering::Relaxed)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Levels {
+        Levels(std::array::from_fn(|section| self.of(section)))
+    }
+
+    /// Puts others in force.
+    pub fn replace(&self, levels: &Levels) {
+        for (now, then) in self.0.iter().zip(levels.0) {
+            now.store(then, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Settings: a flag wins over the environment, the environment over the file, the file over an
+//! Arakoon configuration, that over the default.
+//!
+//! Promises: every setting is a row of `table.rs`, and that row alone feeds parser, file, help,
+//! docs page and check.
+//! Never: takes a setting it does not know, or a value it did not check.
+//! Read next: `table.rs`.
+
+mod background;
+mod checks;
+mod file;
+mod listeners;
+mod masters;
+pub mod migrate;
+pub mod page;
+mod renames;
+mod row;
+mod table;
+pub mod units;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use crate::arakoon;
+use crate::logging::Levels;
+use base::Part;
+use clap::{Arg, ArgMatches, Command};
+use file::{FileSetting, read_file};
+use node::{NodeSettings, PeerPlace};
+use program::{Failure, Outcome};
+pub use renames::current_name;
+pub use row::SettingRow;
+use server::ServerSettings;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+pub use table::TABLE;
+pub use variables::misspelt_variables;
+
+/// All settings of a serving process, checked.
+#[derive(Clone)]
+pub struct Settings {
+    /// What the node needs to know.
+    pub node: NodeSettings,
+    /// What the front-ends need to know.
+    pub server: ServerSettings,
+    /// Threads that serve clients.
+    pub threads: usize,
+    /// What is logged.
+    pub levels: Levels,
+    /// Whether the last events are kept in memory for a crash log.
+    pub crash_log: bool,
+    /// Open files to ask the system for.
+    pub open_files: u64,
+    /// Where clients reach the node; none: where it listens.
+    pub advertise: Option<String>,
+    /// Where it listens for other nodes.
+    pub peer_listen: Option<SocketAddr>,
+    /// Where they reach it; none: where it listens for them.
+    pub peer_advertise: Option<String>,
+    /// Members of the cluster to join, the first to ask first; none: it joins none.
+    pub join: Vec<String>,
+    /// The other nodes of a cluster that this one may found.
+    pub bootstrap_peers: Vec<String>,
+    /// As what.
+    pub join_as: Part,
+    /// The file of the join token.
+    pub join_token_file: Option<PathBuf>,
+    /// Whether damaged data of a member are set aside, and fetched anew.
+    pub auto_repair: bool,
+    /// What of an Arakoon configuration means nothing here.
+    pub warnings: Vec<String>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The table.
+    Default,
+    /// This file, at this line.
+    File(PathBuf, usize),
+    /// The environment.
+    Environment,
+    /// The command line.
+    Flag,
+}
+
+/// A setting's text in force, and where it came from.
+pub struct InForce {
+    /// Which.
+    pub row: &'static SettingRow,
+    /// As it was written.
+    pub text: String,
+    /// By whom.
+    pub origin: Origin,
+}
+
+/// The flags of all settings, parsed but not yet weighed against file and environment.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// The settings file.
+    pub config: Option<PathBuf>,
+    /// An Arakoon configuration.
+    pub arakoon_config: Option<PathBuf>,
+    texts: Vec<(&'static str, String)>,
+}
+
+/// All settings in force, in the table's order.
+pub struct Weighed {
+    /// The settings.
+    pub in_force: Vec<InForce>,
+    /// What of an Arakoon configuration means nothing here.
+    pub warnings: Vec<String>,
+}
+
+/// What the environment holds under a name; passed in so that tests need not change the real one.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Flags {
+    /// Sets one that was not given; whether that was so.
+    pub fn also(&mut self, name: &'static str, text: String) -> bool {
+        let fresh = self.texts.iter().all(|(given, _)| *given != name);
+        if fresh {
+            self.texts.push((name, text));
+        }
+        fresh
+    }
+
+    /// All settings in force, and where each comes from.
+    pub fn weigh(&self, environment: Environment) -> Outcome<Weighed> {
+        let path = |given: &Option<PathBuf>, variable: &str| {
+            given.clone().or_else(|| environment(variable).map(PathBuf::from))
+        };
+        renames::check_variables(environment)?;
+        let mut said = Vec::with_capacity(TABLE.len());
+        for row in TABLE {
+            let flag = self.texts.iter().find(|(key, _)| *key == row.name);
+            let flag = flag.map(|(_, text)| (text.clone(), Origin::Flag));
+            let variable = || environment(&row.variable()).map(|text| (text, Origin::Environment));
+            said.push((row, flag.or_else(variable)));
+        }
+        if let Some(config) = path(&self.config, "CREDENZA_CONFIG") {
+            for FileSetting { name, text, number } in read_file(&config)? {
+                fill(&mut said, &name, text, &config, number);
+            }
+        }
+        let mut warnings = Vec::new();
+        if let Some(config) = path(&self.arakoon_config, "CREDENZA_ARAKOON_CONFIG") {
+            let text = |name: &str| {
+                let said = said.iter().find(|(row, _)| row.name == name);
+                said.and_then(|(_, said)| said.as_ref()).map(|(text, _)| text.clone())
+            };
+            let (node, listen) = (text("name"), text("listen"));
+            let found = arakoon::read(&config, node.as_deref(), listen.as_deref())?;
+            for given in found.given {
+                fill(&mut said, given.name, given.text, &config, given.line);
+            }
+            warnings = found.warnings;
+        }
+        let in_force = said.into_iter().map(|(row, said)| {
+            let (text, origin) = said.unwrap_or((row.default.to_string(), Origin::Default));
+            InForce { row, text, origin }
+        });
+        Ok(Weighed { in_force: in_force.collect(), warnings })
+    }
+
+    /// The checked settings.
+    pub fn settings(&self, environment: Environment) -> Outcome<Settings> {
+        let mut settings = Settings {
+            node: NodeSettings::default(),
+            server: ServerSettings::default(),
+            threads: 1,
+            levels: Levels::default(),
+            crash_log: true,
+            open_files: 0,
+            advertise: None,
+            peer_listen: None,
+            peer_advertise: None,
+            join: Vec::new(),
+            bootstrap_peers: Vec::new(),
+            join_as: Part::Voter,
+            join_token_file: None,
+            auto_repair: true,
+            warnings: Vec::new(),
+        };
+        let weighed = self.weigh(environment)?;
+        settings.warnings = weighed.warnings;
+        settings.warnings.extend(misspelt_variables());
+        for InForce { row, text, origin } in weighed.in_force {
+            (row.take)(&mut settings, &text).map_err(|wanted| {
+                let from = match &origin {
+                    Origin::Default => format!("default of {}", row.name),
+                    Origin::File(path, line) => format!("{}:{line}: {}", path.display(), row.name),
+                    Origin::Environment => row.variable(),
+                    Origin::Flag => format!("--{}", row.flag()),
+                };
+                Failure::invalid(format!("{from}: `{text}`: {wanted}"))
+            })?;
+        }
+        settings.server.checkpoints = Some(settings.node.data_dir.join("checkpoints"));
+        settings.place()?;
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+/// A setting as it was said somewhere, and where.
+type SettingSource = (&'static SettingRow, Option<(String, Origin)>);
+
+/// Takes a setting of a file where nobody said it before.
+fn fill(said: &mut [SettingSource], name: &str, text: String, file: &Path, line: usize) {
+    if let Some((_, said @ None)) = said.iter_mut().find(|(row, _)| row.name == name) {
+        *said = Some((text, Origin::File(file.to_path_buf(), line)));
+    }
+}
+
+impl Settings {
+    /// What the node tells others of where it is reached.
+    fn place(&mut self) -> Outcome {
+        let told = |said: &Option<String>, listens: SocketAddr, row: &str| match said {
+            Some(address) => Ok(address.clone()),
+            None if !listens.ip().is_unspecified() && listens.port() != 0 => {
+                Ok(listens.to_string())
+            }
+            None => Err(Failure::invalid(format!(
+                "nobody reaches {listens}: set `{row}` to HOST:PORT as the others know this node"
+            ))),
+        };
+        let clustered = self.peer_listen.is_some();
+        let client = told(&self.advertise, self.server.listen, "advertise");
+        self.node.client_address = if clustered { client? } else { client.unwrap_or_default() };
+        if let Some(listen) = self.peer_listen {
+            let advertise = told(&self.peer_advertise, listen, "peer_advertise")?;
+            self.node.peers = Some(PeerPlace { listen, advertise });
+        }
+        Ok(())
+    }
+
+    /// What no single row can see.
+    fn check(&self) -> Outcome {
+        if self.node.segment_bytes * 2 > self.node.log_bytes_max {
+            return Err(Failure::invalid(
+                "log_bytes_max must hold two segments at least: raise it or lower segment_bytes",
+            ));
+        }
+        if !self.server.listen.ip().is_loopback() && self.server.admin_listen.is_none() {
+            return Err(Failure::invalid(
+                "`listen` is not on loopback: set `admin_listen` to where status, metrics and \
+                 administration shall be served (127.0.0.1:7712, say)",
+            ));
+        }
+        let apart = |address: SocketAddr| !address.ip().is_loopback();
+        if self.peer_listen.is_some_and(apart) && !self.server.insecure {
+            return Err(Failure::invalid(
+                "`peer_listen` is not on loopback, and nodes neither encrypt what they say nor \
+                 prove who they are: set `insecure` if that network is your own",
+            ));
+        }
+        let alone = self.join.is_empty() && self.bootstrap_peers.is_empty();
+        if !alone && self.peer_listen.is_none() {
+            return Err(Failure::invalid(
+                "a node that joins is reached by the others: set `peer_listen`, too",
+            ));
+        }
+        if !self.join.is_empty() && !self.bootstrap_peers.is_empty() {
+            return Err(Failure::invalid(
+                "a node joins a cluster or may found one: set `join` or `bootstrap_peers`, not \
+                 both",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl clap::Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .overrides_with("config")
+            .help("A TOML file of settings [env: CREDENZA_CONFIG]");
+        let arakoon = Arg::new("arakoon_config")
+            .long("arakoon-config")
+            .value_name("FILE")
+            .overrides_with("arakoon_config")
+            .help("An Arakoon configuration of the node [env: CREDENZA_ARAKOON_CONFIG]");
+        let port = Arg::new("port")
+            .long("port")
+            .value_name("NUMBER")
+            .value_parser(clap::value_parser!(u16))
+            .overrides_with("port")
+            .conflicts_with("listen")
+            .help("Short for --listen 127.0.0.1:NUMBER");
+        let command = command.arg(config).arg(arakoon).arg(port);
+        TABLE.iter().fold(command, |command, row| {
+            let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
+            // Given twice, the later one counts: scripts append to a line of defaults.
+            let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
+            let arg = arg.overrides_with(row.name);
+            let arg = match row.name {
+                "data_dir" => arg.visible_alias("data").alias("dir"),
+                "name" => arg.visible_alias("node"),
+                _ => arg,
+            };
+            // A switch may stand alone: `--insecure` is `--insecure on`.
+            let alone = row.value == "SWITCH";
+            command.arg(if alone { arg.num_args(0..=1).default_missing_value("on") } else { arg })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Flags, clap::Error> {
+        let text = |key: &str| matches.get_one::<String>(key).cloned();
+        let mut flags = Flags {
+            config: text("config").map(PathBuf::from),
+            arakoon_config: text("arakoon_config").map(PathBuf::from),
+            texts: TABLE.iter().filter_map(|row| Some((row.name, text(row.name)?))).collect(),
+        };
+        if let Some(port) = matches.get_one::<u16>("port") {
+            flags.texts.push(("listen", format!("127.0.0.1:{port}")));
+        }
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = <Flags as clap::FromArgMatches>::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

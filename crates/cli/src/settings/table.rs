@@ -1,0 +1,381 @@
+//! The one table of settings: flag, file key, environment variable, default, help line, docs line
+//! and check.
+
+use super::background;
+use super::checks::{
+    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, idle, is_cluster, maybe_address, names,
+    not_empty, places, share, time, told,
+};
+use super::listeners;
+use super::masters;
+use super::row::SettingRow;
+use super::units;
+use base::Part;
+use std::path::PathBuf;
+
+/// Every setting of `credenza serve`.
+pub const TABLE: &[SettingRow] = &[
+    SettingRow {
+        name: "data_dir",
+        value: "DIR",
+        default: "data",
+        doc: "the data directory; made (mode 0700) if it does not exist",
+        take: |settings, text| {
+            settings.node.data_dir = PathBuf::from(not_empty(text)?);
+            Ok(())
+        },
+    },
+    listeners::LISTEN,
+    listeners::LISTEN_ALSO,
+    listeners::ADMIN_LISTEN,
+    listeners::ARAKOON_LISTEN,
+    listeners::RIAK_LISTEN,
+    SettingRow {
+        name: "arakoon_clusters",
+        value: "NAMES",
+        default: "none",
+        doc: "Arakoon cluster ids that are served, with commas between; each is a bucket, made \
+              when its first client comes",
+        take: |settings, text| {
+            settings.server.arakoon_clusters = names(text);
+            match settings.server.arakoon_clusters.iter().find(|id| !is_cluster(id)) {
+                None => Ok(()),
+                Some(id) => Err(format!("`{id}` is no cluster id: 1 to 63 bytes are wanted")),
+            }
+        },
+    },
+    SettingRow {
+        name: "advertise",
+        value: "HOST:PORT",
+        default: "listen",
+        doc: "where clients reach this node, told to those who ask another one; `listen`: there",
+        take: |settings, text| {
+            settings.advertise = told(text, "listen")?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "peer_listen",
+        value: "ADDRESS",
+        default: "none",
+        doc: "where the other nodes of a cluster connect; none: it takes no others. Nothing is \
+              encrypted between nodes, and nobody proves who it is: own networks only",
+        take: |settings, text| {
+            settings.peer_listen = maybe_address(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "peer_advertise",
+        value: "HOST:PORT",
+        default: "peer_listen",
+        doc: "where the other nodes reach this one; `peer_listen`: there",
+        take: |settings, text| {
+            settings.peer_advertise = told(text, "peer_listen")?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "join",
+        value: "ADDRESSES",
+        default: "none",
+        doc: "client addresses (HOST:PORT) of members of the cluster to join, comma-separated; one \
+              is enough. Used by an empty data directory only: a node that has joined ignores it",
+        take: |settings, text| {
+            settings.join = places(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "bootstrap_peers",
+        value: "ADDRESSES",
+        default: "none",
+        doc: "client addresses of the other first members of a new cluster, comma-separated; used \
+              by an empty data directory only. The node joins the cluster of any of them; it \
+              creates a cluster only when a majority answers that none of them belongs to one, so \
+              a founder that lost its disk never creates a second cluster",
+        take: |settings, text| {
+            settings.bootstrap_peers = places(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "join_as",
+        value: "PART",
+        default: "voter",
+        doc: "what a node that joins shall be: `voter`, `learner` (a copy without a vote), or \
+              `witness` (a vote without a copy, for good)",
+        take: |settings, text| {
+            settings.join_as = Part::parse(text).map_err(|error| error.text())?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "join_token_file",
+        value: "FILE",
+        default: "none",
+        doc: "a file with a join token (`credenza cluster token`) that no other user can read: a \
+              node shows it to join, or to join anew after damage, where `listen` of the members \
+              is beyond loopback; in a cluster that this node founds it lets nodes in",
+        take: |settings, text| {
+            let path = Some(not_empty(text)?).filter(|path| *path != "none");
+            settings.join_token_file = path.map(PathBuf::from);
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "lease_ms",
+        value: "TIME",
+        default: "600ms",
+        doc: "how long a master may answer reads without asking the others, and how long they \
+              wait for it before they choose another; the same at every member",
+        take: |settings, text| {
+            settings.node.lease_ms = time(text, 100, "100ms to 60s is wanted")?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "lease_reads",
+        value: "SWITCH",
+        default: "on",
+        doc: "a master answers consistent reads under its lease; off: every read asks a quorum, \
+              which costs it a message there and back, and is right on machines that may be \
+              paused as a whole (docs/run/virtual-machines.md); the same at every member",
+        take: |settings, text| {
+            settings.node.lease_reads = units::switch(text)?;
+            Ok(())
+        },
+    },
+    masters::PREFERRED_MASTERS,
+    masters::FORCED_MASTER,
+    masters::PREFER_PAUSE_MS,
+    SettingRow {
+        name: "auto_repair",
+        value: "SWITCH",
+        default: "on",
+        doc: "a member of a cluster that finds its log or store damaged fetches what it lost, or \
+              everything, from the others; off: it stops, and says what is damaged",
+        take: |settings, text| {
+            settings.auto_repair = units::switch(text)?;
+            Ok(())
+        },
+    },
+    background::COMPARE_BYTES_PER_SECOND,
+    background::COMPARE_PAUSE_MS,
+    background::CATCH_UP_BYTES_PER_SECOND,
+    background::RING_BYTES_PER_SECOND,
+    SettingRow {
+        name: "anti_entropy_interval_ms",
+        value: "TIME",
+        default: "10s",
+        doc: "available buckets: each two copies of a partition are compared so often, and what \
+              differs is brought together; 0: never",
+        take: |settings, text| {
+            units::time_ms(text).map(|it| settings.node.anti_entropy_interval_ms = it)
+        },
+    },
+    SettingRow {
+        name: "insecure",
+        value: "SWITCH",
+        default: "off",
+        doc: "allow addresses beyond loopback though nothing is encrypted or asks for a password",
+        take: |settings, text| {
+            settings.server.insecure = units::switch(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "allowed_hosts",
+        value: "NAMES",
+        default: "none",
+        doc: "names that `Host` headers may hold beside localhost and addresses; `*`: any",
+        take: |settings, text| {
+            let names = text.split(',').map(str::trim).filter(|name| *name != "none");
+            settings.server.allowed_hosts = names.map(String::from).collect();
+            if settings.server.allowed_hosts.iter().any(String::is_empty) {
+                return Err("names with commas between them, `*` or `none` are wanted".into());
+            }
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "connections_max",
+        value: "NUMBER",
+        default: "10000",
+        doc: "connections at a time; fewer when the process may not open as many files",
+        take: |settings, text| {
+            settings.server.connections_max = units::number(text, 1, 1_000_000)? as usize;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "connections_per_address_max",
+        value: "NUMBER",
+        default: "auto",
+        doc: "connections of one address (of IPv6: of a network of 64 bits) beyond this machine; \
+              `auto`: half of connections_max",
+        take: |settings, text| {
+            let most = || units::number(text, 1, 1_000_000).map(|most| most as usize);
+            settings.server.connections_per_address_max =
+                (text != "auto").then(most).transpose()?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "buffer_bytes_max",
+        value: "SIZE",
+        default: "auto",
+        doc: "memory for large requests and pages of all connections together; `auto`: 128MiB, \
+              or a quarter of the memory this process may use",
+        take: |settings, text| {
+            settings.server.buffer_bytes_max = match text {
+                "auto" => share(4, BUFFER_BYTES_MIN, 128 << 20),
+                _ => at_least(units::size(text)?, BUFFER_BYTES_MIN, "64MiB")?,
+            } as usize;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "shutdown_timeout_ms",
+        value: "TIME",
+        default: "10s",
+        doc: "how long a stopping node waits for requests in flight",
+        take: |settings, text| {
+            settings.server.shutdown_timeout_ms = units::time_ms(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "http_idle_ms_max",
+        value: "TIME",
+        default: "120s",
+        doc: "an HTTP connection is closed when it has asked nothing for so long",
+        take: |settings, text| {
+            settings.server.http_idle_ms_max = idle(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "resp_idle_ms_max",
+        value: "TIME",
+        default: "off",
+        doc: "a connection of Redis' protocol is closed when it has asked nothing for so long; \
+              `off`: never, as with Redis' own default",
+        take: |settings, text| {
+            settings.server.resp_idle_ms_max = match text {
+                "off" => None,
+                _ => Some(idle(text)?),
+            };
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "name",
+        value: "NAME",
+        default: "node1",
+        doc: "the node's name as clients see it",
+        take: |settings, text| {
+            base::cluster::check_member_name(text).map_err(|error| error.text())?;
+            settings.node.name = text.into();
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "threads",
+        value: "NUMBER",
+        default: "auto",
+        doc: "threads that serve clients; `auto` is one per processor",
+        take: |settings, text| {
+            settings.threads = match text {
+                "auto" => std::thread::available_parallelism().map_or(1, usize::from),
+                _ => units::number(text, 1, 1_024)? as usize,
+            };
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "memory_bytes_max",
+        value: "SIZE",
+        default: "auto",
+        doc: "memory of the store: rows not yet on disk, block cache and row cache share it; \
+              `auto`: 640MiB, or an eighth of the memory this process may use",
+        take: |settings, text| {
+            settings.node.memory_bytes_max = match text {
+                "auto" => share(8, MEMORY_BYTES_MIN, 640 << 20),
+                _ => at_least(units::size(text)?, MEMORY_BYTES_MIN, "16MiB")?,
+            };
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "log_bytes_max",
+        value: "SIZE",
+        default: "1GiB",
+        doc: "the transaction log collapses itself to stay under this",
+        take: |settings, text| {
+            settings.node.log_bytes_max = at_least(units::size(text)?, 128 << 20, "128MiB")?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "segment_bytes",
+        value: "SIZE",
+        default: "64MiB",
+        doc: "size of one segment (file) of the transaction log",
+        take: |settings, text| {
+            settings.node.segment_bytes = at_least(units::size(text)?, 1 << 20, "1MiB")?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "sync_interval_ms",
+        value: "TIME",
+        default: "1000ms",
+        doc: "buckets with `sync=interval` are synced this often",
+        take: |settings, text| {
+            settings.node.sync_interval_ms = time(text, 1, "1ms to 60s is wanted")?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "disk_reserve_bytes",
+        value: "SIZE",
+        default: "64MiB",
+        doc: "writes are refused (reads and deletes go on) when the disk has less than this free; \
+              of a small disk an eighth is kept at most, and the log says so at start",
+        take: |settings, text| {
+            settings.node.disk_reserve_bytes = units::size(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "log_level",
+        value: "LEVELS",
+        default: "info",
+        doc: "what is logged: off error warn info debug trace, also by section: `info,node=debug`",
+        take: |settings, text| {
+            settings.levels = text.parse()?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "crash_log",
+        value: "SWITCH",
+        default: "on",
+        doc: "keep the last 1,000 debug events in memory, written to DIR/crash when the node fails",
+        take: |settings, text| {
+            settings.crash_log = units::switch(text)?;
+            Ok(())
+        },
+    },
+    SettingRow {
+        name: "open_files",
+        value: "NUMBER",
+        default: "65536",
+        doc: "open files (connections, tables) asked of the system at start, as far as it allows",
+        take: |settings, text| {
+            settings.open_files = units::number(text, 64, 1 << 30)?;
+            Ok(())
+        },
+    },
+];

@@ -1,0 +1,200 @@
+//! Settings: who wins, what is refused, and that the docs page says the same.
+
+use super::file::parse_file;
+use super::*;
+use std::fs;
+
+fn none(_: &str) -> Option<String> {
+    None
+}
+
+fn flags(texts: &[(&'static str, &str)]) -> Flags {
+    let texts = texts.iter().map(|(key, text)| (*key, text.to_string())).collect();
+    Flags { texts, ..Flags::default() }
+}
+
+fn in_file(text: &str, name: &str) -> Flags {
+    let path =
+        std::env::temp_dir().join(format!("credenza-settings-{}-{name}", std::process::id()));
+    fs::write(&path, text).expect("a file in the temporary directory");
+    Flags { config: Some(path), ..Flags::default() }
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
+    let variable = |name: &str| (name == "CREDENZA_NAME").then(|| "environment".to_string());
+    let mut all = in_file("name = \"file\"\nthreads = 3\n", "precedence");
+    assert_eq!(all.settings(&none).map(|s| s.node.name).ok(), Some("file".into()));
+    assert_eq!(all.settings(&variable).map(|s| s.node.name).ok(), Some("environment".into()));
+    all.texts.push(("name", "flag".into()));
+    let settings = all.settings(&variable).expect("all good");
+    assert_eq!((settings.node.name.as_str(), settings.threads), ("flag", 3));
+    let origins: Vec<_> =
+        all.weigh(&variable).expect("good").in_force.into_iter().map(|f| f.origin).collect();
+    assert!(origins.contains(&Origin::Flag) && origins.contains(&Origin::Default));
+    fs::remove_file(all.config.expect("set above")).expect("written above");
+}
+
+#[test]
+fn a_flag_given_twice_counts_as_it_stands_last() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let words = ["serve", "--node", "a", "--insecure", "--name=b", "--insecure=off"];
+    let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string());
+    let settings = line.expect("no conflict").flags.settings(&none).expect("good");
+    assert_eq!((settings.node.name.as_str(), settings.server.insecure), ("b", false));
+}
+
+#[test]
+fn a_port_and_localhost_are_addresses_too() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let listens = |words: &[&str]| {
+        let line = <Line as clap::Parser>::try_parse_from([&["serve"], words].concat());
+        let flags = line.map_err(|error| error.to_string())?.flags;
+        let settings = flags.settings(&none).map_err(|failure| failure.to_string())?;
+        Ok::<_, String>(settings.server.listen.to_string())
+    };
+    assert_eq!(listens(&["--port", "8001"]), Ok("127.0.0.1:8001".into()));
+    assert_eq!(listens(&["--listen", "localhost:8002"]), Ok("127.0.0.1:8002".into()));
+    for wrong in [
+        &["--port", "70000"][..],
+        &["--port", "8001", "--listen", "127.0.0.1:8002"],
+        &["--listen", "localhost"],
+        &["--listen", "localhost:x"],
+        &["--listen", "7711"],
+    ] {
+        assert!(listens(wrong).is_err(), "{wrong:?}");
+    }
+    let said = listens(&["--listen", "7711"]).expect_err("no address");
+    assert!(said.contains("localhost:7711"), "{said}");
+    for flag in ["--data-dir", "--data", "--dir"] {
+        let line = <Line as clap::Parser>::try_parse_from(["serve", flag, "x"]);
+        let settings = line.ok().and_then(|line| line.flags.settings(&none).ok());
+        assert_eq!(settings.map(|it| it.node.data_dir), Some("x".into()), "{flag}");
+    }
+}
+
+#[test]
+fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
+    let text = "[global]\ncluster = a\ncluster_id = ricky\nquorum = 1\n[a]\nip = 127.0.0.1\n\
+                client_port = 4000\nhome = /srv/a\nlog_level = debug\n";
+    let file = in_file(text, "arakoon").config;
+    let mut all = in_file("log_level = \"warn\"\n", "beside-arakoon");
+    all.arakoon_config = file.clone();
+    let settings = all.settings(&none).expect("good");
+    assert_eq!(settings.node.name, "a");
+    assert_eq!(settings.node.data_dir, Path::new("/srv/a/credenza"));
+    assert_eq!(settings.server.arakoon_clusters, ["ricky"]);
+    let client_port: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
+    assert_eq!((settings.server.listen, settings.server.arakoon_listen.len()), (client_port, 0));
+    let mut beside = all.clone();
+    beside.texts.push(("listen", "127.0.0.1:7711".into()));
+    let server = beside.settings(&none).expect("good").server;
+    assert_eq!((server.listen.port(), server.arakoon_listen), (7711, vec![client_port]));
+    assert_eq!(settings.levels, "warn".parse().expect("levels"), "our own file wins");
+    assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
+    assert!(settings.warnings[0].contains(":4: `quorum`"), "{:?}", settings.warnings);
+    all.texts.push(("data_dir", "elsewhere".into()));
+    assert_eq!(all.settings(&none).map(|s| s.node.data_dir).ok(), Some("elsewhere".into()));
+    all.texts.push(("name", "b".into()));
+    let said = all.settings(&none).map(|_| ()).expect_err("no such node").to_string();
+    assert!(said.contains(":2: there is no node `b`"), "{said}");
+    for path in [file, all.config].into_iter().flatten() {
+        fs::remove_file(path).expect("written above");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_its_line_and_a_hint() {
+    let (line, what) =
+        parse_file("name = \"a\"\n\nlog_bites = 3\n").map(|_| ()).expect_err("unknown");
+    assert_eq!(line, 3);
+    assert!(what.contains("`log_bites`") && what.contains("`log_b"), "{what}");
+    let (line, _) = parse_file("name = \"a\"\nname = \"b\"\n").map(|_| ()).expect_err("twice");
+    assert_eq!(line, 2);
+    let (line, what) = parse_file("\nlisten = [1]\n").map(|_| ()).expect_err("a list");
+    assert_eq!((line, what.contains("listen")), (2, true));
+    assert!(parse_file("[log]\nlevel = 1\n").is_err());
+}
+
+#[test]
+fn a_former_name_in_a_file_or_a_variable_is_refused_with_the_name_in_force() {
+    let said = parse_file("threads = 1\ndata = \"d\"\n").map(|_| ()).expect_err("a former name");
+    assert_eq!(said.0, 2);
+    assert!(said.1.contains("setting `data` is now called `data_dir`"), "{}", said.1);
+    for (variable, said) in [
+        (
+            "CREDENZA_FOUND_WITH",
+            "variable CREDENZA_FOUND_WITH is now called CREDENZA_BOOTSTRAP_PEERS",
+        ),
+        ("CREDENZA_DATA", "variable CREDENZA_DATA is now called CREDENZA_DATA_DIR"),
+    ] {
+        let environment = |name: &str| (name == variable).then(|| "x".to_string());
+        let refused = flags(&[]).settings(&environment).map(|_| ()).expect_err("refused");
+        assert_eq!(refused.to_string(), said);
+    }
+}
+
+#[test]
+fn a_bad_value_names_where_it_stands_and_what_is_wanted() {
+    let text = |result: Outcome<Settings>| result.map(|_| ()).expect_err("refused").to_string();
+    assert_eq!(
+        text(flags(&[("listen", "7711")]).settings(&none)),
+        "--listen: `7711`: expected an address such as 127.0.0.1:7711 or localhost:7711"
+    );
+    let bad = in_file("\nmemory_bytes_max = \"1 elephant\"\n", "bad");
+    let said = text(bad.settings(&none));
+    assert!(said.contains(":2: memory_bytes_max: `1 elephant`"), "{said}");
+    fs::remove_file(bad.config.expect("set above")).expect("written above");
+    let said = text(flags(&[("segment_bytes", "1GiB")]).settings(&none));
+    assert!(said.contains("log_bytes_max"), "{said}");
+}
+
+#[test]
+fn every_default_passes_its_own_check() {
+    let settings = flags(&[]).settings(&none).expect("defaults are good");
+    assert!(settings.server.listen.ip().is_loopback());
+    let defaults = NodeSettings::default();
+    let memory_bytes_max = settings.node.memory_bytes_max;
+    assert!(memory_bytes_max <= defaults.memory_bytes_max, "less on a small machine, never more");
+    let client_address = settings.server.listen.to_string();
+    let defaults = NodeSettings { memory_bytes_max, client_address, ..defaults };
+    assert_eq!(format!("{:?}", settings.node), format!("{defaults:?}"));
+}
+
+#[test]
+fn the_docs_page_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/settings.md");
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == page::page(), "stale: credenza settings --markdown > docs/run/settings.md");
+}
+
+#[test]
+fn a_node_of_a_cluster_says_where_it_is_reached() {
+    let peers = |texts: &[(&'static str, &str)]| flags(texts).settings(&none);
+    let settings = peers(&[("peer_listen", "127.0.0.1:7712"), ("join", "n1:7711")]).expect("good");
+    let place = settings.node.peers.expect("it takes peers");
+    assert_eq!(place.advertise, "127.0.0.1:7712");
+    assert_eq!(settings.node.client_address, "127.0.0.1:7711");
+    let open = [("peer_listen", "0.0.0.0:7712"), ("insecure", "on"), ("peer_advertise", "n2:7712")];
+    let place = peers(&open).expect("good").node.peers.expect("it takes peers");
+    assert_eq!((place.listen.port(), place.advertise.as_str()), (7712, "n2:7712"));
+    for (texts, remedy) in [
+        (&open[..2], "peer_advertise"),
+        (&[open[0], open[2]][..], "insecure"),
+        (&[("join", "n1:7711")][..], "peer_listen"),
+        (&[("join", "n1")][..], "HOST:PORT"),
+        (&[("join_as", "leader")][..], "learner"),
+        (&[("lease_ms", "1ms")][..], "100ms"),
+    ] {
+        let said = peers(texts).map(|_| ()).expect_err("refused").to_string();
+        assert!(said.contains(remedy), "{said}");
+    }
+}

@@ -1,5 +1,0 @@
-//! What the tests of several doors share.
-
-mod closing;
-mod dates;
-pub mod house;

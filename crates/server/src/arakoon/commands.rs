@@ -1,0 +1,194 @@
+//! The table of commands: code, name, layout of the arguments, and what they count as.
+//!
+//! `docs/use/arakoon.md` tells of each in words; a test holds that it does.
+
+use super::statistics::Class;
+use crate::counters::OperationKind;
+
+/// One argument's layout.
+#[derive(Debug)]
+pub enum ArgumentLayout {
+    /// A 32-bit number.
+    Int,
+    /// A 64-bit number.
+    Long,
+    /// One byte, 0 or 1.
+    Flag,
+    /// How fresh a read must be: 0, 1, or 2 with an index.
+    Consistency,
+    /// A string.
+    Text,
+    /// A string, or none.
+    Maybe,
+    /// A list whose elements have these fields.
+    Many(&'static [ArgumentLayout]),
+}
+
+use ArgumentLayout::{Consistency, Flag, Int, Long, Many, Maybe, Text};
+
+/// Which command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum CommandName {
+    Ping,
+    WhoMaster,
+    Exists,
+    Get,
+    Set,
+    Delete,
+    Range,
+    PrefixKeys,
+    TestAndSet,
+    LastEntries,
+    RangeEntries,
+    Sequence,
+    MultiGet,
+    ExpectProgressPossible,
+    Statistics,
+    CollapseTlogs,
+    UserFunction,
+    Assert,
+    SetInterval,
+    GetRouting,
+    SetRouting,
+    GetKeyCount,
+    GetDb,
+    Confirm,
+    GetFringe,
+    GetInterval,
+    SetNurseryCfg,
+    GetNurseryCfg,
+    SetRoutingDelta,
+    MigrateRange,
+    RevRangeEntries,
+    SyncedSequence,
+    OptDb,
+    DefragDb,
+    DeletePrefix,
+    Version,
+    AssertExists,
+    DropMaster,
+    MultiGetOption,
+    CurrentState,
+    Replace,
+    LastEntries2,
+    Nop,
+    FlushStore,
+    GetTxid,
+    CopyDbToHead,
+    UserHook,
+    LastEntries3,
+}
+
+/// One command.
+#[derive(Debug)]
+pub struct ArakoonCommand {
+    /// The low half of its word.
+    pub code: u32,
+    /// Which.
+    pub name: CommandName,
+    /// Its name in Arakoon's words.
+    pub word: &'static str,
+    /// Its arguments.
+    pub fields: &'static [ArgumentLayout],
+    /// What it counts as at all front-ends.
+    pub operation: OperationKind,
+    /// What it counts as in Arakoon's statistics.
+    pub class: Option<Class>,
+}
+
+const RANGE: &[ArgumentLayout] = &[Consistency, Maybe, Flag, Maybe, Flag, Int];
+const INTERVAL: &[ArgumentLayout] = &[Maybe, Maybe, Maybe, Maybe];
+/// Nodes of a cluster: name, addresses, port.
+const NODES: &[ArgumentLayout] = &[Text, Many(&[Text]), Int];
+
+const fn row(
+    code: u32,
+    name: CommandName,
+    word: &'static str,
+    fields: &'static [ArgumentLayout],
+    operation: OperationKind,
+) -> ArakoonCommand {
+    ArakoonCommand { code, name, word, fields, operation, class: None }
+}
+
+const fn counted(
+    code: u32,
+    name: CommandName,
+    word: &'static str,
+    fields: &'static [ArgumentLayout],
+    operation: OperationKind,
+    class: Class,
+) -> ArakoonCommand {
+    ArakoonCommand { code, name, word, fields, operation, class: Some(class) }
+}
+
+use OperationKind as Does;
+
+/// All commands, by code.
+#[rustfmt::skip]
+pub const COMMANDS: [ArakoonCommand; 48] = [
+    row(0x01, CommandName::Ping, "PING", &[Text, Text], Does::Other),
+    row(0x02, CommandName::WhoMaster, "WHO_MASTER", &[], Does::Admin),
+    row(0x07, CommandName::Exists, "EXISTS", &[Consistency, Text], Does::Get),
+    counted(0x08, CommandName::Get, "GET", &[Consistency, Text], Does::Get, Class::Get),
+    counted(0x09, CommandName::Set, "SET", &[Text, Text], Does::Put, Class::Set),
+    counted(0x0a, CommandName::Delete, "DELETE", &[Text], Does::Delete, Class::Delete),
+    counted(0x0b, CommandName::Range, "RANGE", RANGE, Does::Range, Class::Range),
+    counted(0x0c, CommandName::PrefixKeys, "PREFIX_KEYS", &[Consistency, Text, Int], Does::Range,
+        Class::Prefix),
+    counted(0x0d, CommandName::TestAndSet, "TEST_AND_SET", &[Text, Maybe, Maybe], Does::Update,
+        Class::TestAndSet),
+    row(0x0e, CommandName::LastEntries, "LAST_ENTRIES", &[Long], Does::Admin),
+    counted(0x0f, CommandName::RangeEntries, "RANGE_ENTRIES", RANGE, Does::Range,
+        Class::RangeEntries),
+    counted(0x10, CommandName::Sequence, "SEQUENCE", &[Text], Does::Sequence, Class::Sequence),
+    counted(0x11, CommandName::MultiGet, "MULTI_GET", &[Consistency, Many(&[Text])], Does::MultiGet,
+        Class::MultiGet),
+    row(0x12, CommandName::ExpectProgressPossible, "EXPECT_PROGRESS_POSSIBLE", &[], Does::Admin),
+    row(0x13, CommandName::Statistics, "STATISTICS", &[], Does::Admin),
+    row(0x14, CommandName::CollapseTlogs, "COLLAPSE_TLOGS", &[Int], Does::Admin),
+    row(0x15, CommandName::UserFunction, "USER_FUNCTION", &[Text, Maybe], Does::Update),
+    row(0x16, CommandName::Assert, "ASSERT", &[Consistency, Text, Maybe], Does::Get),
+    row(0x17, CommandName::SetInterval, "SET_INTERVAL", INTERVAL, Does::Admin),
+    row(0x18, CommandName::GetRouting, "GET_ROUTING", &[], Does::Admin),
+    row(0x19, CommandName::SetRouting, "SET_ROUTING", &[Text], Does::Admin),
+    row(0x1a, CommandName::GetKeyCount, "GET_KEY_COUNT", &[], Does::Count),
+    row(0x1b, CommandName::GetDb, "GET_DB", &[], Does::Admin),
+    row(0x1c, CommandName::Confirm, "CONFIRM", &[Text, Text], Does::Put),
+    row(0x1d, CommandName::GetFringe, "GET_FRINGE", &[Maybe, Int], Does::Range),
+    row(0x1e, CommandName::GetInterval, "GET_INTERVAL", &[], Does::Admin),
+    row(0x1f, CommandName::SetNurseryCfg, "SET_NURSERY_CFG", &[Text, Many(NODES)], Does::Admin),
+    row(0x20, CommandName::GetNurseryCfg, "GET_NURSERY_CFG", &[], Does::Admin),
+    row(0x21, CommandName::SetRoutingDelta, "SET_ROUTING_DELTA", &[Text, Text, Text], Does::Admin),
+    row(0x22, CommandName::MigrateRange, "MIGRATE_RANGE", &[Maybe, Maybe, Maybe, Maybe, Text],
+        Does::Sequence),
+    counted(0x23, CommandName::RevRangeEntries, "REV_RANGE_ENTRIES", RANGE, Does::Range,
+        Class::RevRangeEntries),
+    counted(0x24, CommandName::SyncedSequence, "SYNCED_SEQUENCE", &[Text], Does::Sequence,
+        Class::Sequence),
+    row(0x25, CommandName::OptDb, "OPT_DB", &[], Does::Admin),
+    row(0x26, CommandName::DefragDb, "DEFRAG_DB", &[], Does::Admin),
+    counted(0x27, CommandName::DeletePrefix, "DELETE_PREFIX", &[Text], Does::Delete,
+        Class::DeletePrefix),
+    row(0x28, CommandName::Version, "VERSION", &[], Does::Other),
+    row(0x29, CommandName::AssertExists, "ASSERT_EXISTS", &[Consistency, Text], Does::Get),
+    row(0x30, CommandName::DropMaster, "DROP_MASTER", &[], Does::Admin),
+    counted(0x31, CommandName::MultiGetOption, "MULTI_GET_OPTION", &[Consistency, Many(&[Text])],
+        Does::MultiGet, Class::MultiGetOption),
+    row(0x32, CommandName::CurrentState, "CURRENT_STATE", &[], Does::Admin),
+    counted(0x33, CommandName::Replace, "REPLACE", &[Text, Maybe], Does::Update, Class::Replace),
+    row(0x40, CommandName::LastEntries2, "LAST_ENTRIES2", &[Long], Does::Admin),
+    row(0x41, CommandName::Nop, "NOP", &[], Does::Update),
+    row(0x42, CommandName::FlushStore, "FLUSH_STORE", &[], Does::Admin),
+    row(0x43, CommandName::GetTxid, "GET_TXID", &[], Does::Admin),
+    row(0x44, CommandName::CopyDbToHead, "COPY_DB_TO_HEAD", &[Int], Does::Admin),
+    row(0x45, CommandName::UserHook, "USER_HOOK", &[Consistency, Text], Does::Other),
+    row(0x46, CommandName::LastEntries3, "LAST_ENTRIES3", &[Long], Does::Admin),
+];
+
+/// The command of a code.
+pub fn find(code: u32) -> Option<&'static ArakoonCommand> {
+    let at = COMMANDS.binary_search_by_key(&code, |command| command.code).ok()?;
+    Some(&COMMANDS[at])
+}

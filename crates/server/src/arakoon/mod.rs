@@ -1,0 +1,34 @@
+//! Arakoon's protocol, versions 1.6 to 1.9: its clients work unchanged.
+//!
+//! A cluster id is a consistent bucket (`clusters.rs`). Requests have no length and no id: a
+//! connection's are answered one after the other, and any number may be on the way; like the fast
+//! front-end this one asks the node for all that have arrived, waits once and writes once.
+//!
+//! Promises: lists, return codes and messages are byte for byte what Arakoon's clients expect
+//! (`docs/use/arakoon.md` names every difference); answers come in the order of the requests; none
+//! that rests on an undecided update is sent; a claimed length never sizes a buffer.
+//! Never: takes updates that are internal to Arakoon; knows more of the cluster than `views.rs`.
+//! Read next: `commands.rs`, `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
+
+mod clusters;
+mod commands;
+mod counting;
+mod errors;
+mod frame;
+mod nursery;
+mod output;
+mod registry;
+mod serve;
+mod statistics;
+mod translate;
+mod views;
+mod words;
+
+pub use clusters::bucket_of;
+pub(crate) use errors::{starting, too_many};
+pub use frame::CLUSTER_ID_BYTES_MAX;
+pub(crate) use registry::Registry;
+pub(crate) use serve::serve;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Plays the conversations: what clients of Arakoon send and what they get, byte by byte.
+//!
+//! A line is a command and its arguments as words (see `encoding.rs`); `raw "..."` sends bytes as
+//! they are, `raw layout=s "..."` says how the answer goes on, `closed` waits for the end of the
+//! connection. A prefix names the connection (`b: GET dirty k`), `hello NAME` begins one with a
+//! prologue of another cluster. `[sizes]` shows an answer by its return code alone.
+//!
+//! What happens to the house: `few N` begins a new one that takes N connections, `drop` drops the
+//! cluster's bucket, `stop COMMAND` closes the front-ends while the client sends this command again
+//! and again, and shows the answer that is no `ok`.
+
+use super::encoding::{self, COMMANDS};
+use super::guest::{Guest, house, prologue};
+use crate::ServerSettings;
+use crate::tests::house::House;
+use base::codec::printable;
+use base::{BucketName, Call, DirectoryCall, Request};
+use goldenscript::{Argument, Command, Context, Runner};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+
+struct Player {
+    house: House,
+    guests: BTreeMap<String, Guest>,
+}
+
+/// A house that takes so many connections.
+fn narrow(connections_max: usize) -> House {
+    let arakoon_clusters = vec!["ricky".into()];
+    let settings = ServerSettings { connections_max, arakoon_clusters, ..Default::default() };
+    House::named("arakoon_0", settings)
+}
+
+impl Player {
+    /// Drops the bucket of the cluster `ricky`.
+    fn drop_bucket(&self) {
+        let bucket = BucketName::new("arakoon", "ricky").expect("a name");
+        let call = Call::Directory(DirectoryCall::DropBucket);
+        self.house.ask(Request { bucket, call, retry: None }).expect("dropped");
+    }
+
+    /// What a client is told at last that asks on while the server closes.
+    fn stop(&mut self, guest: &mut Guest, command: &str) -> String {
+        let (sent, layout) = encoding::request(command, &[]).expect("a command without words");
+        let house = &mut self.house;
+        let last = std::thread::scope(|threads| {
+            let closing = threads.spawn(move || house.close_doors());
+            let last = loop {
+                let answer = guest.ask(&sent, layout);
+                if answer[..4] != [0; 4] {
+                    break answer;
+                }
+            };
+            closing.join().expect("they close");
+            last
+        });
+        format!("> {}\n< {}\n", printable(&sent), printable(&last))
+    }
+}
+
+impl Runner for Player {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
+        let address = self.house.address;
+        let name = context.prefix.clone().unwrap_or_default();
+        let words: Vec<String> = command
+            .args
+            .iter()
+            .filter_map(|argument| match argument {
+                Argument::Positional(word) => Some(word.clone()),
+                _ => None,
+            })
+            .collect();
+        if command.name == "hello" {
+            let mut guest = Guest::silent(address);
+            let cluster = words.first().map(String::as_str).unwrap_or_default();
+            guest.send(&prologue(cluster.as_bytes()));
+            self.guests.insert(name, guest);
+            return Ok(String::new());
+        }
+        match (command.name.as_str(), words.first()) {
+            ("few", Some(connections)) => {
+                self.guests.clear();
+                self.house = narrow(connections.parse()?);
+                return Ok(String::new());
+            }
+            ("drop", None) => {
+                self.drop_bucket();
+                return Ok(String::new());
+            }
+            ("stop", Some(asked)) => {
+                let mut guest = self.guests.remove(&name).ok_or("it says something before")?;
+                let told = self.stop(&mut guest, asked);
+                self.guests.insert(name, guest);
+                return Ok(told);
+            }
+            _ => {}
+        }
+        let guest = self.guests.entry(name).or_insert_with(|| Guest::of(address, b"ricky"));
+        if command.name == "closed" {
+            return Ok(format!("< {}(closed)\n", printable(&guest.rest())));
+        }
+        let (sent, layout) = if command.name == "raw" {
+            let mut arguments = command.consume_args();
+            let layout = arguments.take_key("layout").unwrap_or_default().to_string();
+            let text = arguments.next_pos().unwrap_or_default();
+            (text.chars().map(|character| character as u8).collect(), layout)
+        } else {
+            let (sent, layout) = encoding::request(&command.name, &words)
+                .ok_or_else(|| format!("what is `{} {words:?}`?", command.name))?;
+            (sent, layout.to_string())
+        };
+        guest.send(&sent);
+        let mut lines = format!("> {}\n", printable(&sent));
+        match guest.answer(&layout) {
+            Some(answer) if context.tags.contains("sizes") => {
+                lines.push_str(&format!("< {}...\n", printable(&answer[..4])));
+            }
+            Some(answer) => lines.push_str(&format!("< {}\n", printable(&answer))),
+            None => lines.push_str("< (closed)\n"),
+        }
+        Ok(lines)
+    }
+}
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/arakoon/conversations");
+
+#[test]
+fn conversations_are_played_as_they_were_recorded() {
+    let files = std::fs::read_dir(FOLDER).expect("the folder of conversations");
+    let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    for path in paths {
+        let mut player = Player { house: house(), guests: BTreeMap::new() };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        goldenscript::run(&mut player, &path).expect(&name);
+    }
+}
+
+#[test]
+fn every_command_stands_in_a_conversation_and_in_the_docs() {
+    let files = std::fs::read_dir(FOLDER).expect("the folder of conversations");
+    let texts = files.map(|file| std::fs::read_to_string(file.expect("a file").path()));
+    let text: String = texts.map(|text| text.expect("text")).collect();
+    let words = text.lines().filter(|line| !line.starts_with(['>', '<', '#']));
+    let said: BTreeSet<&str> = words.flat_map(str::split_whitespace).collect();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/use/arakoon.md");
+    let page = std::fs::read_to_string(page).expect("the docs");
+    for ((name, code, ..), command) in COMMANDS.iter().zip(&crate::arakoon::commands::COMMANDS) {
+        assert_eq!((*name, *code), (command.word, command.code), "the tables differ");
+        assert!(said.contains(name), "no conversation says {name}");
+        assert!(page.contains(&format!("| `{name}` |")), "docs/use/arakoon.md lacks {name}");
+    }
+}

@@ -1,0 +1,101 @@
+//! What a node tells of its cluster: who is master, who belongs to it, how far each is.
+//!
+//! Everything that depends on there being more nodes than this one is asked here, of one
+//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else
+//! in this front-end.
+
+use super::errors::ArakoonRefusal;
+use super::nursery::{self, ClientAddress};
+use super::serve::Visit;
+use super::statistics::{NumberSeries, Surroundings};
+use super::translate::{ClusterQuery, on_master_refusal};
+use super::words::Wire;
+use node::{BucketPlacement, Sample};
+use std::sync::PoisonError;
+
+const ALONE: &str = "drop master not supported for singletons";
+
+/// The body of the answer.
+pub fn look(visit: &Visit, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusal> {
+    let place =
+        visit.shared.node.place(&visit.bucket).map_err(|error| ArakoonRefusal::from(&error))?;
+    let mut body = Vec::new();
+    match view {
+        ClusterQuery::WhoMaster => body.maybe(place.master.as_ref().map(|name| name.as_bytes())),
+        ClusterQuery::State => body.text(state(place.role).as_bytes()),
+        ClusterQuery::Txid => {
+            // As a freshness that a read can ask for.
+            body.push(2);
+            body.long(i64::try_from(place.applied.0).unwrap_or(i64::MAX));
+        }
+        ClusterQuery::Progress => body.flag(progress(&place)),
+        ClusterQuery::Statistics => body.text(&statistics(visit, &place)),
+        ClusterQuery::NurseryConfiguration => {
+            body.text(&nursery::configuration(&visit.cluster, &nodes(visit, &place)));
+        }
+        ClusterQuery::DropMaster if place.members.len() == 1 => {
+            return Err(ArakoonRefusal::not_supported(ALONE));
+        }
+        ClusterQuery::OnSlave(_) if is_master(&place) => return Err(on_master_refusal()),
+        ClusterQuery::OnSlave(Some(refusal)) => return Err(refusal.clone()),
+        // Mastership is dropped before this is looked at; a slave has none, and its files are kept
+        // in order without being asked.
+        ClusterQuery::DropMaster | ClusterQuery::OnSlave(None) => {}
+    }
+    Ok(body)
+}
+
+fn is_master(place: &BucketPlacement) -> bool {
+    place.master.as_ref() == Some(&place.me)
+}
+
+/// The part in Arakoon's words, which its tools look for.
+fn state(role: &str) -> &'static str {
+    match role {
+        "master" => "Stable_master",
+        "follower" => "Slave_steady_state",
+        _ => "Election_suggest",
+    }
+}
+
+/// Whether enough members are about to go on. A node alone is enough by itself, once it has
+/// anything.
+fn progress(place: &BucketPlacement) -> bool {
+    match place.members.len() {
+        1 => place.applied.0 > 0,
+        _ => place.expect_progress_possible,
+    }
+}
+
+/// Where clients reach the members of the group, as the directory has it; this node alone is where
+/// the client itself reached it.
+fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<ClientAddress> {
+    let here = || ClientAddress::at(&place.me, &visit.local.to_string());
+    if place.members.len() == 1 {
+        return here().into_iter().collect();
+    }
+    let known = visit.shared.node.cluster().members;
+    let named = |name: &str| {
+        let found = known.iter().find(|status| status.member.name == name)?;
+        ClientAddress::at(name, &found.member.client)
+    };
+    let reached = |name: &str| named(name).or_else(|| here().filter(|_| name == place.me));
+    place.members.iter().filter_map(|member| reached(&member.name)).collect()
+}
+
+fn statistics(visit: &Visit, place: &BucketPlacement) -> Vec<u8> {
+    let node = &visit.shared.node;
+    let samples = node.samples();
+    let sample = |name: &str| Sample::value_of(&samples, name);
+    let entries = sample("credenza_log_entries_total");
+    let average = if entries > 0.0 { sample("credenza_updates_total") / entries } else { 0.0 };
+    let resident = sample("process_resident_memory_bytes") / 1024.0;
+    let store = node.status().store;
+    let around = Surroundings {
+        now: visit.shared.clock.since_1970().as_secs_f64(),
+        harvest: NumberSeries::of_average(entries as u64, average),
+        memory_kib: ((store.memory_bytes + store.cached_bytes) as f64 / 1024.0, resident as i32),
+        place,
+    };
+    visit.statistics.lock().unwrap_or_else(PoisonError::into_inner).write(&around)
+}

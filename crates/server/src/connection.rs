@@ -1,0 +1,66 @@
+//! Connection as a listener hands it to a protocol's front-end: stream, listener, and the request
+//! to close.
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// Connection whose protocol is known: the stream, and the bytes that were read to tell it.
+pub struct Connection {
+    /// The stream; `TCP_NODELAY` is set.
+    pub stream: TcpStream,
+    /// Bytes read so far; never empty.
+    pub first: BytesMut,
+    /// Listener that took it.
+    pub kind: ListenerKind,
+}
+
+/// Purpose of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// Everything: clients and operators, on loopback.
+    Both,
+    /// Clients' requests; status, metrics and administration are elsewhere.
+    Clients,
+    /// Status, metrics and administration alone.
+    Operators,
+    /// Clients of Arakoon alone.
+    Arakoon,
+    /// Clients of Riak alone: whatever comes by HTTP is Riak's.
+    Riak,
+}
+
+impl ListenerKind {
+    /// Name of it in the status.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ListenerKind::Both => "clients and operators",
+            ListenerKind::Clients => "clients",
+            ListenerKind::Operators => "operators",
+            ListenerKind::Arakoon => "arakoon",
+            ListenerKind::Riak => "riak",
+        }
+    }
+}
+
+/// Tells connections that the server is closing. Cheap to clone.
+#[derive(Clone)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+impl Shutdown {
+    /// Becomes true when the server begins to close.
+    pub(crate) fn new(called: watch::Receiver<bool>) -> Shutdown {
+        Shutdown(called)
+    }
+
+    /// Returns true if the server is closing.
+    pub fn is_called(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Resolves when the server begins to close. Cancel-safe.
+    pub async fn called(&mut self) {
+        // An error means that the front-ends are gone, which is closing too.
+        let _ = self.0.wait_for(|called| *called).await;
+    }
+}

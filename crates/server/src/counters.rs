@@ -1,0 +1,400 @@
+//! What the front-ends count: requests by operation and verdict, latencies by class, connections.
+
+use crate::minute::Minute;
+use base::{Error, Kind};
+use node::{Sample, SampleKind};
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A client language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientProtocol {
+    /// HTTP/JSON.
+    Http,
+    /// Redis' protocol.
+    Resp,
+    /// Arakoon's client protocol.
+    Arakoon,
+    /// Riak's HTTP.
+    Riak,
+}
+
+/// What was asked, roughly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// One row.
+    Get,
+    /// One row written.
+    Put,
+    /// Rows deleted.
+    Delete,
+    /// Rows in key order.
+    Range,
+    /// Many rows by key.
+    MultiGet,
+    /// Keys counted.
+    Count,
+    /// Another update.
+    Update,
+    /// Many updates that hold together.
+    Sequence,
+    /// Buckets and bucket types.
+    Directory,
+    /// Sessions.
+    Session,
+    /// Status, metrics, administration.
+    Admin,
+    /// What never became a request.
+    Other,
+}
+
+/// How it went: one kind of error, or well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Well; an absent key too.
+    Fine,
+    /// With an error of this kind.
+    Failed(Kind),
+}
+
+impl Verdict {
+    /// Of a result.
+    pub fn of<T>(result: &Result<T, Error>) -> Verdict {
+        match result {
+            Ok(_) => Verdict::Fine,
+            Err(error) => Verdict::Failed(error.kind()),
+        }
+    }
+
+    fn place(self) -> usize {
+        match self {
+            Verdict::Fine => 0,
+            Verdict::Failed(Kind::Invalid) => 1,
+            Verdict::Failed(Kind::Denied) => 2,
+            Verdict::Failed(Kind::Conflict) => 3,
+            Verdict::Failed(Kind::Unavailable) => 4,
+            Verdict::Failed(Kind::Unknown) => 5,
+            Verdict::Failed(Kind::Corrupt) => 6,
+        }
+    }
+}
+
+const PROTOCOLS: [&str; 4] = ["http", "resp", "arakoon", "riak"];
+const OPERATIONS: [&str; 12] = [
+    "get",
+    "put",
+    "delete",
+    "range",
+    "multi_get",
+    "count",
+    "update",
+    "sequence",
+    "directory",
+    "session",
+    "admin",
+    "other",
+];
+const VERDICTS: [&str; 7] =
+    ["ok", "invalid", "denied", "conflict", "unavailable", "unknown", "corrupt"];
+const CLASSES: [&str; 4] = ["read", "write", "scan", "other"];
+/// Upper bounds of the latency histogram, microseconds; one more bucket holds the rest.
+const BOUNDS_US: [u64; 15] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 5_000_000,
+];
+
+/// Operations whose latencies stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Rows by key.
+    Read,
+    /// Changes.
+    Write,
+    /// Rows in order.
+    Scan,
+    /// Everything else.
+    Other,
+}
+
+impl OperationKind {
+    fn class(self) -> Class {
+        match self {
+            OperationKind::Get | OperationKind::MultiGet => Class::Read,
+            OperationKind::Put
+            | OperationKind::Delete
+            | OperationKind::Update
+            | OperationKind::Sequence => Class::Write,
+            OperationKind::Range | OperationKind::Count => Class::Scan,
+            OperationKind::Directory
+            | OperationKind::Session
+            | OperationKind::Admin
+            | OperationKind::Other => Class::Other,
+        }
+    }
+}
+
+/// How long requests took, as far as a histogram knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    counts: [u64; BOUNDS_US.len() + 1],
+    /// On average, microseconds.
+    pub mean_us: u64,
+}
+
+impl Latency {
+    /// So many in a hundred took no longer, microseconds; 0: there were none.
+    pub fn percentile_us(&self, percent: u64) -> u64 {
+        let total: u64 = self.counts.iter().sum();
+        let mut left = (total * percent).div_ceil(100);
+        for (at, count) in self.counts.iter().enumerate() {
+            if left > 0 && *count >= left {
+                return BOUNDS_US.get(at).copied().unwrap_or(2 * BOUNDS_US[BOUNDS_US.len() - 1]);
+            }
+            left -= (*count).min(left);
+        }
+        0
+    }
+}
+
+#[derive(Default)]
+struct Histogram {
+    counts: [AtomicU64; BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+/// A connection that is counted as open.
+pub struct OpenConnection<'a>(&'a AtomicU64);
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+type PerOperation = [[AtomicU64; VERDICTS.len()]; OPERATIONS.len()];
+
+/// Everything the front-ends count. Shared by all connections; each number is exact, the set is no
+/// snapshot.
+pub struct Counters {
+    requests: [PerOperation; PROTOCOLS.len()],
+    latencies: [[Histogram; CLASSES.len()]; PROTOCOLS.len()],
+    /// Of Riak's clients alone.
+    minutes: [Minute; CLASSES.len()],
+    open: [AtomicU64; PROTOCOLS.len()],
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    unknown_protocol: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            requests: array::from_fn(|_| array::from_fn(|_| array::from_fn(|_| 0.into()))),
+            latencies: Default::default(),
+            minutes: Default::default(),
+            open: Default::default(),
+            accepted: 0.into(),
+            refused: 0.into(),
+            unknown_protocol: 0.into(),
+        }
+    }
+}
+
+impl Counters {
+    /// One request is answered.
+    pub fn observe(
+        &self,
+        protocol: ClientProtocol,
+        operation: OperationKind,
+        verdict: Verdict,
+        took: Duration,
+    ) {
+        self.observe_many(protocol, operation, verdict, took, 1);
+    }
+
+    /// So many alike are answered, each in this time.
+    pub fn observe_many(
+        &self,
+        protocol: ClientProtocol,
+        operation: OperationKind,
+        verdict: Verdict,
+        took: Duration,
+        requests: u64,
+    ) {
+        let counts = &self.requests[protocol as usize][operation as usize];
+        counts[verdict.place()].fetch_add(requests, Relaxed);
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let histogram = &self.latencies[protocol as usize][operation.class() as usize];
+        let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
+        histogram.counts[bucket].fetch_add(requests, Relaxed);
+        histogram.sum_us.fetch_add(us.saturating_mul(requests), Relaxed);
+    }
+
+    /// A client of Riak asked for something of this class, in this second.
+    pub fn note_second(&self, operation: OperationKind, second: u64) {
+        self.minutes[operation.class() as usize].note(second);
+    }
+
+    /// What clients of Riak asked for in the minute that ends with this second.
+    pub fn last_minute(&self, class: Class, second: u64) -> u64 {
+        self.minutes[class as usize].sum(second)
+    }
+
+    /// Requests of this kind answered since the start, over one protocol.
+    pub fn total(&self, protocol: ClientProtocol, operation: OperationKind) -> u64 {
+        let counts = &self.requests[protocol as usize][operation as usize];
+        counts.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// Latency of a class of requests since the start, over one protocol.
+    pub fn latency(&self, protocol: ClientProtocol, class: Class) -> Latency {
+        let histogram = &self.latencies[protocol as usize][class as usize];
+        let counts = array::from_fn(|at| histogram.counts[at].load(Relaxed));
+        let total: u64 = counts.iter().sum();
+        let mean_us = histogram.sum_us.load(Relaxed).checked_div(total).unwrap_or(0);
+        Latency { counts, mean_us }
+    }
+
+    /// A connection came in.
+    pub fn accepted(&self) {
+        self.accepted.fetch_add(1, Relaxed);
+    }
+
+    /// A connection was refused for being one too many.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a connection whose protocol is not served.
+    pub fn unknown_protocol(&self) {
+        self.unknown_protocol.fetch_add(1, Relaxed);
+    }
+
+    /// A connection of this protocol begins; it ends when what is given is dropped.
+    pub fn open(&self, protocol: ClientProtocol) -> OpenConnection<'_> {
+        let open = &self.open[protocol as usize];
+        open.fetch_add(1, Relaxed);
+        OpenConnection(open)
+    }
+
+    /// Connections open now, over all protocols.
+    pub fn connections(&self) -> u64 {
+        self.open.iter().map(|open| open.load(Relaxed)).sum()
+    }
+
+    /// Connections accepted since the start.
+    pub fn connections_total(&self) -> u64 {
+        self.accepted.load(Relaxed)
+    }
+
+    /// Requests answered since the start, over one protocol.
+    pub fn requests_total(&self, protocol: ClientProtocol) -> u64 {
+        self.requests[protocol as usize].iter().flatten().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// The plain counters as samples; latencies are told apart by [`Counters::write_latencies`].
+    pub fn samples(&self) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for (protocol, operations) in PROTOCOLS.iter().zip(&self.requests) {
+            for (operation, verdicts) in OPERATIONS.iter().zip(operations) {
+                for (verdict, count) in VERDICTS.iter().zip(verdicts) {
+                    let value = count.load(Relaxed);
+                    if value > 0 {
+                        samples.push(Sample {
+                            name: "credenza_requests_total",
+                            help: "Requests answered, by protocol, operation and result.",
+                            kind: SampleKind::Counter,
+                            labels: vec![
+                                ("protocol", protocol.to_string()),
+                                ("operation", operation.to_string()),
+                                ("result", verdict.to_string()),
+                            ],
+                            value: value as f64,
+                        });
+                    }
+                }
+            }
+        }
+        for (protocol, open) in PROTOCOLS.iter().zip(&self.open) {
+            samples.push(Sample {
+                name: "credenza_connections",
+                help: "Client connections open now, by protocol.",
+                kind: SampleKind::Gauge,
+                labels: vec![("protocol", protocol.to_string())],
+                value: open.load(Relaxed) as f64,
+            });
+        }
+        let plain = |name, help, count: &AtomicU64| Sample {
+            name,
+            help,
+            kind: SampleKind::Counter,
+            labels: Vec::new(),
+            value: count.load(Relaxed) as f64,
+        };
+        samples.push(plain(
+            "credenza_connections_accepted_total",
+            "Client connections accepted since the start.",
+            &self.accepted,
+        ));
+        samples.push(plain(
+            "credenza_connections_refused_total",
+            "Client connections refused for being too many.",
+            &self.refused,
+        ));
+        samples.push(plain(
+            "credenza_connections_unknown_protocol_total",
+            "Client connections closed because their protocol is not served.",
+            &self.unknown_protocol,
+        ));
+        samples
+    }
+
+    /// The latency histograms in Prometheus' text form.
+    pub fn write_latencies(&self, text: &mut String) {
+        use std::fmt::Write;
+        let name = "credenza_request_seconds";
+        let _ = writeln!(text, "# HELP {name} Time from a request read to its answer ready.");
+        let _ = writeln!(text, "# TYPE {name} histogram");
+        for (protocol, classes) in PROTOCOLS.iter().zip(&self.latencies) {
+            for (class, histogram) in CLASSES.iter().zip(classes) {
+                let counts: Vec<u64> = histogram.counts.iter().map(|c| c.load(Relaxed)).collect();
+                let total: u64 = counts.iter().sum();
+                if total == 0 {
+                    continue;
+                }
+                let labels = format!("protocol=\"{protocol}\",class=\"{class}\"");
+                let mut below = 0;
+                for (bound, count) in BOUNDS_US.iter().zip(&counts) {
+                    below += count;
+                    let seconds = *bound as f64 / 1e6;
+                    let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{seconds}\"}} {below}");
+                }
+                let sum = histogram.sum_us.load(Relaxed) as f64 / 1e6;
+                let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {total}");
+                let _ = writeln!(text, "{name}_sum{{{labels}}} {sum}");
+                let _ = writeln!(text, "{name}_count{{{labels}}} {total}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_bounds_they_fall_under() {
+        let counters = Counters::default();
+        assert_eq!(counters.latency(ClientProtocol::Riak, Class::Read).percentile_us(50), 0);
+        for us in [10, 60, 60, 6_000_000] {
+            let took = Duration::from_micros(us);
+            counters.observe(ClientProtocol::Riak, OperationKind::Get, Verdict::Fine, took);
+        }
+        let latency = counters.latency(ClientProtocol::Riak, Class::Read);
+        let told = [1, 25, 26, 75, 76, 100].map(|percent| latency.percentile_us(percent));
+        assert_eq!(told, [50, 50, 100, 100, 10_000_000, 10_000_000]);
+        assert_eq!(counters.total(ClientProtocol::Riak, OperationKind::Get), 4);
+        assert_eq!(latency.mean_us, (10 + 60 + 60 + 6_000_000) / 4);
+    }
+}

@@ -1,0 +1,146 @@
+//! Idle connections: the most idle one ends where all places are taken and another client comes.
+//!
+//! Connections of Redis and Arakoon may stay silent for as long as they like, as clients of both
+//! expect. Those of HTTP end by themselves (`http_idle_ms_max`) and are not entered here.
+
+use crate::connection::Shutdown;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Between two searches for the most idle connection, milliseconds: each looks at all of them.
+const SEARCH_PAUSE_MS: u64 = 50;
+
+/// The last activity of one connection, and the request that it end.
+#[derive(Debug)]
+pub struct Activity {
+    last_ms: AtomicU64,
+    ending: AtomicBool,
+    go: Notify,
+}
+
+impl Activity {
+    /// Activity of a connection that begins at this time, milliseconds since 1970.
+    pub fn new(now_ms: u64) -> Activity {
+        Activity {
+            last_ms: AtomicU64::new(now_ms),
+            ending: AtomicBool::new(false),
+            go: Notify::new(),
+        }
+    }
+
+    /// The time of the last request, milliseconds since 1970.
+    pub fn last_ms(&self) -> u64 {
+        self.last_ms.load(Relaxed)
+    }
+
+    /// Notes a request at this time.
+    pub fn touch(&self, now_ms: u64) {
+        self.last_ms.store(now_ms, Relaxed);
+    }
+
+    /// Tells the connection to end.
+    pub fn end(&self) {
+        self.ending.store(true, Relaxed);
+        self.go.notify_one();
+    }
+
+    /// Waits until the connection is told to end.
+    async fn wait_for_end(&self) {
+        while !self.ending.load(Relaxed) {
+            self.go.notified().await;
+        }
+    }
+
+    /// Waits until the connection is to end; true: because the server closes.
+    pub async fn ended(self: Arc<Activity>, mut shutdown: Shutdown) -> bool {
+        tokio::select! {
+            biased;
+            () = self.wait_for_end() => false,
+            () = shutdown.called() => true,
+        }
+    }
+
+    /// True if the connection was told to end.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed)
+    }
+}
+
+/// All connections that may be idle.
+#[derive(Debug, Default)]
+pub struct IdleConnections {
+    connections: Mutex<BTreeMap<u64, Arc<Activity>>>,
+    next: AtomicU64,
+    /// Time of the last search, milliseconds since 1970.
+    searched_ms: AtomicU64,
+}
+
+/// An entry among them; taken out when dropped.
+#[derive(Debug)]
+pub struct IdleEntry {
+    all: Arc<IdleConnections>,
+    number: u64,
+}
+
+impl IdleConnections {
+    /// Enters a connection.
+    pub fn enter(self: &Arc<IdleConnections>, activity: Arc<Activity>) -> IdleEntry {
+        let number = self.next.fetch_add(1, Relaxed);
+        self.connections().insert(number, activity);
+        IdleEntry { all: self.clone(), number }
+    }
+
+    /// Ends the connection that has been idle for longest, if that is at least `least_ms`. Soon
+    /// after the last search it does nothing.
+    pub fn end_idlest(&self, now_ms: u64, least_ms: u64) {
+        if now_ms.saturating_sub(self.searched_ms.swap(now_ms, Relaxed)) < SEARCH_PAUSE_MS {
+            return;
+        }
+        let connections = self.connections();
+        let waiting = connections.values().filter(|activity| !activity.is_ending());
+        let idlest = waiting.min_by_key(|activity| activity.last_ms());
+        let is_idle = |idlest: &&Arc<Activity>| now_ms.saturating_sub(idlest.last_ms()) >= least_ms;
+        if let Some(idlest) = idlest.filter(is_idle) {
+            idlest.end();
+        }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Activity>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for IdleEntry {
+    fn drop(&mut self) {
+        self.all.connections().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_idle_connection_ends_if_it_was_idle_for_long() {
+        let all = Arc::<IdleConnections>::default();
+        let now_ms = 1_000_000;
+        let idle = |idle_ms| Arc::new(Activity::new(now_ms - idle_ms));
+        let activities = [0, 90_000, 70_000].map(idle);
+        let entries = activities.each_ref().map(|activity| all.enter(activity.clone()));
+        let told = || activities.each_ref().map(|activity| activity.is_ending());
+        all.end_idlest(now_ms, 100_000);
+        assert_eq!(told(), [false; 3], "none is idle for so long");
+        all.end_idlest(now_ms + 1, 60_000);
+        assert_eq!(told(), [false; 3], "it has just searched");
+        all.end_idlest(now_ms + 100, 60_000);
+        assert_eq!(told(), [false, true, false]);
+        all.end_idlest(now_ms + 200, 60_000);
+        assert_eq!(told(), [false, true, true]);
+        all.end_idlest(now_ms + 300, 60_000);
+        assert_eq!(told(), [false, true, true]);
+        drop(entries);
+        assert!(all.connections().is_empty());
+    }
+}

@@ -1,0 +1,43 @@
+//! One folder per client language; each only translates.
+//!
+//! One port, many protocols: `listener/` tells the protocol of a connection by its first bytes and
+//! hands the connection to that protocol's front-end.
+//!
+//! Promises: every front-end enforces the limits of `base::limits` before it allocates.
+//! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more
+//! than translate.
+//! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs`, `arakoon/mod.rs` and
+//! `riak/mod.rs`.
+
+pub mod arakoon;
+mod buffer_room;
+mod clock;
+mod connection;
+mod contexts;
+mod counters;
+mod guard;
+pub mod http;
+mod http_input;
+mod idle;
+mod intake;
+mod listener;
+mod log_levels;
+mod minute;
+pub mod native;
+mod places;
+pub mod resp;
+pub mod riak;
+mod settings;
+mod shared;
+mod typed;
+mod writer;
+
+pub use connection::{Connection, Shutdown};
+pub use counters::{ClientProtocol, Counters, OperationKind, Verdict};
+pub use listener::{BoundPorts, ClusterlessFlag, FrontEnds};
+pub use log_levels::LogLevels;
+pub use settings::ServerSettings;
+pub use shared::Shared;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Ports that are bound before the node serves: health checks learn that it is starting, and
+//! everyone else is told to come again.
+//!
+//! So a port that is taken is told before the log is read, however long that takes, and a long
+//! recovery looks different from a dead process.
+
+use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
+use super::first_bytes::{self, FirstBytes};
+use super::refusal::{self, StartPhase};
+use super::{FrontEnds, check_addresses, main_kind};
+use crate::connection::ListenerKind;
+use crate::settings::ServerSettings;
+use base::Result;
+use base::limits::HTTP_LINE_BYTES_MAX;
+use bytes::BytesMut;
+use node::Node;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Bound addresses with nobody behind them yet.
+pub struct BoundPorts {
+    clusterless: ClusterlessFlag,
+    pub(super) settings: ServerSettings,
+    pub(super) bound: Vec<((TcpListener, SocketAddr), ListenerKind)>,
+}
+
+/// Whether the node that starts belongs to no cluster yet: whoever founds one asks for that.
+#[derive(Clone, Default)]
+pub struct ClusterlessFlag(Arc<AtomicBool>);
+
+impl ClusterlessFlag {
+    /// Says how it is from here on.
+    pub fn set(&self, clusterless: bool) {
+        self.0.store(clusterless, Ordering::Relaxed);
+    }
+
+    fn phase(&self) -> StartPhase {
+        if self.0.load(Ordering::Relaxed) { StartPhase::Clusterless } else { StartPhase::Starting }
+    }
+}
+
+impl FrontEnds {
+    /// Takes the addresses, and serves nothing yet. Errors: as of [`FrontEnds::open`].
+    pub fn bind(settings: ServerSettings) -> Result<BoundPorts> {
+        check_addresses(&settings)?;
+        let kind = main_kind(settings.listen);
+        let mut bound = vec![(super::bind("listen", settings.listen)?, kind)];
+        if let Some(address) = settings.admin_listen {
+            bound.push((super::bind("admin_listen", address)?, ListenerKind::Operators));
+        }
+        for address in &settings.arakoon_listen {
+            bound.push((super::bind("arakoon_listen", *address)?, ListenerKind::Arakoon));
+        }
+        for address in &settings.riak_listen {
+            bound.push((super::bind("riak_listen", *address)?, ListenerKind::Riak));
+        }
+        for address in &settings.listen_also {
+            bound.push((super::bind("listen_also", *address)?, main_kind(*address)));
+        }
+        Ok(BoundPorts { clusterless: ClusterlessFlag::default(), settings, bound })
+    }
+}
+
+impl BoundPorts {
+    /// Where the front-ends will be; the clients' address first.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.bound.iter().map(|((_, address), _)| *address).collect()
+    }
+
+    /// Where the node says whether it belongs to a cluster.
+    pub fn clusterless(&self) -> ClusterlessFlag {
+        self.clusterless.clone()
+    }
+
+    /// Tells whoever comes that the node is starting, until this is dropped. Never ends by itself.
+    pub async fn answer_until_started(&self) -> std::convert::Infallible {
+        let mut visitors = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                Some(_) = visitors.join_next(), if !visitors.is_empty() => continue,
+                accepted = self.accept() => accepted,
+            };
+            match accepted {
+                Ok(stream) if visitors.len() < REFUSALS_MAX => {
+                    let bound = Duration::from_millis(REFUSAL_MS_MAX);
+                    let phase = self.clusterless.phase();
+                    visitors.spawn(async move {
+                        let _ = timeout(bound, tell(stream, phase)).await;
+                    });
+                }
+                Ok(_) => {}
+                Err(_) => sleep(Duration::from_millis(ACCEPT_PAUSE_MS.1)).await,
+            }
+        }
+    }
+
+    async fn accept(&self) -> std::io::Result<TcpStream> {
+        poll_fn(|context| {
+            for ((listener, _), _) in &self.bound {
+                if let Poll::Ready(accepted) = listener.poll_accept(context) {
+                    return Poll::Ready(accepted.map(|(stream, _)| stream));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Begins to serve.
+    pub fn open(self, node: Node) -> FrontEnds {
+        FrontEnds::serve(node, self.settings, self.bound)
+    }
+}
+
+/// Tells a visitor in its own language.
+async fn tell(mut stream: TcpStream, phase: StartPhase) {
+    let mut first = BytesMut::with_capacity(1024);
+    let Some(told) = hello(&mut stream, &mut first, first_bytes::tell).await else { return };
+    if told == FirstBytes::Http {
+        // The answer hangs on the first line.
+        while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {
+            if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+    }
+    part_with(stream, &refusal::starting(phase, told, &first)).await;
+}

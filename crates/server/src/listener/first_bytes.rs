@@ -1,0 +1,260 @@
+//! Protocol detection from the first bytes of a connection. Pure.
+
+use crate::riak::FIRST_SEGMENTS;
+
+/// What the first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstBytes {
+    /// Too few bytes to tell.
+    More,
+    /// HTTP/1.
+    Http,
+    /// HTTP/1 with one of Riak's paths.
+    Riak,
+    /// Redis' protocol, framed or inline.
+    Resp,
+    /// Arakoon's client protocol.
+    Arakoon,
+    /// A language that this port does not serve.
+    Foreign(Foreign),
+}
+
+/// Languages that are known well enough to be refused in their own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// memcached's lines.
+    MemcachedText,
+    /// memcached's old binary protocol.
+    MemcachedBinary,
+    /// Tokyo Tyrant's binary protocol.
+    Tyrant,
+    /// A TLS handshake.
+    Tls,
+    /// HTTP/2 without TLS.
+    Http2,
+    /// None of these.
+    Unknown,
+}
+
+impl Foreign {
+    /// Its name, for the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Foreign::MemcachedText => "memcached text",
+            Foreign::MemcachedBinary => "memcached binary",
+            Foreign::Tyrant => "Tokyo Tyrant",
+            Foreign::Tls => "TLS",
+            Foreign::Http2 => "HTTP/2",
+            Foreign::Unknown => "unknown",
+        }
+    }
+}
+
+/// A first line longer than this is told by what stands in it so far.
+pub const FIRST_BYTES_MAX: usize = 512;
+
+const ARAKOON_MAGIC: [u8; 4] = [0x00, 0x00, 0xff, 0xb1];
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+/// Methods that are no command of Redis; `GET` is told by the end of its line.
+const HTTP_METHODS: [&[u8]; 9] =
+    [b"POST", b"PUT", b"HEAD", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT", b"PROPFIND"];
+/// Where the two clash (`get k` could be an inline command), memcached wins: Redis' tools send
+/// upper case.
+const MEMCACHED_VERBS: [&[u8]; 27] = [
+    b"get",
+    b"gets",
+    b"set",
+    b"add",
+    b"replace",
+    b"append",
+    b"prepend",
+    b"cas",
+    b"gat",
+    b"gats",
+    b"touch",
+    b"delete",
+    b"incr",
+    b"decr",
+    b"flush_all",
+    b"version",
+    b"verbosity",
+    b"stats",
+    b"mg",
+    b"ms",
+    b"md",
+    b"ma",
+    b"mn",
+    b"me",
+    b"quit",
+    b"watch",
+    b"lru",
+];
+
+/// Tells the language.
+pub fn tell(first: &[u8]) -> FirstBytes {
+    let blank = first.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let first = &first[blank..];
+    let Some(&lead) = first.first() else {
+        return if blank > FIRST_BYTES_MAX {
+            FirstBytes::Foreign(Foreign::Unknown)
+        } else {
+            FirstBytes::More
+        };
+    };
+    match lead {
+        b'*' => FirstBytes::Resp,
+        0x80 => FirstBytes::Foreign(Foreign::MemcachedBinary),
+        0xC8 => FirstBytes::Foreign(Foreign::Tyrant),
+        0x16 => FirstBytes::Foreign(Foreign::Tls),
+        0x00 => begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon),
+        0x21..=0x7e => word(first),
+        _ => FirstBytes::Foreign(Foreign::Unknown),
+    }
+}
+
+/// Compares first bytes with Arakoon's magic, on a port that serves nothing else.
+pub fn tell_arakoon(first: &[u8]) -> FirstBytes {
+    begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
+}
+
+fn begins_with(first: &[u8], magic: &[u8], told: FirstBytes) -> FirstBytes {
+    if first.starts_with(magic) {
+        told
+    } else if magic.starts_with(first) {
+        FirstBytes::More
+    } else {
+        FirstBytes::Foreign(Foreign::Unknown)
+    }
+}
+
+fn word(first: &[u8]) -> FirstBytes {
+    let end = first.iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+    let Some(end) = end else {
+        return if first.len() < FIRST_BYTES_MAX { FirstBytes::More } else { FirstBytes::Resp };
+    };
+    let word = &first[..end];
+    if HTTP_METHODS.contains(&word) {
+        path(&first[end..])
+    } else if word == b"PRI" {
+        match begins_with(first, HTTP2_PREFACE, FirstBytes::Foreign(Foreign::Http2)) {
+            FirstBytes::Foreign(Foreign::Unknown) => FirstBytes::Resp,
+            told => told,
+        }
+    } else if word == b"GET" {
+        get(first)
+    } else if MEMCACHED_VERBS.contains(&word) {
+        FirstBytes::Foreign(Foreign::MemcachedText)
+    } else {
+        FirstBytes::Resp
+    }
+}
+
+fn get(first: &[u8]) -> FirstBytes {
+    match first.iter().position(|&byte| byte == b'\n') {
+        Some(end) => {
+            let line = first[..end].strip_suffix(b"\r").unwrap_or(&first[..end]);
+            let is_http = line.windows(6).any(|window| window == b" HTTP/");
+            if is_http { path(&first[3..]) } else { FirstBytes::Resp }
+        }
+        // A key can't be told from a path before the line ends, unless it is longer than anyone
+        // types.
+        None if first.len() < FIRST_BYTES_MAX => FirstBytes::More,
+        None if first[4..].starts_with(b"/") => path(&first[3..]),
+        None => FirstBytes::Resp,
+    }
+}
+
+/// Whose paths these are, told by their first segment; `line` begins with the blank behind the
+/// method.
+fn path(line: &[u8]) -> FirstBytes {
+    let Some(rest) = line.get(1..) else { return FirstBytes::More };
+    let Some(rest) = rest.strip_prefix(b"/") else {
+        return if rest.is_empty() { FirstBytes::More } else { FirstBytes::Http };
+    };
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b' ' | b'\r' | b'\n'));
+    let is_riaks = |segment: &[u8]| FIRST_SEGMENTS.iter().any(|known| known.as_bytes() == segment);
+    match end {
+        Some(end) if is_riaks(&rest[..end]) => FirstBytes::Riak,
+        // Its clients look there first for what is served; whatever else comes after it is asked
+        // of the house's own front-end.
+        Some(0) if rest[0] == b' ' => FirstBytes::Riak,
+        None if FIRST_SEGMENTS.iter().any(|known| known.as_bytes().starts_with(rest)) => {
+            FirstBytes::More
+        }
+        _ => FirstBytes::Http,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_is_told_by_its_first_bytes() {
+        let long = format!("GET /v1/{}", "x".repeat(600));
+        let cases: [(&[u8], FirstBytes); 33] = [
+            (b"POST http://x/", FirstBytes::Http),
+            (b"PUT /bucket", FirstBytes::More),
+            (b"PUT /buckets/", FirstBytes::Riak),
+            (b"PUT /bucketsx", FirstBytes::Http),
+            (b"GET /riak?buckets=true HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET /ping HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"POST /mapred HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET /solr/books/select?q=x HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET /status HTTP/1.1\r\n", FirstBytes::Http),
+            (b"", FirstBytes::More),
+            (b"\r\n", FirstBytes::More),
+            (b"*1\r\n$4\r\nPING\r\n", FirstBytes::Resp),
+            (b"PING\r\n", FirstBytes::Resp),
+            (b"ping\r\n", FirstBytes::Resp),
+            (b"\r\nPING\r\n", FirstBytes::Resp),
+            (b"GET k\r\n", FirstBytes::Resp),
+            (b"GET /k HTTP\r\n", FirstBytes::Resp),
+            (b"GET /", FirstBytes::More),
+            (b"GET / HTTP/1.1\r\n", FirstBytes::Riak),
+            (b"GET / HTTP/1.0\n", FirstBytes::Riak),
+            (long.as_bytes(), FirstBytes::Http),
+            (b"POST ", FirstBytes::More),
+            (b"DELETE /v1", FirstBytes::Http),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", FirstBytes::Foreign(Foreign::Http2)),
+            (b"PRI * HT", FirstBytes::More),
+            (b"get k\r\n", FirstBytes::Foreign(Foreign::MemcachedText)),
+            (b"version\r\n", FirstBytes::Foreign(Foreign::MemcachedText)),
+            (b"\x80\x00", FirstBytes::Foreign(Foreign::MemcachedBinary)),
+            (b"\xc8\x10", FirstBytes::Foreign(Foreign::Tyrant)),
+            (b"\x16\x03\x01", FirstBytes::Foreign(Foreign::Tls)),
+            (b"\x00\x00", FirstBytes::More),
+            (b"\x00\x00\xff\xb1\x01", FirstBytes::Arakoon),
+            (b"\x00\x01", FirstBytes::Foreign(Foreign::Unknown)),
+        ];
+        for (bytes, told) in cases {
+            assert_eq!(tell(bytes), told, "{:?}", bytes.escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn what_is_told_once_stays_told_when_more_arrives() {
+        let whole: [&[u8]; 6] = [
+            b"DELETE /types/t/buckets/b/keys/k HTTP/1.1\r\n",
+            b"GET /v1/buckets HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"GET key\r\nGET other\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"\x00\x00\xff\xb1\x01\x00\x00\x00",
+            b"set k 0 0 1\r\nx\r\n",
+        ];
+        for bytes in whole {
+            let last = tell(bytes);
+            for length in 0..bytes.len() {
+                let told = tell(&bytes[..length]);
+                assert!(told == FirstBytes::More || told == last, "{length} of {bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn enough_bytes_always_tell() {
+        for lead in 0..=255u8 {
+            assert_ne!(tell(&[lead; FIRST_BYTES_MAX + 1]), FirstBytes::More, "{lead}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! One listener for all protocols: accepts, counts, tells the protocol, hands the connection to its
+//! front-end.
+//!
+//! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is
+//! closed after `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning;
+//! `close` lets requests in flight finish, up to a bound.
+//! Never: looks into a request; lets connections take the descriptors that the log and the store
+//! need.
+//! Read next: `first_bytes.rs`, `accept.rs`.
+
+mod accept;
+mod bound_ports;
+mod first_bytes;
+mod refusal;
+
+pub use bound_ports::{BoundPorts, ClusterlessFlag};
+
+use crate::clock::Clock;
+use crate::connection::{ListenerKind, Shutdown};
+use crate::settings::ServerSettings;
+use crate::shared::Shared;
+use crate::{arakoon, resp, riak};
+use base::{Error, Reason, Result};
+use node::Node;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Connections that may wait to be accepted. The system drops what comes on top, and the client
+/// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
+const WAITING_MAX: u32 = 4096;
+
+/// State that connections share: of all protocols together, and of each.
+#[derive(Clone)]
+struct Served {
+    shared: Arc<Shared>,
+    resp: Arc<resp::Registry>,
+    arakoon: Arc<arakoon::Registry>,
+    riak: Arc<riak::Tally>,
+}
+
+impl Served {
+    fn new(shared: Shared) -> Served {
+        Served {
+            shared: Arc::new(shared),
+            resp: Arc::new(resp::Registry::new(Clock::Wall)),
+            arakoon: Arc::default(),
+            riak: Arc::default(),
+        }
+    }
+}
+
+/// The open front-ends. Dropping them closes them without waiting; [`FrontEnds::close`] waits.
+pub struct FrontEnds {
+    addresses: Vec<SocketAddr>,
+    served: Served,
+    shutdown: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+impl FrontEnds {
+    /// Binds and begins to serve.
+    ///
+    /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never,
+    /// `TooMany` (the address is taken or can't be bound; the detail says which and why).
+    pub async fn open(node: Node, settings: ServerSettings) -> Result<FrontEnds> {
+        Ok(FrontEnds::bind(settings)?.open(node))
+    }
+
+    fn serve(
+        node: Node,
+        settings: ServerSettings,
+        bound: Vec<((TcpListener, SocketAddr), ListenerKind)>,
+    ) -> FrontEnds {
+        let served = Served::new(Shared::new(node, settings));
+        served.shared.listen_at(bound.iter().map(|((_, at), kind)| (kind.word(), *at)).collect());
+        let (shutdown, receiver) = watch::channel(false);
+        let mut addresses = Vec::new();
+        let mut listeners = Vec::new();
+        for ((listener, address), kind) in bound {
+            addresses.push(address);
+            let shutdown = Shutdown::new(receiver.clone());
+            listeners.push(tokio::spawn(accept::run(listener, kind, served.clone(), shutdown)));
+        }
+        FrontEnds { addresses, served, shutdown, listeners }
+    }
+
+    /// Where the front-ends listen: the clients' address first, then the operators' if it is
+    /// another, then those for clients of Arakoon, then those for clients of Riak, then those of
+    /// `listen_also`.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// State that all connections share; the counters are in it.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.served.shared
+    }
+
+    /// Memory that is free for requests of Redis' clients that run beside others.
+    #[cfg(test)]
+    pub(crate) fn beside_free(&self) -> usize {
+        self.served.resp.beside_free()
+    }
+
+    /// Stops accepting, lets requests in flight finish, tells whoever asks on within
+    /// `LAST_WORDS_MS` that it was the last, closes all connections; all of it within
+    /// `shutdown_timeout_ms`.
+    pub async fn close(mut self) {
+        self.served.shared.begin_to_close();
+        self.shutdown.send_replace(true);
+        for listener in self.listeners.drain(..) {
+            // A listener's task only ends; it was never cancelled.
+            let _ = listener.await;
+        }
+    }
+}
+
+impl Drop for FrontEnds {
+    fn drop(&mut self) {
+        self.shutdown.send_replace(true);
+        for listener in &self.listeners {
+            listener.abort();
+        }
+    }
+}
+
+/// Returns what a listener of all protocols serves at this address.
+fn main_kind(address: SocketAddr) -> ListenerKind {
+    if address.ip().is_loopback() { ListenerKind::Both } else { ListenerKind::Clients }
+}
+
+fn check_addresses(settings: &ServerSettings) -> Result<()> {
+    let main = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
+    let main = main.into_iter().filter_map(|(setting, address)| Some((setting, address?)));
+    let also = settings.listen_also.iter().map(|address| ("listen_also", *address));
+    let arakoon = settings.arakoon_listen.iter().map(|address| ("arakoon_listen", *address));
+    let riak = settings.riak_listen.iter().map(|address| ("riak_listen", *address));
+    for (setting, address) in main.chain(also).chain(arakoon).chain(riak) {
+        if !address.ip().is_loopback() && !settings.insecure {
+            return Err(Error::new(
+                Reason::NotSupported,
+                format!(
+                    "{setting} = {address} is open to the network, and nothing there is \
+                     encrypted or asks for a password; listen on 127.0.0.1, or set \
+                     `insecure` if you mean it"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let refused = |error: std::io::Error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::AddrInUse => Reason::InUse,
+            _ => Reason::StartFailed,
+        };
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another process listens there; choose another port",
+            std::io::ErrorKind::AddrNotAvailable => "this machine has no such address",
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need a permission",
+            _ => "choose another address",
+        };
+        Error::new(reason, format!("{setting} = {address}: {error}: {remedy}"))
+    };
+    let open = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A node that is started again takes its old address, whatever is left of old connections.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(WAITING_MAX)
+    };
+    let listener = open().map_err(refused)?;
+    let local = listener.local_addr().map_err(refused)?;
+    Ok((listener, local))
+}
+
+#[cfg(test)]
+mod tests;

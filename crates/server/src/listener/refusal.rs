@@ -1,0 +1,174 @@
+//! How a connection is turned away: in its own language where that has words for it.
+
+use super::first_bytes::{FirstBytes, Foreign};
+use crate::arakoon;
+use crate::clock::Clock;
+use crate::http::date;
+use base::Reason;
+use bytes::BufMut;
+
+const SPOKEN: &str = "this port speaks HTTP/1.1, RESP (Redis) and Arakoon";
+
+/// What is said to a language that is not served.
+pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
+    match language {
+        Foreign::MemcachedText => {
+            format!("SERVER_ERROR {SPOKEN}; memcached is not served here\r\n").into_bytes()
+        }
+        Foreign::MemcachedBinary => memcached_binary(first),
+        // One status byte is all it knows: failure.
+        Foreign::Tyrant => vec![1],
+        // A fatal alert, `handshake_failure`.
+        Foreign::Tls => vec![0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28],
+        Foreign::Http2 => http2(),
+        Foreign::Unknown => format!("{SPOKEN}\r\n").into_bytes(),
+    }
+}
+
+/// What is said to one connection too many; a language is told by its first bytes, if it said any.
+pub fn too_many(told: FirstBytes, limit: usize) -> Vec<u8> {
+    match told {
+        FirstBytes::Resp => {
+            return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
+        }
+        FirstBytes::Arakoon => return arakoon::too_many(),
+        FirstBytes::Http | FirstBytes::Riak | FirstBytes::More | FirstBytes::Foreign(_) => {}
+    }
+    unavailable("too_many", &format!("there are {limit} connections already; try again later"))
+}
+
+/// What a node does that does not serve yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum StartPhase {
+    /// It reads its log.
+    Starting,
+    /// It belongs to no cluster yet.
+    Clusterless,
+}
+
+impl StartPhase {
+    fn words(self) -> (Reason, &'static str) {
+        match self {
+            StartPhase::Starting => {
+                (Reason::Starting, "the node is starting: it reads its log; try again later")
+            }
+            StartPhase::Clusterless => {
+                (Reason::NotBootstrapped, "the node belongs to no cluster yet and waits for others")
+            }
+        }
+    }
+}
+
+/// What is said while the node starts; `first` begins with the whole first line where it is HTTP's.
+pub fn starting(before: StartPhase, told: FirstBytes, first: &[u8]) -> Vec<u8> {
+    let (reason, words) = before.words();
+    match told {
+        FirstBytes::Http if is_live(first) => {
+            let date = date::text(Clock::Wall.unix_ms());
+            format!(
+                "HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-type: text/plain; charset=utf-8\r\n\
+                 connection: close\r\ncontent-length: 5\r\n\r\nlive\n"
+            )
+            .into_bytes()
+        }
+        FirstBytes::Resp => format!("-LOADING {words}\r\n").into_bytes(),
+        FirstBytes::Arakoon => arakoon::starting(words),
+        FirstBytes::Foreign(language) => foreign(language, first),
+        FirstBytes::Http | FirstBytes::Riak | FirstBytes::More => unavailable(reason.word(), words),
+    }
+}
+
+/// Whether it is asked if the process answers.
+fn is_live(first: &[u8]) -> bool {
+    [&b"GET /live "[..], b"GET /live?"].iter().any(|begin| first.starts_with(begin))
+}
+
+fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
+    let body = format!(
+        "{{\"error\":{{\"reason\":\"{reason}\",\"kind\":\"unavailable\",\
+         \"detail\":\"{detail}\"}}}}"
+    );
+    let (length, date) = (body.len(), date::text(Clock::Wall.unix_ms()));
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ndate: {date}\r\ncontent-type: application/json\r\n\
+         retry-after: 1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// Status 0x81 (unknown command) with a text; opcode and opaque come back as they were sent.
+fn memcached_binary(first: &[u8]) -> Vec<u8> {
+    let text = format!("{SPOKEN}; memcached is not served here");
+    let mut bytes = Vec::with_capacity(24 + text.len());
+    bytes.put_u8(0x81);
+    bytes.put_u8(first.get(1).copied().unwrap_or(0));
+    bytes.put_u32(0);
+    bytes.put_u16(0x81);
+    bytes.put_u32(text.len() as u32);
+    bytes.put_slice(first.get(12..16).unwrap_or(&[0; 4]));
+    bytes.put_u64(0);
+    bytes.put_slice(text.as_bytes());
+    bytes
+}
+
+/// Empty settings, then GOAWAY with HTTP_1_1_REQUIRED.
+fn http2() -> Vec<u8> {
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    const HTTP_1_1_REQUIRED: u32 = 0xd;
+    let mut bytes = vec![0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
+    bytes.put_slice(&[0, 0, 8 + SPOKEN.len() as u8, GOAWAY, 0, 0, 0, 0, 0]);
+    bytes.put_u32(0);
+    bytes.put_u32(HTTP_1_1_REQUIRED);
+    bytes.put_slice(SPOKEN.as_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_is_framed_as_its_language_frames() {
+        let binary = foreign(Foreign::MemcachedBinary, b"\x80\x0a\0\0\0\0\0\0\0\0\0\0abcd");
+        assert_eq!(&binary[..2], b"\x81\x0a");
+        assert_eq!(&binary[12..16], b"abcd");
+        assert_eq!(
+            u32::from_be_bytes(binary[8..12].try_into().expect("4")) as usize + 24,
+            binary.len()
+        );
+        let arakoon = too_many(FirstBytes::Arakoon, 7);
+        assert_eq!(arakoon[4] as usize + 8, arakoon.len());
+        let http2 = foreign(Foreign::Http2, b"");
+        assert_eq!(http2[9 + 2] as usize + 18, http2.len());
+        let text = String::from_utf8(too_many(FirstBytes::Http, 7)).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.ends_with(&format!("content-length: {}", body.len())));
+    }
+
+    #[test]
+    fn a_starting_node_is_alive_and_not_ready() {
+        let said = |told, first: &str| {
+            let words = starting(StartPhase::Starting, told, first.as_bytes());
+            let words = String::from_utf8(words).expect("text");
+            words.lines().next().unwrap_or_default().to_string()
+        };
+        assert_eq!(said(FirstBytes::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
+        for line in ["GET /ready HTTP/1.1\r\n", "GET /lives HTTP/1.1\r\n", "PUT /live HTTP/1.1\r\n"]
+        {
+            assert_eq!(said(FirstBytes::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
+        }
+        assert!(said(FirstBytes::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
+        let arakoon = starting(StartPhase::Starting, FirstBytes::Arakoon, b"");
+        assert_eq!((arakoon[0], arakoon[4] as usize + 8), (0x10, arakoon.len()));
+        assert!(said(FirstBytes::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
+    }
+
+    #[test]
+    fn a_node_without_a_cluster_says_so() {
+        let words =
+            starting(StartPhase::Clusterless, FirstBytes::Http, b"GET /v1/cluster HTTP/1.1\r\n");
+        let words = String::from_utf8(words).expect("text");
+        assert!(words.contains("\"reason\":\"not_bootstrapped\""), "{words}");
+    }
+}

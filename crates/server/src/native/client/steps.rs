@@ -1,0 +1,262 @@
+//! Updates and reads as the JSON that the front-end reads.
+
+use crate::native::json::write::bytes_onto;
+use base::range::Direction;
+use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
+use base::{Bound, Key, Range, Read, Update, Value, Want};
+
+/// An update as a step.
+pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
+    match update {
+        Update::Set { key, value, expiry } => {
+            ObjectFields::begin(out, "set")
+                .bytes("key", key)
+                .bytes("value", value)
+                .expiry(*expiry)
+                .end();
+        }
+        Update::SetIf { key, value, expiry, when } => set_if_onto(out, key, value, *expiry, *when),
+        Update::Delete { key, missing } => {
+            let fields = ObjectFields::begin(out, "delete").bytes("key", key);
+            match missing {
+                Missing::Fails => fields.plain("missing", "\"fails\"").end(),
+                Missing::Skipped => fields.end(),
+            }
+        }
+        Update::TestAndSet { key, expected, wanted } => {
+            let fields = ObjectFields::begin(out, "test_and_set").bytes("key", key);
+            fields.maybe("expected", expected).maybe("wanted", wanted).end();
+        }
+        Update::Replace { key, wanted } => {
+            ObjectFields::begin(out, "replace").bytes("key", key).maybe("wanted", wanted).end();
+        }
+        Update::Confirm { key, value } => {
+            ObjectFields::begin(out, "confirm").bytes("key", key).bytes("value", value).end();
+        }
+        Update::Assert { key, expected } => {
+            ObjectFields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
+        }
+        Update::AssertExists { key } => {
+            ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
+        }
+        Update::AssertRange { prefix, keys } => {
+            ObjectFields::begin(out, "assert_range")
+                .bytes("prefix", prefix)
+                .keys("keys", keys)
+                .end();
+        }
+        Update::AssertVersion { key, version } => {
+            let fields = ObjectFields::begin(out, "assert_version").bytes("key", key);
+            match version {
+                Some(version) => fields.plain("version", version).end(),
+                None => fields.plain("version", "null").end(),
+            }
+        }
+        Update::DeletePrefix { prefix } => {
+            ObjectFields::begin(out, "delete_prefix").bytes("prefix", prefix).end();
+        }
+        Update::Read(read) => read_onto(out, read),
+        Update::Nop => ObjectFields::begin(out, "nop").end(),
+        Update::Sequence { steps, mode } => sequence_onto(out, steps, *mode),
+        other => change_onto(out, other),
+    }
+}
+
+/// Updates that build on what is there.
+fn change_onto(out: &mut Vec<u8>, update: &Update) {
+    match update {
+        Update::Add { key, delta } => {
+            ObjectFields::begin(out, "add").bytes("key", key).plain("delta", delta).end();
+        }
+        Update::AddFloat { key, delta } => {
+            let delta = format!("{delta:?}");
+            ObjectFields::begin(out, "add_float").bytes("key", key).plain("delta", delta).end();
+        }
+        Update::Append { key, value } => {
+            ObjectFields::begin(out, "append").bytes("key", key).bytes("value", value).end();
+        }
+        Update::SetRange { key, offset, value } => {
+            let fields = ObjectFields::begin(out, "set_range").bytes("key", key);
+            fields.plain("offset", offset).bytes("value", value).end();
+        }
+        Update::Rename { from, to, when } => {
+            let fields = ObjectFields::begin(out, "rename").bytes("from", from).bytes("to", to);
+            fields.when_absent(*when).end();
+        }
+        Update::Copy { from, to, when } => {
+            let fields = ObjectFields::begin(out, "copy").bytes("from", from).bytes("to", to);
+            fields.when_absent(*when).end();
+        }
+        Update::Expire { key, expiry, when } => {
+            let when = match when {
+                ExpireWhen::Always => "\"always\"",
+                ExpireWhen::HasNone => "\"has_none\"",
+                ExpireWhen::HasOne => "\"has_one\"",
+                ExpireWhen::Later => "\"later\"",
+                ExpireWhen::Sooner => "\"sooner\"",
+                ExpireWhen::HasLater => "\"has_later\"",
+            };
+            // The front-end wants the time to live here, the default one too.
+            let fields = match expiry {
+                Expiry::Default => ObjectFields::begin(out, "expire")
+                    .bytes("key", key)
+                    .plain("ttl_ms", "\"default\""),
+                expiry => ObjectFields::begin(out, "expire").bytes("key", key).expiry(*expiry),
+            };
+            fields.plain("only_when", when).end();
+        }
+        other => unreachable!("{other:?} is written by its caller"),
+    }
+}
+
+fn set_if_onto(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when: When) {
+    let word = match when {
+        When::Unchanged(version) => {
+            let fields = ObjectFields::begin(out, "set_if_version").bytes("key", key);
+            fields.bytes("value", value).plain("version", version).expiry(expiry).end();
+            return;
+        }
+        When::Always => "\"always\"",
+        When::Absent => "\"absent\"",
+        When::Present => "\"present\"",
+    };
+    let fields = ObjectFields::begin(out, "set_if").bytes("key", key).bytes("value", value);
+    fields.plain("when", word).expiry(expiry).end();
+}
+
+fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
+    let word = match mode {
+        Steps::AllOrNothing => "\"all_or_nothing\"",
+        Steps::Synced => "\"synced\"",
+        Steps::EachAlone => "\"each_alone\"",
+        Steps::Batch => "\"batch\"",
+    };
+    let mut fields = ObjectFields::begin(out, "sequence").plain("mode", word);
+    fields.name("steps");
+    fields.0.push(b'[');
+    for (place, step) in steps.iter().enumerate() {
+        if place > 0 {
+            fields.0.push(b',');
+        }
+        update_onto(fields.0, step);
+    }
+    fields.0.push(b']');
+    fields.end();
+}
+
+/// A read as a step.
+pub fn read_onto(out: &mut Vec<u8>, read: &Read) {
+    match read {
+        Read::Get(key) => ObjectFields::begin(out, "get").bytes("key", key).end(),
+        Read::Exists(keys) => ObjectFields::begin(out, "exists").keys("keys", keys).end(),
+        Read::MultiGet(keys) => ObjectFields::begin(out, "multi_get").keys("keys", keys).end(),
+        Read::MultiGetAll(keys) => {
+            let fields = ObjectFields::begin(out, "multi_get").keys("keys", keys);
+            fields.plain("require_all", true).end();
+        }
+        Read::Range(range) => range_onto(out, range),
+        Read::KeyCount => ObjectFields::begin(out, "key_count").end(),
+        Read::Assert { key, expected } => {
+            ObjectFields::begin(out, "assert").bytes("key", key).maybe("expected", expected).end();
+        }
+        Read::AssertExists(key) => {
+            ObjectFields::begin(out, "assert_exists").bytes("key", key).end()
+        }
+    }
+}
+
+fn range_onto(out: &mut Vec<u8>, range: &Range) {
+    let mut fields = ObjectFields::begin(out, "range");
+    match &range.low {
+        Bound::Open => {}
+        Bound::Included(low) => fields = fields.bytes("from", low),
+        Bound::Excluded(low) => fields = fields.bytes("from", low).plain("from_exclusive", true),
+    }
+    match &range.high {
+        Bound::Open => {}
+        Bound::Included(high) => fields = fields.bytes("to", high).plain("to_inclusive", true),
+        Bound::Excluded(high) => fields = fields.bytes("to", high),
+    }
+    if range.direction == Direction::Descending {
+        fields = fields.plain("reverse", true);
+    }
+    if let Some(limit) = range.rows_max {
+        fields = fields.plain("limit", limit);
+    }
+    if range.want == Want::Keys {
+        fields = fields.plain("want", "\"keys\"");
+    }
+    fields.end();
+}
+
+/// Fields of one JSON object, one after the other.
+struct ObjectFields<'a>(&'a mut Vec<u8>);
+
+impl<'a> ObjectFields<'a> {
+    fn begin(out: &'a mut Vec<u8>, operation: &str) -> ObjectFields<'a> {
+        out.extend_from_slice(b"{\"op\":\"");
+        out.extend_from_slice(operation.as_bytes());
+        out.push(b'"');
+        ObjectFields(out)
+    }
+
+    fn name(&mut self, name: &str) {
+        self.0.extend_from_slice(b",\"");
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b"\":");
+    }
+
+    fn bytes(mut self, name: &str, bytes: &[u8]) -> Self {
+        self.name(name);
+        bytes_onto(self.0, bytes);
+        self
+    }
+
+    fn maybe(mut self, name: &str, bytes: &Option<Value>) -> Self {
+        match bytes {
+            Some(bytes) => self.bytes(name, bytes),
+            None => {
+                self.name(name);
+                self.0.extend_from_slice(b"null");
+                self
+            }
+        }
+    }
+
+    /// A number, `true`, or a word already in quotes.
+    fn plain(mut self, name: &str, text: impl std::fmt::Display) -> Self {
+        self.name(name);
+        self.0.extend_from_slice(text.to_string().as_bytes());
+        self
+    }
+
+    fn keys(mut self, name: &str, keys: &[Key]) -> Self {
+        self.name(name);
+        self.0.push(b'[');
+        for (place, key) in keys.iter().enumerate() {
+            if place > 0 {
+                self.0.push(b',');
+            }
+            bytes_onto(self.0, key);
+        }
+        self.0.push(b']');
+        self
+    }
+
+    fn expiry(self, expiry: Expiry) -> Self {
+        match expiry {
+            Expiry::Default => self,
+            Expiry::Keep => self.plain("ttl_ms", "\"keep\""),
+            Expiry::Never => self.plain("ttl_ms", "\"never\""),
+            Expiry::After(ms) => self.plain("ttl_ms", ms),
+        }
+    }
+
+    fn when_absent(self, when: When) -> Self {
+        if when == When::Absent { self.plain("when", "\"absent\"") } else { self }
+    }
+
+    fn end(self) {
+        self.0.push(b'}');
+    }
+}

@@ -1,0 +1,366 @@
+//! What the client writes the front-end reads as it was meant.
+
+use super::steps::{read_onto, update_onto};
+use super::{NativeClient, replies, requests};
+use crate::connection::ListenerKind;
+use crate::guard::Guard;
+use crate::http::{Parsed, head};
+use crate::native::json::{bodies, cluster, write};
+use crate::native::target;
+use crate::native::translate::{self, NativePlan};
+use base::range::Direction;
+use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
+use base::{
+    Bound, BucketName, ClusterCall, DirectoryCall, GroupId, LogIndex, MemberDescription,
+    Membership, NodeId, Part, Range, Read, ReadLevel, Request, SessionId, Update, Version, Want,
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..20).prop_map(Bytes::from),
+        "[a-z/.%+ \\u{e9}]{0,8}".prop_map(Bytes::from),
+    ]
+}
+
+fn maybe() -> impl Strategy<Value = Option<Bytes>> {
+    proptest::option::of(bytes())
+}
+
+fn expiry() -> impl Strategy<Value = Expiry> {
+    prop_oneof![
+        Just(Expiry::Default),
+        Just(Expiry::Keep),
+        Just(Expiry::Never),
+        (0..=base::limits::TTL_MS_MAX).prop_map(Expiry::After),
+    ]
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        Just(When::Always),
+        Just(When::Absent),
+        Just(When::Present),
+        any::<u64>().prop_map(|version| When::Unchanged(Version(version))),
+    ]
+}
+
+fn when_target() -> impl Strategy<Value = When> {
+    prop_oneof![Just(When::Always), Just(When::Absent)]
+}
+
+fn expire_when() -> impl Strategy<Value = ExpireWhen> {
+    prop_oneof![
+        Just(ExpireWhen::Always),
+        Just(ExpireWhen::HasNone),
+        Just(ExpireWhen::HasOne),
+        Just(ExpireWhen::Later),
+        Just(ExpireWhen::Sooner),
+        Just(ExpireWhen::HasLater),
+    ]
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        Just(Bound::Open),
+        bytes().prop_map(Bound::Included),
+        bytes().prop_map(Bound::Excluded),
+    ]
+}
+
+fn range() -> impl Strategy<Value = Range> {
+    let rows_max = proptest::option::of(1..=base::limits::PAGE_ROWS_MAX);
+    (bound(), bound(), any::<bool>(), rows_max, any::<bool>()).prop_map(
+        |(low, high, down, rows_max, keys)| Range {
+            low,
+            high,
+            direction: if down { Direction::Descending } else { Direction::Ascending },
+            rows_max,
+            bytes_max: None,
+            want: if keys { Want::Keys } else { Want::Entries },
+            ..Range::default()
+        },
+    )
+}
+
+/// Reads that may stand among updates.
+fn read() -> impl Strategy<Value = Read> {
+    let keys = || proptest::collection::vec(bytes(), 0..4);
+    prop_oneof![
+        bytes().prop_map(Read::Get),
+        keys().prop_map(Read::Exists),
+        keys().prop_map(Read::MultiGet),
+        keys().prop_map(Read::MultiGetAll),
+        range().prop_map(Read::Range),
+    ]
+}
+
+fn update() -> impl Strategy<Value = Update> {
+    let key = bytes;
+    let missing = prop_oneof![Just(Missing::Fails), Just(Missing::Skipped)];
+    let keys = proptest::collection::vec(bytes(), 0..4);
+    let version = proptest::option::of(any::<u64>());
+    let one = prop_oneof![
+        (key(), bytes(), expiry()).prop_map(|(key, value, expiry)| Update::Set {
+            key,
+            value,
+            expiry
+        }),
+        (key(), bytes(), expiry(), when()).prop_map(|(key, value, expiry, when)| Update::SetIf {
+            key,
+            value,
+            expiry,
+            when
+        }),
+        (key(), missing).prop_map(|(key, missing)| Update::Delete { key, missing }),
+        (key(), maybe(), maybe()).prop_map(|(key, expected, wanted)| Update::TestAndSet {
+            key,
+            expected,
+            wanted
+        }),
+        (key(), maybe()).prop_map(|(key, wanted)| Update::Replace { key, wanted }),
+        (key(), bytes()).prop_map(|(key, value)| Update::Confirm { key, value }),
+        (key(), maybe()).prop_map(|(key, expected)| Update::Assert { key, expected }),
+        key().prop_map(|key| Update::AssertExists { key }),
+        (key(), keys).prop_map(|(prefix, keys)| Update::AssertRange { prefix, keys }),
+        (key(), version)
+            .prop_map(|(key, v)| Update::AssertVersion { key, version: v.map(Version) }),
+        key().prop_map(|prefix| Update::DeletePrefix { prefix }),
+        (key(), any::<i64>()).prop_map(|(key, delta)| Update::Add { key, delta }),
+        (key(), proptest::num::f64::NORMAL | proptest::num::f64::ZERO)
+            .prop_map(|(key, delta)| Update::AddFloat { key, delta }),
+        (key(), bytes()).prop_map(|(key, value)| Update::Append { key, value }),
+        (key(), 0..=(i64::MAX as usize), bytes())
+            .prop_map(|(key, offset, value)| Update::SetRange { key, offset, value }),
+        (key(), key(), when_target()).prop_map(|(from, to, when)| Update::Rename {
+            from,
+            to,
+            when
+        }),
+        (key(), key(), when_target()).prop_map(|(from, to, when)| Update::Copy { from, to, when }),
+        (key(), expiry(), expire_when()).prop_map(|(key, expiry, when)| Update::Expire {
+            key,
+            expiry,
+            when
+        }),
+        read().prop_map(Update::Read),
+        Just(Update::Nop),
+    ];
+    let mode = || {
+        prop_oneof![
+            Just(Steps::AllOrNothing),
+            Just(Steps::Synced),
+            Just(Steps::EachAlone),
+            Just(Steps::Batch)
+        ]
+    };
+    one.prop_recursive(3, 12, 4, move |inner| {
+        (proptest::collection::vec(inner, 0..4), mode())
+            .prop_map(|(steps, mode)| Update::Sequence { steps, mode })
+    })
+}
+
+fn places() -> impl Strategy<Value = BucketPlace> {
+    prop_oneof![
+        any::<u32>().prop_map(|group| BucketPlace::Group(GroupId(group))),
+        any::<u32>().prop_map(BucketPlace::Replicas),
+    ]
+}
+
+fn members() -> impl Strategy<Value = ClusterCall> {
+    let name = || prop::sample::select(vec!["n1", "a.b-c_D"]).prop_map(String::from);
+    let address = || Just("[::1]:7711".to_string());
+    let part = || prop::sample::select(Part::ALL.to_vec());
+    let node = || (1..=u64::MAX).prop_map(NodeId);
+    let add = (node(), name(), address(), part(), 1..=10_000_u64).prop_map(
+        |(node, name, peer, part, lease_ms)| {
+            let (client, incarnation, membership) = (peer.clone(), 0, Membership::Member);
+            let member = MemberDescription { node, name, peer, client, incarnation, membership };
+            ClusterCall::AddMember { member, part, lease_ms }
+        },
+    );
+    let update = (node(), name(), address()).prop_map(|(node, name, peer)| {
+        ClusterCall::UpdateMember { node, name, client: peer.clone(), peer }
+    });
+    let replace = (name(), prop::option::of(name()))
+        .prop_map(|(name, by)| ClusterCall::ReplaceMember { name, by });
+    let group = || any::<u32>().prop_map(GroupId);
+    let set = (name(), prop::option::of(part()), prop::option::of(group()))
+        .prop_map(|(name, part, group)| ClusterCall::SetPart { name, part, group });
+    let place = (group(), prop::collection::vec((name(), part()), 0..3))
+        .prop_map(|(group, members)| ClusterCall::PlaceGroup { group, members });
+    let quorum = (group(), prop::option::of(1..=u8::MAX))
+        .prop_map(|(group, quorum)| ClusterCall::SetQuorum { group, quorum });
+    let create = (prop::option::of(any::<u32>()), prop::collection::vec(name(), 0..3))
+        .prop_map(|(replicas, members)| ClusterCall::CreateGroup { replicas, members });
+    prop_oneof![
+        Just(ClusterCall::Describe),
+        Just(ClusterCall::RevokeTokens),
+        add,
+        update,
+        name().prop_map(|name| ClusterCall::RemoveMember { name }),
+        replace,
+        create,
+        group().prop_map(|group| ClusterCall::DropGroup { group }),
+        set,
+        place,
+        quorum,
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let level = prop_oneof![
+        Just(ReadLevel::Consistent),
+        Just(ReadLevel::Dirty),
+        any::<u64>().prop_map(|index| ReadLevel::AtLeast(LogIndex(index))),
+    ];
+    let assertion = (bytes(), maybe()).prop_map(|(key, expected)| Read::Assert { key, expected });
+    let any_read =
+        prop_oneof![read(), Just(Read::KeyCount), assertion, bytes().prop_map(Read::AssertExists),];
+    let changes = || Just(vec![("ttl_ms".to_string(), "5".to_string())]);
+    let directory = prop_oneof![
+        changes().prop_map(DirectoryCall::CreateBucket),
+        changes().prop_map(DirectoryCall::AlterBucket),
+        Just(DirectoryCall::DropBucket),
+        Just(DirectoryCall::ClearBucket),
+        Just(DirectoryCall::DescribeBucket),
+        (1..=1000usize).prop_map(|rows_max| DirectoryCall::ListBuckets {
+            after: Some(BucketName::default()),
+            rows_max
+        }),
+        Just(DirectoryCall::ListTypes),
+        (changes(), places())
+            .prop_map(|(changes, place)| { DirectoryCall::PlaceBucket { changes, place } }),
+        any::<u32>().prop_map(|group| DirectoryCall::MoveBucket { group: GroupId(group) }),
+        Just(DirectoryCall::CancelMove),
+        Just(DirectoryCall::ResetBucket),
+        members().prop_map(DirectoryCall::Cluster),
+    ];
+    let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));
+    prop_oneof![
+        (any_read, level).prop_map(|(read, how)| Call::Read(read, how)),
+        update().prop_map(Call::Update),
+        directory.prop_map(Call::Directory),
+        prop_oneof![Just(SessionCall::Open), close].prop_map(Call::Session),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_update_is_read_as_it_was_meant(meant in update()) {
+        let mut json = Vec::new();
+        update_onto(&mut json, &meant);
+        let text = String::from_utf8_lossy(&json).into_owned();
+        prop_assert_eq!(bodies::update(&json), Ok(meant), "{}", text);
+    }
+
+    #[test]
+    fn every_read_is_read_as_it_was_meant(meant in read()) {
+        let mut json = Vec::new();
+        read_onto(&mut json, &meant);
+        let text = String::from_utf8_lossy(&json).into_owned();
+        prop_assert_eq!(bodies::read_operation(&json), Ok(meant), "{}", text);
+    }
+
+    #[test]
+    fn every_call_reaches_the_node_as_it_was_asked(call in call()) {
+        let bucket = BucketName::parse("logs/web").expect("a name");
+        let request = Request { bucket, call, retry: None };
+        let sent = requests::sent(&request);
+        let mut text = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", sent.method, sent.path);
+        for (name, value) in &sent.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if let Some(body) = &sent.body {
+            text.push_str(&format!("content-length: {}\r\n", body.len()));
+        }
+        text.push_str("\r\n");
+        let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
+        let guard = Guard::new(&[]);
+        let target = target::read(&head, &guard, ListenerKind::Both, &mut BucketName::default());
+        let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
+        match translate::plan(target, sent.body.unwrap_or_default()) {
+            Ok(NativePlan::Ask(asked, _)) => {
+                prop_assert_eq!(&asked.call, &request.call);
+                // A list is of no bucket, nor is the cluster.
+                let of_all = ["/v1/buckets?", "/v1/cluster"];
+                let of_all = of_all.iter().any(|start| sent.path.starts_with(start));
+                if !of_all && sent.path != "/v1/types" {
+                    prop_assert_eq!(asked.bucket, request.bucket);
+                }
+            }
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn addresses_are_read_or_refused() {
+    let wait = Duration::from_secs(1);
+    for good in ["http://127.0.0.1:1", "http://a.example:7711/", "http://[::1]:5"] {
+        assert!(NativeClient::new(good, wait).is_ok(), "{good}");
+    }
+    for bad in ["127.0.0.1:1", "https://a", "http://", "http://a/b", "http://u@h", "http://a b"] {
+        assert!(NativeClient::new(bad, wait).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_the_directory_knows_is_read_as_it_was_written() {
+    let member = |node: u64, membership| MemberDescription {
+        node: NodeId(node),
+        name: format!("n{node}"),
+        peer: String::new(),
+        client: "[::1]:7711".into(),
+        incarnation: node,
+        membership,
+    };
+    let stays = [Membership::Member, Membership::Leaving, Membership::Replaceable];
+    let known = base::ClusterDescription {
+        cluster: base::ClusterId(u64::MAX),
+        founder: NodeId(7),
+        lease_ms: 600,
+        changes: 12,
+        members: (1..).zip(stays).map(|(node, membership)| member(node, membership)).collect(),
+        groups: vec![base::Placement {
+            group: GroupId(1),
+            members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),
+            replicas: 3,
+            founders: vec![NodeId(u64::MAX), NodeId(9)],
+            quorum: Some(2),
+        }],
+    };
+    for known in [Box::new(known), Box::default()] {
+        let mut text = vec![b'{'];
+        write::body_onto(&mut text, &base::Body::Cluster(known.clone()));
+        text.push(b'}');
+        let json = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(cluster::described(&json).as_ref(), Some(&*known));
+        assert_eq!(cluster::joined(&json), Some(base::Body::Cluster(known.clone())));
+        let secret = base::ClusterSecret::new([0xA5; base::ClusterSecret::BYTES]);
+        let joined = base::Body::Joined(known, secret);
+        let mut text = vec![b'{'];
+        write::body_onto(&mut text, &joined);
+        text.push(b'}');
+        let mut json = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(cluster::joined(&json), Some(joined));
+        json["secret"] = "no secret".into();
+        assert_eq!(cluster::joined(&json), None);
+    }
+}
+
+#[test]
+fn a_session_s_id_is_read_to_its_last_digit_and_a_number_of_the_version_before_too() {
+    for id in [0, 8, 1 << 53, (1 << 53) + 1, u64::MAX] {
+        let mut text = vec![b'{'];
+        write::body_onto(&mut text, &base::Body::Session(SessionId(id)));
+        text.push(b'}');
+        assert_eq!(text, format!("{{\"session\":\"{id}\"}}").as_bytes());
+        let read = |text: &[u8]| replies::body(&serde_json::from_slice(text).expect("JSON"));
+        assert_eq!(read(&text), Ok(base::Body::Session(SessionId(id))));
+        let before = format!("{{\"session\":{id}}}");
+        assert_eq!(read(before.as_bytes()), Ok(base::Body::Session(SessionId(id))));
+    }
+}

@@ -1,0 +1,229 @@
+//! What operators ask: status, metrics, health, the log's levels, checkpoints.
+
+use super::json::{cluster, status};
+use super::translate::Operate;
+use super::{admission, checkpoints, emptying, errors, moves, openapi};
+use crate::counters::{ClientProtocol, Verdict};
+use crate::http::{AnswerContent, HttpAnswer, StatusCode};
+use crate::shared::Shared;
+use base::{Error, Kind, Reason};
+use bytes::Bytes;
+use node::{Sample, SampleKind};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Answers it.
+pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
+    match what {
+        Operate::Checkpoint(target) => match checkpoints::make(shared, &target).await {
+            Ok(path) => json_answer(&json!({ "target": path })),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::ListCheckpoints => match checkpoints::list(shared).await {
+            Ok(found) => json_answer(&found),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::RemoveCheckpoint(name) => match checkpoints::remove(shared, &name).await {
+            Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::GetLogLevels => log_levels(shared),
+        Operate::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
+            Ok(()) => log_levels(shared),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::EmptyPrefix(what) => emptying::answer(shared, what).await,
+        Operate::SeeMove(bucket) => match shared.node.movement(&bucket).await {
+            Ok(movement) => json_answer(&moves::seen(&bucket, &movement)),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::Cluster => json_answer(&overview(shared).await),
+        Operate::Transfer(group, to) => match shared.node.transfer(group, &to).await {
+            Ok(()) => HttpAnswer::new(StatusCode::NoContent, AnswerContent::None),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::Verify(group) => match shared.node.verify(group).await {
+            Ok(pass) => json_answer(&json!({ "pass": pass })),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::DecidedValue(group, index, shown) => {
+            match shared.node.decided_value(group, index, shown).await {
+                Ok(value) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Value(value)),
+                Err(error) => errors::answer(&error),
+            }
+        }
+        Operate::MakeToken(lifetime_ms) => admission::make(shared, lifetime_ms).await,
+        Operate::Status => json_answer(&status(shared)),
+        Operate::Metrics => {
+            let text = metrics(shared);
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PROMETHEUS, text.into()))
+        }
+        Operate::Live => {
+            HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "live\n".into()))
+        }
+        Operate::Ready => match ready(shared) {
+            Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
+            // Whatever it is, a health check shall look again.
+            Err(error) => errors::with_status(StatusCode::Unavailable, &error),
+        },
+        Operate::OpenApi => HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared))),
+    }
+}
+
+fn ready(shared: &Shared) -> Result<(), Error> {
+    if shared.is_closing() {
+        return Err(Error::new(Reason::ShuttingDown, "the node is stopping"));
+    }
+    shared.node.readiness()
+}
+
+/// The description of this front-end; made once.
+fn document(shared: &Shared) -> Bytes {
+    let make = || {
+        let levels = shared.settings.log_levels.as_ref().map(|levels| levels.levels());
+        let sections: Vec<String> = levels.into_iter().flatten().map(|(name, _)| name).collect();
+        openapi::document(&sections)
+    };
+    shared.document.get_or_init(make).clone()
+}
+
+/// How an operator's answer is counted.
+pub fn verdict(answer: &HttpAnswer) -> Verdict {
+    match answer.status.code() {
+        ..400 => Verdict::Fine,
+        503 => Verdict::Failed(Kind::Unavailable),
+        500 => Verdict::Failed(Kind::Corrupt),
+        _ => Verdict::Failed(Kind::Invalid),
+    }
+}
+
+fn json_answer(value: &Value) -> HttpAnswer {
+    HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(value.to_string().into()))
+}
+
+fn log_levels(shared: &Shared) -> HttpAnswer {
+    let Some(levels) = &shared.settings.log_levels else { return errors::answer(&no_log()) };
+    let levels: serde_json::Map<String, Value> =
+        levels.levels().into_iter().map(|(section, level)| (section, level.into())).collect();
+    json_answer(&Value::Object(levels))
+}
+
+fn set_log_levels(shared: &Shared, changes: &[(String, String)]) -> Result<(), Error> {
+    shared.settings.log_levels.as_ref().ok_or_else(no_log)?.set(changes)
+}
+
+fn no_log() -> Error {
+    Error::new(Reason::NotSupported, "this program has no log whose levels could be changed")
+}
+
+/// The node's status, with what the listeners know.
+fn status(shared: &Shared) -> Value {
+    let mut status = status::status(&shared.node.status());
+    let not_ready = ready(shared).err().map(|error| error.text());
+    status["ready"] = not_ready.is_none().into();
+    status["not_ready"] = not_ready.into();
+    status["insecure"] = shared.settings.insecure.into();
+    status["listeners"] = shared
+        .listeners()
+        .iter()
+        .map(|(serves, address)| json!({ "address": address.to_string(), "serves": serves }))
+        .collect();
+    status["connections"] = shared.counters.connections().into();
+    let total = |protocol| shared.counters.requests_total(protocol);
+    status["requests"] = json!({
+        "http": total(ClientProtocol::Http), "resp": total(ClientProtocol::Resp),
+        "arakoon": total(ClientProtocol::Arakoon), "riak": total(ClientProtocol::Riak),
+    });
+    if let (Some(complaint), Some(warnings)) =
+        (shared.complained(), status["warnings"].as_array_mut())
+    {
+        warnings.push(complaint.into());
+    }
+    status
+}
+
+/// The cluster as this node sees it, with its warnings.
+async fn overview(shared: &Shared) -> Value {
+    let mut seen = cluster::seen(&shared.node.overview().await);
+    seen["warnings"] = status(shared)["warnings"].take();
+    seen
+}
+
+/// Prometheus' text form, version 0.0.4.
+fn metrics(shared: &Shared) -> String {
+    let mut samples = shared.node.samples();
+    samples.extend(shared.counters.samples());
+    let mut text = String::new();
+    write_samples(&mut text, samples);
+    shared.counters.write_latencies(&mut text);
+    text
+}
+
+/// All samples of one name stand together, under one line of help.
+fn write_samples(text: &mut String, mut samples: Vec<Sample>) {
+    samples.sort_by_key(|sample| sample.name);
+    let mut last = "";
+    for sample in &samples {
+        if sample.name != last {
+            last = sample.name;
+            let kind = match sample.kind {
+                SampleKind::Counter => "counter",
+                SampleKind::Gauge => "gauge",
+            };
+            let _ = writeln!(text, "# HELP {last} {}", escaped(sample.help, false));
+            let _ = writeln!(text, "# TYPE {last} {kind}");
+        }
+        text.push_str(sample.name);
+        for (place, (name, value)) in sample.labels.iter().enumerate() {
+            let before = if place == 0 { '{' } else { ',' };
+            let _ = write!(text, "{before}{name}=\"{}\"", escaped(value, true));
+        }
+        if !sample.labels.is_empty() {
+            text.push('}');
+        }
+        let _ = writeln!(text, " {}", sample.value);
+    }
+}
+
+fn escaped(text: &str, quotes: bool) -> String {
+    let text = text.replace('\\', "\\\\").replace('\n', "\\n");
+    if quotes { text.replace('"', "\\\"") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_one_name_stand_under_one_line_of_help() {
+        let sample = |name, bucket: &str, value| Sample {
+            name,
+            help: "How\nmany.",
+            kind: SampleKind::Counter,
+            labels: vec![("bucket", bucket.to_string())],
+            value,
+        };
+        let mut text = String::new();
+        let samples = vec![
+            sample("b_total", "x\"y\\\n", 1.0),
+            sample("a_total", "z", 2.5),
+            sample("b_total", "w", 3.0),
+        ];
+        write_samples(&mut text, samples);
+        let expected = [
+            r#"# HELP a_total How\nmany."#,
+            "# TYPE a_total counter",
+            r#"a_total{bucket="z"} 2.5"#,
+            r#"# HELP b_total How\nmany."#,
+            "# TYPE b_total counter",
+            r#"b_total{bucket="x\"y\\\n"} 1"#,
+            r#"b_total{bucket="w"} 3"#,
+            "",
+        ]
+        .join("\n");
+        assert_eq!(text, expected);
+    }
+}

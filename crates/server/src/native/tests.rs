@@ -1,0 +1,354 @@
+//! The native front-end's pure parts: routes, targets, plans, answers, and the document about them.
+
+mod generators;
+
+use super::target::{self, HttpRefusal, RequestTarget};
+use super::translate::{NativePlan, NativeShape, plan};
+use super::{errors, openapi, render, routes, table::ROUTES};
+use crate::connection::ListenerKind;
+use crate::guard::Guard;
+use crate::http::{Method, Parsed, head};
+use base::request::{Call, DirectoryCall, Missing, Steps, When};
+use base::{
+    Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,
+};
+use bytes::Bytes;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn target_at(kind: ListenerKind, request: &str) -> Result<RequestTarget, HttpRefusal> {
+    let text = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
+    let text = if text.contains("host:") {
+        text
+    } else {
+        text.replacen("\r\n", "\r\nhost: localhost\r\n", 1)
+    };
+    let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
+    target::read(&head, &Guard::new(&[]), kind, &mut BucketName::default())
+}
+
+fn target(request: &str) -> Result<RequestTarget, HttpRefusal> {
+    target_at(ListenerKind::Both, request)
+}
+
+fn status(request: &str) -> u16 {
+    target(request).expect_err(request).status.code()
+}
+
+fn planned(request: &str, body: &str) -> Result<NativePlan, Error> {
+    plan(target(request).expect(request), Bytes::copy_from_slice(body.as_bytes()))
+}
+
+fn update(request: &str) -> Update {
+    match planned(request, "v") {
+        Ok(NativePlan::Ask(base::Request { call: Call::Update(update), .. }, _)) => update,
+        other => panic!("{request}: {other:?}"),
+    }
+}
+
+#[test]
+fn requests_that_reach_no_route_are_told_why() {
+    let cases = [
+        ("GET /nowhere HTTP/1.1", 404),
+        ("GET /v1/buckets/a/b/keys/c/d HTTP/1.1", 404),
+        ("GET /v1/buckets/a/b/keys?reverse=true HTTP/1.1", 400),
+        ("DELETE /v1/buckets/a/b/keys HTTP/1.1", 405),
+        ("GET /a/b/c/d/e/f/g/h/i/j/k HTTP/1.1", 404),
+        ("GET /status/ HTTP/1.1", 404),
+        ("POST /v1/buckets/a/b/keys/c HTTP/1.1", 405),
+        ("OPTIONS /v1/buckets HTTP/1.1", 405),
+        ("GET /status HTTP/1.1\nhost: evil.example", 421),
+        ("GET /v1/buckets/A/b/keys/c HTTP/1.1", 400),
+        ("GET /v1/buckets/a/../keys/c HTTP/1.1", 400),
+        ("GET /v1/buckets/a/%62/keys/c HTTP/1.1", 400),
+        ("GET /v1/buckets/a/%25%62/keys/c HTTP/1.1", 400),
+        ("GET /v1/buckets/a/b/keys/%zz HTTP/1.1", 400),
+        ("GET /v1/buckets/a/b/keys/c?colour=red HTTP/1.1", 400),
+        ("GET /v1/buckets/a/b/keys/c HTTP/1.1\ncontent-length: 1", 400),
+        ("GET /v1/buckets/a/b/keys/c HTTP/1.1\nif-match: 1", 400),
+        ("GET /v1/buckets/a/b/keys/c HTTP/1.1\nx-credenza-session: 1", 400),
+        ("GET /status HTTP/1.1\nx-credenza-session: 1\nx-credenza-request: 1", 400),
+        ("PUT /v1/buckets/a/b/keys/c HTTP/1.1", 411),
+        ("PUT /v1/buckets/a/b/keys/c HTTP/1.1\ncontent-length: 8388609", 413),
+        ("PUT /v1/buckets/a/b HTTP/1.1\ncontent-length: 1", 415),
+        ("POST /v1/buckets/a/b/update HTTP/1.1\ncontent-length: 1\ncontent-type: text/plain", 415),
+        ("POST /v1/buckets/a/b/update HTTP/1.1\ncontent-length: 1", 415),
+        ("DELETE /v1/sessions/a/b/x HTTP/1.1", 400),
+        ("DELETE /v1/buckets/a/b HTTP/1.1\norigin: http://evil.example", 403),
+        ("POST /v1/buckets/a/b/clear HTTP/1.1\norigin: null", 403),
+    ];
+    for (request, code) in cases {
+        assert_eq!(status(request), code, "{request}");
+    }
+    let refused = target("POST /v1/buckets/a/b/keys/c HTTP/1.1").expect_err("no such method");
+    assert_eq!(refused.allow.as_deref(), Some("GET, PUT, DELETE, HEAD"));
+    for good in [
+        "PUT /v1/buckets/a/b/keys/c HTTP/1.1\ncontent-length: 8388608",
+        "PUT /v1/buckets/a/b HTTP/1.1",
+        "DELETE /v1/buckets/a/b HTTP/1.1\norigin: http://localhost",
+        "POST /v1/buckets/a/b/update HTTP/1.1\ncontent-type: Application/JSON; charset=utf-8",
+    ] {
+        assert!(target(good).is_ok(), "{good}");
+    }
+}
+
+#[test]
+fn a_key_of_the_largest_size_fits_into_a_path_and_one_byte_more_does_not() {
+    let request = |length| format!("GET /v1/buckets/a/b/keys/{} HTTP/1.1", "%ff".repeat(length));
+    let largest = target(&request(base::limits::KEY_BYTES_MAX)).expect("fits");
+    assert!(largest.key.len() == base::limits::KEY_BYTES_MAX && largest.key[0] == 0xff);
+    assert_eq!(status(&request(base::limits::KEY_BYTES_MAX + 1)), 413);
+    assert_eq!(
+        target("GET /v1/buckets/a/b/keys/ HTTP/1.1").map(|t| t.key).ok(),
+        Some(Bytes::new())
+    );
+    let any: Vec<u8> = (0..=255).collect();
+    let mut text = String::from("GET /v1/buckets/a/b/keys/");
+    crate::http::percent::encode_onto(&mut text, &any);
+    let key = target(&format!("{text} HTTP/1.1")).expect("fits").key;
+    assert_eq!(key, any);
+}
+
+#[test]
+fn operators_and_clients_have_their_own_listeners() {
+    for route in &ROUTES {
+        let path = route.path.replace(['{', '}'], "").replace("/id", "/1");
+        let request = format!(
+            "{} {path} HTTP/1.1\ncontent-length: 0\ncontent-type: application/json",
+            route.method.word()
+        );
+        let denied =
+            |kind| target_at(kind, &request).is_err_and(|refused| refused.status.code() == 403);
+        use routes::For;
+        assert!(!denied(ListenerKind::Both), "{request}");
+        let closed = matches!(route.audience, For::Operators | For::Joining);
+        assert_eq!(denied(ListenerKind::Clients), closed, "{request}");
+        assert_eq!(denied(ListenerKind::Operators), route.audience == For::Clients, "{request}");
+    }
+}
+
+#[test]
+fn who_is_no_operator_joins_by_showing_a_token() {
+    let token = base::JoinToken::of([9; 20]);
+    let body =
+        r#"{"node":"0000000000000001","name":"n1","peer":"a:1","client":"a:2","lease_ms":9}"#;
+    let request = |path: &str, header: &str| {
+        let json = "content-type: application/json";
+        format!("POST {path} HTTP/1.1\ncontent-length: {}\n{json}{header}", body.len())
+    };
+    let bearer = format!("\nauthorization: Bearer {}", token.text());
+    let join = "/v1/cluster/members";
+    for kind in [ListenerKind::Clients, ListenerKind::Arakoon, ListenerKind::Riak] {
+        let refused = target_at(kind, &request(join, "")).expect_err("no token");
+        assert_eq!(refused.status.code(), 403);
+        let target = target_at(kind, &request(join, &bearer)).expect("a token");
+        match plan(target, Bytes::from_static(body.as_bytes())) {
+            Ok(NativePlan::Ask(base::Request { call, .. }, _)) => match call {
+                Call::Directory(DirectoryCall::Cluster(ClusterCall::Shown { digest, call })) => {
+                    assert!(call.joins() && digest == token.digest());
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+        // It gives no other right.
+        let make = target_at(kind, &request("/v1/cluster/tokens", &bearer)).expect_err("no right");
+        assert_eq!(make.status.code(), 403);
+    }
+    for kind in [ListenerKind::Both, ListenerKind::Operators] {
+        let target = target_at(kind, &request(join, &bearer)).expect("an operator");
+        assert_eq!(target.shown, None, "an operator's right is enough");
+    }
+    let twice = format!("{bearer}{bearer}");
+    let text = request(join, &twice).replace('\n', "\r\n").replacen("\r\n", "\r\nhost: a\r\n", 1);
+    assert!(head::parse(format!("{text}\r\n\r\n").as_bytes()).is_err(), "which one counts?");
+}
+
+#[test]
+fn conditions_become_atomic_updates() {
+    let put = "PUT /v1/buckets/a/b/keys/k HTTP/1.1\ncontent-length: 1\n";
+    let when = |headers: &str| match update(&format!("{put}{headers}")) {
+        Update::SetIf { when, .. } => when,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(when("if-match: \"7\""), When::Unchanged(Version(7)));
+    assert_eq!(when("if-match: *"), When::Present);
+    assert_eq!(when("if-none-match: *"), When::Absent);
+    let fails = planned(&format!("{put}if-match: \"abc\""), "v");
+    assert_eq!(fails, Ok(NativePlan::ConditionFails), "a version that was never given out");
+    let both = planned(&format!("{put}if-match: \"7\"\nif-none-match: *"), "v");
+    assert_eq!(both, Ok(NativePlan::ConditionFails), "there and absent");
+    for bad in ["if-none-match: \"7\"", "if-match: \"1\", \"2\""] {
+        assert!(planned(&format!("{put}{bad}"), "v").is_err(), "{bad}");
+    }
+    let delete = "DELETE /v1/buckets/a/b/keys/k HTTP/1.1";
+    let key = Bytes::from_static(b"k");
+    let absent_too = Update::Delete { key: key.clone(), missing: Missing::Skipped };
+    assert_eq!(update(delete), absent_too);
+    let present = Update::Delete { key: key.clone(), missing: Missing::Fails };
+    assert_eq!(update(&format!("{delete}\nif-match: *")), present);
+    let unchanged = Update::Sequence {
+        steps: vec![Update::AssertVersion { key, version: Some(Version(7)) }, present],
+        mode: Steps::AllOrNothing,
+    };
+    assert_eq!(update(&format!("{delete}\nif-match: \"7\"")), unchanged);
+}
+
+#[test]
+fn retries_carry_their_names() {
+    let request = "PUT /v1/buckets/a/b/keys/k HTTP/1.1\ncontent-length: 1\n\
+                   x-credenza-session: 18446744073709551615\nx-credenza-request: 3";
+    let retry = target(request).expect("good").retry.expect("a retry");
+    assert_eq!((retry.session.0, retry.number), (u64::MAX, 3));
+}
+
+fn told(shape: &NativeShape, result: Result<Body, Reason>) -> (u16, Option<u64>) {
+    let result = result
+        .map(|body| Reply { version: Some(Version(9)), ..Reply::new(LogIndex(5), body) })
+        .map_err(|reason| Error::new(reason, "x"));
+    let answer = render::answer(shape, &Bytes::from_static(b"k"), &result);
+    assert_eq!(answer.index, result.is_ok().then_some(5));
+    (answer.status.code(), answer.etag)
+}
+
+#[test]
+fn conditions_of_reads_are_told_by_version() {
+    let row = Row { value: Bytes::from_static(b"v"), version: Version(7), expires_in_ms: None };
+    let read = |headers: &str, row: Option<Row>| {
+        let request = format!("GET /v1/buckets/a/b/keys/k HTTP/1.1{headers}");
+        let Ok(NativePlan::Ask(_, shape)) = planned(&request, "") else { panic!("{request}") };
+        told(&shape, Ok(Body::Row(row)))
+    };
+    let is = Some(row);
+    assert_eq!(read("", is.clone()), (200, Some(7)));
+    assert_eq!(read("", None), (404, None));
+    assert_eq!(read("\nif-none-match: \"7\"", is.clone()), (304, Some(7)));
+    assert_eq!(read("\nif-none-match: \"1\", W/\"7\"", is.clone()), (304, Some(7)));
+    assert_eq!(read("\nif-none-match: \"8\"", is.clone()), (200, Some(7)));
+    assert_eq!(read("\nif-none-match: *", is.clone()), (304, Some(7)));
+    assert_eq!(read("\nif-none-match: *", None), (404, None));
+    assert_eq!(read("\nif-match: \"7\"", is.clone()), (200, Some(7)));
+    assert_eq!(read("\nif-match: \"8\"", is), (412, Some(7)));
+    assert_eq!(read("\nif-match: *", None), (412, None));
+}
+
+#[test]
+fn writes_and_deletes_are_told_by_their_outcome() {
+    let updated = |outcome| Ok(Body::Updated(outcome));
+    let written = |ttl: &str, result| {
+        let request = format!("PUT /v1/buckets/a/b/keys/k{ttl} HTTP/1.1\ncontent-length: 1");
+        let Ok(NativePlan::Ask(_, shape)) = planned(&request, "v") else { panic!("{request}") };
+        told(&shape, result)
+    };
+    assert_eq!(written("", updated(Outcome::Done)), (204, Some(9)));
+    assert_eq!(written("?ttl_ms=1", updated(Outcome::Done)), (204, Some(9)));
+    assert_eq!(written("?ttl_ms=0", updated(Outcome::Done)), (204, None), "no row is left");
+    let swapped = |written| updated(Outcome::Swapped { written, old: None });
+    assert_eq!(written("", swapped(true)), (204, Some(9)));
+    assert_eq!(written("", swapped(false)), (412, None));
+    let deleted = |conditional, result| told(&NativeShape::Deleted { conditional }, result).0;
+    assert_eq!(deleted(false, updated(Outcome::Existed(true))), 204);
+    assert_eq!(deleted(false, updated(Outcome::Existed(false))), 404);
+    assert_eq!(deleted(true, Err(Reason::Changed)), 412);
+    assert_eq!(deleted(true, Err(Reason::NotFound)), 412);
+    assert_eq!(deleted(false, Err(Reason::Overloaded)), 503);
+}
+
+#[test]
+fn a_lone_read_among_the_updates_is_an_outcome_too() {
+    let read = Body::Count(3);
+    let answer = |body: Body| {
+        let result = Ok(Reply::new(LogIndex(5), body));
+        let answer = render::answer(&NativeShape::Updated, &Bytes::new(), &result);
+        String::from_utf8_lossy(&answer.content.bytes()).into_owned()
+    };
+    let wrapped = Body::Updated(Outcome::Read(Box::new(read.clone())));
+    assert_eq!(answer(read), answer(wrapped.clone()));
+    assert_eq!(answer(wrapped), r#"{"outcome":"read","read":{"count":3}}"#);
+}
+
+fn document() -> Value {
+    serde_json::from_slice(&openapi::document(&["node".into()])).expect("the document is JSON")
+}
+
+#[test]
+fn the_document_and_the_routes_are_one() {
+    let document = document();
+    let mut told = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let named = path.replace(['{', '}'], "").replace("/id", "/1");
+            let method = method.to_ascii_uppercase();
+            let route =
+                ROUTES.iter().find(|route| route.method.word() == method && route.path == path);
+            let route = route.unwrap_or_else(|| panic!("{method} {path} is no route"));
+            let name = format!("{:?}", route.name);
+            assert_eq!(operation["operationId"], Value::from(name.as_str()));
+            match routes::find(route.method, &named) {
+                routes::Lookup::Found(found) => assert_eq!(found.route.name, route.name),
+                _ => panic!("{method} {named} leads nowhere"),
+            }
+            assert!(told.insert(name), "{method} {path} stands twice");
+        }
+    }
+    assert_eq!(told.len(), ROUTES.len(), "a route is not in the document");
+}
+
+#[test]
+fn every_reference_of_the_document_leads_somewhere() {
+    fn walk(value: &Value, document: &Value) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    if name == "$ref" || name == "mapping" {
+                        let texts: Vec<&Value> = match value.as_object() {
+                            Some(mapping) => mapping.values().collect(),
+                            None => vec![value],
+                        };
+                        for text in texts {
+                            let text = text.as_str().expect("a reference is text");
+                            let pointer = text.strip_prefix('#').expect("references are local");
+                            assert!(document.pointer(pointer).is_some(), "{text}");
+                        }
+                    }
+                    walk(value, document);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, document)),
+            _ => {}
+        }
+    }
+    let document = document();
+    walk(&document, &document);
+}
+
+#[test]
+fn every_reason_has_a_status_that_is_documented() {
+    let document = document();
+    let put = &document["paths"]["/v1/buckets/{type}/{bucket}/keys/{key}"]["put"]["responses"];
+    let word = |reason: Reason| reason.word().to_string();
+    let reasons =
+        document["components"]["schemas"]["ErrorDetail"]["properties"]["reason"]["enum"].clone();
+    for reason in Reason::ALL {
+        let status = errors::status(reason).code();
+        assert!(put.get(status.to_string()).is_some(), "{reason:?} {status}");
+        assert!(reasons.as_array().is_some_and(|all| all.contains(&word(reason).into())));
+    }
+}
+
+#[test]
+fn a_percent_in_a_bucket_s_name_is_written_as_one() {
+    let found = target("GET /v1/buckets/available/Caf%25C3%25A9/keys/c HTTP/1.1");
+    assert_eq!(found.expect("a bucket").bucket.full(), "available/Caf%C3%A9");
+}
+
+#[test]
+fn only_reads_of_keys_have_a_head() {
+    for route in &ROUTES {
+        let is_key = route.path.ends_with("{key}");
+        assert_eq!(
+            route.method == Method::Head,
+            is_key && route.name == routes::RouteName::HeadKey
+        );
+    }
+}

@@ -1,0 +1,374 @@
+//! One connection: reads, asks, waits once, answers once.
+
+use super::client::{Client, Replies};
+use super::errors::no_siblings;
+use super::frame::{ParseProgress, Parser};
+use super::operation::operation;
+use super::output::Output;
+use super::registry::{Card, Registry};
+use super::translate::{self, Errand, RecentCommand, RespPlan, RespShape, Talk};
+use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
+use crate::buffer_room::AnswerRoom;
+use crate::counters::{OperationKind, Verdict};
+use crate::intake::Intake;
+use crate::shared::closing;
+use crate::{Connection, Shared, Shutdown, writer};
+use base::limits::PIPELINE_DEPTH_MAX;
+use base::{BucketName, Call, Reply, Request, Result};
+use node::{Flow, LaterReply, Submitted};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// Answers are sent when they reach this, before more requests are looked at.
+pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// Serves one connection until it ends or the server closes.
+pub(crate) async fn serve(
+    connection: Connection,
+    shared: Arc<Shared>,
+    registry: Arc<Registry>,
+    shutdown: Shutdown,
+) {
+    let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
+    // Both only fail on a dead socket.
+    let (Ok(address), Ok(local)) = addresses else { return };
+    let card = registry.enter(address, local);
+    let _idle = shared.idle.enter(card.activity.clone());
+    let ended = pin!(card.activity.clone().ended(shutdown));
+    Visit::new(connection, shared, registry, card).run(ended).await;
+}
+
+/// What is not answered at once.
+pub(super) enum Slow {
+    /// Nothing behind it is looked at before it has come.
+    Reply(LaterReply, RespShape, OperationKind),
+    /// The same.
+    Errand(Errand),
+    /// Requests of other keys may go beside it.
+    Apart(Apart),
+    /// It is known, and stands behind what is not.
+    Said(Output),
+}
+
+/// One connection at work.
+pub(super) struct Visit {
+    pub(super) stream: TcpStream,
+    pub(super) shared: Arc<Shared>,
+    /// State that all connections of Redis' clients share.
+    pub(super) registry: Arc<Registry>,
+    pub(super) client: Client,
+    pub(super) out: Output,
+    pub(super) room: AnswerRoom,
+    pub(super) intake: Intake,
+    pub(super) parser: Parser,
+    /// What is under way.
+    pub(super) window: Window,
+    flow: Flow,
+    /// The command that came last.
+    recent: RecentCommand,
+    /// A request was refused since the server closes: the connection ends.
+    refused: bool,
+    /// How the requests of this batch went, equal ones in a row together.
+    pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.registry.leave(&self.client.card);
+    }
+}
+
+impl Visit {
+    fn new(
+        connection: Connection,
+        shared: Arc<Shared>,
+        registry: Arc<Registry>,
+        card: Arc<Card>,
+    ) -> Visit {
+        let idle = shared.settings.resp_idle_ms_max;
+        Visit {
+            stream: connection.stream,
+            shared,
+            registry,
+            client: Client::new(card),
+            out: Output::default(),
+            room: AnswerRoom::default(),
+            flow: Flow::default(),
+            recent: RecentCommand::default(),
+            refused: false,
+            intake: Intake::new(connection.first).closing_idle(idle),
+            parser: Parser::default(),
+            window: Window::default(),
+            verdicts: Vec::new(),
+        }
+    }
+
+    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = bool>>) {
+        loop {
+            let Ok(needed) = self.answer().await else { return };
+            // Room for a large request may take a while.
+            if needed > WINDOW_REQUEST_BYTES_MAX && self.drain().await.is_err() {
+                return;
+            }
+            if !self.intake.take_room(needed, &self.shared).await {
+                let _ = self.drain().await;
+                self.out.error("OVERLOADED too many large requests at a time: try again later");
+                let _ = self.send().await;
+                return writer::hang_up(&mut self.stream).await;
+            }
+            if !self.read_on(ended.as_mut()).await {
+                return;
+            }
+        }
+    }
+
+    /// Answers all complete requests; gives how many bytes the next one has at least, or `Err` when
+    /// the connection is to end.
+    async fn answer(&mut self) -> std::result::Result<usize, ()> {
+        loop {
+            let began = Instant::now();
+            let mut needed = None;
+            let mut requests = 0;
+            while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
+                match self.parser.parse(&self.intake.input) {
+                    Ok(ParseProgress::Frame(bytes)) => {
+                        requests += 1;
+                        let slow = match self.window.is_empty() {
+                            true => self.request(bytes),
+                            false => self.request_behind(bytes).await?,
+                        };
+                        if let Some(slow) = slow {
+                            self.wait_for(slow, bytes).await?;
+                        }
+                        if self.client.closing {
+                            break;
+                        }
+                    }
+                    Ok(ParseProgress::More(bytes)) => {
+                        needed = Some(bytes);
+                        break;
+                    }
+                    Err(fault) => {
+                        self.drain().await?;
+                        self.out.error(&fault.text());
+                        self.client.tally.errors += 1;
+                        let _ = self.send().await;
+                        writer::hang_up(&mut self.stream).await;
+                        return Err(());
+                    }
+                }
+            }
+            self.settle().await;
+            self.show_command();
+            self.send().await?;
+            self.count(began, requests);
+            if self.client.closing || self.client.card.activity.is_ending() {
+                self.drain().await?;
+                self.send().await?;
+                return Err(());
+            }
+            if self.refused && self.intake.input.is_empty() {
+                self.drain().await?;
+                self.send().await?;
+                writer::hang_up(&mut self.stream).await;
+                return Err(());
+            }
+            if let Some(needed) = needed {
+                return Ok(needed);
+            }
+        }
+    }
+
+    /// One request, of this many bytes.
+    #[inline]
+    pub(super) fn request(&mut self, bytes: usize) -> Option<Slow> {
+        let frame = self.intake.input.split_to(bytes).freeze();
+        let words = self.parser.words(frame);
+        if words.is_empty() {
+            self.parser.reset();
+            return None;
+        }
+        if self.client.replies == Replies::SkipNext {
+            self.client.replies = Replies::Skip;
+        }
+        let from = self.out.place();
+        let plan = translate::translate(
+            self.recent.find(words.get(0)),
+            &words,
+            &mut Talk {
+                client: &mut self.client,
+                out: &mut self.out,
+                clock: self.registry.clock,
+                shared: &self.shared,
+                as_step: false,
+                depth: 0,
+            },
+        );
+        self.parser.reset();
+        let slow = self.act(plan);
+        if self.client.replies != Replies::On && slow.is_none() {
+            self.swallow(from);
+        }
+        slow
+    }
+
+    /// Takes an answer back that the client does not want.
+    pub(super) fn swallow(&mut self, from: super::output::OutputPosition) {
+        if self.client.replies != Replies::On {
+            self.out.truncate(from);
+        }
+        if self.client.replies == Replies::Skip {
+            self.client.replies = Replies::On;
+        }
+    }
+
+    #[inline]
+    fn act(&mut self, plan: RespPlan) -> Option<Slow> {
+        let (bucket, call, shape) = match plan {
+            RespPlan::Said => {
+                self.verdict(OperationKind::Other, Verdict::Fine);
+                return None;
+            }
+            RespPlan::Ask(call, shape) => (self.client.bucket.clone(), call, shape),
+            RespPlan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
+            RespPlan::Run(errand) => return Some(Slow::Errand(errand)),
+        };
+        let operation = operation(&call);
+        let request = Request { bucket, call, retry: self.client.retry.take() };
+        match self.submit(request) {
+            Submitted::Ready(reply) => {
+                self.speak(&shape, operation, reply);
+                None
+            }
+            Submitted::Pending(ticket, reply) => {
+                let from = self.out.place();
+                self.speak(&shape, operation, reply);
+                self.out.wait_for(from, ticket);
+                None
+            }
+            Submitted::Later(reply) => Some(Slow::Reply(reply, shape, operation)),
+            Submitted::Apart(key, answer) => {
+                Some(Slow::Apart(Apart { key, answer, shape, operation }))
+            }
+        }
+    }
+
+    /// What comes when the server closes is not begun, and its client is told so: behind any other
+    /// answer it would ask on, and could not know what became of that.
+    #[inline]
+    pub(super) fn submit(&mut self, request: Request) -> Submitted {
+        if self.intake.is_last() {
+            self.refused = true;
+            return Submitted::Ready(Err(closing()));
+        }
+        // Where keys have one value, nobody shall believe that others were asked for.
+        if matches!(request.call, Call::Available(_)) && self.is_consistent(&request.bucket) {
+            return Submitted::Ready(Err(no_siblings(&request.bucket)));
+        }
+        self.shared.node.submit(&mut self.flow, request)
+    }
+
+    /// Whether a bucket lives in a group.
+    fn is_consistent(&self, bucket: &BucketName) -> bool {
+        self.shared.node.place(bucket).is_ok()
+    }
+
+    #[inline]
+    fn speak(&mut self, shape: &RespShape, operation: OperationKind, reply: Result<Reply>) {
+        self.verdict(operation, Verdict::of(&reply));
+        self.say(shape, reply);
+    }
+
+    #[inline]
+    pub(super) fn say(&mut self, shape: &RespShape, reply: Result<Reply>) {
+        let (from, applied) = (self.out.place(), super::large::applied(&reply));
+        let answer = reply.map(|reply| {
+            self.client.last_index = reply.index;
+            reply.body
+        });
+        shape.speak(
+            answer,
+            &mut Talk {
+                client: &mut self.client,
+                out: &mut self.out,
+                clock: self.registry.clock,
+                shared: &self.shared,
+                as_step: false,
+                depth: 0,
+            },
+        );
+        self.make_room(from, applied);
+    }
+
+    /// Waits for a slow answer, after sending all answers before it, unless it may run beside.
+    async fn wait_for(&mut self, slow: Slow, bytes: usize) -> std::result::Result<(), ()> {
+        let slow = match slow {
+            Slow::Apart(apart) => match self.go_beside(apart, bytes).await? {
+                Some(Apart { answer, shape, operation, .. }) => {
+                    Slow::Reply(answer, shape, operation)
+                }
+                None => return Ok(()),
+            },
+            slow => slow,
+        };
+        self.drain().await?;
+        if let Slow::Said(said) = slow {
+            self.out.append(said);
+            return Ok(());
+        }
+        self.send().await?;
+        let from = self.out.place();
+        match slow {
+            Slow::Apart(_) | Slow::Said(_) => {}
+            Slow::Reply(reply, shape, operation) => {
+                let reply = reply.await;
+                self.speak(&shape, operation, reply);
+            }
+            Slow::Errand(errand) => self.run_errand(errand).await?,
+        }
+        self.swallow(from);
+        Ok(())
+    }
+
+    /// Waits until nothing said is undecided, then sends it.
+    pub(super) async fn send(&mut self) -> std::result::Result<(), ()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        if !self.out.pending().is_empty() {
+            self.decide().await;
+        }
+        writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
+        self.out.clear();
+        self.room.release();
+        Ok(())
+    }
+
+    /// The last ticket of each group speaks for all before it; only if one fails is every answer
+    /// asked for by itself.
+    async fn decide(&mut self) {
+        let node = &self.shared.node;
+        let pending = self.out.pending();
+        let mut all_well = true;
+        for (at, waiting) in pending.iter().enumerate() {
+            let is_last =
+                pending.get(at + 1).is_none_or(|next| next.ticket.group != waiting.ticket.group);
+            if is_last && node.decided(waiting.ticket).await.is_err() {
+                all_well = false;
+            }
+        }
+        if all_well {
+            return;
+        }
+        let mut judged = Vec::with_capacity(pending.len());
+        for waiting in pending {
+            let failed = node.decided(waiting.ticket).await.err();
+            judged.push(failed.map(|error| super::errors::text(&error)));
+        }
+        self.client.tally.errors += judged.iter().flatten().count() as u64;
+        self.out.judge(&judged);
+    }
+}

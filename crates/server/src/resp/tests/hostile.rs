@@ -1,0 +1,100 @@
+//! F-37 at the real listener: what is no request is answered and closed, and hurts nobody else.
+//!
+//! The binary takes 10^5 such frames in `crates/systest/tests/all/faults/hostile.rs`; here each is
+//! looked at: its answer is whole, and its connection ends.
+
+use super::house::{Guest, House, shown};
+use super::malformed::{NUMBERS, samples};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Sends bytes and the end behind them; gives everything that was answered.
+fn answer_to(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
+    stream.write_all(bytes).expect("sent");
+    // It may have closed already.
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("neither answered nor closed: {error}: {}", shown(bytes)),
+    }
+    answer
+}
+
+/// Resident memory of this process, where the node runs, too.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+#[test]
+fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
+    let house = House::build();
+    let mut bystander = Guest::new(house.address);
+    assert_eq!(bystander.ask(&["SET", "bystander", "unhurt"]), "+OK|");
+    let mut frames = 0;
+    for sample in samples() {
+        for at in 0..sample.len() {
+            for bit in 0..8 {
+                let mut flipped = sample.clone();
+                flipped[at] ^= 1 << bit;
+                answer_to(house.address, &flipped);
+                frames += 1;
+            }
+            // Closed in the middle of a frame; bytes behind it.
+            answer_to(house.address, &sample[..at]);
+            answer_to(house.address, &[&sample[..], &sample[..at]].concat());
+            frames += 2;
+        }
+        assert_eq!(bystander.ask(&["GET", "bystander"]), "$6|unhurt|");
+    }
+    assert!(frames > 2_000, "{frames}");
+}
+
+#[test]
+fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
+    let house = House::build();
+    let before = resident_bytes();
+    let mut waiting = Vec::new();
+    for words in NUMBERS {
+        for length in NUMBERS {
+            let frame = format!("*{words}\r\n${length}\r\n");
+            let answer = shown(&answer_to(house.address, frame.as_bytes()));
+            let told = answer.is_empty() || answer.starts_with("-ERR ");
+            assert!(told, "{frame:?}: {answer}");
+            // The same from one who says no more.
+            let mut guest = Guest::new(house.address);
+            guest.send(frame.as_bytes());
+            waiting.push(guest);
+        }
+    }
+    for claim in ["*1048576\r\n", "*1\r\n$50331000\r\n", "*3\r\n$3\r\nSET\r\n$50000000\r\n"] {
+        for _ in 0..20 {
+            let mut guest = Guest::new(house.address);
+            guest.send(claim.as_bytes());
+            waiting.push(guest);
+        }
+    }
+    assert_eq!(Guest::new(house.address).ask(&["PING"]), "+PONG|");
+    let grown = resident_bytes().saturating_sub(before);
+    // Sixty of them claim up to 48 MiB each; other tests run in this process, too.
+    assert!(grown < 512 << 20, "{grown} bytes more for claims alone");
+    assert!(waiting.len() > 200);
+}
+
+#[test]
+fn what_follows_a_fault_is_never_run() {
+    let house = House::build();
+    for fault in ["*1\r\n+PING\r\n", "*x\r\n", "*1\r\n$-1\r\n", "SET \"a\r\n"] {
+        let bytes = format!("*1\r\n$4\r\nPING\r\n{fault}*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n1\r\n");
+        let answer = shown(&answer_to(house.address, bytes.as_bytes()));
+        assert!(answer.starts_with("+PONG|-ERR Protocol error: "), "{fault:?}: {answer}");
+        assert_eq!(answer.matches('|').count(), 2, "{answer}");
+    }
+    assert_eq!(Guest::new(house.address).ask(&["EXISTS", "k"]), ":0|");
+}

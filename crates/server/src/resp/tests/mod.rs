@@ -1,0 +1,14 @@
+//! What holds for this front-end as a whole: frames of all kinds, patterns, outputs.
+
+mod conversations;
+mod frames;
+mod hostile;
+mod house;
+mod limits;
+mod malformed;
+mod outputs;
+mod patterns;
+mod pipelines;
+mod random;
+mod several;
+mod siblings;

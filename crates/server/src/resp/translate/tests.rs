@@ -1,0 +1,126 @@
+//! The table and its documentation name the same commands.
+
+use super::RecentCommand;
+use super::table::{self, Command};
+use crate::resp::errors;
+use base::{Kind, Reason};
+use std::collections::BTreeSet;
+
+/// Every command that clients may know of, those under others too.
+fn commands() -> Vec<&'static Command> {
+    let shown = table::all().filter(|command| !command.is_hidden());
+    shown.flat_map(|command| [command].into_iter().chain(command.under)).collect()
+}
+
+#[test]
+fn every_command_is_documented_and_nothing_else_is() {
+    let documented: BTreeSet<&str> = table::documented().collect();
+    let served: BTreeSet<&str> = commands().iter().map(|command| command.full_name).collect();
+    assert_eq!(documented, served);
+    for command in commands() {
+        let docs = command.docs();
+        let name = command.full_name;
+        assert!(docs.summary.ends_with('.') && !docs.since.is_empty(), "{name}: {docs:?}");
+        let takes_more = command.arity.unsigned_abs() as usize > name.split('|').count();
+        let is_tree = !command.under.is_empty();
+        assert!(is_tree || !takes_more || !docs.syntax.is_empty(), "{name} takes words: which?");
+    }
+}
+
+#[test]
+fn every_command_is_found_in_any_case_and_no_other() {
+    let mut recent = RecentCommand::default();
+    for command in commands() {
+        let mut parts = command.full_name.split('|');
+        let name = parts.next().unwrap_or_default();
+        let upper = name.to_ascii_uppercase();
+        let found = table::find(upper.as_bytes()).expect("it is in the table");
+        assert_eq!(found.full_name, name);
+        for word in [name, &upper, &upper, name] {
+            let again = recent.find(word.as_bytes());
+            assert!(again.is_some_and(|again| std::ptr::eq(again, found)), "{word}");
+        }
+        assert!(
+            recent
+                .find(command.full_name.as_bytes())
+                .is_none_or(|it| it.full_name == command.full_name)
+        );
+        if let Some(child) = parts.next() {
+            let child = child.to_ascii_uppercase();
+            let under = found.under(child.as_bytes()).expect("it is under it");
+            assert_eq!(under.full_name, command.full_name);
+        }
+        for other in [format!("{name}x"), name[1..].to_string(), format!(" {name}")] {
+            let found = table::find(other.as_bytes());
+            assert!(found.is_none_or(|found| found.full_name == other), "{other}");
+            let again = recent.find(other.as_bytes());
+            assert_eq!(again.map(|it| it.full_name), found.map(|it| it.full_name), "{other}");
+        }
+    }
+    assert!(table::find(b"").is_none());
+}
+
+/// What `docs/use/resp.md` lists of the commands.
+fn table_of_commands() -> String {
+    let mut text = String::from("\n| command | since | what it does |\n|---|---|---|\n");
+    for command in commands().into_iter().filter(|command| command.under.is_empty()) {
+        let docs = command.docs();
+        let name = command.full_name.replace('|', " ").to_ascii_uppercase();
+        let syntax = docs.syntax.replace('|', "\\|");
+        let shown = [name.as_str(), &syntax].join(" ");
+        let (shown, since, does) = (shown.trim_end(), docs.since, docs.summary);
+        text.push_str(&format!("| `{shown}` | {since} | {does} |\n"));
+    }
+    text
+}
+
+/// What it lists of the errors.
+fn table_of_errors() -> String {
+    let advice = |kind: Kind| match kind {
+        Kind::Invalid => "mend the request",
+        Kind::Denied => "bring other credentials",
+        Kind::Conflict => "read again, decide again",
+        Kind::Unavailable => "nothing happened: wait, then send it again",
+        Kind::Unknown => "it may have happened: read before you send it again",
+        Kind::Corrupt => "look after the node: its log says what is broken",
+    };
+    let mut text = String::from("\n| word | reason | what to do |\n|---|---|---|\n");
+    for reason in Reason::ALL {
+        let (code, word, advice) = (errors::code(reason), reason.word(), advice(reason.kind()));
+        text.push_str(&format!("| `{code}` | {word} | {advice} |\n"));
+    }
+    text
+}
+
+#[test]
+fn who_lost_its_master_is_told_that_nothing_happened_and_where_it_is() {
+    let told = |master: &str| errors::text(&base::Error::new(Reason::NotMaster, master));
+    for (master, named) in [("None", false), ("n2", true)] {
+        let text = told(master);
+        assert!(text.starts_with("READONLY ") && text.contains("nothing happened"), "{text}");
+        assert_eq!(text.contains(master), named, "{text}");
+    }
+}
+
+#[test]
+fn the_documented_commands_and_errors_are_those_served() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/use/resp.md");
+    let mut page = std::fs::read_to_string(path).expect("the page is there");
+    let kept = page.clone();
+    for (mark, table) in
+        [("<!-- errors:", table_of_errors()), ("<!-- commands:", table_of_commands())]
+    {
+        let begin = page.find(mark).expect("a mark");
+        let begin = begin + page[begin..].find("-->\n").expect("the end of the mark") + 4;
+        let end = begin + page[begin..].find("<!-- end -->").expect("the end of the table");
+        page.replace_range(begin..end, &(table + "\n"));
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &page).expect("the docs can be written");
+        return;
+    }
+    assert!(
+        kept == page,
+        "docs/use/resp.md is stale: UPDATE_DOCS=1 cargo test -p server documented"
+    );
+}

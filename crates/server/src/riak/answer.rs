@@ -1,0 +1,110 @@
+//! An answer, and its bytes.
+
+use crate::http::date;
+use bytes::Bytes;
+use std::io::Write;
+
+/// An answer of the front-end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RiakResponse {
+    /// The status.
+    pub status: u16,
+    /// The headers in their order; the length is not among them.
+    pub headers: Vec<(Bytes, Bytes)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl RiakResponse {
+    /// Of this status, with nothing more.
+    pub fn bare(status: u16) -> RiakResponse {
+        RiakResponse { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// With a body of this type.
+    pub fn with_body(status: u16, kind: &'static str, body: impl Into<Bytes>) -> RiakResponse {
+        let answer = RiakResponse { body: body.into(), ..RiakResponse::bare(status) };
+        answer.header("Content-Type", kind)
+    }
+
+    /// A sentence.
+    pub fn text(status: u16, text: impl Into<String>) -> RiakResponse {
+        RiakResponse::with_body(status, "text/plain", Bytes::from(text.into()))
+    }
+
+    /// And this header.
+    pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> RiakResponse {
+        self.headers.push((Bytes::from_static(name.as_bytes()), value.into()));
+        self
+    }
+
+    /// Its words.
+    pub fn reason(&self) -> &'static str {
+        match self.status {
+            200 => "OK",
+            201 => "Created",
+            204 => "No Content",
+            300 => "Multiple Choices",
+            301 => "Moved Permanently",
+            304 => "Not Modified",
+            400 => "Bad Request",
+            403 => "Forbidden",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            406 => "Not Acceptable",
+            409 => "Conflict",
+            412 => "Precondition Failed",
+            413 => "Content Too Large",
+            415 => "Unsupported Media Type",
+            501 => "Not Implemented",
+            503 => "Service Unavailable",
+            408 => "Request Timeout",
+            411 => "Length Required",
+            414 => "URI Too Long",
+            417 => "Expectation Failed",
+            421 => "Misdirected Request",
+            431 => "Request Header Fields Too Large",
+            504 => "Gateway Timeout",
+            505 => "HTTP Version Not Supported",
+            _ => "Internal Server Error",
+        }
+    }
+
+    /// Appends it; a `HEAD` is answered without the body.
+    pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
+        self.encode_on(out, head_only, true, None);
+    }
+
+    /// Appends it for a connection that may end with it, with the date.
+    pub(super) fn encode_on(
+        &self,
+        out: &mut Vec<u8>,
+        head_only: bool,
+        keep_alive: bool,
+        now_ms: Option<u64>,
+    ) {
+        // Writing to a vector can't fail.
+        let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
+        if let Some(now_ms) = now_ms {
+            let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", date::text(now_ms));
+        }
+        for (name, value) in &self.headers {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            // A stored header never ends the line it stands in.
+            let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+            out.extend(plain);
+            out.extend_from_slice(b"\r\n");
+        }
+        if !keep_alive {
+            out.extend_from_slice(b"Connection: close\r\n");
+        }
+        if !matches!(self.status, 204 | 304) {
+            let _ = write!(out, "Content-Length: {}\r\n", self.body.len());
+        }
+        out.extend_from_slice(b"\r\n");
+        if !head_only && !matches!(self.status, 204 | 304) {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Errors in Riak's words.
+
+use super::answer::RiakResponse;
+use base::{Error, Reason, Share, Shortfall};
+use serde_json::json;
+
+/// What an error of the node is to Riak's clients: Riak's words, and in a header the cause as every
+/// front-end of this house tells it.
+pub(super) fn answer(error: &Error) -> RiakResponse {
+    let cause = json!({ "reason": error.reason.word(), "detail": error.text() });
+    in_words(error).header("X-Credenza-Error", cause.to_string())
+}
+
+fn in_words(error: &Error) -> RiakResponse {
+    if let Some(shortfall) = Shortfall::told(error) {
+        return RiakResponse::text(503, too_few(shortfall));
+    }
+    if let Some(n) = excess(error) {
+        let words = "Specified w/dw/pw/node_confirms values invalid for bucket n value of";
+        return RiakResponse::text(400, format!("{words} {n}\n"));
+    }
+    use Reason::*;
+    match error.reason {
+        NotFound => RiakResponse::text(404, "not found\n"),
+        NoSuchType | NoSuchBucket => {
+            let text = error.text();
+            let kind = text.split('`').nth(1).and_then(|name| name.split('/').next());
+            RiakResponse::text(404, format!("Unknown bucket type: {}\n", kind.unwrap_or_default()))
+        }
+        DeadlinePassed => RiakResponse::text(503, "request timed out\n"),
+        TooLarge => RiakResponse::text(413, line(error)),
+        Malformed | NotANumber | NotSupported | SessionExpired | RequestExpired | RetryMismatch => {
+            RiakResponse::text(400, line(error))
+        }
+        Forbidden => RiakResponse::text(403, line(error)),
+        AssertionFailed | AlreadyExists => RiakResponse::text(412, ""),
+        Changed | Siblings => RiakResponse::text(409, line(error)),
+        TooManySiblings => RiakResponse::text(503, line(error)),
+        Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | StaleReplica | Starting
+        | ShuttingDown | NotBootstrapped | Moved | MetadataChanged | ReadQuorumUnmet
+        | StartFailed | InUse | WriteQuorumUnmet | NoLongerMaster | InDoubt => {
+            RiakResponse::text(503, format!("Unable to connect to Riak: {}", line(error)))
+        }
+        Corrupt | StoreFailed => RiakResponse::text(500, format!("Error:\n{}", line(error))),
+    }
+}
+
+/// `R-value unsatisfied: 1/2`; clients look for the number's name.
+fn too_few(of: Shortfall) -> String {
+    let name = match of.share {
+        Share::W => return "Too Many write failures to satisfy W/DW\n".into(),
+        Share::R => "R",
+        Share::Pr => "PR",
+        Share::Dw => "DW",
+        Share::Pw => "PW",
+        Share::NodeConfirms => "node_confirms",
+    };
+    format!("{name}-value unsatisfied: {}/{}\n", of.got, of.needed)
+}
+
+/// How many copies there are, where more of them were asked for.
+fn excess(error: &Error) -> Option<u8> {
+    let text = error.text();
+    let (_, n) = text.split_once(" can't be more than n_val, which is ")?;
+    n.parse().ok()
+}
+
+fn line(error: &Error) -> String {
+    format!("{}\n", error.text())
+}

@@ -1,0 +1,238 @@
+//! What Riak's clients were told, in the numbers that its tools look for and no other front-end
+//! needs.
+
+use super::render::Form;
+use super::translate::RiakShape;
+use crate::minute::Minute;
+use base::datatype::{FieldKind, TypeOperation};
+use base::{AvailableCall, Body, Call, Error, Reply, Request};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Upper bounds of what is told of siblings.
+const SIBLINGS: &[u64] = &[1, 2, 3, 5, 10, 25, 50, 100, 250, 1_000];
+/// Upper bounds of what is told of sizes, bytes.
+const BYTES: &[u64] = &[
+    0, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144,
+    524_288, 1_048_576, 2_097_152, 4_194_304, 8_388_608,
+];
+/// The data types that are counted apart.
+const KINDS: [FieldKind; 5] =
+    [FieldKind::Counter, FieldKind::Set, FieldKind::Map, FieldKind::Hll, FieldKind::Gset];
+
+/// How numbers are spread, as far as bounds know.
+pub(crate) struct Spread {
+    bounds: &'static [u64],
+    /// One more for what is beyond the last bound.
+    counts: Vec<AtomicU64>,
+    sum: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Spread {
+    fn of(bounds: &'static [u64]) -> Spread {
+        let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Spread { bounds, counts, sum: 0.into(), most: 0.into() }
+    }
+
+    pub(super) fn note(&self, number: u64) {
+        self.counts[self.bounds.partition_point(|bound| *bound < number)].fetch_add(1, Relaxed);
+        self.sum.fetch_add(number, Relaxed);
+        self.most.fetch_max(number, Relaxed);
+    }
+
+    /// By the end of its name; a percentile is the bound under which it falls.
+    pub(super) fn told(&self) -> [(&'static str, u64); 5] {
+        let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
+        let (total, most) = (counts.iter().sum::<u64>(), self.most.load(Relaxed));
+        let percentile = |percent: u64| {
+            let (wanted, mut below) = ((total * percent).div_ceil(100), 0);
+            let at = counts.iter().position(|count| {
+                below += count;
+                below >= wanted
+            });
+            at.and_then(|at| self.bounds.get(at)).map_or(most, |bound| most.min(*bound))
+        };
+        [
+            ("mean", self.sum.load(Relaxed).checked_div(total).unwrap_or(0)),
+            ("median", percentile(50)),
+            ("95", percentile(95)),
+            ("99", percentile(99)),
+            ("100", most),
+        ]
+    }
+}
+
+/// How often: since the start, and in the last minute.
+#[derive(Default)]
+pub(crate) struct MinuteRate {
+    total: AtomicU64,
+    minute: Minute,
+}
+
+impl MinuteRate {
+    fn note(&self, second: u64) {
+        self.total.fetch_add(1, Relaxed);
+        self.minute.note(second);
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    pub(super) fn last_minute(&self, second: u64) -> u64 {
+        self.minute.sum(second)
+    }
+}
+
+/// Totals of somebody else's at the moments they were asked for: what came in the last minute.
+#[derive(Default)]
+pub(crate) struct Past(Mutex<VecDeque<(u64, u64)>>);
+
+impl Past {
+    /// With the total of this second, by how much it grew in the minute before: exact for who asks
+    /// more than once a minute, else the average of the time since the last ask.
+    pub(super) fn last_minute(&self, second: u64, total: u64) -> u64 {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.back().is_none_or(|(last, _)| *last < second) {
+            known.push_back((second, total));
+        }
+        while known.get(1).is_some_and(|(next, _)| next + 60 <= second) {
+            known.pop_front();
+        }
+        let (since, before) = known.front().copied().unwrap_or((second, total));
+        let (grown, seconds) = (total.saturating_sub(before), second.saturating_sub(since));
+        grown * 60 / seconds.max(60)
+    }
+}
+
+/// All of it.
+pub(crate) struct Tally {
+    /// Values of a key that was read.
+    pub(super) siblings: Spread,
+    /// Their bytes together.
+    pub(super) bytes: Spread,
+    gets: [MinuteRate; KINDS.len()],
+    puts: [MinuteRate; KINDS.len()],
+    /// Lists that are being made.
+    pub(super) listing: AtomicU64,
+    pub(super) lists: MinuteRate,
+    pub(super) lists_failed: MinuteRate,
+    pub(super) repairs: Past,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            siblings: Spread::of(SIBLINGS),
+            bytes: Spread::of(BYTES),
+            gets: Default::default(),
+            puts: Default::default(),
+            listing: 0.into(),
+            lists: MinuteRate::default(),
+            lists_failed: MinuteRate::default(),
+            repairs: Past::default(),
+        }
+    }
+}
+
+/// A list that is being made.
+pub(crate) struct Listing<'a>(&'a AtomicU64);
+
+impl Drop for Listing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Tally {
+    /// A request is answered; of reads it is told what they found.
+    pub(super) fn note(
+        &self,
+        is_read: bool,
+        shape: &RiakShape,
+        reply: &Result<Reply, Error>,
+        second: u64,
+    ) {
+        if matches!(shape.0, Form::Keys { .. } | Form::Buckets { .. }) && reply.is_err() {
+            self.lists_failed.note(second);
+        }
+        let Ok(reply) = reply else { return };
+        match &reply.body {
+            Body::Siblings(found) if is_read && !found.values.is_empty() => {
+                let bytes = found.values.iter().map(|value| value.content.value.len() as u64);
+                self.siblings.note(found.values.len() as u64);
+                self.bytes.note(bytes.sum());
+            }
+            Body::Typed(found) if is_read => {
+                let place = KINDS.iter().position(|kind| *kind == found.kind);
+                place.into_iter().for_each(|at| self.gets[at].note(second));
+            }
+            _ => {}
+        }
+    }
+
+    /// Something is asked; whether it is a read. Of the changes to data types two tell what they
+    /// change: sets, grow-only sets and HyperLogLogs are changed alike.
+    pub(super) fn asked(&self, request: &Request, second: u64) -> bool {
+        match &request.call {
+            Call::Available(AvailableCall::Change(change)) => match change.operation {
+                TypeOperation::Add(_) => self.puts[0].note(second),
+                TypeOperation::Fields(_) => self.puts[2].note(second),
+                _ => {}
+            },
+            Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// A list begins; it ends when what is given is dropped.
+    pub(super) fn list(&self, second: u64) -> Listing<'_> {
+        self.lists.note(second);
+        self.listing.fetch_add(1, Relaxed);
+        Listing(&self.listing)
+    }
+
+    /// Of data types: what was asked, which, how often.
+    pub(super) fn typed(&self) -> impl Iterator<Item = (&'static str, &'static str, &MinuteRate)> {
+        let gets = KINDS.iter().zip(&self.gets).map(|(kind, rate)| ("gets", kind.word(), rate));
+        let puts = KINDS.iter().zip(&self.puts).map(|(kind, rate)| ("puts", kind.word(), rate));
+        // What can't be told apart is not told.
+        gets.chain(puts.filter(|(_, kind, _)| ["counter", "map"].contains(kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_tells_bounds_and_the_exact_mean_and_most() {
+        let spread = Spread::of(SIBLINGS);
+        assert!(spread.told().iter().all(|(_, number)| *number == 0));
+        (0..98).for_each(|_| spread.note(1));
+        [4, 2_000].into_iter().for_each(|number| spread.note(number));
+        let told = spread.told().map(|(_, number)| number);
+        assert_eq!(told, [(98 + 4 + 2_000) / 100, 1, 1, 5, 2_000]);
+    }
+
+    #[test]
+    fn what_grew_in_a_minute_is_told_to_who_asks_often_and_to_who_does_not() {
+        let past = Past::default();
+        assert_eq!(past.last_minute(1_000, 7), 0, "who never asked knows nothing of before");
+        assert_eq!(past.last_minute(1_030, 10), 3);
+        assert_eq!(past.last_minute(1_060, 11), 4);
+        assert_eq!(past.last_minute(1_090, 11), 1);
+        assert_eq!(past.last_minute(1_390, 61), 10, "fifty in five minutes");
+        for second in 2_000..2_500 {
+            past.last_minute(second, second);
+        }
+        let kept = past.0.lock().expect("nobody panicked").len();
+        assert!(kept <= 62, "{kept}");
+        assert_eq!(past.last_minute(2_500, 2_500), 60);
+    }
+}

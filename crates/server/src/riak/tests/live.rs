@@ -1,0 +1,363 @@
+//! Over a socket, to a real node: what a client of Riak sends, and what it reads.
+
+use crate::ServerSettings;
+use crate::tests::house::House;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A connection of a client.
+pub(super) struct Client(TcpStream);
+
+impl Client {
+    pub(super) fn of(house: &House) -> Client {
+        let stream = TcpStream::connect(house.address).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        Client(stream)
+    }
+
+    /// Status, head and body of the answer to a request.
+    pub(super) fn ask(&mut self, request: &str) -> (u16, String, String) {
+        self.0.write_all(request.as_bytes()).expect("sent");
+        self.answer()
+    }
+
+    fn answer(&mut self) -> (u16, String, String) {
+        let mut heard = Vec::new();
+        let head = loop {
+            if let Some(end) = memchr::memmem::find(&heard, b"\r\n\r\n") {
+                break String::from_utf8_lossy(&heard[..end + 2]).into_owned();
+            }
+            self.more(&mut heard);
+        };
+        let status = head[9..12].parse().expect("a status");
+        let lower = head.to_ascii_lowercase();
+        let length = lower.split("content-length: ").nth(1).and_then(|it| it.lines().next());
+        let start = head.len() + 2;
+        match length {
+            Some(length) => {
+                let length: usize = length.parse().expect("a length");
+                while heard.len() < start + length {
+                    self.more(&mut heard);
+                }
+            }
+            None if head.contains("chunked") => {
+                while !heard.ends_with(b"\r\n0\r\n\r\n") {
+                    self.more(&mut heard);
+                }
+            }
+            None => {}
+        }
+        (status, head, String::from_utf8_lossy(&heard[start..]).into_owned())
+    }
+
+    fn more(&mut self, heard: &mut Vec<u8>) {
+        let mut piece = [0; 4096];
+        let read = self.0.read(&mut piece).expect("an answer");
+        assert!(read > 0, "the connection ended: {}", String::from_utf8_lossy(heard));
+        heard.extend_from_slice(&piece[..read]);
+    }
+
+    pub(super) fn get(&mut self, path: &str) -> (u16, String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    pub(super) fn put(&mut self, path: &str, headers: &str, value: &str) -> (u16, String, String) {
+        let length = value.len();
+        self.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
+             Content-Length: {length}\r\n{headers}\r\n{value}"
+        ))
+    }
+}
+
+pub(super) fn header<'a>(head: &'a str, name: &str) -> &'a str {
+    head.split(&format!("{name}: ")).nth(1).and_then(|rest| rest.lines().next()).expect("there")
+}
+
+/// One node has one replica of each key: clients of so small a cluster ask for one.
+const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
+
+#[test]
+fn a_client_writes_reads_settles_siblings_and_deletes() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    assert_eq!(client.get("/ping").2, "OK");
+    assert!(client.get("/stats").2.contains("\"riak_kv_version\":\"2."));
+    assert!(client.get("/").2.contains("riak_kv_wm_object"));
+    assert_eq!(client.get(KEY).0, 404);
+    let (status, head, body) = client.put(KEY, "X-Riak-Meta-Farm: west\r\n", "green");
+    assert_eq!((status, &body[..]), (204, ""), "{head}");
+    let (status, head, body) = client.get(KEY);
+    assert_eq!((status, &body[..]), (200, "green"), "{head}");
+    assert_eq!(header(&head, "X-Riak-Meta-Farm"), "west");
+    assert_eq!(client.put(KEY, "", "blue").0, 204, "blind: one more sibling");
+    let (status, head, _) = client.get(KEY);
+    assert_eq!(status, 300, "{head}");
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    assert_eq!(client.put(KEY, &seen, "ripe").0, 204);
+    assert_eq!(client.get(KEY).2, "ripe");
+    let delete = |key: &str| format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&delete(KEY)).0, 204);
+    let (status, head, _) = client.ask(&delete(KEY));
+    assert_eq!((status, head.contains("X-Riak-Deleted: true")), (404, true));
+    assert_eq!(client.get(KEY).0, 404);
+}
+
+/// The request as Riak's Java client (`riak-client` 1.4.4) sends it: it takes siblings as parts
+/// alone, and fails on anything else.
+#[test]
+fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    for value in ["green", "blue"] {
+        assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", "", value).0, 204);
+    }
+    let read = "/riak/fruit/fig HTTP/1.1\r\nAccept: */*, multipart/mixed\r\n\
+                Host: localhost\r\nConnection: Keep-Alive\r\n\
+                User-Agent: Apache-HttpClient/4.2.2 (java 1.5)\r\n\r\n";
+    let (status, head, body) = client.ask(&format!("GET {read}"));
+    assert_eq!(status, 300, "{head}");
+    let boundary = header(&head, "Content-Type").strip_prefix("multipart/mixed; boundary=");
+    let boundary = boundary.unwrap_or_else(|| panic!("no parts: {head}"));
+    let parts: Vec<&str> = body.split(&format!("\r\n--{boundary}")).collect();
+    assert_eq!((parts.len(), parts[0], parts[3]), (4, "", "--\r\n"), "{body}");
+    let mut values: Vec<_> = parts[1..3].iter().map(|part| part.split("\r\n\r\n").nth(1)).collect();
+    values.sort();
+    assert_eq!(values, [Some("blue"), Some("green")]);
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    let stored = format!("{seen}Accept: */*, multipart/mixed\r\n");
+    assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", &stored, "ripe").0, 204);
+    assert_eq!(client.ask(&format!("GET {read}")).2, "ripe");
+}
+
+/// A `HEAD` says what the `GET` would bring, and brings nothing.
+#[test]
+fn a_head_of_siblings_has_the_type_that_its_get_has() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    for value in ["green", "blue"] {
+        assert_eq!(client.put(KEY, "", value).0, 204);
+    }
+    for (accept, kind) in
+        [("*/*, multipart/mixed", "multipart/mixed"), ("multipart/mixed, */*", "text/plain")]
+    {
+        let request = format!("HEAD {KEY} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+        client.0.write_all(request.as_bytes()).expect("sent");
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"\r\n\r\n") {
+            client.more(&mut heard);
+        }
+        let head = String::from_utf8_lossy(&heard).into_owned();
+        assert!(head.starts_with("HTTP/1.1 300 "), "{head}");
+        assert!(header(&head, "Content-Type").starts_with(kind), "{accept}: {head}");
+    }
+}
+
+#[test]
+fn keys_and_buckets_are_listed_and_streamed() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    for key in ["a", "b%2Fc"] {
+        let path = format!("/buckets/b%C3%A4r/keys/{key}?w=1&dw=1");
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let (_, _, body) = client.get("/buckets/b%C3%A4r/keys?keys=true");
+    assert_eq!(body, "{\"keys\":[\"a\",\"b/c\"]}");
+    let (_, _, body) = client.get("/buckets/b%C3%A4r/keys?keys=stream");
+    let page = "{\"keys\":[\"a\",\"b/c\"]}";
+    assert_eq!(body, format!("14\r\n{page}\r\nb\r\n{{\"keys\":[]}}\r\n0\r\n\r\n"));
+    assert_eq!(client.get("/buckets?buckets=true").2, "{\"buckets\":[\"bär\"]}");
+}
+
+#[test]
+fn what_is_no_request_is_told_and_ends_the_connection() {
+    let house = House::build();
+    for (request, status) in [
+        ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+        ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", 403),
+        ("PUT /buckets/b/keys/k HTTP/1.1\r\n\r\n", 400),
+        ("PUT /riak/b/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413),
+    ] {
+        let mut client = Client::of(&house);
+        let (told, head, _) = client.ask(request);
+        assert_eq!((told, header(&head, "Connection")), (status, "close"), "{request}");
+    }
+}
+
+/// A client that sends a header for each link, as Riak's own does, and its value in chunks.
+#[test]
+fn three_hundred_links_and_chunks_are_read() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let links: String =
+        (0..300).map(|at| format!("Link: </buckets/b/keys/{at}>; riaktag=\"t\"\r\n")).collect();
+    let request = format!(
+        "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n{links}\
+         Transfer-Encoding: chunked\r\n\r\n3\r\nfig\r\n0\r\n\r\n"
+    );
+    assert_eq!(client.ask(&request).0, 204);
+    let (_, head, body) = client.get(KEY);
+    assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
+}
+
+/// A client that asked for a stream gives up its connection for any status but 200: whether the
+/// list was in time or not is told in the stream, and the connection goes on.
+#[test]
+fn a_stream_that_may_be_late_is_a_stream_all_the_same() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    assert_eq!(client.put("/buckets/b/keys/k?w=1&dw=1", "", "x").0, 204);
+    for timeout in ["1", "60000"] {
+        let stream = format!("/buckets/b/keys?keys=stream&timeout={timeout}");
+        let (status, head, body) = client.get(&stream);
+        assert_eq!(status, 200, "{head}{body}");
+        let whole = body.contains("{\"keys\":[\"k\"]}") && body.contains("{\"keys\":[]}");
+        let late = body.contains("{\"error\":\"timeout\"}");
+        assert!(whole || (late && timeout == "1"), "{body}");
+    }
+}
+
+/// A consistent bucket has one value, and judges conditions where it writes.
+#[test]
+fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
+    let house = House::build();
+    let name = base::BucketName::new("strict", "b").expect("a name");
+    for call in
+        [base::DirectoryCall::CreateType(Vec::new()), base::DirectoryCall::CreateBucket(Vec::new())]
+    {
+        let call = base::Call::Directory(call);
+        house.ask(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
+    }
+    let mut client = Client::of(&house);
+    let key = "/types/strict/buckets/b/keys/k";
+    assert_eq!(client.get(key).0, 404);
+    assert_eq!(client.put(key, "If-None-Match: *\r\n", "one").0, 204);
+    assert_eq!(client.put(key, "If-None-Match: *\r\n", "two").0, 412);
+    let (status, head, body) = client.get(key);
+    assert_eq!((status, &body[..]), (200, "one"), "{head}");
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    let tag = format!("If-Match: {}\r\n", header(&head, "ETag"));
+    assert_eq!(client.put(key, &seen, "two").0, 204);
+    assert_eq!(client.put(key, &seen, "three").0, 412, "it was written since");
+    assert_eq!(client.put(key, &tag, "three").0, 412);
+    assert_eq!(client.get(key).2, "two");
+    assert_eq!(client.put(key, "X-Riak-Meta-Farm: west\r\n", "x").0, 400);
+    let (_, _, keys) = client.get("/types/strict/buckets/b/keys?keys=true");
+    assert_eq!(keys, "{\"keys\":[\"k\"]}");
+    let delete = format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&delete).0, 204);
+    assert_eq!(client.get(key).0, 404);
+}
+
+/// A connection that several ask by turns, as behind a balancer: Riak's paths and the house's own.
+#[test]
+fn a_shared_port_finds_the_door_of_each_path() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let own = "/v1/buckets/default/default/keys/fig";
+    for value in ["green", "ripe"] {
+        assert!(client.get("/").2.contains("riak_kv_wm_object"));
+        assert_eq!(client.put(own, "", value).0, 204);
+        assert_eq!(client.get("/ping").2, "OK");
+        let (status, head, body) = client.get(own);
+        assert_eq!((status, &body[..]), (200, value), "{head}");
+        assert_eq!(client.get("/live").0, 200);
+    }
+    // All at once: each is answered by its front-end, in their order.
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let all = ["/ping", own, "/ping"].map(request).concat();
+    client.0.write_all(all.as_bytes()).expect("sent");
+    let mut heard = Vec::new();
+    while String::from_utf8_lossy(&heard).matches("\r\n\r\nOK").count() < 2 {
+        client.more(&mut heard);
+    }
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    assert!(heard.contains("\r\n\r\nripe"), "{heard}");
+}
+
+#[test]
+fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
+    let settings = ServerSettings { buffer_bytes_max: 12 << 20, ..ServerSettings::default() };
+    let house = House::of(settings);
+    let head = |length: usize| {
+        format!(
+            "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
+             Content-Length: {length}\r\n\r\n"
+        )
+    };
+    let claims = (0..20).map(|_| {
+        let mut claims = Client::of(&house);
+        claims.0.write_all(head(8 << 20).as_bytes()).expect("sent");
+        claims
+    });
+    let claims: Vec<_> = claims.collect();
+    let mut client = Client::of(&house);
+    assert_eq!(client.put(KEY, "", &"x".repeat(6 << 20)).0, 204);
+    // These hold as much as there is.
+    let part = vec![b'x'; 3 << 20];
+    let mut holding: Vec<_> = claims.into_iter().take(5).collect();
+    let sent = holding.iter_mut().map(|one| one.0.write_all(&part).is_ok());
+    assert!(sent.filter(|sent| *sent).count() > 0);
+    let refused = || {
+        let mut client = Client::of(&house);
+        client.0.write_all(head(6 << 20).as_bytes()).expect("sent");
+        // It may be refused before all of it is sent.
+        let _ = client.0.write_all(&vec![b'x'; 6 << 20]);
+        client.answer().0 == 503
+    };
+    assert!((0..100).any(|_| refused()), "nothing is counted");
+    drop(holding);
+    let taken = |client: &mut Client| client.put(KEY, "", "small").0 == 204;
+    assert!(taken(&mut Client::of(&house)));
+}
+
+#[test]
+fn a_list_for_which_there_is_no_room_is_refused_and_a_stream_is_not() {
+    let settings = ServerSettings { buffer_bytes_max: 1 << 20, ..ServerSettings::default() };
+    let house = House::of(settings);
+    let mut client = Client::of(&house);
+    for key in 0..30 {
+        let path = format!("/buckets/b/keys/{key}{}?w=1&dw=1", "k".repeat(30_000));
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let (status, head, body) = client.get("/buckets/b/keys?keys=true");
+    assert_eq!(status, 503, "{head}{body}");
+    let (status, _, body) = client.get("/buckets/b/keys?keys=stream");
+    assert_eq!((status, body.matches("kkkk\"").count()), (200, 30));
+}
+
+#[test]
+fn data_types_and_counters_are_changed_and_read() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let post = |client: &mut Client, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let counter = "/buckets/hits/counters/home";
+    assert_eq!(client.get(counter).0, 404);
+    assert_eq!(post(&mut client, &format!("{counter}?returnvalue=true"), "5").2, "5");
+    assert_eq!(client.get(counter).2, "5");
+    let put = |client: &mut Client, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let props = "/buckets/hits/props";
+    assert_eq!(put(&mut client, props, "{\"props\":{\"allow_mult\":false}}").0, 204);
+    assert!(client.get(props).2.contains("\"allow_mult\":false"));
+    assert_eq!(post(&mut client, counter, "5").0, 409);
+    let reset = format!("DELETE {props} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&reset).0, 204);
+    assert_eq!(post(&mut client, counter, "5").0, 204);
+    let (_, head, stats) = client.get("/stats");
+    assert!(head.contains("Date: ") && stats.contains("\"node_puts_total\":"), "{head}{stats}");
+    assert_eq!(client.get("/types/none/props").0, 404);
+    assert_eq!(client.get("/buckets/hits/keys/home/preflist").0, 200);
+}

@@ -1,0 +1,91 @@
+//! Memory that answers hold until their clients have taken them.
+
+use super::live::{Client, header};
+use crate::ServerSettings;
+use crate::tests::house::House;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
+
+/// A node whose connections share so much memory.
+fn with_memory(buffer_bytes_max: usize) -> House {
+    House::of(ServerSettings { buffer_bytes_max, ..ServerSettings::default() })
+}
+
+/// A client that asks and does not read its answer.
+fn ask_and_read_nothing(house: &House, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(house.address).expect("connects");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    stream
+}
+
+/// The status of a large write, which may be refused before all of it is sent; 0: none was heard.
+fn put_status(house: &House, value: &str) -> u16 {
+    let mut stream = TcpStream::connect(house.address).expect("connects");
+    let length = value.len();
+    let head = format!(
+        "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    let _ = stream.write_all([&head, value].concat().as_bytes());
+    let mut line = [0; 12];
+    let heard = stream.read_exact(&mut line).is_ok();
+    let status = std::str::from_utf8(&line[9..]).ok().filter(|_| heard);
+    status.and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// Returns true once an answer has this status.
+fn comes(status: u16, mut ask: impl FnMut() -> u16) -> bool {
+    (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        ask() == status
+    })
+}
+
+#[test]
+fn values_that_nobody_reads_count_against_the_memory_of_all_connections() {
+    let house = with_memory(12 << 20);
+    // More than the system takes over from the server for a client that does not read.
+    assert_eq!(Client::of(&house).put(KEY, "", &"x".repeat(8 << 20)).0, 204);
+    let get = || Client::of(&house).get(KEY).0;
+    // The write's own memory is given back a moment after its answer.
+    assert!(comes(200, get), "there is room for one that is read");
+    let silent = ask_and_read_nothing(&house, KEY);
+    assert!(comes(503, get), "nothing is counted");
+    drop(silent);
+    assert!(comes(200, get), "nothing is given back");
+}
+
+#[test]
+fn a_write_whose_value_can_not_be_given_back_is_stored_and_says_so() {
+    let house = with_memory(4 << 20);
+    let mut client = Client::of(&house);
+    let value = "x".repeat(3 << 20);
+    let (status, head, _) = client.put(&format!("{KEY}&returnbody=true"), "", &value);
+    assert_eq!(status, 204, "{head}");
+    assert!(header(&head, "X-Credenza-Error").contains("the value is stored"), "{head}");
+    let (status, _, body) = client.get(KEY);
+    assert!(status == 200 && body == value, "{status}");
+}
+
+#[test]
+fn a_stream_that_nobody_reads_counts_and_one_that_is_read_goes_on() {
+    let house = with_memory(6 << 20);
+    let mut client = Client::of(&house);
+    for key in 0..300 {
+        let path = format!("/buckets/b/keys/{key}{}?w=1&dw=1", "k".repeat(30_000));
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let stream = "/buckets/b/keys?keys=stream";
+    let silent = ask_and_read_nothing(&house, stream);
+    let value = "x".repeat(3 << 20);
+    let put = || put_status(&house, &value);
+    assert!(comes(503, put), "nothing is counted");
+    drop(silent);
+    assert!(comes(204, put), "nothing is given back");
+    let (status, _, body) = client.get(stream);
+    assert_eq!((status, body.matches("kkkk\"").count()), (200, 300));
+}

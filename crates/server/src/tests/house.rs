@@ -1,0 +1,114 @@
+//! A real node behind real front-ends on loopback, for the front-ends' tests.
+
+use crate::{FrontEnds, ServerSettings};
+use base::{Reply, Request};
+use node::{Node, NodeSettings};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::runtime::Runtime;
+
+/// A node with its front-ends, stopped and removed when dropped.
+pub struct House {
+    runtime: Runtime,
+    folder: PathBuf,
+    node: Option<Node>,
+    front_ends: Option<FrontEnds>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The same, and all others.
+    pub addresses: Vec<SocketAddr>,
+}
+
+impl House {
+    /// A fresh one.
+    pub fn build() -> House {
+        House::of(ServerSettings::default())
+    }
+
+    /// A fresh one with these settings of its front-ends.
+    pub fn of(settings: ServerSettings) -> House {
+        House::named("node1", settings)
+    }
+
+    /// The same, of a node with this name.
+    pub fn named(node: &str, settings: ServerSettings) -> House {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("credenza-server-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let data = NodeSettings {
+            data_dir: folder.clone(),
+            name: node.into(),
+            segment_bytes: 8 << 20,
+            disk_reserve_bytes: 0,
+            ..NodeSettings::default()
+        };
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let settings = ServerSettings { listen, ..settings };
+        let (node, front_ends) = runtime.block_on(async {
+            let node = Node::start(data).await.expect("a node");
+            let front_ends =
+                FrontEnds::open(node.clone(), settings).await.expect("the ports are free");
+            (node, front_ends)
+        });
+        let addresses = front_ends.addresses().to_vec();
+        let address = addresses[0];
+        House {
+            runtime,
+            folder,
+            node: Some(node),
+            front_ends: Some(front_ends),
+            address,
+            addresses,
+        }
+    }
+
+    /// Asks the node itself.
+    pub fn ask(&self, request: Request) -> base::Result<Reply> {
+        let node = self.node.as_ref().expect("it runs until it is dropped");
+        self.runtime.block_on(node.handle(request))
+    }
+
+    /// A figure of the node's.
+    pub fn sample(&self, name: &str) -> f64 {
+        let node = self.node.as_ref().expect("it runs until it is dropped");
+        let samples = node.samples();
+        samples.iter().find(|sample| sample.name == name).expect("it is known").value
+    }
+
+    /// Ends the connection that has been idle for longest, as if that were long.
+    pub fn end_idlest(&self) {
+        let front_ends = self.front_ends.as_ref().expect("they are open");
+        front_ends.shared().idle.end_idlest(u64::MAX, 60_000);
+    }
+
+    /// How much room is free for requests beside others.
+    pub fn beside_free(&self) -> usize {
+        let front_ends = self.front_ends.as_ref().expect("they are open");
+        front_ends.beside_free()
+    }
+
+    /// Closes the front-ends.
+    pub fn close_doors(&mut self) {
+        if let Some(front_ends) = self.front_ends.take() {
+            self.runtime.block_on(front_ends.close());
+        }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.close_doors();
+        if let Some(node) = self.node.take() {
+            let _ = self.runtime.block_on(node.stop());
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,5 @@
+//! What the tests of several front-ends share.
+
+mod closing;
+mod dates;
+pub mod house;

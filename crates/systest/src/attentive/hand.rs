@@ -1,0 +1,123 @@
+//! One client led by hand, call by call: for stories in which the order matters.
+
+use super::Witnessed;
+use crate::checkers::causal::{Act, CallAnswer, Deed};
+use crate::client::{Riak, RiakObject, RiakOutcome};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long it waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a read has shown, with the context to write with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownValues {
+    /// The context; none: nothing was there.
+    pub context: Option<String>,
+    /// The values.
+    pub values: BTreeSet<String>,
+}
+
+/// A client with a connection to each node.
+pub struct Hand {
+    nodes: Vec<SocketAddr>,
+    clients: BTreeMap<usize, Riak>,
+    place: String,
+    name: String,
+    written: u32,
+    /// What it did, for the judge.
+    pub deeds: Vec<Deed>,
+}
+
+impl Hand {
+    /// Of a bucket, `TYPE/BUCKET`; its values are named after it.
+    pub fn new(nodes: &[SocketAddr], place: &str, name: &str) -> Hand {
+        let (nodes, clients, deeds) = (nodes.to_vec(), BTreeMap::new(), Vec::new());
+        Hand { nodes, clients, place: place.into(), name: name.into(), written: 0, deeds }
+    }
+
+    /// Nodes began anew: old connections are of no use.
+    pub fn connect_anew(&mut self) {
+        self.clients.clear();
+    }
+
+    /// Reads at a node, from 1; nothing is there is an answer, a refusal is none.
+    pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<ShownValues, String> {
+        let place = self.place.clone();
+        match self.ask(node, |client| client.fetch(&place, key, options)) {
+            Ok(RiakOutcome::Done(shown) | RiakOutcome::Absent(shown)) => Ok(self.saw(key, shown)),
+            Ok(RiakOutcome::Other(answer)) => Err(answer.text()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Writes a new value that replaces what was seen; whether that was acknowledged.
+    pub fn put(&mut self, node: usize, key: &str, seen: &ShownValues, options: &str) -> CallAnswer {
+        self.written += 1;
+        let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
+        let how = (seen.context.as_deref(), options);
+        let answer = self.ask(node, |client| client.store(&place, key, value.as_bytes(), how));
+        let told = told(&answer);
+        self.did(key, Act::Write(value), seen, told);
+        told
+    }
+
+    /// Deletes what was seen.
+    pub fn delete(
+        &mut self,
+        node: usize,
+        key: &str,
+        seen: &ShownValues,
+        options: &str,
+    ) -> CallAnswer {
+        let place = self.place.clone();
+        let how = (seen.context.as_deref(), options);
+        let answer = self.ask(node, |client| client.remove(&place, key, how));
+        let told = told(&answer);
+        self.did(key, Act::Delete, seen, told);
+        told
+    }
+
+    /// What it did, as others' histories are told.
+    pub fn witnessed(self) -> Witnessed {
+        Witnessed { deeds: self.deeds, ..Witnessed::default() }
+    }
+
+    fn saw(&mut self, key: &str, shown: RiakObject) -> ShownValues {
+        let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
+        let seen =
+            ShownValues { context: shown.context, values: shown.values.iter().map(text).collect() };
+        self.did(key, Act::Read(seen.values.clone()), &ShownValues::default(), CallAnswer::Done);
+        seen
+    }
+
+    fn did(&mut self, key: &str, act: Act, seen: &ShownValues, told: CallAnswer) {
+        self.deeds.push(Deed { key: key.into(), act, seen: seen.values.clone(), told });
+    }
+
+    /// Asks at a node, over the connection it has or a new one.
+    fn ask<T>(
+        &mut self,
+        node: usize,
+        what: impl FnOnce(&mut Riak) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        let mut client = match self.clients.remove(&node) {
+            Some(client) => client,
+            None => Riak::with_patience(self.nodes[node - 1], PATIENCE)?,
+        };
+        let answer = what(&mut client)?;
+        self.clients.insert(node, client);
+        Ok(answer)
+    }
+}
+
+/// A client's mistake did nothing; what the server could not do may have been done in part.
+fn told(answer: &std::io::Result<RiakOutcome>) -> CallAnswer {
+    match answer {
+        Ok(RiakOutcome::Done(_)) => CallAnswer::Done,
+        Ok(RiakOutcome::Absent(_)) => CallAnswer::Refused,
+        Ok(RiakOutcome::Other(answer)) if answer.status < 500 => CallAnswer::Refused,
+        Ok(RiakOutcome::Other(_)) | Err(_) => CallAnswer::Unknown,
+    }
+}

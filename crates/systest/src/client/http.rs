@@ -1,0 +1,209 @@
+//! HTTP/1.1 with persistent connections: enough for the native front-end.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct HttpResponse {
+    /// The status.
+    pub status: u16,
+    /// Header names in lower case, and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; null when it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The reason of an error, in the words of the house.
+    pub fn reason(&self) -> String {
+        self.json()["error"]["reason"].as_str().unwrap_or("").into()
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Http {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+    host: String,
+}
+
+impl Http {
+    /// Connects, with half a minute of patience for everything.
+    pub fn connect(address: SocketAddr) -> io::Result<Http> {
+        Http::with_patience(address, Duration::from_secs(30))
+    }
+
+    /// Connects, waiting at most so long for any answer.
+    pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Http> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let reader = BufReader::new(stream.try_clone()?);
+        Ok(Http { stream, reader, host: address.to_string() })
+    }
+
+    /// A request without further headers.
+    pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<HttpResponse> {
+        self.ask_with(method, path, &[], body)
+    }
+
+    /// Deletes all keys of the default bucket under a prefix, in parts; gives how many rows those
+    /// were. A part that is refused ends it with that refusal.
+    pub fn empty_prefix(&mut self, prefix: &str) -> io::Result<u64> {
+        let (mut removed, mut token) = (0, serde_json::Value::Null);
+        loop {
+            let body = serde_json::json!({ "prefix": prefix, "continue": token }).to_string();
+            let path = "/v1/buckets/default/default/empty_prefix";
+            let answer = self.ask("POST", path, body.as_bytes())?;
+            let mut told = answer.json();
+            let Some(rows) = told["removed"].as_u64().filter(|_| answer.status == 200) else {
+                return Err(io::Error::other(answer.text()));
+            };
+            removed += rows;
+            token = told["continue"].take();
+            if token.is_null() {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// A request with further headers.
+    pub fn ask_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<HttpResponse> {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.host);
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let json = matches!(body.first(), Some(b'{' | b'['));
+        if json && !headers.iter().any(|(name, _)| *name == "content-type") {
+            head.push_str("content-type: application/json\r\n");
+        }
+        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(body);
+        // A server may answer and close before it has read a body that is too large.
+        let sent = self.stream.write_all(&bytes);
+        self.receive(method == "HEAD").map_err(|error| sent.err().unwrap_or(error))
+    }
+
+    /// Whom it asks, as a head says it.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The connection's writing end, for a thread of its own.
+    pub fn sender(&self) -> io::Result<TcpStream> {
+        self.stream.try_clone()
+    }
+
+    /// Bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// The next answer.
+    pub fn receive(&mut self, head_only: bool) -> io::Result<HttpResponse> {
+        let first = self.line()?;
+        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = status.ok_or_else(|| strange(&first))?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
+        }
+        let mut answer = HttpResponse { status, headers, body: Vec::new() };
+        if status == 100 {
+            return self.receive(head_only);
+        }
+        if !head_only && status != 204 && status != 304 {
+            answer.body = self.body(&answer)?;
+        }
+        Ok(answer)
+    }
+
+    fn body(&mut self, answer: &HttpResponse) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        if answer.header("transfer-encoding").is_some_and(|how| how.contains("chunked")) {
+            loop {
+                let line = self.line()?;
+                let size = line.split(';').next().unwrap_or("").trim();
+                let size = usize::from_str_radix(size, 16).map_err(|_| strange(&line))?;
+                let before = body.len();
+                body.resize(before + size, 0);
+                self.reader.read_exact(&mut body[before..])?;
+                self.line()?;
+                if size == 0 {
+                    return Ok(body);
+                }
+            }
+        }
+        let length = answer.header("content-length").and_then(|length| length.parse().ok());
+        match length {
+            Some(length) => {
+                body.resize(length, 0);
+                self.reader.read_exact(&mut body)?;
+            }
+            None => {
+                self.reader.read_to_end(&mut body)?;
+            }
+        }
+        Ok(body)
+    }
+
+    /// Waits for the other side to close, swallowing what it still says; false when time runs out.
+    pub fn closed_within(&mut self, patience: Duration) -> bool {
+        super::closed_within(&self.stream, &mut self.reader, patience)
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        self.reader.read_until(b'\n', &mut line)?;
+        if line.pop() != Some(b'\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_string())
+    }
+}
+
+/// A key as it stands in a path.
+pub fn encoded(key: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in key {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(byte as char)
+            }
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn strange(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("no HTTP answer: {line:?}"))
+}

@@ -1,0 +1,314 @@
+//! What clients were told: a ledger of acknowledgements, and the judge that compares it with what
+//! is found.
+//!
+//! Each key has one writer, which counts its writes of it. A key's state is a function of that
+//! count, so after any crash the state found must be the one after the last acknowledged write, or
+//! after one of the writes whose outcome is unknown. A key with an unknown outcome is retired:
+//! nobody writes it again.
+
+use crate::client::{Fate, Resp, RespReply, command, encoded};
+use crate::orders::Orders;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+
+/// What one key was told.
+#[derive(Clone, Debug, Default)]
+struct Track {
+    /// The last acknowledged write; 0: none.
+    acked: u64,
+    /// Writes after it whose outcome is unknown.
+    maybe: Vec<u64>,
+    /// The number of the last attempt.
+    tried: u64,
+    /// About how large its values are.
+    bytes: usize,
+}
+
+/// What all clients were told.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    tracks: BTreeMap<String, Track>,
+    /// Acknowledged calls.
+    pub ok: u64,
+    /// Calls that surely did nothing.
+    pub fail: u64,
+    /// Calls whose outcome is unknown.
+    pub info: u64,
+    /// The refusals in words, each once, with its count.
+    pub refusals: BTreeMap<String, u64>,
+}
+
+/// What the judge says.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryVerdict {
+    /// Keys that were compared.
+    pub checked: u64,
+    /// Acknowledged writes whose effect is gone.
+    pub lost: Vec<String>,
+    /// Values that nobody wrote: torn, mixed up, or from nowhere.
+    pub strange: Vec<String>,
+}
+
+/// How a client writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Writing {
+    /// Tells this client's keys from others'.
+    pub client: usize,
+    /// How many keys it goes round.
+    pub keys: usize,
+    /// How many calls it sends before it waits for the answers.
+    pub depth: usize,
+    /// About how large values are.
+    pub bytes: usize,
+    /// Through which front-end.
+    pub protocol: ClientProtocol,
+}
+
+/// A front-end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientProtocol {
+    /// RESP, pipelined.
+    Resp,
+    /// The native HTTP front-end, one call at a time.
+    Http,
+}
+
+/// The state of a key after its `count`th write; none when that write deletes.
+pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
+    if count == 0 || count.is_multiple_of(11) {
+        return None;
+    }
+    let mut value = format!("{key}#{count}#").into_bytes();
+    let seed = xxhash_rust::xxh3::xxh3_64(&value);
+    let length = value.len() + (seed as usize % bytes.max(1));
+    let mut word = seed;
+    while value.len() < length {
+        word = word.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23) ^ seed;
+        value.extend_from_slice(&word.to_le_bytes());
+    }
+    Some(value)
+}
+
+impl Ledger {
+    /// Writes until told to stop or until the connection breaks.
+    pub fn write(&mut self, address: SocketAddr, how: Writing, orders: &Orders) {
+        let ended = match how.protocol {
+            ClientProtocol::Resp => self.write_resp(address, how, orders),
+            ClientProtocol::Http => self.write_http(address, how, orders),
+        };
+        if let Err(error) = ended {
+            *self.refusals.entry(format!("connection: {}", error.kind())).or_default() += 1;
+        }
+    }
+
+    fn write_resp(&mut self, address: SocketAddr, how: Writing, orders: &Orders) -> io::Result<()> {
+        let mut connection = orders.resp(address)?;
+        let mut next = self.calls();
+        while !orders.stopped() {
+            let refused_before = self.fail;
+            let mut bytes = Vec::new();
+            let mut batch = Vec::new();
+            for _ in 0..how.depth {
+                let (key, count) = self.attempt(how, next);
+                next += 1;
+                bytes.extend(match state(&key, count, how.bytes) {
+                    Some(value) => command(&[b"SET", key.as_bytes(), &value]),
+                    None => command(&[b"DEL", key.as_bytes()]),
+                });
+                batch.push((key, count));
+            }
+            let mut sent = connection.send(&bytes);
+            for (key, count) in batch {
+                let answer = match &sent {
+                    Ok(()) => connection.receive(),
+                    Err(error) => Err(error.kind().into()),
+                };
+                match answer {
+                    Ok(word) => {
+                        let fate = orders.believed(word.fate());
+                        self.settle(&key, count, fate, &refusal(&word));
+                    }
+                    Err(error) => {
+                        self.settle(&key, count, Fate::Info, "");
+                        sent = Err(error);
+                    }
+                }
+            }
+            sent?;
+            orders.content(refused_before, self.fail)?;
+        }
+        Ok(())
+    }
+
+    fn write_http(&mut self, address: SocketAddr, how: Writing, orders: &Orders) -> io::Result<()> {
+        let mut connection = orders.http(address)?;
+        let mut next = self.calls();
+        while !orders.stopped() {
+            let refused_before = self.fail;
+            let (key, count) = self.attempt(how, next);
+            next += 1;
+            let path = format!("/v1/buckets/default/default/keys/{}", encoded(key.as_bytes()));
+            let octets = [("content-type", "application/octet-stream")];
+            let answer = match state(&key, count, how.bytes) {
+                Some(value) => connection.ask_with("PUT", &path, &octets, &value),
+                None => connection.ask("DELETE", &path, b""),
+            };
+            match answer {
+                Ok(answer) => {
+                    let fate = match answer.status {
+                        200..=299 | 404 => Fate::Ok,
+                        500 | 504 => Fate::Info,
+                        _ => Fate::Fail,
+                    };
+                    self.settle(&key, count, orders.believed(fate), &answer.reason());
+                    // Nobody hears what is sent behind an answer that was said to be the last.
+                    if answer.header("connection") == Some("close") {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    self.settle(&key, count, Fate::Info, "");
+                    return Err(error);
+                }
+            }
+            orders.content(refused_before, self.fail)?;
+        }
+        Ok(())
+    }
+
+    /// How many calls were made.
+    fn calls(&self) -> usize {
+        (self.ok + self.fail + self.info) as usize
+    }
+
+    /// Chooses the key of the `next`th call and counts the attempt; retired keys get a successor.
+    fn attempt(&mut self, how: Writing, next: usize) -> (String, u64) {
+        let mut key = format!("c{:03}-{:05}", how.client, next % how.keys);
+        while self.tracks.get(&key).is_some_and(|track| !track.maybe.is_empty()) {
+            key.push('+');
+        }
+        let track = self.tracks.entry(key.clone()).or_default();
+        track.tried += 1;
+        track.bytes = how.bytes;
+        (key, track.tried)
+    }
+
+    /// Notes what became of an attempt.
+    fn settle(&mut self, key: &str, count: u64, fate: Fate, why: &str) {
+        let track = self.tracks.get_mut(key).expect("an attempt was noted before");
+        match fate {
+            Fate::Ok => {
+                self.ok += 1;
+                track.acked = count;
+                track.maybe.clear();
+            }
+            Fate::Fail => self.fail += 1,
+            Fate::Info => {
+                self.info += 1;
+                track.maybe.push(count);
+            }
+        }
+        if fate != Fate::Ok && !why.is_empty() {
+            *self.refusals.entry(why.chars().take(60).collect()).or_default() += 1;
+        }
+    }
+
+    /// Counts an attempt and its fate without a server; for trying the judge.
+    pub fn pretend(&mut self, how: Writing, next: usize, fate: Fate) {
+        let (key, count) = self.attempt(how, next);
+        self.settle(&key, count, fate, "");
+    }
+
+    /// Everything another ledger knows, too; their keys differ.
+    pub fn join(&mut self, other: Ledger) {
+        self.tracks.extend(other.tracks);
+        self.ok += other.ok;
+        self.fail += other.fail;
+        self.info += other.info;
+        for (why, count) in other.refusals {
+            *self.refusals.entry(why).or_default() += count;
+        }
+    }
+
+    /// How many keys have an acknowledged write.
+    pub fn keys(&self) -> usize {
+        self.tracks.values().filter(|track| track.acked > 0).count()
+    }
+
+    /// Reads every key and compares. An error means that the server can't be read at all.
+    pub fn judge(&self, address: SocketAddr) -> io::Result<HistoryVerdict> {
+        let mut connection = Resp::connect(address)?;
+        let mut verdict = HistoryVerdict::default();
+        let keys: Vec<_> = self.tracks.iter().collect();
+        for part in keys.chunks(256) {
+            let asked: Vec<_> = part.iter().map(|(key, _)| ["GET", key]).collect();
+            let bytes: Vec<u8> = asked
+                .iter()
+                .flat_map(|[get, key]| command(&[get.as_bytes(), key.as_bytes()]))
+                .collect();
+            connection.send(&bytes)?;
+            for (key, track) in part {
+                let found = connection.receive()?;
+                verdict.compare(key, track, &found);
+            }
+        }
+        Ok(verdict)
+    }
+
+    /// Compares with what a plain table holds; for writers that are no server.
+    pub fn judge_table(&self, table: &BTreeMap<String, Vec<u8>>) -> HistoryVerdict {
+        let mut verdict = HistoryVerdict::default();
+        for (key, track) in &self.tracks {
+            verdict.compare(key, track, &RespReply::Bulk(table.get(key).cloned()));
+        }
+        verdict
+    }
+}
+
+impl HistoryVerdict {
+    fn compare(&mut self, key: &str, track: &Track, found: &RespReply) {
+        self.checked += 1;
+        let found = match found {
+            RespReply::Bulk(found) => found.as_deref(),
+            other => {
+                self.strange.push(format!("{key}: not readable: {other:?}"));
+                return;
+            }
+        };
+        let is = |count: u64| state(key, count, track.bytes).as_deref() == found;
+        if is(track.acked) || track.maybe.iter().any(|&count| is(count)) {
+            return;
+        }
+        match (0..=track.tried).rev().find(|&count| is(count)) {
+            Some(older) if older < track.acked => {
+                self.lost.push(format!("{key}: acknowledged {}, found {older}", track.acked));
+            }
+            Some(refused) => {
+                self.strange.push(format!("{key}: found {refused}, which was refused"));
+            }
+            None => {
+                let length = found.map_or(0, <[u8]>::len);
+                self.strange.push(format!("{key}: {length} bytes that nobody wrote"));
+            }
+        }
+    }
+
+    /// Fails the test unless nothing is lost and nothing is strange.
+    pub fn must_be_clean(&self) {
+        let first = |list: &[String]| list.iter().take(5).cloned().collect::<Vec<_>>().join("; ");
+        assert!(
+            self.lost.is_empty() && self.strange.is_empty(),
+            "of {} keys {} lost ({}), {} strange ({})",
+            self.checked,
+            self.lost.len(),
+            first(&self.lost),
+            self.strange.len(),
+            first(&self.strange)
+        );
+    }
+}
+
+fn refusal(word: &RespReply) -> String {
+    word.error().unwrap_or("").into()
+}

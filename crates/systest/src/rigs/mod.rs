@@ -1,0 +1,224 @@
+//! Real faults for real processes: file systems that lose power or fill up, system calls that fail,
+//! networks that delay and lose, limits.
+//!
+//! Promises: what a rig made is taken away when it is dropped, and what a killed run left behind is
+//! swept by the next.
+//! Never: touches a device, mount, group, namespace or process that the test did not make; changes
+//! the machine's clock.
+//! Read next: `mount.rs`, then `trace.rs`, `network.rs` and `cluster/mod.rs`.
+
+mod clock;
+mod cluster;
+mod corrupt;
+mod group;
+mod mount;
+mod network;
+pub mod rot;
+mod switch;
+mod trace;
+
+pub use clock::NodeClock;
+pub use cluster::{Bench, Cluster, Copies, GroupAnswer, Mended, Options, Wires, wait};
+pub use group::{DiskGroup, MemoryGroup};
+pub use mount::{Frozen, Mount, System};
+pub use network::Network;
+pub use switch::{Cable, Counts};
+pub use trace::Trace;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once};
+
+/// What an experiment needs of the machine; the first thing that is missing, in words.
+pub fn missing(root: Root, tools: &[&str]) -> Option<String> {
+    if root == Root::Needed && !rustix::process::geteuid().is_root() {
+        return Some("needs root (mounts, groups, tracing)".into());
+    }
+    tools.iter().find(|tool| find(tool).is_none()).map(|tool| not_installed(tool))
+}
+
+/// The words for a tool that is not there: what to install instead of it.
+pub fn not_installed(tool: &str) -> String {
+    format!("needs `{tool}`, which is not installed (Debian: {})", package(tool))
+}
+
+/// The Debian package of a tool; `./check` installs it.
+fn package(tool: &str) -> &str {
+    match tool {
+        "apt-cache" => "apt",
+        "ip" => "iproute2",
+        "cc" => "gcc",
+        "findmnt" | "fsfreeze" | "nsenter" | "prlimit" | "setpriv" | "unshare" => "util-linux",
+        "fuser" => "psmisc",
+        "java" => "openjdk-17-jdk-headless",
+        "libfaketime" => "faketime",
+        "mkfs.ext4" => "e2fsprogs",
+        "mkfs.xfs" => "xfsprogs",
+        "mvn" => "maven",
+        "pgrep" => "procps",
+        "python3" => "python3-venv",
+        "redis-benchmark" | "redis-cli" => "redis-tools",
+        "tclsh" => "tcl",
+        tool => tool,
+    }
+}
+
+/// Whether an experiment needs root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// It mounts, limits or traces.
+    Needed,
+    /// Anyone may run it.
+    Spared,
+}
+
+/// Where a tool is; system folders are searched too, since they may not be on the path.
+pub fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':').map(|folder| Path::new(folder).join(tool)).find(|path| path.is_file())
+}
+
+/// Runs a command to its end.
+pub fn run(words: &[&str]) -> Output {
+    let tool = find(words[0]).unwrap_or_else(|| words[0].into());
+    let output = Command::new(tool).args(&words[1..]).stdin(Stdio::null()).output();
+    output.unwrap_or_else(|error| panic!("{}: {error}", words[0]))
+}
+
+/// Runs a command that must succeed, and gives what it said.
+pub fn must(words: &[&str]) -> String {
+    let output = run(words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {}", words.join(" "), said.trim());
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// One experiment at a time: those that measure or starve the machine would disturb each other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// Tells the threads of a scope to stop, also when the scope's own work panics: a scope waits for
+/// all its threads, and one that nobody tells would keep a failed test running for ever.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A folder that goes away with the test.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes a folder named after the experiment, sweeping first what killed runs left behind.
+    pub fn new(name: &str) -> Scratch {
+        static SWEPT: Once = Once::new();
+        let home = crate::tidy::root().join("target/tmp");
+        SWEPT.call_once(|| sweep(&home));
+        let path = home.join(format!("proof-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("the target folder can be written");
+        Scratch { path }
+    }
+
+    /// The same in memory, where a sync costs nothing; none where there is no such place.
+    pub fn in_memory(name: &str) -> Option<Scratch> {
+        static SWEPT: Once = Once::new();
+        let home = Path::new("/dev/shm");
+        SWEPT.call_once(|| sweep(home));
+        let path = home.join(format!("proof-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).ok()?;
+        Some(Scratch { path })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path inside it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    /// Deletes it; `CREDENZA_KEEP=1` keeps that of a failed test for a look.
+    fn drop(&mut self) {
+        if std::env::var_os("CREDENZA_KEEP").is_none() || !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Unmounts and deletes what runs left behind whose process is gone.
+fn sweep(home: &Path) {
+    for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix("proof-").and_then(|rest| rest.split('-').next());
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        if Path::new(&format!("/proc/{pid}")).exists() {
+            continue;
+        }
+        for mounted in mount::mounted_below(&entry.path()) {
+            // What a killed test froze would keep its writers for ever.
+            let _ = run(&["fsfreeze", "-u", &mounted]);
+            let _ = run(&["umount", "-l", &mounted]);
+        }
+        let _ = std::fs::remove_dir_all(entry.path());
+    }
+}
+
+/// A small C program of `crates/systest/rigs`, compiled once.
+pub fn compiled(name: &str) -> PathBuf {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
+    let source = crate::tidy::root().join(format!("crates/systest/rigs/{name}.c"));
+    let home = crate::tidy::root().join("target/tmp/rigs");
+    std::fs::create_dir_all(&home).expect("the target folder can be written");
+    let changed = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
+    let program = home.join(name);
+    if changed(&program) < changed(&source) {
+        let fresh = home.join(format!("{name}-{}", std::process::id()));
+        must(&["cc", "-O1", "-Wall", "-o", text(&fresh), text(&source)]);
+        std::fs::rename(&fresh, &program).expect("both are in one folder");
+    }
+    program
+}
+
+/// A path as text.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("our paths are text")
+}
+
+/// Bytes of memory a process holds now.
+pub fn resident_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// How many sockets a process holds now.
+pub fn sockets(pid: u32) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Seconds of processor time a process has used.
+pub fn cpu_seconds(pid: u32) -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0; // fixed on Linux for what user space sees
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = text.rsplit(')').next().unwrap_or_default();
+    let fields = after_name.split_whitespace().skip(11).take(2);
+    fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+}

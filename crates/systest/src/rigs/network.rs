@@ -1,0 +1,204 @@
+//! Hosts of the test's own: network namespaces whose cables end in a switch of ours, which delays,
+//! loses, doubles and cuts as it is told.
+//!
+//! Each host has one cable. Its other end lies in a namespace for the switch, where a macvtap takes
+//! every frame off it; that one is opened as a file, so neither `unsafe` nor a kernel with `netem`
+//! is needed. Neighbours are known for good: a cut must not also break ARP, whose memory of
+//! failures would add seconds to every recovery.
+
+use super::switch::{Cable, Counts, Switch};
+use super::{Root, find, missing, must, run, text};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A laboratory: hosts numbered from 1, and the switch between them. Dropped, all of it goes away.
+pub struct Network {
+    name: String,
+    hosts: usize,
+    switch: Option<Switch>,
+}
+
+impl Network {
+    /// Why there can be none here, in words.
+    pub fn missing() -> Option<String> {
+        if let Some(why) = missing(Root::Needed, &["ip", "nsenter"]) {
+            return Some(why);
+        }
+        let name = format!("{}-try", fresh_name());
+        let mut made = run(&["ip", "netns", "add", &name]).status.success();
+        let links = ["d0 type veth peer name d1", "link d0 name m0 type macvtap mode passthru"];
+        for link in links {
+            let words = format!("ip -n {name} link add {link}");
+            made = made && run(&words.split(' ').collect::<Vec<_>>()).status.success();
+        }
+        let _ = run(&["ip", "netns", "del", &name]);
+        (!made).then(|| "needs network namespaces and macvtap, which the kernel refuses".into())
+    }
+
+    /// Joins so many hosts by a switch whose dice are cast by the seed. All cables are good.
+    pub fn new(scratch: &Path, hosts: usize, seed: u64) -> Network {
+        sweep();
+        let mut network = Network { name: fresh_name(), hosts, switch: None };
+        must(&["ip", "netns", "add", &network.space(0)]);
+        let ports = (1..=hosts).map(|host| network.cable(scratch, host)).collect();
+        for host in 1..=hosts {
+            network.neighbours(host);
+        }
+        network.switch = Some(Switch::start(ports, seed));
+        network
+    }
+
+    /// The name of a host's namespace; 0: the switch's.
+    pub fn space(&self, host: usize) -> String {
+        format!("{}-n{host}", self.name)
+    }
+
+    /// A host's address.
+    pub fn address(&self, host: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 78, 0, host as u8)
+    }
+
+    /// The words that run a command on a host.
+    pub fn wrapper(&self, host: usize) -> Vec<String> {
+        let nsenter = find("nsenter").expect("it was there before");
+        // Not `ip netns exec`: that takes a copy of all mounts, and a file system that others still
+        // have mounted can't be taken away, as after a power cut.
+        let space = format!("--net=/run/netns/{}", self.space(host));
+        [text(&nsenter), &space, "--"].map(String::from).to_vec()
+    }
+
+    /// Does something on a host, on a thread of its own; sockets made there, and threads started
+    /// there, stay there.
+    pub fn on<T: Send>(&self, host: usize, what: impl FnOnce() -> T + Send) -> T {
+        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        use std::os::fd::AsFd;
+        let namespace =
+            File::open(format!("/run/netns/{}", self.space(host))).expect("it was made");
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(move || {
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("root may enter");
+                what()
+            });
+            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// From now on, frames from one host to another go so.
+    pub fn link(&self, from: usize, to: usize, link: Cable) {
+        assert!(from != to && (1..=self.hosts).contains(&from) && (1..=self.hosts).contains(&to));
+        self.switch().set(from - 1, to - 1, link);
+    }
+
+    /// The same in both directions.
+    pub fn both(&self, one: usize, other: usize, link: Cable) {
+        self.link(one, other, link);
+        self.link(other, one, link);
+    }
+
+    /// All cables are good again.
+    pub fn heal(&self) {
+        for (from, to) in
+            (1..=self.hosts).flat_map(|from| (1..=self.hosts).map(move |to| (from, to)))
+        {
+            if from != to {
+                self.link(from, to, Cable::default());
+            }
+        }
+    }
+
+    /// How many frames went from one host to another, and how many were lost.
+    pub fn counts(&self, from: usize, to: usize) -> Counts {
+        self.switch().counts(from - 1, to - 1)
+    }
+
+    fn switch(&self) -> &Switch {
+        self.switch.as_ref().expect("it runs until the laboratory is dropped")
+    }
+
+    /// Makes a host and its cable; gives the switch's end as a file.
+    fn cable(&self, scratch: &Path, host: usize) -> File {
+        let (space, middle) = (self.space(host), self.space(0));
+        let (port, tap) = (format!("p{host}"), format!("t{host}"));
+        must(&["ip", "netns", "add", &space]);
+        // No frames of IPv6 between those that a test counts; where there is none, all the better.
+        for host in [host, 0] {
+            self.on(host, || {
+                let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            });
+        }
+        let ends = ["type", "veth", "peer", "name", &port, "netns", &middle];
+        must(&[&["ip", "link", "add", "eth0", "netns", &space][..], &ends].concat());
+        let mac = mac(host);
+        must(&["ip", "-n", &space, "link", "set", "eth0", "address", &mac]);
+        let net = format!("{}/24", self.address(host));
+        must(&["ip", "-n", &space, "addr", "add", &net, "dev", "eth0"]);
+        // One frame is one packet: else a loss would take 64 KiB at once.
+        must(&["ip", "-n", &space, "link", "set", "eth0", "gso_max_segs", "1"]);
+        let kind = ["type", "macvtap", "mode", "passthru"];
+        must(&["ip", "-n", &space, "link", "set", "lo", "up"]);
+        must(&["ip", "-n", &space, "link", "set", "eth0", "up"]);
+        must(&["ip", "-n", &middle, "link", "set", &port, "up"]);
+        let add = ["ip", "-n", &middle, "link", "add", "link", &port, "name", &tap];
+        // A thousand clients that all speak at once are not to lose half of what they say.
+        let queue = ["txqueuelen", "10000"];
+        must(&[&add[..], &queue, &kind].concat());
+        must(&["ip", "-n", &middle, "link", "set", &tap, "up"]);
+        let numbers = format!("cat /sys/class/net/{tap}/tap*/dev");
+        let numbers = must(&["ip", "netns", "exec", &middle, "sh", "-c", &numbers]);
+        let (major, minor) = numbers.split_once(':').expect("MAJOR:MINOR");
+        let number = |text: &str| text.parse::<u32>().expect("a number of the kernel");
+        let device = rustix::fs::makedev(number(major), number(minor));
+        let path = scratch.join(&tap);
+        let kind = FileType::CharacterDevice;
+        rustix::fs::mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device)
+            .expect("root may make devices");
+        let how = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(&path, how, Mode::empty()).expect("the tap can be opened").into()
+    }
+
+    fn neighbours(&self, host: usize) {
+        let space = self.space(host);
+        for other in (1..=self.hosts).filter(|other| *other != host) {
+            let (address, mac) = (self.address(other).to_string(), mac(other));
+            let known = ["lladdr", &mac, "dev", "eth0", "nud", "permanent"];
+            must(&[&["ip", "-n", &space, "neigh", "replace", &address][..], &known].concat());
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.switch = None;
+        for host in 0..=self.hosts {
+            let _ = run(&["ip", "netns", "del", &self.space(host)]);
+        }
+    }
+}
+
+/// No two laboratories of one process share a name, nor do those of two processes.
+fn fresh_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("proof-{}-{number}", std::process::id())
+}
+
+/// The switch tells hosts by the last byte of it.
+fn mac(host: usize) -> String {
+    format!("02:00:00:00:00:{host:02x}")
+}
+
+/// Takes away what runs left behind whose process is gone.
+fn sweep() {
+    for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix("proof-").and_then(|rest| rest.split('-').next());
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            let _ = run(&["ip", "netns", "del", &name]);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The real binary as a child process: start, wait until ready, kill by its own id, start again.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Longest wait for the ready line, also on a busy machine.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// Which rule servers break, if a test of these tests says so and built them for it (F-59).
+pub const MUTANT: &str = "CREDENZA_MUTANT";
+
+/// How to start a server.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The data directory.
+    pub data: PathBuf,
+    /// What `--listen` says; empty: any free port of loopback.
+    pub listen: String,
+    /// Further words of the command line.
+    pub words: Vec<String>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+    /// A command that runs the server (`strace ...`); its own words first, the server's after.
+    pub wrapper: Vec<String>,
+    /// Neither `--data` nor `--listen` is said: a file among the words says both.
+    pub from_file: bool,
+}
+
+impl Setup {
+    /// On this data directory, with what the product does when nothing else is said.
+    pub fn on(data: &Path) -> Setup {
+        Setup { data: data.into(), ..Setup::default() }
+    }
+
+    /// As a configuration file says, which puts the data into this directory.
+    pub fn from_file(data: &Path) -> Setup {
+        Setup { from_file: true, ..Setup::on(data) }
+    }
+
+    /// With further flags of the command line, each with its value; one said before is replaced.
+    pub fn with(mut self, words: &[&str]) -> Setup {
+        for pair in words.chunks(2) {
+            let before = self.words.iter().position(|word| word == pair[0]);
+            if let Some(at) = before {
+                self.words.drain(at..(at + 2).min(self.words.len()));
+            }
+            self.words.extend(pair.iter().map(|word| word.to_string()));
+        }
+        self
+    }
+
+    /// With an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Run by another command.
+    pub fn under(mut self, wrapper: &[&str]) -> Setup {
+        self.wrapper = wrapper.iter().map(|word| word.to_string()).collect();
+        self
+    }
+
+    /// Whether a failpoint tells it to panic.
+    fn panics(&self) -> bool {
+        let panics = |(name, words): &(String, String)| {
+            name == "CREDENZA_FAILPOINT" && words.contains("=panic")
+        };
+        self.environment.iter().any(panics)
+    }
+
+    fn command(&self) -> Command {
+        let listen = if self.listen.is_empty() { "127.0.0.1:0" } else { &self.listen };
+        let mut words: Vec<std::ffi::OsString> =
+            self.wrapper.iter().map(std::ffi::OsString::from).collect();
+        words.push(binary().into());
+        words.push("serve".into());
+        if !self.from_file {
+            words.extend(["--data".into(), self.data.clone().into_os_string()]);
+            words.extend(["--listen".into(), listen.into()]);
+        }
+        words.extend(self.words.iter().map(std::ffi::OsString::from));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        let ours = |name: &str| name.starts_with("CREDENZA_") && name != MUTANT;
+        for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
+            command.env_remove(name);
+        }
+        command.envs(self.environment.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A server process. Dropped, it is killed and waited for, and the test fails if it ever panicked
+/// without having been told to.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    wrapped: bool,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How it was started.
+    pub setup: Setup,
+    /// From the start of the process to the ready line.
+    pub ready_after: Duration,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts it and waits for the ready line; an error holds what it said instead, and its exit.
+    pub fn start(setup: &Setup) -> Result<Server, StartRefusal> {
+        binary(); // building it is no part of starting
+        let begun = Instant::now();
+        let mut child = setup.command().spawn().map_err(|error| StartRefusal {
+            code: None,
+            words: format!("{}: {error}", binary().display()),
+        })?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let pipe = child.stderr.take().expect("stderr is piped");
+        let kept = lines.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                kept.lock().expect("no panic holds it").push(line);
+            }
+        });
+        loop {
+            let said = lines.lock().expect("no panic holds it").clone();
+            if let Some(address) = said.iter().find_map(|line| ready_address(line)) {
+                let ready_after = begun.elapsed();
+                let wrapped = !setup.wrapper.is_empty();
+                let setup = setup.clone();
+                return Ok(Server { child, wrapped, address, setup, ready_after, lines });
+            }
+            let ended = child.try_wait().expect("a child can be waited for");
+            if ended.is_some() || begun.elapsed() > READY_MAX {
+                let _ = child.kill();
+                let status = child.wait().expect("a child can be waited for");
+                std::thread::sleep(Duration::from_millis(50)); // the last lines are on their way
+                let words = lines.lock().expect("no panic holds it").join("\n");
+                return Err(StartRefusal { code: status.code(), words });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Starts it, or fails the test with what it said.
+    pub fn must(setup: &Setup) -> Server {
+        Server::start(setup).unwrap_or_else(|refusal| panic!("the server did not start: {refusal}"))
+    }
+
+    /// The server's own process id, not its wrapper's.
+    pub fn pid(&self) -> u32 {
+        if self.wrapped { child_of(self.child.id()) } else { self.child.id() }
+    }
+
+    /// Ends it at once, as a crash would: SIGKILL, no farewell.
+    pub fn kill(&mut self) {
+        signal(self.pid(), rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to stop and waits; `None` when it does not within the time.
+    pub fn stop(&mut self, within: Duration) -> Option<ExitStatus> {
+        signal(self.pid(), rustix::process::Signal::TERM);
+        self.wait(within)
+    }
+
+    /// Waits for its end; `None` when it does not come within the time.
+    pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                std::thread::sleep(Duration::from_millis(20)); // its last lines are on their way
+                return Some(status);
+            }
+            if Instant::now() > until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether the process still runs.
+    pub fn alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Fails the test unless the process runs and none of its threads has panicked.
+    pub fn must_be_unhurt(&mut self) {
+        let said = self.said();
+        assert!(!tells_of_panic(&said), "a thread panicked: {said}");
+        assert!(self.alive(), "it died: {said}");
+    }
+
+    /// Waits for its end, and fails the test unless it died at the failpoint it was armed with: a
+    /// panic on the way there is none.
+    pub fn must_have_died_armed(&mut self, within: Duration) {
+        let status = self.wait(within);
+        let refusal =
+            StartRefusal { code: status.and_then(|status| status.code()), words: self.said() };
+        assert!(status.is_some(), "it lives on: {refusal}");
+        refusal.must_have_died_armed();
+    }
+
+    /// Everything it said on stderr so far.
+    pub fn said(&self) -> String {
+        self.lines.lock().expect("no panic holds it").join("\n")
+    }
+
+    /// Where HTTP clients find it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The command line tool, aimed at this server.
+    pub fn tool(&self, words: &[&str]) -> Command {
+        let mut command = tool(words);
+        command.args(["--url", &self.url()]);
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+        // A program that breaks a rule may panic for it; the judges say whether that was noticed.
+        let wanted = self.setup.panics() || std::env::var_os(MUTANT).is_some();
+        if !wanted && !std::thread::panicking() {
+            let said = self.said();
+            assert!(!tells_of_panic(&said), "a thread panicked: {said}");
+        }
+    }
+}
+
+impl Server {
+    fn end(&mut self) {
+        if self.alive() {
+            if self.wrapped && self.pid() != self.child.id() {
+                signal(self.pid(), rustix::process::Signal::KILL);
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Why a server did not become ready.
+#[derive(Clone, Debug)]
+pub struct StartRefusal {
+    /// Its exit code, if it ended by itself.
+    pub code: Option<i32>,
+    /// What it said.
+    pub words: String,
+}
+
+impl StartRefusal {
+    /// Fails the test if one of its threads panicked.
+    pub fn must_not_panic(&self) {
+        assert!(!tells_of_panic(&self.words), "a thread panicked: {self}");
+    }
+
+    /// Fails the test unless it died at the failpoint it was armed with.
+    pub fn must_have_died_armed(&self) {
+        self.must_not_panic();
+        let wanted = Some(store::failpoint::EXIT_CODE);
+        assert_eq!(self.code, wanted, "no death at the armed place: {self}");
+    }
+}
+
+/// Whether a process told of a panic: in the words of the node's own hook, or of Rust's.
+pub fn tells_of_panic(said: &str) -> bool {
+    said.contains("panic in thread ") || said.contains("panicked at ")
+}
+
+impl std::fmt::Display for StartRefusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit {:?}: {}", self.code, self.words)
+    }
+}
+
+/// The command line tool, without an address.
+pub fn tool(words: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Sends a signal to a process this test started.
+pub fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a child's id is not 0");
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// `credenza: ready on ADDR (node NAME, cluster ID)`.
+fn ready_address(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("credenza: ready on ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+/// The child of a wrapper, or the wrapper itself when it became the server.
+pub fn child_of(pid: u32) -> u32 {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |id: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        parent.and_then(|parent| parent.parse::<u32>().ok()) == Some(pid)
+    };
+    ids.find(is_child).unwrap_or(pid)
+}
+
+/// The binary under test: `CREDENZA_BINARY`, or built once from this workspace.
+pub fn binary() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| match std::env::var_os("CREDENZA_BINARY") {
+        Some(path) => path.into(),
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/test");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.args(["build", "--quiet", "-p", "cli", "-p", "bench", "--bins"]);
+    if profile.file_name().is_some_and(|name| name == "release") {
+        command.arg("--release");
+    }
+    let built = command.current_dir(crate::tidy::root()).output().expect("cargo runs");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the binary does not build: {said}");
+    profile.join("credenza")
+}

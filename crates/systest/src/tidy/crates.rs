@@ -1,0 +1,282 @@
+//! Imports that each crate may have, and words it may never say.
+
+use super::source::{CRATE_FOLDERS, SourceFile, line_of, words};
+use super::{Complaint, House};
+
+/// One crate: what it may import and what it may not say.
+pub struct CrateRule {
+    /// Its folder and crate name.
+    pub name: &'static str,
+    /// The crates it may import.
+    pub imports: &'static [&'static str],
+    /// Words it never says in shipped code.
+    pub never: &'static [&'static [ForbiddenWord]],
+}
+
+/// A forbidden word: what it is, why, what to do instead, and the files where it lives by right.
+pub struct ForbiddenWord {
+    says: &'static str,
+    why: &'static str,
+    except: &'static [&'static str],
+}
+
+const fn word(says: &'static str, why: &'static str) -> ForbiddenWord {
+    ForbiddenWord { says, why, except: &[] }
+}
+
+const fn word_but(
+    says: &'static str,
+    why: &'static str,
+    except: &'static [&'static str],
+) -> ForbiddenWord {
+    ForbiddenWord { says, why, except }
+}
+
+const PURE: &[ForbiddenWord] = &[
+    word("std::fs", "this crate touches no file: hand the bytes in, or move the code to `store`"),
+    word("std::net", "this crate touches no socket: let `transport` send"),
+    word("std::thread", "this crate starts no thread: return an effect"),
+    word("std::process", "this crate touches no process"),
+    word("std::env", "settings are passed in, never reached for"),
+    word("Instant", "time comes in as an argument, or one seed tells two histories"),
+    word("SystemTime", "time comes in as an argument, or one seed tells two histories"),
+    word("tokio", "this crate never waits: return an effect, let a crate above wait"),
+    word("rand", "chance comes in as an argument, or one seed tells two histories"),
+    word("async fn", "this crate never waits: return an effect, let a crate above wait"),
+    word(".await", "this crate never waits: return an effect, let a crate above wait"),
+];
+
+const ORDERED: &[ForbiddenWord] = &[
+    word("HashMap", "its order differs from run to run: use a BTreeMap"),
+    word("HashSet", "its order differs from run to run: use a BTreeSet"),
+];
+
+const QUIET: &[ForbiddenWord] = &[
+    word("println!", "only `app` prints: return the text, or log it with `tracing`"),
+    word("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),
+    word("print!", "only `app` prints: return the text, or log it with `tracing`"),
+    word("eprint!", "only `app` prints: return the text, or log it with `tracing`"),
+];
+
+const STORE: &[ForbiddenWord] = &[
+    word_but(
+        "std::fs",
+        "the log reaches files through the trait Disk, so that a test can crash it at any step",
+        &["disk.rs", "disk/", "datadir.rs", "datadir/", "trees/", "check.rs", "check/"],
+    ),
+    word("std::net", "the store opens no socket"),
+    word_but("std::env", "settings are passed in, never reached for", &[]),
+    word("tokio", "the store is never async: the keeper's thread calls it"),
+    word("async fn", "the store is never async: the keeper's thread calls it"),
+    word(".await", "the store is never async: the keeper's thread calls it"),
+    word("SystemTime", "the store reads no clock: let `node` pass the time in"),
+    word("rand", "the store rolls no dice: let `node` pass the number in"),
+];
+
+const NODE: &[ForbiddenWord] = &[
+    word_but("std::fs", "a file is the store's business", &["process.rs"]),
+    word("std::env", "settings are passed in, never reached for"),
+    word("SystemTime", "no decision may hang on a wall clock: use the group's time"),
+    word_but(
+        "Instant",
+        "the time is asked in one place, so that it can be simulated",
+        &["world.rs"],
+    ),
+    word_but(
+        "rand",
+        "the dice are rolled in one place, so that one seed tells one history",
+        &["world.rs"],
+    ),
+    word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+    word("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
+];
+
+const SERVER: &[ForbiddenWord] = &[
+    word("std::fs", "a front-end touches no file: ask the node"),
+    word("std::env", "settings are passed in, never reached for"),
+    word("std::thread", "a connection is a task: spawn it on the runtime"),
+    // Old clients speak of the hour (EXPIREAT, TIME, statistics): one file knows it, for all
+    // front-ends.
+    word_but(
+        "SystemTime",
+        "no answer may hang on a wall clock: use the group's time",
+        &["clock.rs"],
+    ),
+    word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+];
+
+/// Crates that a path of requests, consistent or available, is made of.
+const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
+/// Crates that a node is made of. What callers of a node see of them it re-exports: nobody above it
+/// imports them.
+const NODE_IMPORTS: &[&str] =
+    &["base", "logic", "store", "runtime", "transport", "replication", "dynamo"];
+
+/// Every crate, and its rule.
+pub const CRATES: [CrateRule; 14] = [
+    CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
+    CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
+    CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
+    CrateRule { name: "runtime", imports: &["base", "store"], never: &[NODE, ORDERED, QUIET] },
+    CrateRule { name: "transport", imports: &["base", "runtime"], never: &[NODE, ORDERED, QUIET] },
+    // The two paths are strangers to each other.
+    CrateRule { name: "replication", imports: PATH, never: &[NODE, ORDERED, QUIET] },
+    CrateRule { name: "dynamo", imports: PATH, never: &[NODE, ORDERED, QUIET] },
+    CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, ORDERED, QUIET] },
+    CrateRule { name: "server", imports: &["base", "node"], never: &[SERVER, QUIET] },
+    CrateRule { name: "program", imports: &["base"], never: &[] },
+    CrateRule { name: "cli", imports: &["base", "store", "node", "server", "program"], never: &[] },
+    CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
+    // Research: nobody imports it.
+    CrateRule { name: "dvv", imports: &["base", "logic", "program", "bench"], never: &[] },
+    CrateRule {
+        name: "systest",
+        imports: &["base", "logic", "store", "node", "server", "cli", "bench"],
+        never: &[],
+    },
+];
+
+/// Rule 1: crates import only what the table allows, and none re-exports another.
+pub fn imports(house: &House) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (path, text) in &house.texts {
+        let parts: Vec<_> = path.split('/').collect();
+        if let [folder, name, "Cargo.toml"] = parts[..]
+            && CRATE_FOLDERS.contains(&folder)
+        {
+            complaints.extend(manifest(name, path, text));
+        }
+    }
+    for source in &house.sources {
+        complaints.extend(uses(source));
+    }
+    complaints
+}
+
+fn manifest(crate_name: &str, path: &str, text: &str) -> Vec<Complaint> {
+    let Some(known) = CRATES.iter().find(|known| known.name == crate_name) else {
+        let mend = "a new crate is a new permission: write a decision record, then add it to \
+                    `CRATES` in crates/systest/src/tidy/crates.rs";
+        return vec![Complaint::new(
+            "crates",
+            path,
+            1,
+            format!("unknown crate `{crate_name}`: {mend}"),
+        )];
+    };
+    let mut complaints = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let name = line.split(['.', '=', ' ']).next().unwrap_or("").trim_matches('"');
+        let is_crate = CRATES.iter().any(|other| other.name == name);
+        if is_crate && name != crate_name && !known.imports.contains(&name) && line.contains('=') {
+            complaints.push(Complaint::new("crates", path, at + 1, forbidden(known, name)));
+        }
+    }
+    if !text.contains("[lints]\nworkspace = true") {
+        let mend = "add `[lints]` with `workspace = true`, or unsafe code is not forbidden here";
+        complaints.push(Complaint::new("crates", path, 1, mend.into()));
+    }
+    complaints
+}
+
+fn forbidden(rule: &CrateRule, other: &str) -> String {
+    let may = if rule.imports.is_empty() { "no crate".into() } else { rule.imports.join(", ") };
+    format!(
+        "`{}` may import {may}, not `{other}`: move the code to a crate that may, or let the lower \
+         crate return a value",
+        rule.name
+    )
+}
+
+fn uses(source: &SourceFile) -> Vec<Complaint> {
+    let Some(rule) = CRATES.iter().find(|rule| rule.name == source.crate_name()) else {
+        return Vec::new();
+    };
+    let mut complaints = Vec::new();
+    for other in CRATES.iter().filter(|other| other.name != rule.name) {
+        for at in words(&source.code, &format!("{}::", other.name)) {
+            let before = source.code[..at].trim_end();
+            let line = line_of(&source.code, at);
+            let path_inside = source.code[..at].ends_with("::") || source.code[..at].ends_with('$');
+            if path_inside && !before.ends_with("use ::") {
+                continue;
+            }
+            let first = source.code.lines().nth(line - 1).unwrap_or("");
+            if !rule.imports.contains(&other.name) && !local_module(source, other.name) {
+                complaints.push(source.complaint("crates", line, forbidden(rule, other.name)));
+            } else if first.trim_start().starts_with("pub use ") && !re_exports(rule, other) {
+                let mend =
+                    format!("no crate re-exports another: let callers import `{}`", other.name);
+                complaints.push(source.complaint("crates", line, mend));
+            }
+        }
+    }
+    complaints
+}
+
+/// True for crates that stand for others: tests, and the node for what it is made of.
+fn re_exports(rule: &CrateRule, other: &CrateRule) -> bool {
+    let parts = ["runtime", "transport", "replication", "dynamo"];
+    rule.name == "systest" || (rule.name == "node" && parts.contains(&other.name))
+}
+
+/// A module may bear a crate's name (`mod bench;`): then the word means the module.
+fn local_module(source: &SourceFile, name: &str) -> bool {
+    source.code.lines().any(|line| {
+        let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        line == format!("mod {name};") || line.starts_with(&format!("use super::{name}"))
+    })
+}
+
+/// Rule 2: no crate says a word it may never say.
+pub fn forbidden_words(house: &House) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for source in &house.sources {
+        let rule = CRATES.iter().find(|rule| rule.name == source.crate_name());
+        for word in rule.iter().flat_map(|rule| rule.never).flat_map(|list| list.iter()) {
+            let inside = source.path.split("/src/").nth(1).unwrap_or("");
+            if word.except.iter().any(|right| inside.starts_with(right)) {
+                continue;
+            }
+            for (line, text) in source.shipped() {
+                if !words(text, word.says).is_empty() && !word_in_a_path(text, word.says) {
+                    let said = format!("`{}`: {}", word.says, word.why);
+                    complaints.push(source.complaint("words", line, said));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// `rand` means the crate, not a local name or the end of a longer path.
+fn word_in_a_path(line: &str, says: &str) -> bool {
+    let own = |(at, _): (usize, &str)| !line[..at].ends_with("::");
+    let crates = ["rand", "tokio"].contains(&says);
+    crates && !line.match_indices(&format!("{says}::")).any(own)
+}
+
+/// Rule 3: subjects in `logic` do not import each other, only `base`.
+pub fn subjects(house: &House) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let subject = |path: &str| {
+        let inside = path.strip_prefix("crates/logic/src/")?;
+        let first = inside.split('/').next()?;
+        (first != "lib.rs").then(|| first.trim_end_matches(".rs").to_string())
+    };
+    let all: std::collections::BTreeSet<_> =
+        house.sources.iter().filter_map(|source| subject(&source.path)).collect();
+    for source in &house.sources {
+        let Some(own) = subject(&source.path) else { continue };
+        for other in all.iter().filter(|other| **other != own) {
+            for at in words(&source.code, &format!("crate::{other}")) {
+                let mend = format!(
+                    "subject `{own}` imports subject `{other}`: let `node` carry the value from \
+                     one to the other, or put the word both speak into `base`"
+                );
+                complaints.push(source.complaint("subjects", line_of(&source.code, at), mend));
+            }
+        }
+    }
+    complaints
+}

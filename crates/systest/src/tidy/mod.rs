@@ -1,0 +1,137 @@
+//! The house is still this house: rules that can be checked by reading files.
+//!
+//! Promises: every complaint names file and line and says how to mend it; reading takes about a
+//! second.
+//! Never: runs the product; changes a file.
+//! Read next: `crates.rs` (who may know whom), `circles.rs` (modules that import each other),
+//! `names.rs` (what types are called), `shape.rs` (lengths, signs), `papers.rs` (documents).
+
+mod circles;
+mod crates;
+mod names;
+mod papers;
+mod shape;
+mod source;
+
+pub use circles::circles;
+pub use crates::{CRATES, forbidden_words, imports, subjects};
+pub use names::type_names;
+pub use papers::{architecture, decisions, formats, links, settings, stories};
+pub use shape::{Exception, lengths, signs, small_things};
+pub use source::{CRATE_FOLDERS, SourceFile};
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Something that is not as the house wants it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Complaint {
+    /// Path from the root.
+    pub path: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// The rule's short name.
+    pub rule: &'static str,
+    /// What is wrong and how to mend it.
+    pub mend: String,
+}
+
+impl Complaint {
+    /// A complaint about a line.
+    pub fn new(rule: &'static str, path: &str, line: usize, mend: String) -> Complaint {
+        Complaint { path: path.into(), line, rule, mend }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: [{}] {}", self.path, self.line, self.rule, self.mend)
+    }
+}
+
+impl SourceFile {
+    fn complaint(&self, rule: &'static str, line: usize, mend: String) -> Complaint {
+        Complaint::new(rule, &self.path, line, mend)
+    }
+}
+
+/// The whole house as text.
+#[derive(Clone, Debug, Default)]
+pub struct House {
+    /// Where it stands; empty for a made-up one.
+    pub root: PathBuf,
+    /// Every Rust file.
+    pub sources: Vec<SourceFile>,
+    /// Every other text file: path, text.
+    pub texts: Vec<(String, String)>,
+    /// Every file and folder, texts or not.
+    pub paths: Vec<String>,
+}
+
+impl House {
+    /// Reads the house from its root, without what git does not keep.
+    pub fn read(root: &Path) -> House {
+        let mut house = House { root: root.into(), ..House::default() };
+        house.walk(root, "");
+        house.paths.sort();
+        house
+    }
+
+    /// A made-up house, for planting faults.
+    pub fn of(files: &[(&str, &str)]) -> House {
+        let mut house = House::default();
+        for (path, text) in files {
+            let slashes = path.match_indices('/').map(|(at, _)| path[..at].to_string());
+            house.paths.extend(slashes);
+            house.add(path, text.to_string());
+        }
+        house
+    }
+
+    fn add(&mut self, path: &str, text: String) {
+        self.paths.push(path.into());
+        if path.ends_with(".rs") {
+            self.sources.push(SourceFile::new(path, &text));
+        } else {
+            self.texts.push((path.into(), text));
+        }
+    }
+
+    fn walk(&mut self, folder: &Path, path: &str) {
+        let entries = std::fs::read_dir(folder).expect("the house can be read");
+        let mut entries: Vec<_> = entries.flatten().collect();
+        entries.sort_by_key(|entry| entry.file_name());
+        for entry in entries {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let inside = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            let ours = !matches!(name.as_str(), "target" | ".git" | "__pycache__" | ".venv");
+            if !ours || (path.is_empty() && name == "data") {
+                continue;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.paths.push(inside.clone());
+                self.walk(&entry.path(), &inside);
+            } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
+                self.add(&inside, text);
+            } else {
+                self.paths.push(inside);
+            }
+        }
+    }
+
+    /// The text of a file that is no Rust.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.texts.iter().find(|(known, _)| known == path).map(|(_, text)| text.as_str())
+    }
+
+    /// Whether there is such a file or folder.
+    pub fn holds(&self, path: &str) -> bool {
+        self.paths.iter().any(|known| known == path.trim_end_matches('/'))
+    }
+}
+
+/// The root of the house this test was built in.
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).expect("crates/systest stands two folders deep").into()
+}

@@ -1,0 +1,250 @@
+//! A Rust file as tidy sees it: its code without comments and texts, and which lines are tests.
+//!
+//! Not a parser. It knows comments, texts, characters and braces, which is enough to count lines of
+//! functions and to find forbidden words where they act, and not where a sentence or a message
+//! mentions them.
+
+/// Folders of the repository that hold crates: what is shipped or proves it, and research beside
+/// it.
+pub const CRATE_FOLDERS: [&str; 2] = ["crates", "research"];
+
+/// One file, prepared for the rules.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Path from the root of the house, with `/`.
+    pub path: String,
+    /// The file as it is.
+    pub text: String,
+    /// The same lines with comments and the inside of texts blanked.
+    pub code: String,
+    /// The same lines with everything but comments blanked.
+    pub comments: String,
+    /// For each line, whether it is test code.
+    pub tests: Vec<bool>,
+}
+
+impl SourceFile {
+    /// Prepares a file's text.
+    pub fn new(path: &str, text: &str) -> SourceFile {
+        let (code, comments) = Scanner::new(text).split();
+        let tests = test_lines(path, &code);
+        SourceFile { path: path.into(), text: text.into(), code, comments, tests }
+    }
+
+    /// Lines of code that are shipped: number from 1, text.
+    pub fn shipped(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.code.lines().enumerate();
+        lines.filter(|(at, _)| !self.tests[*at]).map(|(at, line)| (at + 1, line))
+    }
+
+    /// The folder of the crate that the file belongs to, `crates/store`; empty outside of crates.
+    pub fn crate_folder(&self) -> &str {
+        let mut slashes = self.path.match_indices('/').map(|(at, _)| at);
+        let (Some(first), Some(second)) = (slashes.next(), slashes.next()) else { return "" };
+        if CRATE_FOLDERS.contains(&&self.path[..first]) { &self.path[..second] } else { "" }
+    }
+
+    /// Name of the crate that the file belongs to: the last part of its crate's folder.
+    pub fn crate_name(&self) -> &str {
+        self.crate_folder().rsplit('/').next().unwrap_or("")
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// Every function with a body: first line (from 1), name, lines from signature to closing
+    /// brace.
+    pub fn functions(&self) -> Vec<(usize, String, usize)> {
+        let mut found = Vec::new();
+        for at in words(&self.code, "fn") {
+            let rest = &self.code[at + 2..];
+            let name: String = rest
+                .trim_start()
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            if name.is_empty() {
+                continue; // a function pointer's type
+            }
+            if let Some(end) = body_end(&self.code, at) {
+                let first = line_of(&self.code, at);
+                found.push((first, name, line_of(&self.code, end) + 1 - first));
+            }
+        }
+        found
+    }
+}
+
+/// Where `word` stands as a word of its own.
+pub fn words(code: &str, word: &str) -> Vec<usize> {
+    let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let starts = word.chars().next();
+    let ends = word.chars().next_back();
+    code.match_indices(word)
+        .filter(|(at, _)| !(inside(starts) && inside(code[..*at].chars().next_back())))
+        .filter(|(at, _)| !(inside(ends) && inside(code[at + word.len()..].chars().next())))
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// The line (from 1) of a byte offset.
+pub fn line_of(text: &str, at: usize) -> usize {
+    text[..at].bytes().filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// Where the body that begins after `from` ends; `None` for a declaration without one.
+fn body_end(code: &str, from: usize) -> Option<usize> {
+    let (mut round, mut curly) = (0_i32, 0_i32);
+    for (offset, byte) in code.bytes().enumerate().skip(from) {
+        match byte {
+            b'(' | b'[' => round += 1,
+            b')' | b']' => round -= 1,
+            b';' if round == 0 && curly == 0 => return None,
+            b'{' => curly += 1,
+            b'}' => {
+                curly -= 1;
+                if curly == 0 {
+                    return Some(offset);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn test_lines(path: &str, code: &str) -> Vec<bool> {
+    let lines = code.lines().count();
+    let whole = path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with("_tests.rs")
+        || path.starts_with("crates/systest/");
+    let mut tests = vec![whole; lines];
+    for (at, _) in code.match_indices("#[cfg(test)]") {
+        let after = at + "#[cfg(test)]".len();
+        let end = body_end(code, after).or_else(|| code[after..].find(';').map(|to| after + to));
+        let end = end.unwrap_or(after);
+        for mark in &mut tests[line_of(code, at) - 1..line_of(code, end)] {
+            *mark = true;
+        }
+    }
+    tests
+}
+
+/// Walks a file once and sorts its characters into code, comments and the inside of texts.
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    code: String,
+    comments: String,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Scanner<'a> {
+        Scanner { text, at: 0, code: String::new(), comments: String::new() }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Takes `bytes` bytes into one of the two outputs (or none), blanks into the other.
+    fn take(&mut self, bytes: usize, into: Into) {
+        for c in self.text[self.at..self.at + bytes].chars() {
+            let blank = if c == '\n' { '\n' } else { ' ' };
+            self.code.push(if into == Into::Code { c } else { blank });
+            self.comments.push(if into == Into::Comments { c } else { blank });
+        }
+        self.at += bytes;
+    }
+
+    fn split(mut self) -> (String, String) {
+        while let Some(c) = self.rest().chars().next() {
+            let rest = self.rest();
+            if rest.starts_with("//") {
+                self.take(rest.find('\n').unwrap_or(rest.len()), Into::Comments);
+            } else if rest.starts_with("/*") {
+                self.take(block_comment(rest), Into::Comments);
+            } else if let Some((open, length)) = raw_text(rest, self.code.chars().next_back()) {
+                self.take(open, Into::Code);
+                self.take(length, Into::Nothing);
+            } else if c == '"' {
+                self.take(1, Into::Code);
+                self.take(text_length(&rest[1..], '"'), Into::Nothing);
+                if !self.rest().is_empty() {
+                    self.take(1, Into::Code);
+                }
+            } else if c == '\'' && is_character(rest) {
+                self.take((text_length(&rest[1..], '\'') + 2).min(rest.len()), Into::Nothing);
+            } else {
+                self.take(c.len_utf8(), Into::Code);
+            }
+        }
+        (self.code, self.comments)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Into {
+    Code,
+    Comments,
+    Nothing,
+}
+
+fn block_comment(rest: &str) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < rest.len() {
+        if rest[at..].starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if rest[at..].starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += rest[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    rest.len()
+}
+
+/// `r"` or `r#"` and so on: the length of the opening and of the rest.
+fn raw_text(rest: &str, before: Option<char>) -> Option<(usize, usize)> {
+    if before.is_some_and(|c| c.is_alphanumeric() || c == '_') && before != Some('b') {
+        return None;
+    }
+    let hashes = rest.strip_prefix('r')?.bytes().take_while(|byte| *byte == b'#').count();
+    let open = 1 + hashes + 1;
+    rest[1 + hashes..].strip_prefix('"')?;
+    let close = format!("\"{}", "#".repeat(hashes));
+    let length = rest[open..].find(&close).map_or(rest.len() - open, |at| at + close.len());
+    Some((open, length))
+}
+
+/// Bytes up to (not with) the closing mark, a backslash escaping what follows.
+fn text_length(rest: &str, close: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == close => return at,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// Tells `'a'` from the lifetime `'a`.
+fn is_character(rest: &str) -> bool {
+    let mut chars = rest.chars().skip(1);
+    match chars.next() {
+        Some('\\') => true,
+        Some(_) => chars.next() == Some('\''),
+        None => false,
+    }
+}

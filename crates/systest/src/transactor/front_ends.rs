@@ -1,0 +1,356 @@
+//! How each front-end says a transaction, and what its answers mean.
+
+use super::{BUCKET, CLUSTER, PATIENCE};
+use crate::checkers::transactions::{
+    KeyValue, Level, StepAnswer, TransactionOutcome, TransactionStep,
+};
+use crate::client::{
+    Arakoon, Fate, Http, HttpResponse, Resp, RespReply, Riak, RiakOutcome as Shown, Trouble,
+};
+use crate::client::{command, encoded};
+use serde_json::{Value as Json, json};
+use std::io;
+use std::net::SocketAddr;
+
+/// An answer: what became of it, and the index that it reflects.
+pub(super) type ProtocolAnswer = io::Result<(TransactionOutcome, Option<u64>)>;
+
+/// A session of the native front-end, and the number of a request in it.
+pub(super) type Retry = (u64, u64);
+
+/// The front-ends of one round, some of them twice.
+pub(super) const KINDS: usize = 6;
+
+/// A connection to one of the front-ends.
+pub(super) enum FrontEndClient {
+    Resp(Resp),
+    Http(Http),
+    Riak(Riak),
+    Arakoon(Arakoon),
+}
+
+impl FrontEndClient {
+    /// Connects to the front-end of this number, counted round and round; the first two are the
+    /// most frequent.
+    pub fn open(at: usize, address: SocketAddr) -> io::Result<FrontEndClient> {
+        Ok(match at % KINDS {
+            0 | 2 => {
+                let mut resp = Resp::with_patience(address, PATIENCE)?;
+                resp.call(&[b"CREDENZA.BUCKET", BUCKET.as_bytes()])?;
+                FrontEndClient::Resp(resp)
+            }
+            4 => FrontEndClient::Riak(Riak::with_patience(address, PATIENCE)?),
+            5 => FrontEndClient::Arakoon(Arakoon::with_patience(address, CLUSTER, PATIENCE)?),
+            _ => FrontEndClient::Http(Http::with_patience(address, PATIENCE)?),
+        })
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            FrontEndClient::Resp(_) => "resp",
+            FrontEndClient::Http(_) => "http",
+            FrontEndClient::Riak(_) => "riak",
+            FrontEndClient::Arakoon(_) => "arakoon",
+        }
+    }
+
+    /// Reads or writes one key, as every front-end can.
+    pub fn one(&mut self, step: &TransactionStep, level: Level) -> ProtocolAnswer {
+        match self {
+            FrontEndClient::Resp(resp) => resp_one(resp, step, level),
+            FrontEndClient::Http(web) => http_one(web, step, level),
+            FrontEndClient::Riak(riak) => riak_one(riak, step),
+            FrontEndClient::Arakoon(arakoon) => arakoon_one(arakoon, step, level),
+        }
+    }
+}
+
+fn resp_words(step: &TransactionStep) -> Vec<Vec<u8>> {
+    let said = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    match step {
+        TransactionStep::Get(key) => said(&["GET", key]),
+        TransactionStep::Set(key, value, ttl) => {
+            let mut words: Vec<Vec<u8>> = said(&["SET", key]);
+            words.push(value.clone());
+            if let Some(ttl) = ttl {
+                words.extend(said(&["PX", &ttl.to_string()]) as Vec<Vec<u8>>);
+            }
+            words
+        }
+        TransactionStep::Add(key, delta) => said(&["INCRBY", key, &delta.to_string()]),
+        TransactionStep::AddFloat(key, delta) => said(&["INCRBYFLOAT", key, &delta.to_string()]),
+        other => unreachable!("no client says {other:?} over RESP"),
+    }
+}
+
+fn resp_said(step: &TransactionStep, word: RespReply) -> io::Result<TransactionOutcome> {
+    let said = match (word.fate(), step, &word) {
+        (Fate::Info, ..) => return Ok(TransactionOutcome::Unknown),
+        (Fate::Fail, ..) => return Ok(TransactionOutcome::Refused),
+        (_, TransactionStep::Get(_), RespReply::Bulk(value)) => StepAnswer::Row(value.clone()),
+        (_, TransactionStep::Set(..), RespReply::Simple(_)) => StepAnswer::Done,
+        (_, TransactionStep::Add(..), RespReply::Number(sum)) => {
+            StepAnswer::Number(sum.to_string().into_bytes())
+        }
+        (_, TransactionStep::AddFloat(..), RespReply::Bulk(Some(sum))) => {
+            StepAnswer::Number(sum.clone())
+        }
+        _ => return Err(strange(format!("{step:?} was answered {word:?}"))),
+    };
+    Ok(TransactionOutcome::Done(vec![said]))
+}
+
+/// The answer to one request, and the index that the connection says it reflects.
+fn resp_one(resp: &mut Resp, step: &TransactionStep, level: Level) -> ProtocolAnswer {
+    let level = match level {
+        Level::Consistent => "CONSISTENT".to_string(),
+        Level::Dirty => "DIRTY".to_string(),
+        Level::AtLeast(index) => format!("AT_LEAST {index}"),
+    };
+    let level = resp.say(&format!("CREDENZA.CONSISTENCY {level}"))?;
+    if level.error().is_some() {
+        return Ok((TransactionOutcome::Refused, None));
+    }
+    resp.send(&resp_bytes(step))?;
+    Ok((resp_said(step, resp.receive()?)?, None))
+}
+
+fn resp_bytes(step: &TransactionStep) -> Vec<u8> {
+    let words = resp_words(step);
+    command(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// Sends requests at once; what became of each whose answer came, and what broke it off.
+pub(super) fn pipelined(
+    resp: &mut Resp,
+    steps: &[TransactionStep],
+) -> (Vec<TransactionOutcome>, io::Result<()>) {
+    let bytes: Vec<u8> = steps.iter().flat_map(resp_bytes).collect();
+    let mut all = Vec::new();
+    if let Err(error) = resp.say("CREDENZA.CONSISTENCY CONSISTENT") {
+        return (steps.iter().map(|_| TransactionOutcome::Refused).collect(), Err(error));
+    }
+    let mut sent = resp.send(&bytes);
+    for step in steps {
+        let outcome = sent.and_then(|()| resp.receive()).and_then(|word| resp_said(step, word));
+        sent = match outcome {
+            Ok(outcome) => {
+                all.push(outcome);
+                Ok(())
+            }
+            Err(error) => {
+                all.push(TransactionOutcome::Unknown);
+                Err(error)
+            }
+        };
+    }
+    (all, sent)
+}
+
+fn http_one(web: &mut Http, step: &TransactionStep, level: Level) -> ProtocolAnswer {
+    let level = match level {
+        Level::Consistent => "consistent".to_string(),
+        Level::Dirty => "dirty".to_string(),
+        Level::AtLeast(index) => format!("at_least:{index}"),
+    };
+    match step {
+        TransactionStep::Get(key) => {
+            let path = format!("{}?consistency={level}", key_path(key));
+            let answer = web.ask("GET", &path, b"")?;
+            let index = index(&answer);
+            Ok(match (answer.status, answer.reason().as_str()) {
+                (200, _) => {
+                    (TransactionOutcome::Done(vec![StepAnswer::Row(Some(answer.body))]), index)
+                }
+                (404, "not_found") => {
+                    (TransactionOutcome::Done(vec![StepAnswer::Row(None)]), index)
+                }
+                _ => (fate(&answer)?, None),
+            })
+        }
+        TransactionStep::Set(key, value, ttl) => {
+            let ttl = ttl.map_or(String::new(), |ttl| format!("?ttl_ms={ttl}"));
+            let octets = [("content-type", "application/octet-stream")];
+            let answer = web.ask_with("PUT", &(key_path(key) + &ttl), &octets, value)?;
+            Ok(match answer.status {
+                204 => (TransactionOutcome::Done(vec![StepAnswer::Done]), index(&answer)),
+                _ => (fate(&answer)?, None),
+            })
+        }
+        TransactionStep::Range(prefix) => {
+            let path = format!(
+                "/v1/buckets/{BUCKET}/range?prefix={}&consistency={level}",
+                encoded(prefix.as_bytes())
+            );
+            let answer = web.ask("GET", &path, b"")?;
+            Ok(match answer.status {
+                200 => (
+                    TransactionOutcome::Done(vec![StepAnswer::Rows(entries(&answer.json())?)]),
+                    index(&answer),
+                ),
+                _ => (fate(&answer)?, None),
+            })
+        }
+        step => sequence(web, std::slice::from_ref(step), None),
+    }
+}
+
+fn key_path(key: &str) -> String {
+    format!("/v1/buckets/{BUCKET}/keys/{}", encoded(key.as_bytes()))
+}
+
+fn index(answer: &HttpResponse) -> Option<u64> {
+    answer.header("x-credenza-index").and_then(|text| text.parse().ok())
+}
+
+/// What became of a request that was answered an error.
+fn fate(answer: &HttpResponse) -> io::Result<TransactionOutcome> {
+    let json = answer.json();
+    match (json["error"]["kind"].as_str(), answer.reason().as_str()) {
+        (Some("conflict"), "assertion_failed") => Ok(TransactionOutcome::Failed),
+        (Some("unavailable"), _) => Ok(TransactionOutcome::Refused),
+        (Some("unknown" | "corrupt"), _) => Ok(TransactionOutcome::Unknown),
+        _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
+    }
+}
+
+/// Several steps that hold together, at the native front-end; in a session, or not.
+pub(super) fn sequence(
+    web: &mut Http,
+    steps: &[TransactionStep],
+    retry: Option<Retry>,
+) -> ProtocolAnswer {
+    let body = Json::Array(steps.iter().map(json_of).collect()).to_string();
+    let mut headers = vec![("content-type", "application/json".to_string())];
+    if let Some((session, request)) = retry {
+        headers.push(("x-credenza-session", session.to_string()));
+        headers.push(("x-credenza-request", request.to_string()));
+    }
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let path = format!("/v1/buckets/{BUCKET}/sequence");
+    let answer = web.ask_with("POST", &path, &headers, body.as_bytes())?;
+    if answer.status != 200 {
+        return Ok((fate(&answer)?, None));
+    }
+    let json = answer.json();
+    let told = json["steps"].as_array().ok_or_else(|| strange(answer.text()))?;
+    let said: io::Result<Vec<_>> =
+        steps.iter().zip(told).map(|(step, told)| said_of(step, told)).collect();
+    Ok((TransactionOutcome::Done(said?), index(&answer)))
+}
+
+/// A session of the native front-end.
+pub(super) fn session(web: &mut Http) -> io::Result<u64> {
+    let answer = web.ask("POST", &format!("/v1/sessions/{BUCKET}"), b"")?;
+    let id = answer.json()["session"].as_str().and_then(|digits| digits.parse().ok());
+    id.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+}
+
+fn json_of(step: &TransactionStep) -> Json {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let maybe = |value: &KeyValue| value.as_deref().map(text);
+    match step {
+        TransactionStep::Get(key) => json!({"op": "get", "key": key}),
+        TransactionStep::Range(prefix) => json!({"op": "range", "prefix": prefix}),
+        TransactionStep::Set(key, value, None) => {
+            json!({"op": "set", "key": key, "value": text(value)})
+        }
+        TransactionStep::Set(key, value, Some(ttl)) => {
+            json!({"op": "set", "key": key, "value": text(value), "ttl_ms": ttl})
+        }
+        TransactionStep::Delete(key) => json!({"op": "delete", "key": key}),
+        TransactionStep::TestAndSet(key, expected, wanted) => json!({
+            "op": "test_and_set", "key": key, "expected": maybe(expected), "wanted": text(wanted)
+        }),
+        TransactionStep::Assert(key, expected) => {
+            json!({"op": "assert", "key": key, "expected": maybe(expected)})
+        }
+        TransactionStep::AssertRange(prefix, keys) => {
+            json!({"op": "assert_range", "prefix": prefix, "keys": keys})
+        }
+        TransactionStep::Add(key, delta) => json!({"op": "add", "key": key, "delta": delta}),
+        TransactionStep::AddFloat(key, delta) => {
+            json!({"op": "add_float", "key": key, "delta": delta})
+        }
+    }
+}
+
+fn said_of(step: &TransactionStep, told: &Json) -> io::Result<StepAnswer> {
+    let value = |json: &Json| json.as_str().map(|text| text.as_bytes().to_vec());
+    Ok(match step {
+        TransactionStep::Get(_) => StepAnswer::Row(value(&told["read"]["row"]["value"])),
+        TransactionStep::Range(_) => StepAnswer::Rows(entries(&told["read"])?),
+        TransactionStep::TestAndSet(..) => StepAnswer::Row(value(&told["old"])),
+        TransactionStep::Add(..) => StepAnswer::Number(told["number"].to_string().into_bytes()),
+        TransactionStep::AddFloat(..) => {
+            StepAnswer::Number(value(&told["text"]).unwrap_or_default())
+        }
+        _ => StepAnswer::Done,
+    })
+}
+
+fn entries(json: &Json) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let entry = |one: &Json| {
+        Some((one["key"].as_str()?.to_string(), one["value"].as_str()?.as_bytes().to_vec()))
+    };
+    let all = json["entries"].as_array().filter(|_| json["more"] == false);
+    let all = all.and_then(|all| all.iter().map(entry).collect());
+    all.ok_or_else(|| strange(format!("no whole range: {json}")))
+}
+
+fn riak_one(riak: &mut Riak, step: &TransactionStep) -> ProtocolAnswer {
+    let said = match step {
+        TransactionStep::Get(key) => match riak.fetch(BUCKET, key, "")? {
+            Shown::Done(shown) => StepAnswer::Row(shown.values.first().cloned()),
+            Shown::Absent(_) => StepAnswer::Row(None),
+            Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
+        },
+        TransactionStep::Set(key, value, None) => {
+            match riak.store(BUCKET, key, value, (None, ""))? {
+                Shown::Done(_) => StepAnswer::Done,
+                Shown::Absent(_) => return Err(strange("a write finds nothing".into())),
+                Shown::Other(answer) => return Ok((riak_fate(&answer)?, None)),
+            }
+        }
+        other => unreachable!("no client says {other:?} at Riak's front-end"),
+    };
+    Ok((TransactionOutcome::Done(vec![said]), None))
+}
+
+/// Riak's front-end tells no kind: of its refusals only one is certain to have done nothing.
+fn riak_fate(answer: &HttpResponse) -> io::Result<TransactionOutcome> {
+    match answer.status {
+        500.. => Ok(TransactionOutcome::Unknown),
+        _ => Err(strange(format!("{}: {}", answer.status, answer.text()))),
+    }
+}
+
+fn arakoon_one(arakoon: &mut Arakoon, step: &TransactionStep, level: Level) -> ProtocolAnswer {
+    const NOT_MASTER: i32 = 4;
+    const NOT_FOUND: i32 = 5;
+    const GOING_DOWN: i32 = 16;
+    arakoon.freshness = u8::from(level == Level::Dirty);
+    let given = match step {
+        TransactionStep::Get(key) => {
+            arakoon.get(key.as_bytes()).map(|value| StepAnswer::Row(Some(value)))
+        }
+        TransactionStep::Set(key, value, None) => {
+            arakoon.set(key.as_bytes(), value).map(|()| StepAnswer::Done)
+        }
+        other => unreachable!("no client says {other:?} at Arakoon's front-end"),
+    };
+    let outcome = match given {
+        Ok(said) => TransactionOutcome::Done(vec![said]),
+        Err(Trouble::Broken(error)) => return Err(error),
+        Err(trouble) => match trouble.code() {
+            Some(NOT_FOUND) => TransactionOutcome::Done(vec![StepAnswer::Row(None)]),
+            Some(NOT_MASTER | GOING_DOWN) => TransactionOutcome::Refused,
+            _ => TransactionOutcome::Unknown,
+        },
+    };
+    Ok((outcome, None))
+}
+
+pub(super) fn strange(words: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words)
+}

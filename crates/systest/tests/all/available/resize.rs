@@ -1,0 +1,307 @@
+//! F-48: the ring changes while clients write and something goes wrong: nodes come and go, the
+//! number of partitions doubles and halves.
+
+use super::{Done, SECOND, Trial, clocks, judge_all, options};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use systest::attentive::AttentivePlan;
+use systest::report::{long, say, skipped};
+use systest::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, alone, missing};
+
+/// Longest wait for a change to come to its end, on a busy machine.
+const REST_MAX: Duration = Duration::from_secs(300);
+/// The size of each node's file system, where it has one of its own.
+const DISK_MIB: usize = 256;
+/// How wrong clocks become, in seconds.
+const JUMPS: [i64; 5] = [3_600, -3_600, 86_400, -600, 600];
+
+/// What goes wrong in the middle of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Nothing,
+    /// The directory's master, and then another node.
+    Kill,
+    /// One node is cut off from the others.
+    Apart,
+    Clock,
+    DiskFull,
+    Pause,
+    /// The change is called off, and begun anew.
+    CalledOff,
+}
+
+/// A change of the ring, in words for the tool, beginning with three nodes and 64 partitions.
+struct Step {
+    name: &'static str,
+    words: &'static [&'static [&'static str]],
+    /// How many partitions there are before it, and after it.
+    partitions: [f64; 2],
+}
+
+/// A fifth part of 128 fits no ring of 64: halving has to bring partitions together first.
+const STEPS: [Step; 4] = [
+    Step { name: "x2", words: &[&["resize", "128"]], partitions: [64.0, 128.0] },
+    Step {
+        name: "3 to 5 nodes",
+        words: &[&["join", "n4"], &["join", "n5"]],
+        partitions: [128.0; 2],
+    },
+    Step { name: "/2", words: &[&["resize", "64"]], partitions: [128.0, 64.0] },
+    Step { name: "5 to 4 nodes", words: &[&["leave", "n5"]], partitions: [64.0; 2] },
+];
+
+/// How three of five nodes come to keep the ring that the first has.
+const THREE: Step =
+    Step { name: "three", words: &[&["join", "n2"], &["join", "n3"]], partitions: [64.0; 2] };
+
+impl Wrong {
+    /// Why it can't be tried here.
+    fn missing(self) -> Option<String> {
+        match self {
+            Wrong::Apart => Network::missing(),
+            Wrong::Clock => NodeClock::missing(),
+            Wrong::DiskFull => missing(Root::Needed, System::Ext4.tools()),
+            _ => None,
+        }
+    }
+}
+
+/// Five nodes, of which three keep the ring.
+struct House {
+    cluster: Cluster,
+    clocks: Vec<NodeClock>,
+    _scratch: Scratch,
+}
+
+impl House {
+    fn new(wrong: Wrong, run: usize) -> House {
+        let scratch = Scratch::new(&format!("resize-{wrong:?}-{run}"));
+        // Behind the switch no node comes later.
+        let mut options = options(if wrong == Wrong::Apart { 5 } else { 3 });
+        if wrong == Wrong::Apart {
+            options = options.behind_the_switch();
+        }
+        options.disk = (wrong == Wrong::DiskFull).then_some((System::Ext4, DISK_MIB));
+        let mut cluster = Cluster::start(&scratch, options);
+        if wrong != Wrong::Apart {
+            cluster.share_ring();
+            cluster.add();
+            cluster.add();
+            cluster.must_settle();
+        }
+        let mut clocks = Vec::new();
+        if wrong == Wrong::Clock {
+            clocks = clocks::clocks(&mut cluster, &scratch);
+            for node in cluster.nodes() {
+                assert_eq!(cluster.stop(node), Some(0));
+                cluster.begin(node);
+            }
+            cluster.must_settle();
+        }
+        let house = House { cluster, clocks, _scratch: scratch };
+        if wrong == Wrong::Apart {
+            house.begin(&THREE);
+            house.must_rest(64.0);
+        }
+        house.cluster.must_reach_all();
+        house
+    }
+
+    fn begin(&self, step: &Step) {
+        for words in step.words {
+            self.cluster.operate(&[&["cluster", "ring"], *words].concat());
+        }
+        self.cluster.operate(&["cluster", "ring", "commit"]);
+    }
+
+    /// One cell of the grid, once.
+    fn cell(&mut self, wrong: Wrong, step: &Step, seed: u64) -> Done {
+        let name = format!("F-48 {} with {wrong:?}", step.name);
+        let mut trial = Trial::begin(&name, &self.cluster, AttentivePlan::of(seed));
+        let from = trial.clients.now();
+        let begun = Instant::now();
+        self.begin(step);
+        trial.figures.faults += self.go_wrong(wrong, step);
+        let rested = self.must_rest(step.partitions[1]);
+        let upto = trial.clients.now();
+        trial.figures.also("moved_in_ms", (rested - begun).as_millis());
+        let mut done = trial.end(&self.cluster);
+        let (answered, all) = done.history.answered((from, upto), |_| true);
+        // A request that nobody understands is answered, too; here nobody makes one.
+        let words = &done.history.words;
+        let mistakes = words.iter().filter(|(word, _)| !word.starts_with('5'));
+        let mistakes: u64 = mistakes.map(|(_, count)| count).sum();
+        let share = 100.0 * (answered - mistakes.min(answered)) as f64 / all.max(1) as f64;
+        let said = format!("{share:.2}%_of_{all}: {words:?}");
+        assert!(wrong != Wrong::Nothing || share >= 99.9, "answered: {said}");
+        done.figures.also("answered", format!("{share:.2}%_of_{all}"));
+        if mistakes > 0 {
+            done.figures.also("not_understood", format!("{words:?}"));
+        }
+        done
+    }
+
+    /// Something goes wrong, a moment after the change has begun; how many things did.
+    fn go_wrong(&mut self, wrong: Wrong, step: &Step) -> u64 {
+        let cluster = &mut self.cluster;
+        std::thread::sleep(SECOND / 4);
+        match wrong {
+            Wrong::Nothing => return 0,
+            Wrong::Kill => {
+                let master = cluster.nodes().find(|node| leads_directory(cluster, *node));
+                for node in [master.unwrap_or(1), 3] {
+                    cluster.kill(node);
+                    std::thread::sleep(SECOND);
+                    cluster.begin(node);
+                }
+                return 2;
+            }
+            Wrong::Apart => {
+                cluster.isolate(3);
+                std::thread::sleep(3 * SECOND);
+                cluster.heal();
+            }
+            Wrong::Clock => {
+                for (clock, jump) in self.clocks.iter().zip(JUMPS) {
+                    clock.wrong_by(jump);
+                    std::thread::sleep(SECOND / 4);
+                }
+                return JUMPS.len() as u64;
+            }
+            Wrong::DiskFull => {
+                let filler = fill(cluster, 3);
+                std::thread::sleep(3 * SECOND);
+                std::fs::remove_file(filler).expect("it is ours");
+                cluster.begin_ended();
+            }
+            Wrong::Pause => {
+                cluster.pause(3);
+                std::thread::sleep(3 * SECOND);
+                cluster.wake(3);
+            }
+            // What doubles is done at once: there is nothing to be called off.
+            Wrong::CalledOff if step.words[0] == ["resize", "128"] => return 0,
+            Wrong::CalledOff => {
+                // What has little to move may be over before it can be called off.
+                if let Err(said) = cluster.try_to_operate(&["cluster", "ring", "cancel"]) {
+                    assert!(said.contains("no change of the ring is under way"), "{said}");
+                    return 0;
+                }
+                self.must_rest(step.partitions[0]);
+                self.begin(step);
+            }
+        }
+        1
+    }
+
+    /// Waits until nothing moves, nobody has anything left, and all know a ring of so many
+    /// partitions; gives when that was.
+    fn must_rest(&self, partitions: f64) -> Instant {
+        let begun = Instant::now();
+        loop {
+            let why = match self.moving(partitions) {
+                None => return Instant::now(),
+                Some(why) => why,
+            };
+            assert!(begun.elapsed() < REST_MAX, "the ring does not come to rest: {why}");
+            std::thread::sleep(SECOND / 10);
+        }
+    }
+
+    /// What is still to be done.
+    fn moving(&self, partitions: f64) -> Option<String> {
+        let output = self.cluster.tool(1, &["cluster", "ring", "transfers", "--json"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+        let mut nodes = told["nodes"].as_array().into_iter().flatten();
+        let rests = told["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0);
+        let of = |node| self.cluster.metric(node, "credenza_ring_partitions");
+        let all: f64 = self.cluster.nodes().map(of).sum();
+        let known = all == partitions;
+        (!rests || !known).then(|| format!("{all} of {partitions} partitions; {said}"))
+    }
+}
+
+/// Whether a node says that it is master of the group that keeps the ring.
+fn leads_directory(cluster: &Cluster, node: usize) -> bool {
+    cluster.said(node, 0).is_some_and(|said| said.role == "master")
+}
+
+/// Fills a node's file system.
+fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
+    use std::io::Write;
+    let path = cluster.disk(node).point().join("filler");
+    let mut file = std::fs::File::create(&path).expect("there was space");
+    let chunk = vec![1; 256 * 1024];
+    while file.write_all(&chunk).is_ok() {}
+    path
+}
+
+/// Steps in turn, with something going wrong in each, in a cluster made for the first.
+fn row(cells: &[(Wrong, &Step)], run: usize) {
+    let mut house = House::new(cells[0].0, run);
+    let mut trials = Vec::new();
+    for (at, (wrong, step)) in cells.iter().enumerate() {
+        trials.push(house.cell(*wrong, step, 4_800 + at as u64));
+    }
+    let copies = house.cluster.copies(super::COPIES);
+    judge_all(&copies, trials);
+}
+
+#[test]
+fn partitions_double_and_halve_while_nodes_are_killed_and_sleep() {
+    let _alone = alone();
+    row(&[(Wrong::Kill, &STEPS[0]), (Wrong::Pause, &STEPS[2])], 0);
+}
+
+/// A row of the grid again and again.
+fn rows(wrong: Wrong) {
+    let name = format!("F-48 with {wrong:?}");
+    if !long() {
+        return skipped(&name, "takes many minutes: CREDENZA_TEST_LONG=1");
+    }
+    if let Some(why) = wrong.missing() {
+        return skipped(&name, &why);
+    }
+    let _alone = alone();
+    let runs = std::env::var("CREDENZA_TEST_RUNS").ok().and_then(|runs| runs.parse().ok());
+    for run in 0..runs.unwrap_or(10) {
+        row(&STEPS.each_ref().map(|step| (wrong, step)), run);
+        say(&format!("{name}: run {} of each cell is done", run + 1));
+    }
+}
+
+#[test]
+fn the_ring_changes_and_nothing_goes_wrong() {
+    rows(Wrong::Nothing);
+}
+
+#[test]
+fn the_ring_changes_and_nodes_are_killed() {
+    rows(Wrong::Kill);
+}
+
+#[test]
+fn the_ring_changes_and_a_node_is_cut_off() {
+    rows(Wrong::Apart);
+}
+
+#[test]
+fn the_ring_changes_and_clocks_jump() {
+    rows(Wrong::Clock);
+}
+
+#[test]
+fn the_ring_changes_and_a_disk_is_full() {
+    rows(Wrong::DiskFull);
+}
+
+#[test]
+fn the_ring_changes_and_a_node_sleeps() {
+    rows(Wrong::Pause);
+}
+
+#[test]
+fn the_ring_changes_and_is_called_off() {
+    rows(Wrong::CalledOff);
+}

@@ -1,0 +1,188 @@
+//! The judge of causality is tried before it judges: histories whose verdict is known, one for each
+//! thing that it may find, and random ones of a true set of dots, whole and tampered with.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+use systest::checkers::causal::{Act, CallAnswer, Copy, Deed, Findings, judge};
+
+fn set(words: &str) -> BTreeSet<String> {
+    words.split_whitespace().map(String::from).collect()
+}
+
+/// `write VALUE < SEEN`, `delete < SEEN`, `read FOUND`; in front `?` for an unknown outcome or `x`
+/// for a refusal.
+fn deed(line: &str) -> Deed {
+    let (told, line) = match line.split_once(' ') {
+        Some(("?", rest)) => (CallAnswer::Unknown, rest),
+        Some(("x", rest)) => (CallAnswer::Refused, rest),
+        _ => (CallAnswer::Done, line),
+    };
+    let (what, seen) = line.split_once('<').unwrap_or((line, ""));
+    let (verb, rest) = what.trim().split_once(' ').unwrap_or((what.trim(), ""));
+    let act = match verb {
+        "write" => Act::Write(rest.trim().into()),
+        "delete" => Act::Delete,
+        "read" => Act::Read(set(rest)),
+        other => panic!("no such deed: {other}"),
+    };
+    Deed { key: "k".into(), act, seen: set(seen), told }
+}
+
+/// What the judge says of these deeds, when two copies hold this at the end.
+fn judged(deeds: &[&str], copies: [&str; 2]) -> Findings {
+    let deeds: Vec<_> = deeds.iter().map(|line| deed(line)).collect();
+    let copy = |(at, values): (usize, &str)| Copy {
+        key: "k".into(),
+        at: format!("n{at}"),
+        values: set(values),
+    };
+    judge(&deeds, &copies.into_iter().enumerate().map(copy).collect::<Vec<_>>())
+}
+
+#[track_caller]
+fn clean(deeds: &[&str], end: &str) {
+    judged(deeds, [end, end]).must_be_clean();
+}
+
+#[track_caller]
+fn finds(deeds: &[&str], end: &str, list: impl Fn(&Findings) -> &Vec<String>) {
+    let found = judged(deeds, [end, end]);
+    assert!(!list(&found).is_empty(), "{deeds:?} ending as {end:?}: {found}");
+    let alone = found.violations() == list(&found).len();
+    assert!(alone, "only this was to be found: {found}");
+}
+
+#[test]
+fn what_may_happen_is_found_clean() {
+    clean(&["write a", "read a", "write b < a", "read b"], "b");
+    clean(&["write a", "write b"], "a b");
+    clean(&["write a", "write b", "read a b", "write c < a b"], "c");
+    clean(&["write a", "delete < a"], "");
+    clean(&["write a", "write b < a", "delete < a"], "b");
+    // A write without an answer may or may not have happened, and so may what it replaces be gone.
+    clean(&["write a", "? write b < a"], "a");
+    clean(&["write a", "? write b < a"], "b");
+    clean(&["write a", "? delete < a"], "");
+    clean(&["write a", "? delete < a"], "a");
+    // It can be followed by writes that saw it.
+    clean(&["write a", "? write b < a", "read b", "write c < b"], "c");
+    clean(&["write a", "x write b < a"], "a");
+}
+
+#[test]
+fn each_thing_that_may_not_happen_is_found() {
+    finds(&["write a"], "", |found| &found.lost);
+    finds(&["write a", "write b"], "b", |found| &found.lost);
+    finds(&["write a", "x delete < a"], "", |found| &found.lost);
+    finds(&["write a", "delete < a"], "a", |found| &found.resurrected);
+    finds(&["write a"], "a z", |found| &found.phantom);
+    finds(&["write a", "x write b < a"], "a b", |found| &found.phantom);
+    finds(&["write a", "read a z"], "a", |found| &found.phantom);
+    finds(&["write a", "write b < a"], "a b", |found| &found.false_siblings);
+    // It took effect: somebody saw it.
+    finds(&["write a", "? write b < a", "read b"], "a b", |found| &found.false_siblings);
+    // Through a third that is gone by then; only the reader saw it.
+    let chain = ["write a", "write b < a", "write c < b", "read a c"];
+    finds(&chain, "c", |found| &found.false_siblings);
+    let found = judged(&["write a", "write b"], ["a b", "b"]);
+    assert_eq!((found.lost.len(), found.unequal.len()), (1, 1), "{found}");
+    // No copy is left of the key, which held something, or nothing.
+    let found = judge(&[deed("write a"), deed("write b")], &[]);
+    assert_eq!((found.lost.len(), found.keys), (2, 0), "{found}");
+    judge(&[deed("write a"), deed("delete < a")], &[]).must_be_clean();
+    let found = judged(&["write a", "? write b < a"], ["a", "b"]);
+    assert_eq!(found.violations(), found.unequal.len() + found.false_siblings.len(), "{found}");
+    assert!(!found.unequal.is_empty());
+}
+
+/// A store that does what it should, as a plain set of values and of what replaced them.
+#[derive(Default)]
+struct True {
+    alive: BTreeSet<String>,
+    deeds: Vec<Deed>,
+    /// What clients hold on to.
+    known: BTreeMap<usize, BTreeSet<String>>,
+}
+
+impl True {
+    fn step(&mut self, dice: &mut StdRng, count: usize) {
+        let client = dice.random_range(0..3);
+        let seen = self.known.get(&client).cloned().unwrap_or_default();
+        let told = [
+            CallAnswer::Done,
+            CallAnswer::Done,
+            CallAnswer::Done,
+            CallAnswer::Unknown,
+            CallAnswer::Refused,
+        ];
+        let told = told[dice.random_range(0..told.len())];
+        let happens =
+            told == CallAnswer::Done || told == CallAnswer::Unknown && dice.random_bool(0.5);
+        let (act, seen, told) = match dice.random_range(0..4) {
+            0 => {
+                self.known.insert(client, self.alive.clone());
+                (Act::Read(self.alive.clone()), BTreeSet::new(), CallAnswer::Done)
+            }
+            1 if !seen.is_empty() => {
+                self.alive.retain(|value| !happens || !seen.contains(value));
+                (Act::Delete, seen, told)
+            }
+            _ => {
+                let value = format!("v{count}");
+                if happens {
+                    self.alive.retain(|value| !seen.contains(value));
+                    self.alive.insert(value.clone());
+                }
+                (Act::Write(value), seen, told)
+            }
+        };
+        self.deeds.push(Deed { key: "k".into(), act, seen, told });
+    }
+
+    fn copies(&self) -> Vec<Copy> {
+        let copy = |at: &str| Copy { key: "k".into(), at: at.into(), values: self.alive.clone() };
+        ["n1", "n2", "n3"].map(copy).into()
+    }
+}
+
+#[test]
+fn true_histories_are_clean_and_tampered_ones_are_not() {
+    let mut dice = StdRng::seed_from_u64(7);
+    let (mut losses, mut returns) = (0, 0);
+    for _ in 0..2_000 {
+        let mut store = True::default();
+        (0..dice.random_range(1..25)).for_each(|count| store.step(&mut dice, count));
+        let mut copies = store.copies();
+        judge(&store.deeds, &copies).must_be_clean();
+        let done = |deed: &&Deed| deed.told == CallAnswer::Done;
+        let value = |deed: &Deed| match &deed.act {
+            Act::Write(value) => Some(value.clone()),
+            _ => None,
+        };
+        // Take one away that nobody who may have seen it replaced; bring one back that somebody
+        // did.
+        let written: BTreeSet<_> = store.deeds.iter().filter(done).filter_map(value).collect();
+        let unseen = |value: &&String| {
+            let saw = |deed: &Deed| deed.told != CallAnswer::Refused && deed.seen.contains(*value);
+            !store.deeds.iter().any(saw)
+        };
+        if let Some(value) = store.alive.iter().filter(|it| written.contains(*it)).find(unseen) {
+            copies[1].values.remove(value);
+            let found = judge(&store.deeds, &copies);
+            assert!(!found.lost.is_empty() && !found.unequal.is_empty(), "{found}");
+            losses += 1;
+            copies[1].values.insert(value.clone());
+            assert!(!judge(&store.deeds, &[]).lost.is_empty(), "{value} is nowhere");
+        }
+        let mut replaced = store.deeds.iter().filter(done).flat_map(|deed| &deed.seen);
+        if let Some(value) = replaced.find(|value| !store.alive.contains(*value)) {
+            copies.iter_mut().for_each(|copy| copy.values.extend([value.clone()]));
+            let found = judge(&store.deeds, &copies);
+            let back = found.resurrected.len() + found.false_siblings.len();
+            assert!(back > 0, "{found}");
+            returns += 1;
+        }
+    }
+    assert!(losses > 500 && returns > 500, "{losses} losses and {returns} returns were tried");
+}

@@ -1,0 +1,194 @@
+//! F-17 and F-18: clocks that jump, and clocks that run at another speed than those of the others.
+
+use super::{SECOND, Trial, plan, waits_for_the_long_tests};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use systest::client::{Resp, RespReply};
+use systest::report::{Figures, skipped};
+use systest::rigs::{Cluster, Network, NodeClock, Options, Scratch, StopOnDrop, alone, wait};
+
+/// How wrong the wall clock becomes, in seconds.
+const JUMPS: [i64; 6] = [600, -600, 3_600, -3_600, 86_400, 0];
+
+#[test]
+fn nothing_hangs_on_the_time_of_day() {
+    let name = "F-17 the time of day jumps";
+    if waits_for_the_long_tests(name) {
+        return;
+    }
+    if let Some(why) = NodeClock::missing() {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-clocks");
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    let clocks: Vec<_> = cluster
+        .nodes()
+        .map(|node| {
+            let clock = NodeClock::new(scratch.join(&format!("clock{node}")));
+            cluster.stop(node);
+            cluster.how(node).environment = clock.environment();
+            cluster.begin(node);
+            clock
+        })
+        .collect();
+    cluster.must_settle();
+    let mut trial = Trial::begin(name, &cluster, plan(17));
+    let master = cluster.master();
+    let before = cluster.said(master, 1).expect("it answers").ballot;
+    let true_time = clock_of(&cluster, master);
+    for jump in JUMPS {
+        for node in [master, cluster.follower()] {
+            trial.fault(&mut cluster, |cluster| {
+                let begun = clock_of(cluster, node);
+                clocks[node - 1].wrong_by(jump);
+                // The control: the process does see another time.
+                wait("the jump", || {
+                    let moved = clock_of(cluster, node) - begun;
+                    if moved.abs() > 300 || jump == 0 { Ok(()) } else { Err(moved.to_string()) }
+                });
+                std::thread::sleep(2 * SECOND);
+            });
+        }
+    }
+    assert!((clock_of(&cluster, master) - true_time).abs() < 300, "the last jump was back");
+    let after = cluster.said(cluster.master(), 1).expect("it answers").ballot;
+    trial.figures.also("master_changes", u32::from(before != after));
+    let history = trial.end(&cluster);
+    assert_eq!(before, after, "the master changed because of the time of day");
+    assert_eq!(history.counts().2, 0, "calls without an answer");
+}
+
+/// The time of day as a node's process sees it, in seconds.
+fn clock_of(cluster: &Cluster, node: usize) -> i64 {
+    let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
+    match redis.say("TIME").expect("it answers") {
+        RespReply::List(Some(words)) => {
+            let text = words.first().and_then(RespReply::bytes).expect("seconds");
+            std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).expect("a number")
+        }
+        other => panic!("TIME is answered {other:?}"),
+    }
+}
+
+/// How fast the master's clock runs, how fast the others', and in how many rounds that is tried.
+/// The protocol bears clocks that differ by one in a hundred; what lies beyond is a figure, and the
+/// last one the control: there, stale reads must be seen.
+const SPEEDS: [(f64, f64, u32); 5] =
+    [(1.0, 1.0, 2), (0.995, 1.005, 6), (0.95, 1.05, 4), (0.8, 1.2, 3), (0.4, 1.6, 3)];
+/// The largest ratio of two clocks that the protocol bears.
+const BORNE: f64 = 1.0101;
+
+#[test]
+fn leases_bear_clocks_that_differ_by_one_in_a_hundred() {
+    let name = "F-18 clocks drift";
+    if waits_for_the_long_tests(name) {
+        return;
+    }
+    if let Some(why) = NodeClock::missing().or_else(Network::missing) {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-drift");
+    let mut figures = Figures::begin(name);
+    let mut cluster = Cluster::start(&scratch, Options::of(3).behind_the_switch());
+    let mut last = 0;
+    for (slow, fast, rounds) in SPEEDS {
+        for node in cluster.nodes() {
+            cluster.stop(node);
+            let speed = if node == 1 { slow } else { fast };
+            cluster.how(node).environment = NodeClock::running_at(speed);
+            cluster.begin(node);
+        }
+        let mut stale = 0;
+        for _ in 0..rounds {
+            let round = isolated(&mut cluster);
+            figures.faults += 1;
+            figures.ok += round.reads;
+            stale += round.stale;
+        }
+        figures.also(&format!("stale_at_{slow}_to_{fast}"), stale);
+        assert!(fast / slow > BORNE || stale == 0, "{stale} stale reads at {slow} to {fast}");
+        last = stale;
+    }
+    figures.print();
+    assert!(last > 0, "clocks that are wholly wrong did no harm: the experiment sees nothing");
+    for node in cluster.nodes() {
+        cluster.stop(node);
+        cluster.how(node).environment.clear();
+        cluster.begin(node);
+    }
+    cluster.must_settle();
+    cluster.must_be_level();
+}
+
+/// What a master that was cut off answered.
+struct Round {
+    reads: u64,
+    stale: u64,
+}
+
+/// Node 1 leads and is cut off from the others, who go on writing; a client reads at it all the
+/// while. A read is stale when a later write had been acknowledged before it was asked.
+fn isolated(cluster: &mut Cluster) -> Round {
+    cluster.must_settle();
+    cluster.must_serve();
+    cluster.lead(1);
+    let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (first, others) = (cluster.client(1), [cluster.client(2), cluster.client(3)]);
+    let mut round = Round { reads: 0, stale: 0 };
+    cluster.from_clients(|| {
+        // A round begins anew.
+        let mut redis = Resp::connect(first).expect("it listens");
+        assert_eq!(redis.say("SET drift 0").expect("it answers").error(), None);
+        std::thread::scope(|threads| {
+            threads.spawn(|| write_on(&others, &written, &stop));
+            let reader = threads.spawn(|| read_on(first, &written, &stop));
+            let stopping = StopOnDrop(&stop);
+            std::thread::sleep(SECOND);
+            cluster.isolate(1);
+            std::thread::sleep(4 * cluster.lease());
+            drop(stopping);
+            round = reader.join().expect("the reader does not panic");
+        });
+    });
+    cluster.heal();
+    assert!(round.reads > 100, "almost nothing was read: {}", round.reads);
+    assert!(written.load(Ordering::SeqCst) > 100, "almost nothing was written");
+    round
+}
+
+/// Writes one number after the other and says which was acknowledged last.
+fn write_on(nodes: &[std::net::SocketAddr], written: &AtomicU64, stop: &AtomicBool) {
+    let (mut next, mut at) = (1, 0);
+    while !stop.load(Ordering::SeqCst) {
+        let connection = Resp::with_patience(nodes[at % nodes.len()], SECOND);
+        at += 1;
+        let Ok(mut redis) = connection else { continue };
+        while !stop.load(Ordering::SeqCst) {
+            match redis.say(&format!("SET drift {next}")) {
+                Ok(RespReply::Simple(_)) => written.store(next, Ordering::SeqCst),
+                // What is unknown is written once more, under a higher number.
+                _ => break,
+            }
+            next += 1;
+        }
+        next += 1;
+    }
+}
+
+fn read_on(node: std::net::SocketAddr, written: &AtomicU64, stop: &AtomicBool) -> Round {
+    let mut round = Round { reads: 0, stale: 0 };
+    while !stop.load(Ordering::SeqCst) {
+        let Ok(mut redis) = Resp::with_patience(node, SECOND) else { continue };
+        while !stop.load(Ordering::SeqCst) {
+            let acknowledged = written.load(Ordering::SeqCst);
+            let Ok(RespReply::Bulk(Some(found))) = redis.say("GET drift") else { break };
+            let text = String::from_utf8(found).expect("a number was written");
+            let found: u64 = text.parse().expect("a number was written");
+            round.reads += 1;
+            round.stale += u64::from(found < acknowledged);
+        }
+        std::thread::sleep(SECOND / 50);
+    }
+    round
+}

@@ -1,0 +1,246 @@
+//! Requests that are well formed, that anybody may send, and that cost as much as requests can.
+//!
+//! Transactions whose answers have gigabytes, deletes of everything, patterns over all keys, many
+//! clients that do not take what they asked for: none of them may cost the master its office, keep
+//! others from being answered, or take more memory than the settings say.
+
+use super::{SECOND, percentile};
+use std::mem;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use systest::client::{Http, HttpResponse, Resp, RespReply, command};
+use systest::report::{Figures, times};
+use systest::rigs::{Cluster, Options, Scratch, StopOnDrop, alone, resident_bytes};
+
+/// Longest wait for an answer, however much else the machine does.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The settings of every node.
+const SETTINGS: [&str; 6] =
+    ["--memory-bytes-max", "64MiB", "--buffer-bytes-max", "64MiB", "--segment-bytes", "4MiB"];
+/// What the settings allow: the store, the front-ends' buffers, answers being gathered, undecided
+/// updates (a quarter of the store's memory), and values kept for members that lag; and what a node
+/// takes with nothing to do, with what the allocator keeps.
+const RESIDENT_MIB_MAX: u64 = 64 + 64 + 64 + 16 + 16 + 200;
+/// A value of which six are read at a time.
+const LARGE_BYTES: usize = 8 << 20;
+const LARGE: [&[u8]; 6] = [b"l1", b"l2", b"l3", b"l4", b"l5", b"l6"];
+
+fn connect(address: SocketAddr) -> Resp {
+    Resp::with_patience(address, PATIENCE).expect("a node takes connections")
+}
+
+/// Keys under `p:` and six large values.
+fn fill(address: SocketAddr, rows: u64) {
+    let mut client = connect(address);
+    for first in (0..rows).step_by(1_000) {
+        let keys: Vec<_> =
+            (first..rows.min(first + 1_000)).map(|row| format!("p:{row:08}")).collect();
+        let mut words: Vec<&[u8]> = vec![b"MSET"];
+        keys.iter().for_each(|key| words.extend([key.as_bytes(), b"v"]));
+        assert_eq!(client.call(&words).expect("an answer"), RespReply::Simple("OK".into()));
+    }
+    let value = vec![b'v'; LARGE_BYTES];
+    for key in LARGE {
+        let told = client.call(&[b"SET", key, &value]).expect("an answer");
+        assert_eq!(told, RespReply::Simple("OK".into()));
+    }
+}
+
+/// A transaction: what its `EXEC` is answered.
+fn transaction(address: SocketAddr, commands: &[Vec<&[u8]>]) -> RespReply {
+    let mut client = connect(address);
+    client.call(&[b"MULTI"]).expect("an answer");
+    for words in commands {
+        client.call(words).expect("an answer");
+    }
+    client.call(&[b"EXEC"]).expect("an answer")
+}
+
+fn refused(told: &RespReply, wanted: &str) {
+    let error = told.error().unwrap_or_else(|| panic!("it is refused"));
+    assert!(error.contains(wanted), "{error}");
+}
+
+/// One of these requests, sent again and again for a while.
+fn again(mut request: impl FnMut()) {
+    let until = Instant::now() + times(2, 20) as u32 * SECOND;
+    request();
+    while Instant::now() < until {
+        request();
+    }
+}
+
+fn post(address: SocketAddr, path: &str, body: &str) -> HttpResponse {
+    let mut web = Http::with_patience(address, PATIENCE).expect("a node takes connections");
+    let path = format!("/v1/buckets/default/default/{path}");
+    web.ask("POST", &path, body.as_bytes()).expect("an answer")
+}
+
+/// Asks until it is answered: a refusal for want of memory ends when others give theirs back.
+fn answered_in_the_end(client: &mut Resp, words: &[&[u8]]) {
+    let until = Instant::now() + PATIENCE;
+    while let Some(error) = client.call(words).expect("an answer").error() {
+        assert!(Instant::now() < until, "refused for {PATIENCE:?}: {error}");
+        thread::sleep(SECOND / 100);
+    }
+}
+
+/// Clients that ask for much and do not read it. Half of them never do; once these are gone, who
+/// asks is answered.
+fn never_read(address: SocketAddr) {
+    let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
+    let request = command(&mget);
+    let mut clients: Vec<_> = (0..20).map(|_| connect(address)).collect();
+    clients.iter_mut().for_each(|client| client.send(&request).expect("it is sent"));
+    thread::sleep(SECOND);
+    for client in &mut clients[..10] {
+        client.receive().expect("an answer");
+    }
+    clients.truncate(1);
+    answered_in_the_end(&mut clients[0], &mget);
+}
+
+/// Clients that ask for much five times, each as soon as it has its answer, and then until they get
+/// what they asked for.
+fn large_reads(address: SocketAddr) {
+    let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = connect(address);
+                for _ in 0..5 {
+                    client.call(&mget).expect("an answer");
+                }
+                answered_in_the_end(&mut client, &mget);
+            });
+        }
+    });
+}
+
+/// Many large values that all but vanish when they are compressed, as merges meet them.
+fn hollow_values(address: SocketAddr) {
+    let mut client = connect(address);
+    let value = vec![b'v'; LARGE_BYTES];
+    for number in 0..60 {
+        let key = format!("hollow{number}");
+        let told = client.call(&[b"SET", key.as_bytes(), &value]).expect("an answer");
+        assert_eq!(told, RespReply::Simple("OK".into()));
+    }
+}
+
+/// Somebody else's client, until it is told to end: how long each of its writes took.
+fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBool) {
+    let mut client = connect(address);
+    while !over.load(Ordering::SeqCst) {
+        let asked = Instant::now();
+        let told = client.call(&[b"SET", b"other", b"v"]).expect("an answer");
+        assert_eq!(told, RespReply::Simple("OK".into()), "others are served");
+        waits.lock().expect("no thread panicked").push(asked.elapsed());
+    }
+}
+
+/// What a request is called, and how it is sent and judged.
+type Request = (&'static str, Box<dyn Fn()>);
+
+fn requests(address: SocketAddr) -> [Request; 9] {
+    let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
+    let reads = vec![mget; 60];
+    let set = || vec![vec![&b"SET"[..], b"w", b"v"]];
+    let mixed = [set(), reads.clone()].concat();
+    let exists = vec![vec![&b"EXISTS"[..], b"p:00000001"]; 30_000];
+    let walked = [set(), exists].concat();
+    let spends = move |commands: Vec<Vec<&'static [u8]>>, limit: &'static str| {
+        Box::new(move || refused(&transaction(address, &commands), limit))
+    };
+    [
+        ("reads", spends(reads, "answer_bytes_max")),
+        ("reads_and_a_write", spends(mixed, "answer_bytes_max")),
+        ("rows", spends(walked, "evaluation_rows_max")),
+        (
+            "delete_prefix",
+            Box::new(move || {
+                let told = post(address, "delete_prefix", r#"{"prefix":"p:"}"#);
+                assert_eq!((told.status, &told.reason()[..]), (413, "too_large"));
+            }),
+        ),
+        (
+            "patterns",
+            Box::new(move || {
+                let mut client = connect(address);
+                let told = client.call(&[b"KEYS", b"[p-q]:[0-9]*[^a-z]?[a-f]*[x]"]);
+                assert_eq!(told.expect("an answer").list().len(), 0);
+            }),
+        ),
+        ("never_read", Box::new(move || never_read(address))),
+        ("large_reads", Box::new(move || large_reads(address))),
+        ("hollow_values", Box::new(move || hollow_values(address))),
+        (
+            "empty_prefix",
+            Box::new(move || {
+                let mut web = Http::with_patience(address, PATIENCE).expect("it takes connections");
+                web.empty_prefix("p:").expect("no part is refused");
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-hostile-but-valid");
+    let mut figures = Figures::begin("hostile but valid requests");
+    let words = SETTINGS.map(String::from).to_vec();
+    let mut cluster = Cluster::start(&scratch, Options { words, ..Options::of(3) });
+    cluster.must_serve();
+    let address = cluster.client(cluster.master());
+    let rows = times(30_000, 10_000_000) as u64;
+    fill(address, rows);
+    let pids: Vec<_> = cluster.nodes().map(|node| cluster.server(node).pid()).collect();
+    let ballots = |cluster: &Cluster| -> Vec<_> {
+        let said = |node| cluster.said(node, 1).map(|said| said.ballot);
+        cluster.nodes().map(said).collect()
+    };
+    let before = ballots(&cluster);
+    let (waits, over, peak) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
+    let mut silent = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| bystander(address, &waits, &over));
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                let most = pids.iter().map(|pid| resident_bytes(*pid)).max().unwrap_or(0);
+                peak.fetch_max(most >> 20, Ordering::SeqCst);
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let _stop = StopOnDrop(&over);
+        for (name, request) in requests(address) {
+            let began = Instant::now();
+            again(request);
+            let waits = mem::take(&mut *waits.lock().expect("no thread panicked"));
+            let per_second = waits.len() as f64 / began.elapsed().as_secs_f64();
+            figures.also(&format!("others_per_second_{name}"), format!("{per_second:.0}"));
+            let Some(longest) = waits.iter().max().copied() else {
+                silent.push(name);
+                continue;
+            };
+            let p99 = percentile(waits, 99);
+            figures.also(&format!("others_p99_ms_{name}"), p99.as_millis());
+            figures.also(&format!("others_max_ms_{name}"), longest.as_millis());
+        }
+    });
+    let after = ballots(&cluster);
+    figures.also("master_changes", u32::from(before != after));
+    figures.also("resident_mib", peak.load(Ordering::SeqCst));
+    figures.print();
+    assert_eq!(before, after, "the master kept its office");
+    assert!(silent.is_empty(), "others had to wait for all of {silent:?}");
+    let peak = peak.into_inner();
+    assert!(peak <= RESIDENT_MIB_MAX, "{peak} MiB are held, {RESIDENT_MIB_MAX} are allowed");
+    let mut client = connect(address);
+    let left = client.call(&[b"KEYS", b"p:*"]).expect("an answer");
+    assert!(left.list().is_empty(), "everything under the prefix is gone");
+    assert_eq!(client.call(&[b"EXISTS", b"l1"]).expect("an answer"), RespReply::Number(1));
+}

@@ -1,0 +1,265 @@
+//! Real faults under real clusters: clients of all nodes write down what they were told, and one
+//! order of all calls must explain it.
+//!
+//! Promises: an experiment ends with all nodes level, row by row, every acknowledged write read
+//! back at every node, and a linearizable history; or it says why it was skipped.
+//! Never: asserts in its short form how long a fault was felt: other work shares the machine. The
+//! long form holds gaps against their bounds.
+//! Read next: `master.rs`, then `wires.rs`.
+
+mod at_work;
+mod calls;
+mod catch_up;
+mod clocks;
+mod damage;
+mod dead_rows;
+mod disks;
+mod distance;
+mod failpoints;
+mod hanging;
+mod hostile_but_valid;
+mod idle;
+mod leases;
+mod links;
+mod master;
+mod members;
+mod members_away;
+mod moves;
+mod once;
+mod snapshots;
+mod soak;
+mod space;
+mod torn;
+mod transactions;
+mod wires;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use systest::checkers::check;
+use systest::checkers::replay::{ReplayReport, replay};
+use systest::history::{ClientProtocol, Ledger, Writing};
+use systest::load::Load;
+use systest::recorder::{History, Recorder, RecorderPlan, Turns};
+use systest::report::{BoundChecks, Figures, long, skipped, times};
+use systest::rigs::{Cluster, Scratch, Trace};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Configurations the judge may try for each key.
+const STEPS_MAX: u64 = 3_000_000;
+/// How a node ends that found its data damaged, or could not make them last.
+const DAMAGED: i32 = 7;
+
+/// Eight clients (thirteen in the long form: sixteen with those of the ledger) on twelve keys and
+/// two pairs, who go to the next node when one does not serve them within a second.
+fn plan(seed: u64) -> RecorderPlan {
+    let pause = Duration::from_millis(4);
+    let clients = times(8, 13);
+    RecorderPlan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
+}
+
+/// Three clients of the ledger, whose keys no other experiment uses.
+fn writing(seed: u64) -> Vec<Writing> {
+    let one = |(at, protocol): (usize, ClientProtocol)| {
+        let client = seed as usize * 10 + at;
+        Writing { client, keys: 100, depth: 1 + 3 * at, bytes: 300, protocol }
+    };
+    [ClientProtocol::Resp, ClientProtocol::Resp, ClientProtocol::Http]
+        .into_iter()
+        .enumerate()
+        .map(one)
+        .collect()
+}
+
+/// Whether an experiment that takes its time is left to the long tests; if so it says so.
+fn waits_for_the_long_tests(name: &str) -> bool {
+    if !long() {
+        skipped(name, "takes its time: `make test-long`");
+    }
+    !long()
+}
+
+/// The time below which so many percent of these are.
+fn percentile(mut times: Vec<Duration>, percent: usize) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() * percent / 100).copied().unwrap_or_default()
+}
+
+/// An experiment under way: clients at work, and what was done to the nodes.
+struct Trial {
+    figures: Figures,
+    recorder: Recorder,
+    load: Load,
+    /// What further clients were told, who are done.
+    told: Ledger,
+    addresses: Vec<SocketAddr>,
+    /// When something was wrong: from the fault until all nodes served again.
+    faults: Vec<(Duration, Duration)>,
+    recovery: Duration,
+    bounds: Bounds,
+    /// How far the data's group had decided when it began; none: in the end its log does not reach
+    /// back so far, or there are several.
+    log_from: Option<u64>,
+}
+
+/// What the long form holds against its bound.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    /// The longest gap that is allowed for.
+    gap_max: Option<Duration>,
+    /// The longest recovery that is allowed for.
+    recovery_max: Option<Duration>,
+    /// The longest that a node took to end whose syncs failed.
+    to_stop: Option<Duration>,
+}
+
+impl Trial {
+    /// Starts the clients, and lets them work for a while.
+    fn begin(name: &str, cluster: &Cluster, plan: RecorderPlan) -> Trial {
+        let figures = Figures::begin(name);
+        cluster.must_serve();
+        let addresses = cluster.clients();
+        let log_from = Some(cluster.decided_upto());
+        let recorder = cluster.record(plan);
+        let load =
+            cluster.from_clients(|| Load::roam(&addresses, &writing(plan.seed), plan.patience));
+        std::thread::sleep(times(1, 5) as u32 * SECOND);
+        Trial {
+            figures,
+            recorder,
+            load,
+            told: Ledger::default(),
+            addresses,
+            faults: Vec::new(),
+            recovery: Duration::ZERO,
+            bounds: Bounds::default(),
+            log_from,
+        }
+    }
+
+    /// Does something cruel; when it is undone, or needs no undoing, all nodes must serve again.
+    fn fault(&mut self, cluster: &mut Cluster, cruel: impl FnOnce(&mut Cluster)) {
+        let from = self.recorder.now();
+        self.figures.faults += 1;
+        cruel(cluster);
+        let mended = Instant::now();
+        cluster.must_serve();
+        self.recovery = self.recovery.max(mended.elapsed());
+        self.faults.push((from, self.recorder.now()));
+        std::thread::sleep(SECOND);
+    }
+
+    /// The next sync by this system call fails, at a follower and then at the master. Each ends by
+    /// itself within `end_max`, the others go on, and it begins again. While it has not ended,
+    /// `meanwhile` gives it something to sync.
+    fn syncs_fail(
+        &mut self,
+        cluster: &mut Cluster,
+        (call, end_max): (&str, Duration),
+        scratch: &Scratch,
+        meanwhile: impl Fn(&[SocketAddr]) + Sync,
+    ) {
+        let mut seconds: f64 = 0.0;
+        for who in [Cluster::follower, Cluster::master] {
+            let node = who(cluster);
+            let record = scratch.join(&format!("record{node}"));
+            self.fault(cluster, |cluster| {
+                let pid = cluster.server(node).pid();
+                let mut trace = Trace::attach(pid, call, "error=EIO:when=1", record);
+                let others = cluster.nodes().filter(|one| *one != node);
+                let others: Vec<_> = others.map(|one| cluster.client(one)).collect();
+                let status = std::thread::scope(|threads| {
+                    threads.spawn(|| meanwhile(&others));
+                    cluster.server(node).wait(end_max)
+                });
+                trace.wait(SECOND);
+                let said = cluster.server(node).said();
+                let status = status.unwrap_or_else(|| panic!("it lives on: {said}"));
+                assert_eq!(status.code(), Some(DAMAGED), "{said}");
+                seconds = seconds.max(trace.seconds_to_exit().expect("it was recorded"));
+                cluster.kill(node);
+                cluster.must_serve();
+                cluster.begin(node);
+            });
+        }
+        self.figures.also("seconds_to_stop", format!("{seconds:.3}"));
+        self.bounds.to_stop = Some(Duration::from_secs_f64(seconds));
+    }
+
+    /// Lets the clients work on for a while, stops them, and judges everything.
+    fn end(mut self, cluster: &Cluster) -> History {
+        std::thread::sleep(times(0, 15) as u32 * SECOND);
+        cluster.must_settle();
+        let mut ledger = self.load.stop();
+        ledger.join(self.told);
+        let history = cluster.from_clients(|| self.recorder.stop());
+        let history = history.unwrap_or_else(|error| panic!("{error}\n{}", cluster.words()));
+        let figures = &mut self.figures;
+        let (ok, refused, unknown) = history.counts();
+        figures.ok += ok + ledger.ok;
+        figures.fail += refused + ledger.fail;
+        figures.info += unknown + ledger.info;
+        for (node, address) in (1..).zip(&self.addresses) {
+            let verdict = cluster.from_clients(|| ledger.judge(*address)).expect("it is readable");
+            figures.lost += verdict.lost.len() as u64;
+            if !verdict.lost.is_empty() || !verdict.strange.is_empty() {
+                figures.also("unclean_node", node);
+                figures.print();
+            }
+            verdict.must_be_clean();
+        }
+        let gap = self.faults.iter().map(|(from, to)| history.gap(*from, *to)).max();
+        figures.also("longest_gap_ms", gap.unwrap_or_default().as_millis());
+        figures.also("recovery_ms", self.recovery.as_millis());
+        let report = check(&history.calls, STEPS_MAX);
+        figures.also("violations", usize::from(report.is_violated()));
+        let replayed = self.log_from.and_then(|from| replayed(cluster, from, &history));
+        match &replayed {
+            Some(report) => figures.also("replayed", report.effects),
+            None => figures.also("replayed", "no"),
+        }
+        figures.print();
+        assert_eq!(history.strange, Vec::<String>::new());
+        report.must_be_linearizable();
+        if let Some(report) = replayed {
+            report.must_explain();
+        }
+        cluster.must_be_level();
+        // Last of all: what took too long is no worse than what is wrong.
+        self.bounds.must_be_kept(self.figures.name(), gap.unwrap_or_default(), self.recovery);
+        assert!(ok > 100 && ledger.ok > 100, "clients did almost nothing: {ok}, {ledger:?}");
+        history
+    }
+}
+
+impl Bounds {
+    fn must_be_kept(self, name: &str, gap: Duration, recovery: Duration) {
+        let all = [
+            ("longest gap, s", Some(gap).zip(self.gap_max)),
+            ("recovery, s", Some(recovery).zip(self.recovery_max)),
+            ("until a node stops, s", self.to_stop.zip(Some(SECOND))),
+        ];
+        let mut checks = BoundChecks::default();
+        for (what, found) in all {
+            if let Some((measured, limit)) = found {
+                let what = format!("{name}: {what}");
+                checks.hold(&what, measured.as_secs_f64(), limit.as_secs_f64());
+            }
+        }
+        checks.must_be_kept();
+    }
+}
+
+/// What the log says of a history. In the long form it may have collapsed meanwhile.
+fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<ReplayReport> {
+    let keys = history.calls.iter().map(|call| call.key.as_str()).collect();
+    match cluster.decided(from, cluster.decided_upto(), &keys) {
+        Ok(decided) => Some(replay(&history.calls, &decided)),
+        Err(_) if long() => None,
+        Err(why) => panic!("{why}\n{}", cluster.words()),
+    }
+}
+
+/// What two lease lengths and a second allow for.
+fn two_leases(cluster: &Cluster, more: Duration) -> Option<Duration> {
+    Some(2 * cluster.lease() + more)
+}

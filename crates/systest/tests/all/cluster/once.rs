@@ -1,0 +1,153 @@
+//! F-60: requests whose answers are lost are asked again, also of another node, and apply once.
+
+use super::SECOND;
+use serde_json::json;
+use std::net::SocketAddr;
+use systest::client::{Http, Resp};
+use systest::report::{Figures, skipped, times};
+use systest::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
+
+const SESSIONS: &str = "/v1/sessions/default/default";
+const UPDATE: &str = "/v1/buckets/default/default/update";
+
+/// A client that adds one to a counter of its own and then replaces its own number by the next if
+/// it is the one before, and asks again until it knows the answer. A replacement that is applied
+/// twice finds another number the second time.
+struct Adder {
+    nodes: Vec<SocketAddr>,
+    at: usize,
+    web: Option<Http>,
+    retries: u32,
+}
+
+impl Adder {
+    fn ask(&mut self, path: &str, headers: &[(&str, &str)], body: &str) -> serde_json::Value {
+        loop {
+            let address = self.nodes[self.at % self.nodes.len()];
+            let answer = match self.web.take() {
+                Some(web) => Ok(web),
+                None => Http::with_patience(address, SECOND / 2),
+            };
+            let answer = answer.and_then(|mut web| {
+                let answer = web.ask_with("POST", path, headers, body.as_bytes());
+                self.web = Some(web);
+                answer
+            });
+            match answer {
+                Ok(answer) if answer.status / 100 == 2 => return answer.json(),
+                Ok(answer) if answer.status == 503 || answer.status == 504 => {}
+                Ok(answer) => panic!("{path}: {}", answer.text()),
+                Err(_) => {}
+            }
+            (self.web, self.at, self.retries) = (None, self.at + 1, self.retries + 1);
+            std::thread::sleep(SECOND / 50);
+        }
+    }
+
+    /// So many additions and replacements; gives how many answers were not those of the first
+    /// attempt.
+    fn count(&mut self, key: &str, count: u64) -> u64 {
+        let opened = self.ask(SESSIONS, &[], "");
+        let session = opened["session"].as_str().expect("a session's id").to_string();
+        let mut doubles = 0;
+        for number in 1..=count {
+            // So that answers are on their way when cables are cut.
+            std::thread::sleep(SECOND / 100);
+            let add = json!({"op": "add", "key": key, "delta": 1});
+            let answer = self.update(&session, 2 * number - 1, &add);
+            doubles += u64::from(answer["number"].as_u64() != Some(number));
+            let before = (number > 1).then(|| (number - 1).to_string());
+            let key = format!("{key}-replaced");
+            let replace = json!({
+                "op": "test_and_set", "key": key,
+                "expected": before, "wanted": number.to_string(),
+            });
+            let answer = self.update(&session, 2 * number, &replace);
+            doubles += u64::from(answer["old"].as_str().map(String::from) != before);
+        }
+        doubles
+    }
+
+    /// One request of a session.
+    fn update(
+        &mut self,
+        session: &str,
+        number: u64,
+        body: &serde_json::Value,
+    ) -> serde_json::Value {
+        let number = number.to_string();
+        let headers = [
+            ("x-credenza-session", session),
+            ("x-credenza-request", &number),
+            ("content-type", "application/json"),
+        ];
+        self.ask(UPDATE, &headers, &body.to_string())
+    }
+}
+
+#[test]
+fn retries_of_lost_answers_apply_once_at_any_node() {
+    let name = "F-60 retries after lost answers";
+    if let Some(why) = Network::missing() {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-once");
+    let mut cluster = Cluster::start(&scratch, Options::of(3).behind_the_switch());
+    let mut figures = Figures::begin(name);
+    let (clients, count) = (4, times(300, 3_000) as u64);
+    let nodes = cluster.clients();
+    let workers: Vec<_> = cluster.from_clients(|| {
+        let work = |at: usize| {
+            let nodes = nodes.clone();
+            std::thread::spawn(move || {
+                let mut adder = Adder { nodes, at, web: None, retries: 0 };
+                let doubles = adder.count(&format!("counter{at}"), count);
+                (doubles, adder.retries)
+            })
+        };
+        (0..clients).map(work).collect()
+    });
+    // Answers are cut off again and again, from each node in turn; once the master dies, too.
+    let host = cluster.size() + 1;
+    let mut round = 0;
+    while workers.iter().any(|worker| !worker.is_finished()) {
+        let node = round % cluster.size() + 1;
+        cluster.network().link(node, host, Cable::CUT);
+        std::thread::sleep(SECOND * 7 / 10);
+        cluster.heal();
+        if round == 2 {
+            let master = cluster.master();
+            cluster.kill(master);
+            cluster.begin(master);
+            figures.faults += 1;
+        }
+        std::thread::sleep(SECOND / 2);
+        figures.faults += 1;
+        round += 1;
+    }
+    let mut doubles = 0;
+    for worker in workers {
+        let (twice, retries) = worker.join().expect("a client does not panic");
+        doubles += twice;
+        figures.info += u64::from(retries);
+    }
+    cluster.must_serve();
+    let counters = cluster.from_clients(|| {
+        let mut redis = Resp::connect(nodes[0]).expect("it listens");
+        let mut get = |key| redis.say(&format!("GET {key}")).expect("it answers");
+        let keys = (0..clients).flat_map(|at| {
+            [String::new(), "-replaced".into()].map(|end| format!("counter{at}{end}"))
+        });
+        keys.map(&mut get).collect::<Vec<_>>()
+    });
+    figures.ok = 2 * clients as u64 * count;
+    figures.also("doubles", doubles);
+    figures.print();
+    for counter in counters {
+        assert_eq!(counter.bytes(), Some(count.to_string().as_bytes()), "each applied once");
+    }
+    assert_eq!(doubles, 0, "an answer was not that of the first attempt");
+    assert!(figures.info > 0, "no answer was lost");
+    cluster.must_be_level();
+}

@@ -1,0 +1,177 @@
+//! Pages made from the source: the page of limits.
+
+use super::limits_tried::tried;
+use std::fs;
+use systest::tidy;
+
+const INTRODUCTION: &str = "\
+# Limits
+
+<!-- Made from the source; `UPDATE_DOCS=1 cargo test -p systest limits` writes it. -->
+
+Every size, count and time that all crates agree on. All front-ends enforce the same ones, before
+anything is allocated for a claimed size. A limit is never a crash: what is larger is answered with
+`too_large` (or `too_many`, `overloaded`), and the answer names the limit. What a deployment may
+choose for itself stands at the end and in [settings.md](settings.md); a bucket may choose smaller
+keys and values (`key_bytes_max`, `value_bytes_max`).
+
+How a refusal is told, before anything is written to the log:
+
+| reason | HTTP | Redis | Arakoon |
+|---|---|---|---|
+| `too_large` | 413 (414 the request line, 431 the headers) | `-ERR ...` with the limit | 26 |
+| `too_many` | 503 with `retry-after` | `-TOOMANY ...`; connections `-ERR max ...` | ff; fe |
+| `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` | ff |
+| a time has passed | 408, then closed | closed | closed |
+
+The last column names the tests that try a limit at its edge (one below where that could differ, at,
+one above), or says why there is none. `cargo test --workspace NAME` runs one.
+
+## Of the whole program
+
+| limit | value | what it bounds | tried by |
+|---|---|---|---|
+";
+
+/// The value of a constant: numbers, products, shifts.
+fn value_of(expression: &str) -> Option<u64> {
+    if let Some((base, shift)) = expression.split_once("<<") {
+        return value_of(base)?.checked_shl(shift.trim().parse().ok()?);
+    }
+    let number = |word: &str| word.trim().replace('_', "").parse::<u64>().ok();
+    expression.split('*').map(number).try_fold(1u64, |product, factor| product.checked_mul(factor?))
+}
+
+/// A number with thin groups of three, and in a larger unit when it is whole there.
+fn shown(name: &str, value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    let unit = if name.contains("BYTES") {
+        [(1 << 20, "MiB"), (1 << 10, "KiB")]
+            .into_iter()
+            .find(|(unit, _)| value.is_multiple_of(*unit))
+    } else if name.contains("_MS") {
+        [(3_600_000, "h"), (1_000, "s")].into_iter().find(|(unit, _)| value.is_multiple_of(*unit))
+    } else {
+        None
+    };
+    let unit = unit.filter(|(unit, _)| value > *unit || *unit > 1_000);
+    unit.map_or(text.clone(), |(unit, name)| format!("{text} ({} {name})", value / unit))
+}
+
+/// Limits that one front-end alone has: where they stand, and which.
+const OF_ONE_FRONT_END: [(&str, &[&str]); 9] = [
+    ("crates/server/src/http/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
+    ("crates/server/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
+    ("crates/server/src/resp/frame.rs", &["INLINE_BYTES_MAX", "WORDS_MAX"]),
+    ("crates/server/src/resp/cursors.rs", &["CURSORS_MAX", "CURSOR_BYTES_MAX"]),
+    ("crates/server/src/resp/translate/transaction.rs", &["WATCHED_MAX"]),
+    ("crates/server/src/resp/translate/strings.rs", &["MGET_KEYS_MAX"]),
+    (
+        "crates/server/src/resp/window.rs",
+        &["WINDOW_REQUESTS_MAX", "WINDOW_BYTES_MAX", "WINDOW_REQUEST_BYTES_MAX"],
+    ),
+    ("crates/server/src/arakoon/frame.rs", &["CLUSTER_ID_BYTES_MAX"]),
+    ("crates/server/src/arakoon/nursery.rs", &["ROUTING_DEPTH_MAX"]),
+];
+
+/// Settings that bound something.
+const SETTINGS: [&str; 11] = [
+    "connections_max",
+    "connections_per_address_max",
+    "http_idle_ms_max",
+    "resp_idle_ms_max",
+    "buffer_bytes_max",
+    "memory_bytes_max",
+    "log_bytes_max",
+    "segment_bytes",
+    "disk_reserve_bytes",
+    "shutdown_timeout_ms",
+    "open_files",
+];
+
+const FRONT_ENDS: &str = "
+## Of one front-end
+
+| limit | value | what it bounds | tried by |
+|---|---|---|---|
+";
+
+const CHOSEN: &str = "
+## Chosen by the deployment
+
+| setting | default | what it does | tried by |
+|---|---|---|---|
+";
+
+/// The page, from the source's constants and their comments, and the page of settings.
+fn limits_page() -> (String, usize) {
+    let (everywhere, rows) = limits_of("crates/base/src/limits.rs", None);
+    let mut page = format!("{INTRODUCTION}{everywhere}{FRONT_ENDS}");
+    for (path, names) in OF_ONE_FRONT_END {
+        let (rows, found) = limits_of(path, Some(names));
+        assert_eq!(found, names.len(), "{path} has other limits now than {names:?}");
+        page.push_str(&rows);
+    }
+    page.push_str(CHOSEN);
+    let settings = fs::read_to_string(tidy::root().join("docs/run/settings.md"));
+    let settings = settings.expect("the page of settings is there");
+    for name in SETTINGS {
+        let row = settings.lines().find(|line| line.starts_with(&format!("| `{name}` ")));
+        let row = row.unwrap_or_else(|| panic!("{name} is no setting"));
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let tried = tried(name);
+        page.push_str(&format!("| `{name}` | {} | {} | {tried} |\n", cells[4], cells[5]));
+    }
+    (page, rows)
+}
+
+/// The rows of one file's limits, all or those named.
+fn limits_of(path: &str, names: Option<&[&str]>) -> (String, usize) {
+    let source = fs::read_to_string(tidy::root().join(path)).expect("the limits are there");
+    let (mut page, mut about, mut rows) = (String::new(), String::new(), 0);
+    for line in source.lines() {
+        if let Some(words) = line.strip_prefix("///") {
+            about.push_str(words);
+        } else if let Some(rest) = line.trim_start_matches("pub ").strip_prefix("const ") {
+            let named = |name: &&str| rest.strip_prefix(name).is_some_and(|r| r.starts_with(':'));
+            if names.is_some_and(|names| !names.iter().any(named)) {
+                about.clear();
+                continue;
+            }
+            let parts = rest.split_once(':').zip(rest.split_once("= "));
+            let ((name, _), (_, value)) = parts.expect("`NAME: type = value;`");
+            let value = value_of(value.trim_end_matches(';'));
+            let value = value.unwrap_or_else(|| panic!("{name}: write it as numbers, * and <<"));
+            let about = about.trim().replace("[`crate::", "[`").replace(['[', ']'], "");
+            let tried = tried(name);
+            page.push_str(&format!("| `{name}` | {} | {about} | {tried} |\n", shown(name, value)));
+            rows += 1;
+        }
+        if !line.starts_with("///") {
+            about.clear();
+        }
+    }
+    (page, rows)
+}
+
+#[test]
+fn the_page_of_limits_lists_every_limit() {
+    let path = tidy::root().join("docs/run/limits.md");
+    let (page, rows) = limits_page();
+    assert!(rows > 20, "only {rows} limits found: has the source another form now?");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &page).expect("the docs can be written");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/run/limits.md is stale: UPDATE_DOCS=1 cargo test -p systest limits"
+    );
+}

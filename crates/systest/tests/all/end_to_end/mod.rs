@@ -1,0 +1,113 @@
+//! The real binary as a user meets it: first start, both front-ends, the command line, real input.
+//!
+//! Promises: every test has a server and a data directory of its own, on loopback.
+//! Never: reaches into the node; whatever is checked here, a user could check.
+//! Read next: `first_start.rs`, then `real_input.rs`.
+
+mod admission;
+mod alternatives;
+mod arakoon;
+mod arakoon_three;
+mod available_files;
+mod available_tool;
+mod buckets;
+mod checkpoint;
+mod clients;
+mod cluster;
+mod commands;
+mod copies;
+mod crash_log;
+mod defaults;
+mod first_start;
+mod foreign_suites;
+mod founding;
+mod groups;
+mod health;
+mod http_page;
+mod idle;
+mod limits;
+mod limits_http;
+mod limits_many;
+mod logging;
+mod mistakes;
+mod offline;
+mod once;
+mod operations;
+mod published_load;
+mod readme;
+mod ready;
+mod real_input;
+mod redis_tools;
+mod repair;
+mod riak;
+mod strangers;
+mod tables;
+mod three_nodes;
+mod times;
+mod transfer;
+mod typed;
+mod verdict;
+
+use std::process::{Command, Output};
+use systest::client::{Http, HttpResponse, Resp, encoded};
+use systest::rigs::Scratch;
+use systest::server::{Server, Setup};
+
+/// A server on a data directory of its own, with what the product does when nothing is said.
+fn fresh(name: &str) -> (Scratch, Server) {
+    fresh_with(name, &[])
+}
+
+/// The same with these flags, each with its value.
+fn fresh_with(name: &str, words: &[&str]) -> (Scratch, Server) {
+    let scratch = Scratch::new(name);
+    let server = Server::must(&Setup::on(&scratch.join("data")).with(words));
+    (scratch, server)
+}
+
+/// A RESP connection.
+fn resp(server: &Server) -> Resp {
+    Resp::connect(server.address).expect("the server listens")
+}
+
+/// An HTTP connection.
+fn http(server: &Server) -> Http {
+    Http::connect(server.address).expect("the server listens")
+}
+
+/// The path of a key of the default bucket.
+fn key_path(key: &[u8]) -> String {
+    format!("/v1/buckets/default/default/keys/{}", encoded(key))
+}
+
+/// Puts through HTTP; gives the answer whatever it is.
+fn put(client: &mut Http, key: &[u8], value: &[u8]) -> HttpResponse {
+    let octets = [("content-type", "application/octet-stream")];
+    client.ask_with("PUT", &key_path(key), &octets, value).expect("the server answers")
+}
+
+/// Gets through HTTP; gives the answer whatever it is.
+fn get(client: &mut Http, key: &[u8]) -> HttpResponse {
+    client.ask("GET", &key_path(key), b"").expect("the server answers")
+}
+
+/// Runs a command; what it said and how it ended.
+fn output(mut command: Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Runs the command line tool, which must succeed; what it said on stdout.
+fn tool(server: &Server, words: &[&str]) -> String {
+    let done = output(server.tool(words));
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "credenza {}: {said}", words.join(" "));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Runs the command line tool, which must fail with this exit code; what it said on stderr.
+fn fails(server: &Server, words: &[&str], code: i32) -> String {
+    let done = output(server.tool(words));
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(code), "credenza {}: {said}", words.join(" "));
+    said
+}

@@ -1,0 +1,68 @@
+//! Real faults under real processes, each with a ledger of what clients were told.
+//!
+//! Promises: an experiment prints one line of figures, or one that says why it was skipped; a
+//! durability experiment has a positive control that must lose something.
+//! Never: believes a judge or a rig that was not tried before (`../rigs.rs`).
+//! Read next: `kill.rs`, then `power.rs`.
+
+mod cable;
+pub(crate) mod failpoints;
+mod flood;
+pub(crate) mod hostile;
+mod hostile_http;
+mod hostile_member;
+mod kill;
+mod linear;
+mod million;
+mod mutants;
+mod overload;
+mod power;
+mod slow;
+mod space;
+mod sync_error;
+mod torn;
+
+use std::path::Path;
+use std::time::Duration;
+use systest::history::Ledger;
+use systest::load::Load;
+use systest::report::Figures;
+use systest::server::{Server, Setup};
+
+/// Small tables and segments, so that flushes, rolls and collapses happen within seconds.
+fn small(data: &Path) -> Setup {
+    Setup::on(data).with(&[
+        "--memory-bytes-max",
+        "16MiB",
+        "--segment-bytes",
+        "4MiB",
+        "--log-bytes-max",
+        "128MiB",
+        "--disk-reserve-bytes",
+        "8MiB",
+    ])
+}
+
+/// Lets clients write for a while that differs from round to round.
+fn load_for_a_while(server: &Server, round: usize) -> Load {
+    let load = Load::mix(server.address, round, 6, 900);
+    std::thread::sleep(Duration::from_millis(250 + 130 * (round as u64 % 5)));
+    load
+}
+
+/// Adds what a ledger counted to the figures.
+fn count(figures: &mut Figures, ledger: &Ledger) {
+    figures.ok += ledger.ok;
+    figures.fail += ledger.fail;
+    figures.info += ledger.info;
+}
+
+/// Compares the ledger with the server; what is lost or strange goes into the figures and fails.
+fn judge(figures: &mut Figures, ledger: &Ledger, server: &Server) {
+    let verdict = ledger.judge(server.address).expect("every key can be read");
+    figures.lost += verdict.lost.len() as u64;
+    if !verdict.lost.is_empty() || !verdict.strange.is_empty() {
+        figures.print();
+    }
+    verdict.must_be_clean();
+}

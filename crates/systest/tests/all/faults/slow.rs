@@ -1,0 +1,176 @@
+//! F-36: clients that say little, read nothing, or never finish; the others must not feel them.
+
+use super::small;
+use base::limits::{HELLO_MS_MAX, REQUEST_READ_MS_MAX};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use systest::client::{Resp, RespReply, command};
+use systest::report::{Figures, long, skipped, times};
+use systest::rigs::{Root, Scratch, alone, missing};
+use systest::server::Server;
+
+/// How a hostile client begins, after which it says nothing more, or one byte a second.
+const BEGINNINGS: [(&str, &[u8]); 6] = [
+    ("silent", b""),
+    ("half a request line", b"GET /v1/buc"),
+    ("half the headers", b"GET /status HTTP/1.1\r\nhost: local"),
+    (
+        "half a body",
+        b"PUT /v1/buckets/default/default/keys/slow HTTP/1.1\r\nhost: localhost\r\n\
+          content-length: 1000\r\n\r\nabc",
+    ),
+    ("half a frame", b"*3\r\n$3\r\nSET\r\n$4\r\nslow\r\n$1000\r\nabc"),
+    ("half a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00"),
+];
+
+fn hang(address: SocketAddr, beginning: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(beginning).expect("it takes the beginning");
+    stream.set_nonblocking(true).expect("a socket can be non-blocking");
+    stream
+}
+
+/// Whether the other side has closed.
+fn closed(stream: &mut TcpStream) -> bool {
+    let mut scrap = [0; 4096];
+    loop {
+        match stream.read(&mut scrap) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// The 99th percentile of a normal client's calls, in microseconds.
+fn p99(server: &Server, calls: usize) -> u128 {
+    let mut redis = Resp::connect(server.address).expect("a normal client is let in");
+    let mut times = Vec::new();
+    for n in 0..calls {
+        let begun = Instant::now();
+        let answer = redis.say(&format!("SET normal{} x", n % 50)).expect("it is answered");
+        assert_eq!(answer, RespReply::Simple("OK".into()));
+        times.push(begun.elapsed().as_micros());
+    }
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+#[test]
+fn slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them() {
+    let _alone = alone();
+    let scratch = Scratch::new("f36");
+    let server = Server::must(&small(&scratch.join("data")));
+    let mut figures = Figures::begin("F-36 slow clients");
+    let calls = 400;
+    figures.also("p99_us_before", p99(&server, calls));
+    let each = 500 / BEGINNINGS.len();
+    let begun = Instant::now();
+    let mut hanging: Vec<(&str, TcpStream)> = Vec::new();
+    for (name, beginning) in BEGINNINGS {
+        hanging.extend((0..each).map(|_| (name, hang(server.address, beginning))));
+    }
+    figures.faults = hanging.len() as u64;
+    figures.also("p99_us_during", p99(&server, calls));
+    figures.ok = 2 * calls as u64;
+    // One byte a second is no more than silence: the clock is not set back by it.
+    let until = Duration::from_millis(HELLO_MS_MAX.max(REQUEST_READ_MS_MAX) + 15_000);
+    let mut ended: Vec<(&str, Duration)> = Vec::new();
+    while !hanging.is_empty() && begun.elapsed() < until {
+        std::thread::sleep(Duration::from_millis(500));
+        hanging.retain_mut(|(name, stream)| {
+            let _ = stream.write(b"a");
+            let gone = closed(stream);
+            if gone {
+                ended.push((name, begun.elapsed()));
+            }
+            !gone
+        });
+    }
+    for (name, _) in BEGINNINGS {
+        let last = ended.iter().filter(|(of, _)| *of == name).map(|(_, after)| *after).max();
+        let seconds = last.map_or("never".into(), |after| format!("{:.1}", after.as_secs_f64()));
+        figures.also(&name.replace(' ', "_"), seconds);
+    }
+    figures.print();
+    let left: Vec<_> = hanging.iter().map(|(name, _)| *name).collect();
+    assert!(left.is_empty(), "{} are never closed: {:?}", left.len(), left.first());
+}
+
+/// The attacks of slowhttptest, with its own judge: did the service stay available?
+#[test]
+fn slowhttptest_does_not_make_the_service_unavailable() {
+    let name = "F-36 slowhttptest";
+    if let Some(why) = missing(Root::Spared, &["slowhttptest"]) {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("f36-tool");
+    let server = Server::must(&small(&scratch.join("data")));
+    let mut figures = Figures::begin(name);
+    figures.also("p99_us_before", p99(&server, 400));
+    let url = format!("{}/v1/buckets/default/default/stream", server.url());
+    let seconds = times(8, 60).to_string();
+    // Headers, a body and the reading of an answer, each a few bytes every ten seconds.
+    for (attack, how) in [("headers", "-H"), ("body", "-B"), ("reading", "-X")] {
+        let mut words = vec![how, "-c", "500", "-r", "250", "-i", "10", "-p", "3", "-l", &seconds];
+        words.extend(["-u", &url]);
+        let tool = std::thread::scope(|scope| {
+            let tool =
+                scope.spawn(|| systest::rigs::run(&[&["slowhttptest"], &words[..]].concat()));
+            std::thread::sleep(Duration::from_secs(4));
+            let during = p99(&server, 400);
+            figures.also(&format!("p99_us_during_{attack}"), during);
+            figures.ok += 400;
+            tool.join().expect("it does not panic")
+        });
+        let said = String::from_utf8_lossy(&tool.stdout).into_owned();
+        let state = said.lines().rev().find(|line| line.contains("service available"));
+        assert!(state.is_some_and(|line| line.contains("YES")), "{attack}: {state:?}: {said}");
+        figures.faults += 500;
+    }
+    figures.print();
+}
+
+#[test]
+fn a_client_that_never_reads_is_cut_off_and_costs_no_memory() {
+    if !long() {
+        return skipped("F-36 never reading", "takes a minute: `make test-long`");
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("f36-unread");
+    let server = Server::must(&small(&scratch.join("data")));
+    let mut figures = Figures::begin("F-36 never reading");
+    let mut redis = Resp::connect(server.address).expect("it listens");
+    let value = vec![b'x'; 1 << 20];
+    redis.call(&[b"SET", b"big", &value]).expect("answers");
+    let own = systest::rigs::sockets(server.pid());
+    let asks = command(&[b"GET", b"big"]).repeat(500);
+    let get = b"GET /v1/buckets/default/default/keys/big HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let by_http = get.repeat(500);
+    let mut deaf: Vec<_> =
+        (0..20).map(|n| hang(server.address, if n % 2 == 0 { &asks } else { &by_http })).collect();
+    figures.faults = deaf.len() as u64;
+    std::thread::sleep(Duration::from_secs(5));
+    let resident = systest::rigs::resident_bytes(server.pid());
+    figures.also("resident_mib", resident >> 20);
+    assert!(resident < 512 << 20, "{resident} bytes for answers that nobody reads");
+    let begun = Instant::now();
+    let limit = Duration::from_millis(base::limits::ANSWER_WRITE_MS_MAX + 20_000);
+    loop {
+        let mut redis = Resp::connect(server.address).expect("a normal client is let in");
+        let clients = redis.say("PING").expect("it is answered");
+        assert_eq!(clients, RespReply::Simple("PONG".into()));
+        let open = systest::rigs::sockets(server.pid());
+        // The one that asks is there too.
+        if open <= own + 1 {
+            break;
+        }
+        assert!(begun.elapsed() < limit, "{open} sockets are still open");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    figures.also("cut_off_after_s", begun.elapsed().as_secs());
+    deaf.clear();
+    figures.print();
+}

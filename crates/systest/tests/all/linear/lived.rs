@@ -1,0 +1,196 @@
+//! Histories that a true register answered, with their moments chosen at random: always accepted;
+//! and the same with one lie: always refused.
+
+use super::{ENOUGH, history};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use systest::checkers::replay::Decided;
+use systest::checkers::{CallOperation, CallOutcome, ClientCall, check};
+
+/// What a true register answers to clients whose calls overlap: each call happens at a moment
+/// between its beginning and its end; one without an answer at any moment after its beginning, or
+/// never. Every value is written once.
+fn lived(seed: u64, clients: u32, calls: usize, unknown: f64) -> Vec<ClientCall> {
+    lived_and_logged(seed, clients, calls, unknown).0
+}
+
+/// The same, and what it did in order; a read of anything closes what is decided together.
+pub fn lived_and_logged(
+    seed: u64,
+    clients: u32,
+    calls: usize,
+    unknown: f64,
+) -> (Vec<ClientCall>, Vec<Decided>) {
+    let mut dice = StdRng::seed_from_u64(seed);
+    let mut moments: Vec<(u64, ClientCall)> = Vec::new();
+    let mut fresh = clients;
+    for client in 0..clients {
+        let (mut client, mut now) = (client, dice.random_range(0..20));
+        for at in 0..calls {
+            let value = format!("{client}.{at}").into_bytes();
+            let operation = match dice.random_range(0..10) {
+                0..4 => CallOperation::Get,
+                4..7 => CallOperation::Put(value),
+                7 => CallOperation::Delete,
+                _ => CallOperation::TestAndSet { expect: None, wanted: Some(value) },
+            };
+            let (began, ended) = (now, now + dice.random_range(1..40));
+            let mut happens = dice.random_range(began..=ended);
+            let mut outcome = CallOutcome::Done;
+            if dice.random_bool(unknown) {
+                outcome = CallOutcome::Unknown;
+                let never = dice.random_bool(0.5);
+                happens = if never { u64::MAX } else { began + dice.random_range(0..300) };
+            }
+            now = ended + dice.random_range(1..10);
+            let key = format!("k{}", dice.random_range(0..2));
+            let call = ClientCall { client, key, operation, outcome, began, ended };
+            if !call.is_known() {
+                client = fresh;
+                fresh += 1;
+            }
+            moments.push((happens, call));
+        }
+    }
+    moments.sort_by_key(|(happens, _)| *happens);
+    let mut table: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut log = vec![Decided { index: 10, effects: Vec::new() }];
+    for (happens, call) in &mut moments {
+        if *happens < u64::MAX {
+            let index = log.last().expect("one was begun").index + dice.random_range(1..4);
+            if call.operation == CallOperation::Get || dice.random_bool(0.3) {
+                log.push(Decided { index, effects: Vec::new() });
+            }
+            let before = table.get(&call.key).cloned();
+            live(call, &mut table);
+            let after = table.get(&call.key).cloned();
+            if before != after {
+                let last = log.last_mut().expect("one was begun");
+                last.effects.push((call.key.clone(), after));
+            }
+        }
+    }
+    (moments.into_iter().map(|(_, call)| call).collect(), log)
+}
+
+fn live(call: &mut ClientCall, table: &mut BTreeMap<String, Vec<u8>>) {
+    let before = table.get(&call.key).cloned();
+    let told = match &call.operation {
+        CallOperation::Get => CallOutcome::Found(before),
+        CallOperation::Put(value) => {
+            table.insert(call.key.clone(), value.clone());
+            CallOutcome::Done
+        }
+        CallOperation::Delete => CallOutcome::Existed(table.remove(&call.key).is_some()),
+        CallOperation::TestAndSet { expect, wanted } => {
+            if *expect == before {
+                table.insert(call.key.clone(), wanted.clone().expect("ours write"));
+            }
+            CallOutcome::Found(before)
+        }
+    };
+    if call.is_known() {
+        call.outcome = told;
+    }
+}
+
+#[test]
+fn what_a_true_register_answers_is_accepted() {
+    for seed in 0..150 {
+        let unknown = [0.0, 0.02, 0.1][seed as usize % 3];
+        let calls = lived(seed, 2 + seed as u32 % 7, 40, unknown);
+        check(&calls, ENOUGH).must_be_linearizable();
+    }
+    let large = lived(7, 16, 400, 0.01);
+    let report = check(&large, ENOUGH);
+    report.must_be_linearizable();
+    assert_eq!((report.calls, report.keys), (6_400, 2));
+}
+
+/// The known writes of a key that surely came one after the other: each of the pair is over before
+/// the next begins, and a read that begins after the second.
+fn place_for_a_lie(calls: &[ClientCall]) -> Option<(usize, usize, usize)> {
+    let is_put =
+        |call: &ClientCall| matches!(call.operation, CallOperation::Put(_)) && call.is_known();
+    let read = |call: &ClientCall| call.operation == CallOperation::Get && call.is_known();
+    for (older, first) in calls.iter().enumerate().filter(|(_, call)| is_put(call)) {
+        for (newer, second) in calls.iter().enumerate().filter(|(_, call)| is_put(call)) {
+            if second.key != first.key || second.began <= first.ended {
+                continue;
+            }
+            let reads = calls.iter().enumerate().filter(|(_, call)| read(call));
+            let mut after = reads.filter(|(_, c)| c.key == first.key && c.began > second.ended);
+            if let Some((at, _)) = after.next() {
+                return Some((older, newer, at));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn tampered_histories_are_refused() {
+    let mut tampered = 0;
+    for seed in 0..60 {
+        let calls = lived(seed, 4, 30, 0.0);
+        let Some((older, newer, read)) = place_for_a_lie(&calls) else { continue };
+        tampered += 1;
+        let refused = |what: &str, calls: &[ClientCall]| {
+            let report = check(calls, ENOUGH);
+            assert!(report.is_violated(), "seed {seed}, {what}: {report:?}");
+        };
+        let written = |at: usize| match &calls[at].operation {
+            CallOperation::Put(value) => Some(value.clone()),
+            _ => None,
+        };
+        // A stale read: the value of a write that another had surely replaced.
+        let mut stale = calls.clone();
+        stale[read].outcome = CallOutcome::Found(written(older));
+        refused("stale read", &stale);
+        // A lost write: acknowledged, but whoever saw it finds that nobody wrote it.
+        let seen = calls.iter().find_map(|call| match &call.outcome {
+            CallOutcome::Found(Some(value)) if call.operation == CallOperation::Get => {
+                Some(value.clone())
+            }
+            _ => None,
+        });
+        let seen = seen.expect("some read found something");
+        let mut lost = calls.clone();
+        lost.retain(|call| match &call.operation {
+            CallOperation::Put(value) => *value != seen,
+            CallOperation::TestAndSet { wanted, .. } => wanted.as_ref() != Some(&seen),
+            _ => true,
+        });
+        refused("a read of what nobody wrote", &lost);
+        // A lost write as clients meet it: at the end, a key holds what it held before the write.
+        let end = calls.iter().map(|call| call.ended).max().unwrap_or(0);
+        let key = &calls[older].key;
+        let finally = |lines: &[&str]| {
+            let mut calls = calls.clone();
+            let mut last = history(lines);
+            for call in &mut last {
+                (call.client, call.key) = (call.client + 1_000, key.clone());
+                (call.began, call.ended) = (call.began + end, call.ended + end);
+            }
+            calls.extend(last);
+            calls
+        };
+        let mut gone = finally(&["1 get k - 1 2"]);
+        gone.last_mut().expect("one was added").outcome = CallOutcome::Found(written(older));
+        refused("lost write", &gone);
+        // A read from the future: what is written only after it.
+        let mut future = calls.clone();
+        future[newer] =
+            ClientCall { client: 2_000, began: end + 10, ended: end + 20, ..calls[newer].clone() };
+        future[read].outcome = CallOutcome::Found(written(newer));
+        refused("read from the future", &future);
+        // A split brain: two sides go on, each with its own; one side alone is good.
+        let (left, right) =
+            (["1 put k L 1 2", "1 get k L 5 6"], ["2 put k R 3 4", "2 get k R 7 8"]);
+        check(&finally(&left), ENOUGH).must_be_linearizable();
+        check(&finally(&right), ENOUGH).must_be_linearizable();
+        refused("split brain", &finally(&[left, right].concat()));
+    }
+    assert!(tampered > 50, "only {tampered} histories had a place for a lie");
+}

@@ -1,0 +1,181 @@
+//! The judge of linearizability is tried before it judges: histories whose verdict is known, random
+//! ones of a true register, tampered ones, and a naive twin.
+//!
+//! Promises: every history whose verdict is written down is put to the naive twin, too.
+//! Never: needs a server.
+//! Read next: `twin.rs`, `lived.rs`, then `replayed.rs` (the judge that has the log).
+
+mod lived;
+mod replayed;
+mod transactions;
+mod twin;
+
+use std::time::Duration;
+use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
+use systest::recorder::History;
+use twin::brute;
+
+const ENOUGH: u64 = 1_000_000;
+
+fn bytes(text: &str) -> CallValue {
+    (text != "-").then(|| text.as_bytes().to_vec())
+}
+
+/// `client put KEY VALUE BEGAN ENDED`, `client get KEY VALUE ...`,
+/// `client del KEY yes|no|done ...`, `client tas KEY EXPECT WANTED FOUND ...`;
+/// `-` is the absent value, and an end of `?` or `x` makes the outcome unknown or the call refused.
+fn history(lines: &[&str]) -> Vec<ClientCall> {
+    let call = |line: &&str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (operation, outcome) = match words[1] {
+            "put" => (CallOperation::Put(bytes(words[3]).expect("a value")), CallOutcome::Done),
+            "get" => (CallOperation::Get, CallOutcome::Found(bytes(words[3]))),
+            "del" if words[3] == "done" => (CallOperation::Delete, CallOutcome::Done),
+            "del" => (CallOperation::Delete, CallOutcome::Existed(words[3] == "yes")),
+            "tas" => {
+                let (expect, wanted) = (bytes(words[3]), bytes(words[4]));
+                (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(bytes(words[5])))
+            }
+            other => panic!("no such call: {other}"),
+        };
+        let [began, ended] = words[words.len() - 2..] else { panic!("two times") };
+        let began: u64 = began.parse().expect("a time");
+        let (outcome, ended) = match ended {
+            "?" => (CallOutcome::Unknown, began),
+            "x" => (CallOutcome::Refused, began),
+            time => (outcome, time.parse().expect("a time")),
+        };
+        let client = words[0].parse().expect("a number");
+        ClientCall { client, key: words[2].into(), operation, outcome, began, ended }
+    };
+    lines.iter().map(call).collect()
+}
+
+fn accepted(lines: &[&str]) {
+    let calls = history(lines);
+    check(&calls, ENOUGH).must_be_linearizable();
+    assert!(brute(&calls), "the twin: {lines:?}");
+}
+
+fn refused(lines: &[&str]) {
+    let calls = history(lines);
+    let report = check(&calls, ENOUGH);
+    assert!(report.is_violated(), "{lines:?}: {report:?}");
+    assert!(!brute(&calls), "the twin: {lines:?}");
+}
+
+#[test]
+fn histories_that_hold() {
+    accepted(&[]);
+    accepted(&["1 get a - 0 1", "1 put a x 2 3", "2 get a x 4 5"]);
+    // While a write runs, reads may see it or not; once seen, it stays.
+    accepted(&["1 put a x 0 9", "2 get a - 1 2", "2 get a x 3 4", "3 get a x 5 6"]);
+    accepted(&["1 put a x 0 5", "2 put a y 0 5", "3 get a x 6 7", "3 get a x 8 9"]);
+    accepted(&["1 put a x 0 5", "2 put a y 0 5", "3 get a y 6 7"]);
+    // An unknown write takes effect at once, much later, or never.
+    accepted(&["1 put a x 0 ?", "2 get a x 1 2"]);
+    accepted(&["1 put a x 0 ?", "2 get a - 1 2", "2 put a y 3 4", "2 get a x 5 6"]);
+    accepted(&["1 put a x 0 ?", "2 get a - 1 2", "2 get a - 3 4"]);
+    accepted(&["1 put a x 0 1", "2 del a yes 2 ?", "3 get a - 4 5", "3 put a y 6 7"]);
+    accepted(&["1 tas a - x - 0 1", "2 tas a - y x 2 3", "2 tas a x - x 4 5", "3 get a - 6 7"]);
+    accepted(&["1 del a no 0 1", "1 put a x 2 3", "2 del a yes 4 5", "3 del a no 6 7"]);
+    accepted(&["1 put a x 0 x", "2 get a - 1 2"]);
+    // A write of what is there already is no call that changes nothing: it may have come later.
+    accepted(&[
+        "1 del a done 1 7",
+        "2 put a y 1 8",
+        "3 put a y 5 6",
+        "4 put a y 7 14",
+        "5 get a - 9 10",
+    ]);
+    // A test-and-set of unknown outcome whose value was seen did write it.
+    accepted(&["1 tas a x y - 0 ?", "2 put a x 1 2", "3 get a y 3 4", "3 get a y 5 6"]);
+    // Two unknown deletes explain two vanishings.
+    accepted(&[
+        "1 del a done 0 ?",
+        "2 del a done 0 ?",
+        "3 put a x 1 2",
+        "3 get a - 3 4",
+        "3 put a y 5 6",
+        "3 get a - 7 8",
+    ]);
+}
+
+#[test]
+fn histories_that_do_not_hold() {
+    refused(&["1 put a x 0 1", "2 get a - 2 3"]);
+    // Seen, then unseen again.
+    refused(&["1 put a x 0 9", "2 get a x 1 2", "3 get a - 3 4"]);
+    refused(&["1 put a x 0 ?", "2 get a x 1 2", "2 get a - 3 4"]);
+    // Two readers disagree about the order of two writes.
+    refused(&["1 put a x 0 9", "2 put a y 0 9", "3 get a x 1 2", "4 get a y 3 4", "3 get a x 5 6"]);
+    refused(&["1 get a x 0 1", "2 put a x 2 3"]);
+    refused(&["1 get a z 0 1"]);
+    refused(&["1 put a x 0 x", "2 get a x 1 2"]);
+    // Two winners of one lock.
+    refused(&["1 tas a - x - 0 5", "2 tas a - y - 0 5"]);
+    refused(&["1 put a x 0 1", "2 del a no 2 3"]);
+    refused(&[
+        "1 del a done 0 ?",
+        "3 put a x 1 2",
+        "3 get a - 3 4",
+        "3 put a y 5 6",
+        "3 get a - 7 8",
+    ]);
+    // Split brain: each side serves its own, later than the other's write.
+    refused(&["1 put a x 0 1", "2 put a y 2 3", "1 get a x 4 5", "2 get a y 6 7"]);
+    // One bad key among good ones is named.
+    let calls = history(&["1 put a x 0 1", "2 put b x 0 1", "3 get a x 2 3", "4 get b - 2 3"]);
+    let LinearVerdict::Violated(found) = check(&calls, ENOUGH).verdict else { panic!("not seen") };
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].key.as_str(), found[0].ordered), ("b", 1));
+    assert_eq!((found[0].holds.clone(), found[0].stuck.len()), (bytes("x"), 1));
+    assert!(found[0].to_string().contains("get(b) = absent"), "{}", found[0]);
+}
+
+#[test]
+fn a_broken_recorder_is_no_evidence() {
+    let unusable =
+        |calls: &[ClientCall]| matches!(check(calls, ENOUGH).verdict, LinearVerdict::Unusable(_));
+    assert!(unusable(&history(&["1 put a x 0 5", "1 get a x 4 6"])), "two calls at once");
+    assert!(unusable(&history(&["1 put a x 0 ?", "1 get a x 4 6"])), "goes on after unknown");
+    assert!(unusable(&history(&["1 put a x 5 4"])), "ends before it begins");
+    let mut odd = history(&["1 put a x 0 1"]);
+    odd[0].outcome = CallOutcome::Existed(true);
+    assert!(unusable(&odd), "no answer to a write");
+    assert!(!unusable(&history(&["1 put a x 0 4", "1 get a x 4 6"])));
+}
+
+#[test]
+fn too_much_work_is_undecided_and_never_good() {
+    // Many concurrent writes, and a read at the end of what nobody wrote last.
+    let mut lines: Vec<_> = (0..12).map(|n| format!("{n} put a v{n} 0 9")).collect();
+    lines.extend((0..12).map(|n| format!("{} get a v{n} 10 20", 20 + n)));
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let calls = history(&lines);
+    let verdict = check(&calls, 50).verdict;
+    assert_eq!(verdict, LinearVerdict::Undecided(vec!["a".into()]));
+    // A violation elsewhere is a violation all the same.
+    let mut worse = calls.clone();
+    worse.extend(history(&["90 put b x 0 1", "91 get b - 2 3"]));
+    assert!(check(&worse, 50).is_violated());
+    assert!(check(&calls, ENOUGH).is_violated());
+}
+
+#[test]
+fn gaps_between_acknowledged_updates_are_measured() {
+    let calls = history(&[
+        "1 put k a 1 2",
+        "1 get k a 3 30",
+        "2 put k b 2 ?",
+        "1 tas k x y a 31 40",
+        "3 put k c 31 x",
+        "1 del k yes 41 50",
+        "1 tas k - d - 51 60",
+    ]);
+    let seen = History { calls, ..History::default() };
+    let nanos = Duration::from_nanos;
+    assert_eq!(seen.updates(), [nanos(2), nanos(50), nanos(60)]);
+    assert_eq!(seen.gap(nanos(0), nanos(70)), nanos(48));
+    assert_eq!(seen.gap(nanos(55), nanos(100)), nanos(40));
+}

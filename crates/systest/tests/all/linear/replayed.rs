@@ -1,0 +1,177 @@
+//! The judge that has the log: what a true register did is explained by what it logged; and with
+//! one lie, in the history or in the log, it is not.
+
+use super::lived::lived_and_logged;
+use super::{ENOUGH, bytes, history};
+use systest::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};
+use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, check};
+
+/// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes the key away.
+fn log(lines: &[&str]) -> Vec<Decided> {
+    let effect = |word: &str| {
+        let (key, value) = word.split_once('=').expect("KEY=VALUE");
+        (key.to_string(), bytes(value))
+    };
+    let decided = |line: &&str| {
+        let mut words = line.split_whitespace();
+        let index = words.next().expect("an index").parse().expect("a number");
+        Decided { index, effects: words.map(effect).collect() }
+    };
+    lines.iter().map(decided).collect()
+}
+
+fn explained(calls: &[&str], lines: &[&str]) {
+    let calls = history(calls);
+    replay(&calls, &log(lines)).must_explain();
+    // What a log explains has an order.
+    check(&calls, ENOUGH).must_be_linearizable();
+}
+
+fn is_violated(report: &ReplayReport) -> bool {
+    matches!(report.verdict, ReplayVerdict::Violated(_))
+}
+
+fn violated(calls: &[&str], lines: &[&str], said: &str) {
+    let report = replay(&history(calls), &log(lines));
+    let ReplayVerdict::Violated(found) = &report.verdict else { panic!("{calls:?}: {report:?}") };
+    assert!(found.iter().any(|words| words.contains(said)), "{said}: {found:?}");
+}
+
+#[test]
+fn logs_that_explain_what_was_seen() {
+    explained(&[], &[]);
+    explained(&["1 get a - 0 1", "1 put a x 2 3", "2 get a x 4 5"], &["7 a=x"]);
+    explained(&["1 put a x 0 5", "2 put a y 0 5", "3 get a x 6 7"], &["7 a=y a=x"]);
+    // An unknown write may come late or never; a refused one never.
+    explained(&["1 put a x 0 ?", "2 get a - 1 2", "2 put a y 3 4"], &["1 a=y", "2 a=x"]);
+    explained(&["1 put a x 0 ?", "2 put b x 0 x"], &[]);
+    explained(&["1 put a x 0 1", "2 del a yes 2 ?", "3 get a - 4 5"], &["1 a=x", "2 a=-"]);
+    explained(&["1 put a x 0 1", "2 tas a x - x 2 ?", "3 get a - 4 5"], &["1 a=x", "2 a=-"]);
+    explained(&["1 tas a - x - 0 1", "2 tas a - y x 2 3", "3 del a no 0 9"], &["5 a=x"]);
+    // Two deletes that look alike: which was first is told by what else was seen.
+    explained(
+        &["1 put a x 0 1", "2 del a yes 2 9", "1 put a y 4 5", "3 del a yes 6 7", "3 get a - 8 9"],
+        &["1 a=x", "2 a=-", "3 a=y", "4 a=-"],
+    );
+    // What was written together stands together.
+    explained(&["1 put a x 0 1", "2 put b x 0 1"], &["4 a=x b=x"]);
+    // Inside one decided value a delete may find what no reader sees.
+    explained(&["1 put a x 0 9", "2 del a yes 0 9", "3 get a - 0 9"], &["4 a=x a=-"]);
+}
+
+#[test]
+fn logs_that_do_not() {
+    violated(&["1 put a x 0 1"], &[], "not in the log");
+    violated(&["1 put a x 0 1"], &["1 a=x", "2 a=x"], "2 times in the log");
+    violated(&["1 put a x 0 x"], &["1 a=x"], "refused, and in the log");
+    violated(&["1 get a - 0 1"], &["1 a=x"], "nobody wrote x");
+    violated(&["1 put a x 0 1"], &["1 a=x", "2 a=-"], "nobody took a away");
+    violated(&["1 put a x 0 1", "2 del a yes 2 3"], &["1 a=x"], "takes nothing away");
+    violated(&["1 put a x 0 1", "2 tas a x y x 2 3"], &["1 a=x", "2 a=-"], "not in the log");
+    violated(
+        &["1 put a x 0 1", "2 put a y 2 3", "3 tas a x z x 4 5"],
+        &["1 a=x", "2 a=y", "3 a=z"],
+        "something else was",
+    );
+    violated(&["1 put a x 0 1", "2 put b x 0 1"], &["4 a=x", "5 b=x"], "was written once");
+    // A stale read; a read from the future; a write that is logged before it was asked for.
+    let two = ["1 a=x", "2 a=y"];
+    violated(&["1 put a x 0 1", "2 put a y 2 3", "3 get a x 4 5"], &two, "has no place");
+    violated(&["1 put a x 0 1", "3 get a y 2 3", "2 put a y 4 5"], &two, "has no place");
+    violated(&["1 put a x 3 ?", "2 put b y 0 1"], &["1 a=x", "2 b=y"], "has no place");
+    // A read of what only a part of a decided value did.
+    violated(&["1 put a x 0 9", "2 put a y 0 9", "3 get a x 1 8"], &["4 a=x a=y"], "has no place");
+    // Each key by itself is fine; the order of both is not that of the clients.
+    let calls = ["1 put a x 0 1", "2 put b y 2 3"];
+    check(&history(&calls), ENOUGH).must_be_linearizable();
+    violated(&calls, &["1 b=y", "2 a=x"], "has no place");
+}
+
+#[test]
+fn what_says_nothing_is_no_evidence() {
+    let unusable = |calls: &[&str], lines: &[&str]| {
+        let report = replay(&history(calls), &log(lines));
+        assert!(matches!(report.verdict, ReplayVerdict::Unusable(_)), "{report:?}");
+    };
+    unusable(&["1 put a x 0 1"], &["2 a=x", "2 b=y"]);
+    unusable(&["1 put a x 0 1", "2 put a x 2 3"], &["1 a=x"]);
+    unusable(&["1 del a done 0 1"], &[]);
+    unusable(&["1 put a x 5 4"], &["1 a=x"]);
+}
+
+/// What a register did, and its log.
+fn lived(seed: u64) -> (Vec<ClientCall>, Vec<Decided>) {
+    let unknown = [0.0, 0.02, 0.1][seed as usize % 3];
+    lived_and_logged(seed, 2 + seed as u32 % 7, 40, unknown)
+}
+
+#[test]
+fn what_a_true_register_did_is_explained_by_its_log() {
+    let (mut guessed, mut undecided) = (0, 0);
+    for seed in 0..300 {
+        let (calls, log) = lived(seed);
+        let report = replay(&calls, &log);
+        guessed += report.guessed;
+        match report.verdict {
+            // Eight clients delete two keys all the time: it may be wrong who took what.
+            ReplayVerdict::Undecided(_) => undecided += 1,
+            _ => report.must_explain(),
+        }
+    }
+    assert!(guessed > 0 && undecided < 10, "{guessed} guessed, {undecided} undecided");
+}
+
+/// A known write whose value the log has, and where.
+fn some_write(calls: &[ClientCall], log: &[Decided]) -> (usize, usize, usize) {
+    let places = log.iter().enumerate().flat_map(|(at, decided)| {
+        let effects = decided.effects.iter().enumerate();
+        effects.map(move |(nth, effect)| (at, nth, effect))
+    });
+    let mut known = places.filter_map(|(at, nth, (key, value))| {
+        let wrote = |call: &ClientCall| {
+            let CallOperation::Put(written) = &call.operation else { return false };
+            call.is_known() && call.key == *key && Some(written) == value.as_ref()
+        };
+        Some((calls.iter().position(wrote)?, at, nth))
+    });
+    known.next().expect("somebody wrote something")
+}
+
+#[test]
+fn tampered_histories_and_logs_are_refused() {
+    for seed in 0..60 {
+        let (calls, log) = lived(seed);
+        let (call, at, nth) = some_write(&calls, &log);
+        let refused = |what: &str, calls: &[ClientCall], log: &[Decided]| {
+            let report = replay(calls, log);
+            assert!(is_violated(&report), "seed {seed}, {what}: {report:?}");
+        };
+        let mut less = log.clone();
+        less[at].effects.remove(nth);
+        refused("a lost write", &calls, &less);
+        let mut more = log.clone();
+        let twice = more[at].effects[nth].clone();
+        more.last_mut().expect("one").effects.push(twice);
+        refused("a write that was done twice", &calls, &more);
+        let mut no = calls.clone();
+        no[call].outcome = CallOutcome::Refused;
+        refused("a refusal of what was done", &no, &log);
+        let mut without = calls.clone();
+        without.remove(call);
+        refused("a write that nobody asked for", &without, &log);
+        let last = calls.iter().map(|call| call.ended).max().expect("some");
+        let mut late = calls.clone();
+        let (began, ended) = (last + 10, last + 20);
+        late[call] = ClientCall { client: 9_000, began, ended, ..calls[call].clone() };
+        let end: CallValue = Some(b"end".to_vec());
+        let put = CallOperation::Put(b"end".to_vec());
+        let (key, outcome) = (calls[call].key.clone(), CallOutcome::Done);
+        let other =
+            ClientCall { client: 9_001, key: key.clone(), operation: put, outcome, began, ended };
+        late.push(ClientCall { began: last + 1, ended: last + 2, ..other });
+        let mut ends = log.clone();
+        let index = log.last().expect("one").index + 1;
+        ends.push(Decided { index, effects: vec![(key, end)] });
+        refused("a write that was logged long before it was asked for", &late, &ends);
+    }
+}

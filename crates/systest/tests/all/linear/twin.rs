@@ -1,0 +1,101 @@
+//! The naive twin of the judge: all keys at once, every order, every choice of unknown calls, no
+//! memory; and the two agree on thousands of small histories with any answers.
+
+use super::{ENOUGH, bytes};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
+
+/// Whether any order explains the history.
+pub fn brute(calls: &[ClientCall]) -> bool {
+    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
+    ordered(&calls, &BTreeMap::new())
+}
+
+fn ordered(left: &[&ClientCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
+    if !left.iter().any(|call| call.is_known()) {
+        return true;
+    }
+    (0..left.len()).any(|at| {
+        let call = left[at];
+        let waits = left.iter().any(|other| other.is_known() && other.ended < call.began);
+        let mut table = table.clone();
+        if waits || !apply(call, &mut table) {
+            return false;
+        }
+        let rest: Vec<_> =
+            left.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, call)| *call).collect();
+        ordered(&rest, &table)
+    })
+}
+
+/// Does it on a plain table; false when it can't have been answered so.
+fn apply<'a>(call: &'a ClientCall, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
+    let before = table.get(call.key.as_str()).cloned();
+    let mut set = |value: &CallValue| match value {
+        Some(value) => drop(table.insert(&call.key, value.clone())),
+        None => drop(table.remove(call.key.as_str())),
+    };
+    match &call.operation {
+        CallOperation::Get => {}
+        CallOperation::Put(value) => set(&Some(value.clone())),
+        CallOperation::Delete => set(&None),
+        CallOperation::TestAndSet { expect, wanted } if *expect == before => set(wanted),
+        CallOperation::TestAndSet { .. } => {}
+    }
+    match &call.outcome {
+        CallOutcome::Found(found) => *found == before,
+        CallOutcome::Existed(existed) => *existed == before.is_some(),
+        CallOutcome::Done | CallOutcome::Refused | CallOutcome::Unknown => true,
+    }
+}
+
+fn any_value(dice: &mut StdRng) -> CallValue {
+    bytes(["-", "x", "y"][dice.random_range(0..3)])
+}
+
+/// A call with any answer, true or not.
+fn any_call(dice: &mut StdRng, client: u32) -> ClientCall {
+    let (operation, outcome) = match dice.random_range(0..6) {
+        0 | 1 => (CallOperation::Get, CallOutcome::Found(any_value(dice))),
+        2 | 3 => (CallOperation::Put(vec![b'x' + dice.random_range(0..3)]), CallOutcome::Done),
+        4 => {
+            let told = [CallOutcome::Done, CallOutcome::Existed(true), CallOutcome::Existed(false)];
+            (CallOperation::Delete, told[dice.random_range(0..3)].clone())
+        }
+        _ => {
+            let (expect, wanted) = (any_value(dice), any_value(dice));
+            (CallOperation::TestAndSet { expect, wanted }, CallOutcome::Found(any_value(dice)))
+        }
+    };
+    let outcome = match dice.random_range(0..10) {
+        0..3 => CallOutcome::Unknown,
+        3 => CallOutcome::Refused,
+        _ => outcome,
+    };
+    let began = dice.random_range(0..12);
+    let ended = began + dice.random_range(0..8);
+    let key = ["a", "b"][usize::from(dice.random_range(0..4) == 0)].into();
+    ClientCall { client, key, operation, outcome, began, ended }
+}
+
+fn told(calls: &[ClientCall]) -> String {
+    calls.iter().map(|call| format!("{call}\n")).collect()
+}
+
+#[test]
+fn it_agrees_with_a_naive_twin() {
+    let mut verdicts = [0; 2];
+    for seed in 0..8_000 {
+        let mut dice = StdRng::seed_from_u64(seed);
+        let count = dice.random_range(1..8);
+        let calls: Vec<_> = (0..count).map(|client| any_call(&mut dice, client)).collect();
+        let report = check(&calls, ENOUGH);
+        let holds = report.verdict == LinearVerdict::Linearizable;
+        assert!(holds || report.is_violated(), "seed {seed}: {report:?}");
+        assert_eq!(holds, brute(&calls), "seed {seed}: {report:?}\n{}", told(&calls));
+        verdicts[usize::from(holds)] += 1;
+    }
+    assert!(verdicts.iter().all(|count| *count > 1_000), "{verdicts:?}");
+}

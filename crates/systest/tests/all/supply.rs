@@ -1,0 +1,144 @@
+//! Where everything we build on comes from, and on what terms: `deny.toml`, held without a tool.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+use systest::tidy;
+
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Every text in quotes of a list in `deny.toml`; of a line with a comment or a reason only the
+/// first one.
+fn list(name: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(tidy::root().join("deny.toml")).expect("deny.toml is there");
+    let (_, rest) = text.split_once(&format!("\n{name} = [")).expect("deny.toml has this list");
+    let (inside, _) = rest.split_once("\n]").expect("the list ends");
+    inside.lines().filter_map(|line| line.split('"').nth(1)).map(String::from).collect()
+}
+
+/// What cargo knows of every crate that is built here, tests included.
+fn packages() -> Vec<Value> {
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+    cargo.current_dir(tidy::root()).args(["metadata", "--format-version=1", "--locked"]);
+    cargo.args(["--offline", "--filter-platform", "x86_64-unknown-linux-gnu"]);
+    let output = cargo.output().expect("cargo runs this test");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo metadata: {said}");
+    let whole: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    whole["packages"].as_array().expect("a list").clone()
+}
+
+/// Whether a licence expression can be met with these licences.
+fn allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let mut at = 0;
+    let met = any_of(&words, &mut at, licences);
+    met && at == words.len()
+}
+
+fn any_of(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
+    let mut met = all_of(words, at, licences);
+    while words.get(*at) == Some(&"OR") {
+        *at += 1;
+        met |= all_of(words, at, licences);
+    }
+    met
+}
+
+fn all_of(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
+    let mut met = one(words, at, licences);
+    while words.get(*at) == Some(&"AND") {
+        *at += 1;
+        met &= one(words, at, licences);
+    }
+    met
+}
+
+fn one(words: &[&str], at: &mut usize, licences: &BTreeSet<String>) -> bool {
+    let Some(first) = words.get(*at) else { return false };
+    *at += 1;
+    if *first == "(" {
+        let met = any_of(words, at, licences);
+        let closed = words.get(*at) == Some(&")");
+        *at += 1;
+        return met && closed;
+    }
+    if words.get(*at) == Some(&"WITH") {
+        let name = format!("{first} WITH {}", words.get(*at + 1).unwrap_or(&""));
+        *at += 2;
+        return licences.contains(&name);
+    }
+    licences.contains(*first)
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    let licences = ["MIT", "Apache-2.0 WITH LLVM-exception"].map(String::from).into();
+    for good in ["MIT", "GPL-2.0 OR MIT", "X/MIT", "(X OR MIT) AND MIT"] {
+        assert!(allowed(good, &licences), "{good}");
+    }
+    assert!(allowed("Apache-2.0 WITH LLVM-exception AND MIT", &licences));
+    for bad in ["", "GPL-2.0", "MIT AND X", "(MIT OR X) AND X", "(MIT", "Apache-2.0", "MIT X"] {
+        assert!(!allowed(bad, &licences), "{bad}");
+    }
+}
+
+#[test]
+fn every_crate_comes_on_terms_we_accept() {
+    let licences = list("allow");
+    let packages = packages();
+    assert!(packages.len() > 100, "cargo knows more crates than {}", packages.len());
+    for package in packages {
+        let (name, licence) = (&package["name"], package["license"].as_str());
+        let accepted = licence.is_some_and(|licence| allowed(licence, &licences));
+        assert!(accepted, "{name} is licensed under {licence:?}; see [licenses] in deny.toml");
+    }
+}
+
+#[test]
+fn every_crate_comes_from_the_one_registry_with_its_checksum() {
+    let lock = fs::read_to_string(tidy::root().join("Cargo.lock")).expect("Cargo.lock is there");
+    let mut foreign = 0;
+    for package in lock.split("[[package]]").skip(1) {
+        let name = package.split('"').nth(1).unwrap_or("?");
+        let Some((_, source)) = package.split_once("source = \"") else {
+            let manifest = |folder| tidy::root().join(folder).join(name).join("Cargo.toml");
+            let ours = tidy::CRATE_FOLDERS.into_iter().any(|folder| manifest(folder).exists());
+            assert!(ours, "{name} has no source and is no room of ours");
+            continue;
+        };
+        assert!(source.starts_with(&format!("{REGISTRY}\"")), "{name} comes from elsewhere");
+        assert!(package.contains("checksum = \""), "{name} has no checksum");
+        foreign += 1;
+    }
+    assert!(foreign > 100, "the lock file holds more than {foreign} crates");
+}
+
+#[test]
+fn no_crate_is_built_twice_without_a_reason() {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in packages() {
+        let text = |field: &str| package[field].as_str().unwrap_or("?").to_string();
+        versions.entry(text("name")).or_default().insert(text("version"));
+    }
+    let mut skipped = list("skip");
+    for (name, versions) in &versions {
+        let reasoned = versions.iter().filter(|v| skipped.remove(&format!("{name}@{v}"))).count();
+        let left = versions.len() - reasoned;
+        assert_eq!(left, 1, "{name} {versions:?}: see `cargo tree -d`, then [bans] in deny.toml");
+    }
+    assert!(skipped.is_empty(), "deny.toml may forget {skipped:?}: they are not built any more");
+}
+
+#[test]
+fn every_version_we_ask_for_is_bounded() {
+    for package in packages().iter().filter(|package| package["source"].is_null()) {
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let room = !dependency["path"].is_null();
+            let bounded = dependency["req"].as_str().is_some_and(|version| version != "*");
+            assert!(room || bounded, "{} wants any {}", package["name"], dependency["name"]);
+        }
+    }
+}
