@@ -23,7 +23,7 @@ tools:
 	  else echo "a C compiler is missing: sudo apt-get install -y gcc libc6-dev"; exit 1; fi; }
 
 build: tools
-	cargo build --release --locked -p cli -p bench
+	cargo build --release --locked -p credenza -p bench
 
 run: build
 	$(BINARY) serve $(ARGS)
@@ -40,7 +40,7 @@ test-long: tools
 # The peers are set up here and nowhere else; without protoc the driver of etcd, and its points, are left out.
 bench: tools
 	crates/bench/suites/peers.sh target/peers
-	cargo build --release --locked -p cli -p bench \
+	cargo build --release --locked -p credenza -p bench \
 	  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features bench/etcd)
 	set -e; for suite in $(SUITE); do \
 	  $(BINARY) bench suite $$suite -d target/bench --documents docs $(if $(QUICK),--quick) \

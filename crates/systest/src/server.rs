@@ -327,7 +327,7 @@ fn build() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/test");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.args(["build", "--quiet", "-p", "cli", "-p", "bench", "--bins"]);
+    command.args(["build", "--quiet", "-p", "credenza", "-p", "bench", "--bins"]);
     if profile.file_name().is_some_and(|name| name == "release") {
         command.arg("--release");
     }

@@ -153,7 +153,7 @@ fn to_its_end(command: &mut Command) -> Option<ExitStatus> {
 fn build() -> PathBuf {
     let folder = systest::tidy::root().join("target/mutants");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    command.args(["build", "--quiet", "--locked", "-p", "cli", "--bin", "credenza"]);
+    command.args(["build", "--quiet", "--locked", "-p", "credenza", "--bin", "credenza"]);
     command.args(["--features", "mutants", "--target-dir"]).arg(&folder);
     let built = command.current_dir(systest::tidy::root()).output().expect("cargo runs");
     let said = String::from_utf8_lossy(&built.stderr);
