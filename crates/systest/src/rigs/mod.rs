@@ -28,7 +28,7 @@ pub use trace::Trace;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once};
+use std::sync::{Condvar, Mutex, Once, PoisonError};
 
 /// What an experiment needs of the machine; the first thing that is missing, in words.
 pub fn missing(root: Root, tools: &[&str]) -> Option<String> {
@@ -94,10 +94,31 @@ pub fn must(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// One experiment at a time: those that measure or starve the machine would disturb each other.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(|broken| broken.into_inner())
+/// Experiments that run at once in the short form: most of them wait for timers and disks, so one
+/// more fills the processors. The long form measures, and runs one at a time.
+const EXPERIMENTS_AT_ONCE: usize = 2;
+
+static EXPERIMENTS: Mutex<usize> = Mutex::new(0);
+static EXPERIMENT_ENDED: Condvar = Condvar::new();
+
+/// Permit to run an experiment; others wait until it is dropped.
+#[must_use = "the experiment runs as long as its permit lives"]
+pub struct ExperimentPermit(());
+
+/// Waits until so few experiments run that one more may begin.
+pub fn experiment() -> ExperimentPermit {
+    let most = if crate::report::long() { 1 } else { EXPERIMENTS_AT_ONCE };
+    let running = EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = EXPERIMENT_ENDED.wait_while(running, |running| *running >= most);
+    *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+    ExperimentPermit(())
+}
+
+impl Drop for ExperimentPermit {
+    fn drop(&mut self) {
+        *EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        EXPERIMENT_ENDED.notify_one();
+    }
 }
 
 /// Tells the threads of a scope to stop, also when the scope's own work panics: a scope waits for

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use systest::history::{ClientProtocol, Ledger, Writing, state};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Mount, Root, Scratch, System, Trace, alone, compiled, missing, text};
+use systest::rigs::{Mount, Root, Scratch, System, Trace, compiled, experiment, missing, text};
 
 /// Runs the trivial writer until its file system loses power: records acknowledged before that,
 /// records found. A sync under way at that moment may return 0 and prove nothing, see
@@ -49,7 +49,7 @@ fn power_loss_is_real(system: System) {
     if let Some(why) = missing(Root::Needed, &tools) {
         return skipped(&name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new(&name.replace(' ', "-"));
     let mut mount = Mount::new(scratch.path(), system, 320);
     let mut figures = Figures::begin(&name);

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cable, Network, Scratch, alone};
+use systest::rigs::{Cable, Network, Scratch, experiment};
 
 /// Waits long enough that what is to come has come, and on a busy machine too.
 const PATIENCE: Duration = Duration::from_millis(1_000);
@@ -48,7 +48,7 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("network");
     let network = Network::new(scratch.path(), 3, 1);
     let mut figures = Figures::begin(name);
@@ -140,7 +140,7 @@ fn a_byte_that_changes_reaches_the_program() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("network-changed");
     let network = Network::new(scratch.path(), 2, 1);
     let mut figures = Figures::begin(name);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use systest::attentive::Bulk;
 use systest::report::{Figures, bound, long, skipped};
 use systest::rigs::rot::{Rot, end, files, spoil};
-use systest::rigs::{Cluster, Scratch, alone, text};
+use systest::rigs::{Cluster, Scratch, experiment, text};
 
 /// How a node ends that found its data damaged.
 const DAMAGED: i32 = 7;
@@ -23,7 +23,7 @@ fn corrupted_rows_are_found_and_all_copies_become_equal() {
     if !long() {
         return skipped(name, "takes its time: CREDENZA_TEST_LONG=1");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-corrupted");
     let mut cluster = Cluster::start(&scratch, options(3));
     cluster.share_ring();

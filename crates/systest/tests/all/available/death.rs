@@ -4,7 +4,7 @@ use super::{COPIES, Trial, judge_all, options, span};
 use std::time::Duration;
 use systest::attentive::AttentivePlan;
 use systest::report::{Figures, long, skipped};
-use systest::rigs::{Bench, Cluster, Options, Scratch, alone};
+use systest::rigs::{Bench, Cluster, Options, Scratch, experiment};
 
 /// How long each load is measured, behind a warm-up of a second.
 const MEASURED_SECONDS: u64 = 10;
@@ -15,7 +15,7 @@ fn a_death_is_hardly_felt_at_the_other_nodes() {
     if !long() {
         return skipped(name, "takes half a minute: CREDENZA_TEST_LONG=1");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-death");
     let mut cluster = Cluster::start(&scratch, options(3));
     cluster.share_ring();
@@ -51,7 +51,7 @@ fn a_death_under_full_load_fails_no_call_at_the_other_nodes() {
     if !long() {
         return skipped(name, "takes two minutes: CREDENZA_TEST_LONG=1");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-death-load");
     // As it is shipped, but for the lease.
     let options = Options { words: Vec::new(), ..Options::of(3) };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use systest::attentive::{AttentivePlan, Bulk};
 use systest::client::Http;
 use systest::report::{long, skipped};
-use systest::rigs::{Cluster, Scratch, alone, wait};
+use systest::rigs::{Cluster, Scratch, experiment, wait};
 
 /// The bytes of a value of the ballast.
 const VALUE: usize = 4 * 1024;
@@ -28,7 +28,7 @@ fn a_fifth_node_joins_four_in_use() {
         let why = "former owners keep what they gave for ten seconds: CREDENZA_TEST_LONG=1";
         return skipped("a fifth node joins", why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-fifth");
     for kills in [false, true] {
         joins(&scratch, kills);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use systest::attentive::{Hand, ShownValues};
 use systest::checkers::causal::CallAnswer;
 use systest::report::{Figures, long, skipped};
-use systest::rigs::{Cluster, Options, Scratch, alone, wait};
+use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
 /// Keys of each kind: many enough that every node owns some and keeps some for another.
 const KEYS: usize = 40;
@@ -25,7 +25,7 @@ fn what_is_forgotten_in_a_handoff_and_after_deletes_are_gone_is_never_lost() {
     if !long() {
         return skipped(name, "waits until tombstones are gone: CREDENZA_TEST_LONG=1");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-forgets");
     let mut options = Options::of(4);
     // Else what is forgotten is there again before it is written.

@@ -28,7 +28,7 @@ use std::time::Duration;
 use systest::attentive::{Attentive, AttentivePlan, Witnessed};
 use systest::checkers::causal::{CallAnswer, Copy, judge};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cluster, Copies, Network, NodeClock, Options, Scratch, alone};
+use systest::rigs::{Cluster, Copies, Network, NodeClock, Options, Scratch, experiment};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Copies of each key.
@@ -146,7 +146,7 @@ fn five_nodes_bear_deaths_cuts_and_a_node_that_limps() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-five");
     let mut cluster = Cluster::start(&scratch, options(5).behind_the_switch());
     cluster.share_ring();
@@ -161,7 +161,7 @@ fn five_nodes_bear_deaths_cuts_and_a_node_that_limps() {
 
 #[test]
 fn three_nodes_bear_lost_memory_and_come_together() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-three");
     let mut cluster = Cluster::start(&scratch, options(3));
     cluster.share_ring();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use systest::attentive::AttentivePlan;
 use systest::report::{long, say, skipped};
-use systest::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, alone, missing};
+use systest::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, experiment, missing};
 
 /// Longest wait for a change to come to its end, on a busy machine.
 const REST_MAX: Duration = Duration::from_secs(300);
@@ -250,7 +250,7 @@ fn row(cells: &[(Wrong, &Step)], run: usize) {
 
 #[test]
 fn partitions_double_and_halve_while_nodes_are_killed_and_sleep() {
-    let _alone = alone();
+    let _permit = experiment();
     row(&[(Wrong::Kill, &STEPS[0]), (Wrong::Pause, &STEPS[2])], 0);
 }
 
@@ -263,7 +263,7 @@ fn rows(wrong: Wrong) {
     if let Some(why) = wrong.missing() {
         return skipped(&name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let runs = std::env::var("CREDENZA_TEST_RUNS").ok().and_then(|runs| runs.parse().ok());
     for run in 0..runs.unwrap_or(10) {
         row(&STEPS.each_ref().map(|step| (wrong, step)), run);

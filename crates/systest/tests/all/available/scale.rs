@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use systest::attentive::{Bulk, Witnessed};
 use systest::checkers::causal::{Act, CallAnswer, Deed};
 use systest::report::{Figures, bound, long, skipped};
-use systest::rigs::{Cluster, Network, Options, Scratch, alone};
+use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
 
 /// Longest wait for what should take half a minute.
 const WITHIN: Duration = Duration::from_secs(300);
@@ -24,7 +24,7 @@ fn a_hundred_thousand_hints_go_home() {
     if !long() {
         return skipped(name, "takes minutes: CREDENZA_TEST_LONG=1");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-hints");
     let mut cluster = Cluster::start(&scratch, Options::of(4));
     cluster.share_ring();
@@ -67,7 +67,7 @@ fn a_thousand_of_a_million_rows_are_found() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-million");
     let mut options = Options::of(3).behind_the_switch();
     options.words.extend(["--memory-bytes-max", "256MiB"].map(String::from));

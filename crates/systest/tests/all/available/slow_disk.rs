@@ -3,7 +3,7 @@
 use super::{COPIES, Done, SECOND, Trial, judge_all, options, span};
 use systest::attentive::AttentivePlan;
 use systest::report::{bound, long, ratio, skipped};
-use systest::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, alone, missing};
+use systest::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, experiment, missing};
 
 /// Writes a second of the slow disk.
 const SLOW: u32 = 20;
@@ -21,7 +21,7 @@ fn a_slow_disk_is_routed_around() {
     if let Some(why) = without {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-slow-disk");
     let options = Options { disk: Some((System::Ext4, 512)), ..options(5) };
     let mut cluster = Cluster::start(&scratch, options);

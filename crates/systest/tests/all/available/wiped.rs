@@ -4,7 +4,7 @@ use super::{Done, SECOND, Trial, judge_all, options, span};
 use std::time::Duration;
 use systest::attentive::{AttentivePlan, Bulk};
 use systest::report::{bound, ratio, times};
-use systest::rigs::{Cluster, Scratch, alone};
+use systest::rigs::{Cluster, Scratch, experiment};
 
 /// The bytes of a value of the ballast.
 const VALUE: usize = 16 * 1024;
@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_secs(600);
 
 #[test]
 fn a_wiped_disk_is_filled_again_after_one_command() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("available-wiped");
     let rate = times(4, 64) << 20;
     let mut options = options(3);

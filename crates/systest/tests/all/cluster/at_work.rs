@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use systest::history::Ledger;
 use systest::report::Figures;
 use systest::rigs::rot::{Rot, end, files, spoil};
-use systest::rigs::{Cluster, Options, Scratch, alone};
+use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 /// How damage came to light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-damage-at-work");
     let mut figures = Figures::begin(name);
     let mut options = Options::of(3);

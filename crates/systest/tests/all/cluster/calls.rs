@@ -5,7 +5,7 @@ use super::{SECOND, Trial, plan, waits_for_the_long_tests};
 use std::time::Duration;
 use systest::client::{Http, Resp, RespReply};
 use systest::report::skipped;
-use systest::rigs::{Cluster, Options, Root, Scratch, Trace, alone, compiled, missing, text};
+use systest::rigs::{Cluster, Options, Root, Scratch, Trace, compiled, experiment, missing, text};
 
 /// A node that can't sync must end by itself within this.
 const END_MAX: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ fn a_node_whose_store_fails_stops_and_the_others_go_on() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-store-sync");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(26));
@@ -62,7 +62,7 @@ fn a_read_that_fails_at_a_node_of_a_cluster_is_an_error() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-store-read");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let addresses = cluster.clients();
@@ -125,7 +125,7 @@ fn interrupted_and_short_calls_change_nothing_in_a_cluster() {
     if let Some(why) = missing(Root::Needed, &["strace", "cc"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-short");
     let mut options = Options::of(3);
     options.wrapper =

@@ -5,7 +5,7 @@ use super::{SECOND, waits_for_the_long_tests};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use systest::report::Figures;
-use systest::rigs::{Cluster, Options, Scratch, alone};
+use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 const MISSED: u64 = 1_000_000;
 /// How long the load goes on before the member comes back, and in all.
@@ -24,7 +24,7 @@ fn a_member_that_missed_a_million_updates_is_level_again_while_others_write() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-catch-up");
     // Nothing is set but the lease: this is how it is shipped.
     let options = Options { words: Vec::new(), ..Options::of(3) };

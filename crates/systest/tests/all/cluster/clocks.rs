@@ -4,7 +4,7 @@ use super::{SECOND, Trial, plan, waits_for_the_long_tests};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use systest::client::{Resp, RespReply};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cluster, Network, NodeClock, Options, Scratch, StopOnDrop, alone, wait};
+use systest::rigs::{Cluster, Network, NodeClock, Options, Scratch, StopOnDrop, experiment, wait};
 
 /// How wrong the wall clock becomes, in seconds.
 const JUMPS: [i64; 6] = [600, -600, 3_600, -3_600, 86_400, 0];
@@ -18,7 +18,7 @@ fn nothing_hangs_on_the_time_of_day() {
     if let Some(why) = NodeClock::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-clocks");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let clocks: Vec<_> = cluster
@@ -87,7 +87,7 @@ fn leases_bear_clocks_that_differ_by_one_in_a_hundred() {
     if let Some(why) = NodeClock::missing().or_else(Network::missing) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-drift");
     let mut figures = Figures::begin(name);
     let mut cluster = Cluster::start(&scratch, Options::of(3).behind_the_switch());

@@ -11,7 +11,7 @@ use systest::history::{ClientProtocol, Ledger, Writing};
 use systest::load::Load;
 use systest::report::{Figures, long};
 use systest::rigs::rot::{Rot, end, files, spoil, tail};
-use systest::rigs::{Cluster, Options, Scratch, alone, wait};
+use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 use systest::server::StartRefusal;
 
 /// What is spoiled: a file of the data directory, and at how many percent of what it holds.
@@ -107,7 +107,7 @@ enum End {
 
 #[test]
 fn damage_at_one_node_is_found_and_never_served() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-damage");
     let mut figures = Figures::begin("F-22 damage at one node of a cluster");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
@@ -275,7 +275,7 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
 /// starts; once one has it back, the others mend themselves by it.
 #[test]
 fn one_value_damaged_at_two_nodes_is_mended_and_at_all_of_them_never_served() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-damage-many");
     let mut figures = Figures::begin("F-23 one value damaged at several nodes");
     let mut cluster = Cluster::start(&scratch, Options::of(3));

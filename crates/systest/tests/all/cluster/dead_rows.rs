@@ -6,7 +6,7 @@ use super::SECOND;
 use std::time::{Duration, Instant};
 use systest::client::{Http, Resp, RespReply};
 use systest::report::{Figures, times};
-use systest::rigs::{Cluster, Options, Scratch, alone, wait};
+use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
 /// Rows that die in each of the four ways.
 const SHORT: usize = 10_000;
@@ -27,7 +27,7 @@ const PREFIXES: [&str; 4] = ["ttl:", "del:", "pre:", "mov:"];
 
 #[test]
 fn reads_over_millions_of_dead_rows_walk_what_they_return() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-dead-rows");
     let mut figures = Figures::begin("reads over dead rows");
     let words = ["--memory-bytes-max", "64MiB", "--segment-bytes", "4MiB"].map(String::from);

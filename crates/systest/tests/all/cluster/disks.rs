@@ -6,7 +6,7 @@ use systest::client::{Resp, RespReply};
 use systest::history::Ledger;
 use systest::load::Load;
 use systest::report::{Figures, long, skipped, times};
-use systest::rigs::{Cluster, Options, Root, Scratch, System, alone, missing, wait};
+use systest::rigs::{Cluster, Options, Root, Scratch, System, experiment, missing, wait};
 
 /// A node that sees its disk die must end by itself within this.
 const END_MAX: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ fn power_loss(name: &str, system: System) {
     if let Some(why) = missing(Root::Needed, &tools) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new(&format!("cluster-power-{}", system.word()));
     let mut figures = Figures::begin(name);
     let mut cluster = Cluster::start(&scratch, options(system, 512));
@@ -133,7 +133,7 @@ fn a_node_whose_log_can_not_be_synced_stops_and_the_others_go_on() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-sync");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(25));
@@ -147,7 +147,7 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-space");
     let mut options = options(System::Ext4, 128);
     options

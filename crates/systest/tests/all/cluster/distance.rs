@@ -4,7 +4,7 @@
 use super::{SECOND, waits_for_the_long_tests};
 use std::time::Duration;
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
+use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 /// How long each packet is under way, from whichever host to whichever other.
 const DELAY: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ fn far_apart_puts_take_two_round_trips_and_reads_one() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-distance");
     // Nothing is set but the lease: this is how it is shipped.
     let options = Options { words: Vec::new(), ..Options::of(3).behind_the_switch() };

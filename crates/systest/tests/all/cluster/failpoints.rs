@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use systest::client::Http;
 use systest::history::{ClientProtocol, Writing};
 use systest::load::Load;
-use systest::rigs::{Cluster, Options, Scratch, alone};
+use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 /// Longest wait until a place is reached.
 const REACHED_MAX: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ fn a_node_of_a_cluster_comes_back_whereever_it_died() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-failpoints");
     let mut cluster = Cluster::start(&scratch, options());
     let mut trial = Trial::begin(name, &cluster, plan(7));
@@ -123,7 +123,7 @@ fn collapsing_under_load_with_kills_leaks_nothing() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-collapse");
     let mut cluster = Cluster::start(&scratch, options());
     let mut trial = Trial::begin(name, &cluster, plan(32));

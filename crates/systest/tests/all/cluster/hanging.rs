@@ -4,7 +4,7 @@ use super::{SECOND, Trial, plan};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
 use systest::report::{bound, skipped, times};
-use systest::rigs::{Cluster, Options, Root, Scratch, System, alone, missing, wait};
+use systest::rigs::{Cluster, Options, Root, Scratch, System, experiment, missing, wait};
 
 /// What nobody's writes may stop for, beside the two leases after which a disk hangs.
 const ELECTION_MAX: Duration = Duration::from_millis(800);
@@ -20,7 +20,7 @@ fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
     if let Some(why) = missing(Root::Needed, &tools) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-hanging");
     let words =
         ["--preferred-masters", "n1", "--preferred-master-delay-ms", "1s"].map(String::from);

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use systest::client::{Http, HttpResponse, Resp, RespReply, command};
 use systest::report::{Figures, times};
-use systest::rigs::{Cluster, Options, Scratch, StopOnDrop, alone, resident_bytes};
+use systest::rigs::{Cluster, Options, Scratch, StopOnDrop, experiment, resident_bytes};
 
 /// Longest wait for an answer, however much else the machine does.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -189,7 +189,7 @@ fn requests(address: SocketAddr) -> [Request; 9] {
 
 #[test]
 fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-hostile-but-valid");
     let mut figures = Figures::begin("hostile but valid requests");
     let words = SETTINGS.map(String::from).to_vec();

@@ -2,11 +2,11 @@
 
 use super::SECOND;
 use systest::report::{Figures, bound, times};
-use systest::rigs::{Cluster, Options, Scratch, alone, cpu_seconds};
+use systest::rigs::{Cluster, Options, Scratch, cpu_seconds, experiment};
 
 #[test]
 fn an_idle_cluster_keeps_its_master_and_its_disks_still() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-idle");
     let mut figures = Figures::begin("F-58 idle cluster");
     let mut cluster = Cluster::start(&scratch, Options::of(3));

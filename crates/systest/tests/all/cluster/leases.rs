@@ -3,14 +3,14 @@
 use super::SECOND;
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
-use systest::rigs::{Cluster, Options, Scratch, alone, wait};
+use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
 /// Far longer than a read takes: under its lease a master needs nobody meanwhile.
 const LEASE: Duration = Duration::from_secs(6);
 
 #[test]
 fn a_master_without_lease_reads_answers_none_while_it_hears_nobody() {
-    let _alone = alone();
+    let _permit = experiment();
     for (switch, answered) in [("on", true), ("off", false)] {
         let scratch = Scratch::new(&format!("cluster-lease-reads-{switch}"));
         let words = ["--lease-reads", switch].map(String::from).to_vec();

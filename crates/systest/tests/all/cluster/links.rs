@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use systest::history::{ClientProtocol, Writing};
 use systest::load::Load;
 use systest::report::{bound, ratio, say, skipped};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, alone, resident_bytes};
+use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment, resident_bytes};
 
 /// A million bits a second.
 const NARROW_KBIT: u32 = 1_000;
@@ -28,7 +28,7 @@ fn a_follower_behind_a_narrow_cable_holds_nobody_up() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-narrow");
     let mut options = Options::of(3).behind_the_switch();
     options.words.extend(["--log-bytes-max", "128MiB"].map(String::from));

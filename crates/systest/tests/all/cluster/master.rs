@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
 use systest::recorder::RecorderPlan;
 use systest::report::{Figures, bound, ratio, say, times};
-use systest::rigs::{Cluster, Options, Scratch, alone, must, text};
+use systest::rigs::{Cluster, Options, Scratch, experiment, must, text};
 
 /// The lease of a cluster where nobody says anything.
 const DEFAULT_LEASE: Duration = Duration::from_millis(600);
 
 #[test]
 fn a_cluster_whose_nodes_are_killed_stopped_and_paused_stays_one() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-master");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     nothing(&mut cluster);
@@ -60,7 +60,7 @@ fn masters_killed(trial: &mut Trial, cluster: &mut Cluster, count: usize) {
 /// The same with the timers that a cluster has where nobody says anything.
 #[test]
 fn a_master_with_default_timers_is_killed() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-default-timers");
     let options = Options { lease: DEFAULT_LEASE, ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, options);
@@ -201,7 +201,7 @@ impl Trial {
 /// The judge must see a cluster whose majority forgot a round: their directories are put back.
 #[test]
 fn a_cluster_that_forgets_is_seen() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-forgets");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut figures = Figures::begin("F-04 cluster, control");

@@ -2,11 +2,11 @@
 
 use super::{Trial, plan};
 use std::time::{Duration, Instant};
-use systest::rigs::{Cluster, Options, Scratch, alone};
+use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 #[test]
 fn members_come_go_and_are_replaced_while_clients_write() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-members");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin("F-19 members change", &cluster, plan(19));

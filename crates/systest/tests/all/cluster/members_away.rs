@@ -6,7 +6,7 @@ use super::SECOND;
 use std::time::Instant;
 use systest::client::{Http, Resp, encoded};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cluster, Network, Options, Scratch, alone, wait};
+use systest::rigs::{Cluster, Network, Options, Scratch, experiment, wait};
 
 /// A bucket in a group of its own, with a row.
 fn filled(cluster: &Cluster) {
@@ -84,7 +84,7 @@ fn placed(cluster: &Cluster, group: &str, names: &[&str]) {
 
 #[test]
 fn who_is_taken_out_while_it_is_down_serves_all_buckets_when_it_is_back() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-members-away");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut figures = Figures::begin("members change while one is down");
@@ -115,7 +115,7 @@ fn who_is_taken_out_while_it_is_down_serves_all_buckets_when_it_is_back() {
 
 #[test]
 fn who_is_taken_out_in_full_health_stays_ready() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-members-healthy");
     let cluster = Cluster::start(&scratch, Options::of(3));
     filled(&cluster);
@@ -125,7 +125,7 @@ fn who_is_taken_out_in_full_health_stays_ready() {
 
 #[test]
 fn who_is_taken_out_while_it_is_cut_off_serves_all_buckets_and_any_node_answers_operators() {
-    let _alone = alone();
+    let _permit = experiment();
     if let Some(why) = Network::missing() {
         return skipped("members change while one is cut off", &why);
     }

@@ -4,7 +4,7 @@ use super::{Trial, plan};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use systest::report::times;
-use systest::rigs::{Cluster, Options, Scratch, alone, wait};
+use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
 /// Rows that nobody else looks at, so that a move takes a while.
 const ROWS: usize = 60_000;
@@ -13,7 +13,7 @@ const PAUSES_MS: [u64; 4] = [0, 60, 150, 300];
 
 #[test]
 fn a_bucket_moves_while_clients_use_it_and_each_node_dies_on_the_way() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-moves");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     cluster.operate(&["group", "create", "--replicas", "3"]);

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::net::SocketAddr;
 use systest::client::{Http, Resp};
 use systest::report::{Figures, skipped, times};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
+use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 const SESSIONS: &str = "/v1/sessions/default/default";
 const UPDATE: &str = "/v1/buckets/default/default/update";
@@ -91,7 +91,7 @@ fn retries_of_lost_answers_apply_once_at_any_node() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-once");
     let mut cluster = Cluster::start(&scratch, Options::of(3).behind_the_switch());
     let mut figures = Figures::begin(name);

@@ -5,7 +5,7 @@ use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
 use systest::report::skipped;
-use systest::rigs::{Cluster, Options, Root, Scratch, Trace, alone, missing};
+use systest::rigs::{Cluster, Options, Root, Scratch, Trace, experiment, missing};
 
 /// More than the log keeps for members that are behind: half of its limit.
 const WRITES: usize = 2_400;
@@ -23,7 +23,7 @@ enum Victim {
 
 #[test]
 fn a_follower_that_was_away_too_long_comes_back_by_a_snapshot() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-snapshots");
     let mut options = Options::of(3);
     options.words.extend(["--log-bytes-max", "128MiB"].map(String::from));
@@ -92,7 +92,7 @@ fn a_shaky_follower_has_what_the_others_have() {
         return;
     }
     const ROUNDS: usize = 50;
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-shaky");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(63));
@@ -134,7 +134,7 @@ fn a_follower_whose_disk_fails_under_a_snapshot_stops_and_fetches_another() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-snapshot-sync");
     let mut options = Options::of(3);
     options.words.extend(["--log-bytes-max", "128MiB"].map(String::from));

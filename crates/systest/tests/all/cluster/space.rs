@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
 use systest::report::{bound, ratio, say, skipped};
-use systest::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, alone, missing, wait};
+use systest::rigs::{
+    Cluster, DiskGroup, Options, Root, Scratch, System, experiment, missing, wait,
+};
 
 const END_MAX: Duration = Duration::from_secs(30);
 const DAMAGED: i32 = 7;
@@ -22,7 +24,7 @@ fn disks_without_inodes_lose_nothing_and_recover_by_themselves() {
     if let Some(why) = missing(Root::Needed, system.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-inodes");
     let mut options = Options { disk: Some((system, 512)), ..Options::of(3) };
     options
@@ -104,7 +106,7 @@ fn a_node_whose_disk_turns_read_only_stops_and_the_others_go_on() {
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-read-only");
     let options = Options { disk: Some((System::Ext4, 512)), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, options);
@@ -136,7 +138,7 @@ fn a_slow_disk_of_a_follower_holds_nobody_up_and_of_a_master_not_for_long() {
     if let Some(why) = without {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-slow-disk");
     let options = Options { disk: Some((System::Ext4, 512)), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, options);

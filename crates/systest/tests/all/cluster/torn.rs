@@ -9,7 +9,7 @@ use std::time::Instant;
 use systest::client::{Resp, RespReply};
 use systest::report::Figures;
 use systest::rigs::rot::{Rot, files, spoil, tail};
-use systest::rigs::{Cluster, Options, Scratch, alone, text, wait};
+use systest::rigs::{Cluster, Options, Scratch, experiment, text, wait};
 use systest::server::{Server, StartRefusal};
 
 /// What befalls the log of a node that was killed.
@@ -54,7 +54,7 @@ fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
     if waits_for_the_long_tests(name) {
         return;
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-torn");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(24));
@@ -141,7 +141,7 @@ const TRIES: usize = 20;
 /// them never had it: they wait, and say for whom.
 #[test]
 fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-acknowledged");
     let mut figures = Figures::begin("F-24 the last acknowledged write damaged at one of two");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
@@ -193,7 +193,7 @@ fn started(cluster: &mut Cluster, node: usize) -> JoinHandle<Result<Server, Star
 /// The same, and whoever could tell is gone for good: a person decides.
 #[test]
 fn a_torn_log_that_a_person_trusts_keeps_nobody_waiting() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-trusted");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     cluster.must_settle();

@@ -9,7 +9,7 @@ use systest::checkers::transactions::{
 };
 use systest::client::Arakoon;
 use systest::report::{Figures, skipped, times};
-use systest::rigs::{Cluster, Network, Options, Scratch, alone};
+use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
 use systest::transactor::{CLUSTER, Transactor};
 
 fn options() -> Options {
@@ -198,7 +198,7 @@ fn missed(history: &[Transaction], log: &[Committed], at: usize) -> Option<Vec<u
 #[test]
 fn transactions_hold_while_nodes_die_and_pause() {
     let name = "transactions, nodes die and pause";
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-transactions");
     let mut cluster = Cluster::start(&scratch, options());
     let mut trial = Trial::begin(name, &cluster, 91);
@@ -230,7 +230,7 @@ fn transactions_hold_while_cables_are_cut() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-transactions-cut");
     let mut cluster = Cluster::start(&scratch, options().behind_the_switch());
     let mut trial = Trial::begin(name, &cluster, 92);

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply};
 use systest::report::{bound, skipped, times};
-use systest::rigs::{Cable, Cluster, Network, Options, Scratch, alone};
+use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
 #[test]
 fn a_cluster_whose_cables_are_cut_stays_one() {
@@ -15,7 +15,7 @@ fn a_cluster_whose_cables_are_cut_stays_one() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-wires");
     let mut options = Options::of(3).behind_the_switch();
     // So that they say why a connection ended.
@@ -193,7 +193,7 @@ fn five_nodes_of_which_only_one_hears_all_go_on() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cluster-hub");
     let mut cluster = Cluster::start(&scratch, Options::of(5).behind_the_switch());
     let took = hub(&mut cluster, "F-10 quorum loss around a hub", 10, |_, _| {});

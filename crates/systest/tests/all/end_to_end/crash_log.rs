@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use systest::client::RespReply;
 use systest::report::skipped;
-use systest::rigs::{Root, Scratch, Trace, alone, missing};
+use systest::rigs::{Root, Scratch, Trace, experiment, missing};
 use systest::server::{Server, Setup, signal, tells_of_panic};
 
 /// The text of the only crash log, once it is whole.
@@ -88,7 +88,7 @@ fn a_failure_that_ends_the_node_writes_it() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped("crash log at a failed sync", &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let (scratch, mut server) = fresh("crash-failure");
     write_rows(&server, 20);
     let record = scratch.join("record");

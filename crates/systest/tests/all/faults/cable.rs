@@ -6,7 +6,7 @@ use std::time::Duration;
 use systest::checkers::check;
 use systest::recorder::{Recorder, RecorderPlan, Turns};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Cable, Network, Scratch, alone};
+use systest::rigs::{Cable, Network, Scratch, experiment};
 use systest::server::Server;
 
 const NODE: usize = 1;
@@ -26,7 +26,7 @@ fn clients_behind_a_bad_cable_see_one_order() {
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("cable");
     let network = Network::new(scratch.path(), 2, 1);
     let mut figures = Figures::begin(name);

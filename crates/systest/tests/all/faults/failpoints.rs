@@ -7,7 +7,7 @@ use systest::client::Http;
 use systest::history::Ledger;
 use systest::load::Load;
 use systest::report::{Figures, times};
-use systest::rigs::{Scratch, alone};
+use systest::rigs::{Scratch, experiment};
 use systest::server::{Server, Setup, StartRefusal, tells_of_panic};
 
 /// Where nothing is half done.
@@ -57,7 +57,7 @@ pub(crate) fn take_checkpoint(server: &Server, turn: usize) -> std::io::Result<(
 
 #[test]
 fn it_opens_again_whereever_it_died() {
-    let _alone = alone();
+    let _permit = experiment();
     let mut figures = Figures::begin("F-07 death at every failpoint");
     let (mut missed, mut rare) = (Vec::new(), BTreeSet::new());
     let points = store::failpoint::POINTS;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 use systest::client::{Resp, RespReply, command, encoded};
 use systest::report::{Figures, long, times};
-use systest::rigs::{Scratch, alone, resident_bytes};
+use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
 /// Numbers by chance that one seed repeats.
@@ -266,7 +266,7 @@ fn survives(name: &str, seed: u64, valid: &[Vec<u8>]) {
 }
 
 fn survives_at(port: Port, name: &str, seed: u64, frame: &(dyn Fn(&mut Dice) -> Vec<u8> + Sync)) {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new(&name.replace(' ', "-"));
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let nodes = free.expect("a free port");
@@ -346,7 +346,7 @@ fn arakoon_requests_that_mean_nothing_hurt_nobody() {
 
 #[test]
 fn every_byte_of_a_valid_frame_flipped_is_answered_or_closed() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f37-flips");
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-37 every byte flipped");

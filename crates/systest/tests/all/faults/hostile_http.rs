@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use systest::client::Http;
 use systest::report::Figures;
-use systest::rigs::{Scratch, alone, resident_bytes};
+use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
 /// What is put behind each refused request; were it read as one, it would leave a row.
@@ -133,7 +133,7 @@ fn heard(address: SocketAddr, bytes: &[u8]) -> String {
 
 #[test]
 fn a_request_of_uncertain_end_is_refused_and_ends_the_connection() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f37-smuggling");
     let mut server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-37 HTTP of uncertain end");
@@ -162,7 +162,7 @@ fn a_request_of_uncertain_end_is_refused_and_ends_the_connection() {
 
 #[test]
 fn a_request_cut_anywhere_changes_nothing() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f37-cut");
     let mut server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-37 HTTP cut anywhere");
@@ -200,7 +200,7 @@ fn a_request_cut_anywhere_changes_nothing() {
 
 #[test]
 fn a_bad_escape_never_reaches_a_key() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f37-escapes");
     let server = Server::must(&small(&scratch.join("data")));
     let mut web = Http::connect(server.address).expect("it listens");

@@ -17,7 +17,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 use systest::client::{Http, Resp};
 use systest::report::{Figures, times};
-use systest::rigs::{Scratch, alone, resident_bytes};
+use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
 /// The malicious member's id, name and life.
@@ -205,7 +205,7 @@ fn message(examples: &[(u32, Vec<u8>)], dice: &mut Dice) -> (u32, u32, Vec<u8>) 
 
 #[test]
 fn what_a_member_says_that_means_nothing_hurts_nobody() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("hostile-member");
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let address = free.expect("a free port");

@@ -3,12 +3,12 @@
 use super::{count, judge, load_for_a_while, small};
 use systest::history::Ledger;
 use systest::report::{Figures, times};
-use systest::rigs::{Scratch, alone, must, text};
+use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::Server;
 
 #[test]
 fn killed_under_load_again_and_again_it_loses_nothing_acknowledged() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f04");
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin("F-04 kill -9 under load");

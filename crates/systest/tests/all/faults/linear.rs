@@ -7,7 +7,7 @@ use std::time::Duration;
 use systest::checkers::{LinearReport, check};
 use systest::recorder::{History, Recorder, RecorderPlan, Turns};
 use systest::report::{Figures, times};
-use systest::rigs::{Scratch, alone, must, text};
+use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::Server;
 
 const STEPS_MAX: u64 = 2_000_000;
@@ -69,7 +69,7 @@ fn judged(history: &History, figures: &mut Figures) -> LinearReport {
 
 #[test]
 fn concurrent_clients_of_a_node_that_is_killed_see_one_order() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("linear");
     let mut figures = Figures::begin("linearizable through kill -9");
     for seed in 0..times(1, 20) as u64 {

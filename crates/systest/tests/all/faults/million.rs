@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use systest::client::{Resp, RespReply, command};
 use systest::report::{Figures, long, skipped};
-use systest::rigs::{Scratch, alone};
+use systest::rigs::{Scratch, experiment};
 use systest::server::{Server, Setup};
 
 const PUTS: u64 = 1_000_000;
@@ -52,7 +52,7 @@ fn after_a_million_puts_and_a_kill_every_one_is_served() {
     if !long() {
         return skipped(name, "takes a minute: `make test-long`");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("million");
     let setup = Setup::on(&scratch.join("data"));
     let mut figures = Figures::begin(name);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use systest::report::{long, say, skipped};
-use systest::rigs::{Scratch, alone, find};
+use systest::rigs::{Scratch, experiment, find};
 use systest::server::{MUTANT, Server, Setup};
 
 /// A rule that is broken, who has to notice, and by what words one knows that the judge did.
@@ -77,7 +77,7 @@ fn every_mutant_is_caught_by_the_experiment_that_guards_its_rule() {
     if find("cargo").is_none() && std::env::var_os("CARGO").is_none() {
         return skipped(name, "needs `cargo`, which is not installed");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f59");
     let begun = Instant::now();
     let binary = build();

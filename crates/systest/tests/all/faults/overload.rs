@@ -9,7 +9,7 @@ use systest::history::{ClientProtocol, Writing};
 use systest::load::Load;
 use systest::report::{Figures, skipped, times};
 use systest::rigs::{
-    MemoryGroup, Root, Scratch, StopOnDrop, Trace, alone, missing, resident_bytes,
+    MemoryGroup, Root, Scratch, StopOnDrop, Trace, experiment, missing, resident_bytes,
 };
 use systest::server::{Server, Setup};
 
@@ -18,7 +18,7 @@ const SECONDS: (usize, usize) = (4, 30);
 
 #[test]
 fn three_times_too_many_calls_are_survived_and_forgotten() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f32");
     let setup = Setup::on(&scratch.join("data")).with(&["--memory-bytes-max", "64MiB"]);
     let mut server = Server::must(&setup);
@@ -91,7 +91,7 @@ fn what_a_slow_disk_can_not_take_is_refused_in_words_and_forgotten_afterwards() 
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f32-slow");
     // A quarter of the store's memory, 4 MiB, may wait undecided.
     let setup = small(&scratch.join("data"));
@@ -142,7 +142,7 @@ fn two_hundred_and_fifty_six_mebibytes_are_enough() {
     if let Some(why) = missing(Root::Needed, &["sh"]).or_else(MemoryGroup::missing) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f34");
     let group = MemoryGroup::new("f34", 256 << 20);
     let wrapper = group.wrapper();
@@ -193,7 +193,7 @@ fn out_of_file_descriptors_it_serves_whom_it_has_and_does_not_spin() {
     if let Some(why) = missing(Root::Spared, &["prlimit"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f35");
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin(name);

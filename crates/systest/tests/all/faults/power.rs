@@ -4,7 +4,7 @@ use super::{count, judge, load_for_a_while, small};
 use std::time::Duration;
 use systest::history::Ledger;
 use systest::report::{Figures, skipped, times};
-use systest::rigs::{Mount, Root, Scratch, System, alone, missing};
+use systest::rigs::{Mount, Root, Scratch, System, experiment, missing};
 use systest::server::{Server, Setup};
 
 /// A node that sees its disk die must end by itself within this.
@@ -34,7 +34,7 @@ fn power_loss(system: System) {
     if let Some(why) = missing(Root::Needed, &tools) {
         return skipped(&name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new(&format!("f20-{}", system.word()));
     let mut mount = Mount::new(scratch.path(), system, 1024);
     let setup = small(&mount.point().join("data"));

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use systest::client::{Resp, RespReply, command};
 use systest::report::{Figures, long, skipped, times};
-use systest::rigs::{Root, Scratch, alone, missing};
+use systest::rigs::{Root, Scratch, experiment, missing};
 use systest::server::Server;
 
 /// How a hostile client begins, after which it says nothing more, or one byte a second.
@@ -59,7 +59,7 @@ fn p99(server: &Server, calls: usize) -> u128 {
 
 #[test]
 fn slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f36");
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-36 slow clients");
@@ -105,7 +105,7 @@ fn slowhttptest_does_not_make_the_service_unavailable() {
     if let Some(why) = missing(Root::Spared, &["slowhttptest"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f36-tool");
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin(name);
@@ -138,7 +138,7 @@ fn a_client_that_never_reads_is_cut_off_and_costs_no_memory() {
     if !long() {
         return skipped("F-36 never reading", "takes a minute: `make test-long`");
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f36-unread");
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-36 never reading");

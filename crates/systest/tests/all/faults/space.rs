@@ -7,7 +7,7 @@ use systest::client::{Http, Resp, RespReply};
 use systest::history::{ClientProtocol, Ledger, Writing};
 use systest::load::Load;
 use systest::report::{Figures, skipped};
-use systest::rigs::{Mount, Root, Scratch, System, alone, missing};
+use systest::rigs::{Mount, Root, Scratch, System, experiment, missing};
 use systest::server::{Server, Setup};
 
 /// Writes are taken again this soon after space is back.
@@ -85,7 +85,7 @@ fn a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itsel
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f28");
     let mount = Mount::new(scratch.path(), System::Ext4, 64);
     let setup = tiny(&mount.point().join("data"));
@@ -134,7 +134,7 @@ fn a_disk_that_is_truly_full_loses_nothing_and_starts_again_when_there_is_space(
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f28-last");
     let mount = Mount::new(scratch.path(), System::Ext4, 64);
     let mut figures = Figures::begin(name);
@@ -166,7 +166,7 @@ fn a_node_on_a_truly_full_disk_ends_when_it_is_told_to() {
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f28-stop");
     let mount = Mount::new(scratch.path(), System::Ext4, 64);
     let mut figures = Figures::begin(name);
@@ -192,7 +192,7 @@ fn no_inodes_left_is_a_full_disk() {
     if let Some(why) = missing(Root::Needed, system.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f29-inodes");
     let mount = Mount::new(scratch.path(), system, 512);
     let setup = tiny(&mount.point().join("data"));
@@ -230,7 +230,7 @@ fn a_disk_that_turns_read_only_stops_the_node_and_loses_nothing() {
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f29-read-only");
     let mut mount = Mount::new(scratch.path(), System::Ext4, 256);
     let setup = small(&mount.point().join("data"));

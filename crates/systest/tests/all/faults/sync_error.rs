@@ -4,7 +4,7 @@ use super::{count, judge, load_for_a_while, small};
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
 use systest::report::{Figures, skipped};
-use systest::rigs::{Mount, Root, Scratch, System, Trace, alone, missing};
+use systest::rigs::{Mount, Root, Scratch, System, Trace, experiment, missing};
 use systest::server::Server;
 
 /// A node whose log can't be synced is gone at once; on a busy machine after this at the latest.
@@ -16,7 +16,7 @@ fn fails_and_stops(name: &str, short: &str, calls: &str, what: &str) {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new(short);
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin(name);
@@ -68,7 +68,7 @@ fn interrupted_and_slow_calls_change_nothing() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f27");
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin(name);
@@ -102,7 +102,7 @@ fn a_read_that_fails_is_an_error_and_never_an_empty_answer() {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f26-read");
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin(name);
@@ -147,7 +147,7 @@ fn short_writes_are_completed() {
     if let Some(why) = missing(Root::Needed, &tools) {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f27-short");
     let mount = Mount::new(scratch.path(), System::Ext4, 512);
     let shorten = systest::rigs::compiled("shortwrite");

@@ -4,7 +4,7 @@ use super::{count, judge, small};
 use systest::history::Ledger;
 use systest::report::Figures;
 use systest::rigs::rot::{Rot, files, spoil, tail};
-use systest::rigs::{Scratch, alone, must, text};
+use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::{Server, Setup};
 
 /// Under its old id it would acknowledge and promise as if it had never lived.
@@ -28,7 +28,7 @@ fn a_node_whose_log_is_gone_does_not_begin_anew() {
 
 #[test]
 fn a_hole_in_the_log_is_named_and_never_cut_silently() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f24");
     let setup = Setup::on(&scratch.join("data"));
     let mut figures = Figures::begin("F-24 hole in the log");
@@ -79,7 +79,7 @@ fn a_hole_in_the_log_is_named_and_never_cut_silently() {
 
 #[test]
 fn a_torn_tail_is_cut_and_nothing_acknowledged_with_it() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f24-torn");
     let setup = Setup::on(&scratch.join("data"));
     let mut figures = Figures::begin("F-24 torn tail");
@@ -114,7 +114,7 @@ fn a_torn_tail_is_cut_and_nothing_acknowledged_with_it() {
 
 #[test]
 fn damage_in_the_store_is_found_and_never_served() {
-    let _alone = alone();
+    let _permit = experiment();
     let scratch = Scratch::new("f22");
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin("F-22 damage in the store");

@@ -34,7 +34,9 @@ use systest::load::Load;
 use systest::probes::Probes;
 use systest::recorder::{Recorder, RecorderPlan, Turns};
 use systest::report::{BoundChecks, Figures, long, say, skipped, times};
-use systest::rigs::{Cluster, Network, NodeClock, Options, Root, Scratch, System, alone, missing};
+use systest::rigs::{
+    Cluster, Network, NodeClock, Options, Root, Scratch, System, experiment, missing,
+};
 use timeline::Timeline;
 
 /// The lease of a cluster where nobody says anything: pauses are held against what users see.
@@ -82,7 +84,7 @@ fn soak(name: &str, nodes: usize) {
     if let Some(why) = without {
         return skipped(name, &why);
     }
-    let _alone = alone();
+    let _permit = experiment();
     let seed = seed();
     say(&format!("{name}: CREDENZA_SEED={seed}"));
     let scratch = Scratch::new(&format!("cluster-soak-{nodes}"));
