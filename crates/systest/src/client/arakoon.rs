@@ -246,7 +246,7 @@ impl Arakoon {
 
     /// The server's greeting.
     pub fn hello(&mut self, cluster: &str) -> CallResult<String> {
-        self.ask(RequestBuffer::new(0x01).text(b"proof").text(cluster.as_bytes()))?;
+        self.ask(RequestBuffer::new(0x01).text(b"systest").text(cluster.as_bytes()))?;
         Ok(String::from_utf8_lossy(&self.text()?).into_owned())
     }
 

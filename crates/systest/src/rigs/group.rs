@@ -22,7 +22,7 @@ impl MemoryGroup {
 
     /// A group with this limit.
     pub fn new(name: &str, bytes: u64) -> MemoryGroup {
-        let path = Path::new(HOME).join(format!("credenza-proof-{}-{name}", std::process::id()));
+        let path = Path::new(HOME).join(format!("credenza-systest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("root may make groups");
         std::fs::write(path.join("memory.limit_in_bytes"), bytes.to_string())
             .expect("the group is ours");
@@ -76,7 +76,7 @@ impl DiskGroup {
 
     /// A group for a disk, named `MAJOR:MINOR`; nothing is limited yet.
     pub fn new(name: &str, device: &str) -> DiskGroup {
-        let path = Path::new(DISKS).join(format!("credenza-proof-{}-{name}", std::process::id()));
+        let path = Path::new(DISKS).join(format!("credenza-systest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("root may make groups");
         DiskGroup { path, device: device.into() }
     }

@@ -143,7 +143,7 @@ impl Scratch {
         static SWEPT: Once = Once::new();
         let home = crate::tidy::root().join("target/tmp");
         SWEPT.call_once(|| sweep(&home));
-        let path = home.join(format!("proof-{}-{name}", std::process::id()));
+        let path = home.join(format!("systest-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the target folder can be written");
         Scratch { path }
@@ -154,7 +154,7 @@ impl Scratch {
         static SWEPT: Once = Once::new();
         let home = Path::new("/dev/shm");
         SWEPT.call_once(|| sweep(home));
-        let path = home.join(format!("proof-{}-{name}", std::process::id()));
+        let path = home.join(format!("systest-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).ok()?;
         Some(Scratch { path })
@@ -184,7 +184,7 @@ impl Drop for Scratch {
 fn sweep(home: &Path) {
     for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix("proof-").and_then(|rest| rest.split('-').next());
+        let pid = name.strip_prefix("systest-").and_then(|rest| rest.split('-').next());
         let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
         if Path::new(&format!("/proc/{pid}")).exists() {
             continue;

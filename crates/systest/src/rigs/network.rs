@@ -183,7 +183,7 @@ impl Drop for Network {
 fn fresh_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("proof-{}-{number}", std::process::id())
+    format!("systest-{}-{number}", std::process::id())
 }
 
 /// The switch tells hosts by the last byte of it.
@@ -195,7 +195,7 @@ fn mac(host: usize) -> String {
 fn sweep() {
     for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix("proof-").and_then(|rest| rest.split('-').next());
+        let pid = name.strip_prefix("systest-").and_then(|rest| rest.split('-').next());
         let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
         if !Path::new(&format!("/proc/{pid}")).exists() {
             let _ = run(&["ip", "netns", "del", &name]);
