@@ -9,7 +9,7 @@ use base::codec::{Malformed, Reader, Writer};
 use base::error::corrupt;
 use base::{Ballot, LogIndex, Result};
 use bytes::Bytes;
-use runtime::keeper::{Job, store_error};
+use runtime::log_writer::{Append, store_error};
 use store::{RecordKind, RowChange, Trees};
 
 const FORM: u8 = 1;
@@ -93,14 +93,14 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
 }
 
 /// Says again which batch was the last.
-pub fn last_batch(index: u64, sync: bool) -> Job {
+pub fn last_batch(index: u64, sync: bool) -> Append {
     job(index, Bytes::new(), sync)
 }
 
 /// A batch's record; without a payload it says again which batch was the last.
-pub(super) fn job(index: u64, payload: Bytes, sync: bool) -> Job {
+pub(super) fn job(index: u64, payload: Bytes, sync: bool) -> Append {
     let (ballot, decided) = (Ballot::default(), LogIndex(0));
-    Job {
+    Append {
         kind: RecordKind::Vnode,
         group: VNODES,
         ballot,

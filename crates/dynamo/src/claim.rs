@@ -9,7 +9,7 @@ use super::letter::{Meanwhile, VnodeQuestion};
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::world;
 use std::ops::Bound;
 use std::sync::Arc;

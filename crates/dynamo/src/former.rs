@@ -16,7 +16,7 @@ use base::error::corrupt;
 use base::limits::PARTITIONS_MAX;
 use base::{Partition, Result};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::ops::Bound;
 use store::{RowChange, Trees};
 

@@ -11,7 +11,7 @@ use super::slots::SlotSpan;
 use base::{BucketName, Result};
 use bytes::Bytes;
 use logic::sync::{HashTree, RowHash, row_hash};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use store::Snapshot;

@@ -25,7 +25,7 @@ use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 use runtime::world::rest;

@@ -20,7 +20,7 @@ use base::{
     BucketName, BucketNames, Error, Key, Keys, Kind, NodeId, Reason, Result, Share, Shortfall,
 };
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::world;
 use runtime::world::sleep;
 use std::collections::{BTreeMap, BTreeSet};

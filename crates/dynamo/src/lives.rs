@@ -15,7 +15,7 @@ use super::slots::Slot;
 use base::Result;
 use base::error::corrupt;
 use logic::causal::{Minter, Start};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 use std::sync::atomic::Ordering;

@@ -19,7 +19,7 @@ use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::causal::Minter;
 use runtime::complaint::Complaint;
-use runtime::keeper::{Keeper, LoggedRecord, store_error};
+use runtime::log_writer::{LogWriterHandle, LoggedRecord, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +40,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(2);
 pub struct Shelf {
     pub(super) node: NodeId,
     pub(super) trees: Arc<dyn Trees>,
-    keeper: Arc<Keeper>,
+    log_writer: Arc<LogWriterHandle>,
     maintenance: Arc<MaintenanceSignal>,
     /// The number of this life of the node.
     pub(super) life: u64,
@@ -114,7 +114,7 @@ impl Shelf {
         node: NodeId,
         (life, mark): (u64, Mark),
         trees: Arc<dyn Trees>,
-        keeper: Arc<Keeper>,
+        log_writer: Arc<LogWriterHandle>,
         maintenance: Arc<MaintenanceSignal>,
         (copies, alone): (Copies, Alone),
     ) -> Shelf {
@@ -135,7 +135,7 @@ impl Shelf {
         Shelf {
             node,
             trees,
-            keeper,
+            log_writer,
             maintenance,
             life,
             after_a_fall: (life > 1 || mark.applied > 0)
@@ -256,9 +256,9 @@ impl Shelf {
         let payload = Bytes::from(batch.payload);
         state.wrote = true;
         // Whatever the keeper writes from now on begins behind what it has written.
-        let bound = self.keeper.end();
+        let bound = self.log_writer.end();
         state.pending.push_back(SentBatch { index: batch.index, payload: payload.clone(), bound });
-        self.keeper.write([job(batch.index, payload, batch.sync)]);
+        self.log_writer.write([job(batch.index, payload, batch.sync)]);
     }
 
     /// Returns true if it wrote since it was asked last.
@@ -270,7 +270,7 @@ impl Shelf {
     pub fn state_again(&self) {
         let state = self.state();
         // Given under the lock: no batch comes between.
-        self.keeper.write([last_batch(state.open.index - 1, false)]);
+        self.log_writer.write([last_batch(state.open.index - 1, false)]);
     }
 
     /// What the store has under a tree key: what would outlive a crash.

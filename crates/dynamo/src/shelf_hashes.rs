@@ -12,7 +12,7 @@ use super::span_rows::rows_of;
 use base::Result;
 use bytes::Bytes;
 use logic::sync::HashTree;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use store::Snapshot;
 
 impl Shelf {

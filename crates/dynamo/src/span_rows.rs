@@ -7,7 +7,7 @@ use super::layout::{row_tail, rows_prefix};
 use super::slots::{Slot, SlotSpan};
 use base::Result;
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::iter::Peekable;
 use std::ops::Bound;
 use store::Snapshot;

@@ -40,7 +40,7 @@ use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
 use replication::recovered::RecoveredGroup;
 use replication::snapshot::{Pace, Snapshots};
-use runtime::keeper::Keeper;
+use runtime::log_writer::LogWriterHandle;
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::{DiskSpace, file_tasks::FileTasks};
@@ -84,13 +84,13 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
         links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
         lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.shelf.clone())),
         disk: Arc::new(DiskHealth {
-            keeper: shared.keeper.clone(),
+            log_writer: shared.log_writer.clone(),
             metrics: shared.metrics.clone(),
             space: available.space.clone(),
             lease_ms: settings.lease_ms,
         }),
         flusher: Arc::new(StoreFlusher::new(
-            (shared.trees.clone(), shared.keeper.clone()),
+            (shared.trees.clone(), shared.log_writer.clone()),
             groups.clone(),
             available.shelf.clone(),
             settings.log_bytes_max,
@@ -128,14 +128,14 @@ fn shared(
     (trees, reader): (Arc<dyn Trees>, LogReader),
     (file_tasks, forced_master): (&Arc<FileTasks>, u64),
 ) -> Shared {
-    let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
+    let (log_writer, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
     let around = (metrics.clone(), file_tasks.clone());
     Shared {
         node,
         snapshots: Snapshots::new(trees.clone(), around, Pace::default()),
         comparisons: Comparisons::new(trees.clone()),
         trees,
-        keeper,
+        log_writer,
         reader,
         metrics,
         maintenance: Arc::new(MaintenanceSignal::default()),
@@ -181,12 +181,19 @@ fn available(
 
 /// Returns the vnodes with what was found of them.
 fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
-    let Shared { node, trees, keeper, maintenance, .. } = shared;
+    let Shared { node, trees, log_writer, maintenance, .. } = shared;
     let known = catalog.clone();
     let alone = Box::new(move || known.cluster().members.len() < 2);
     let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
     let around = (Box::new(copies) as _, alone as _);
-    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), maintenance.clone(), around))
+    Arc::new(Shelf::new(
+        *node,
+        found,
+        trees.clone(),
+        log_writer.clone(),
+        maintenance.clone(),
+        around,
+    ))
 }
 
 /// Handles from which the parts take those that they use.

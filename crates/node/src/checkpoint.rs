@@ -7,7 +7,7 @@ use crate::metadata::catalog::Catalog;
 use base::error::shutting_down;
 use base::{Error, NodeId, Reason, Result};
 use runtime::FileTasks;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::path::Path;
 use std::sync::Arc;
 use store::failpoint::{Point, reach};

@@ -3,7 +3,7 @@
 use crate::Node;
 use base::error::shutting_down;
 use base::{Error, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::path::PathBuf;
 use store::StoredCheckpoint;
 use tokio::task::spawn_blocking;

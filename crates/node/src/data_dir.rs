@@ -3,7 +3,7 @@
 //! Promises: nothing is written to it once it was closed; the next process may hold it then.
 
 use base::{Error, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{DataDir, StoreError};
 

@@ -1,9 +1,9 @@
 //! The alarm of a disk that hangs: calls on the log's files that do not return.
 //!
-//! The log writer says since when it waits (`runtime/keeper.rs`). Groups whose master is here look
-//! at that by themselves with every tick (`replication/ticks.rs`), since a master must give way
-//! without anybody's help; this task only says so in the log, for nobody else can while the disk
-//! hangs.
+//! The log writer says since when it waits (`runtime/log_writer.rs`). Groups whose master is here
+//! look at that by themselves with every tick (`replication/ticks.rs`), since a master must give
+//! way without anybody's help; this task only says so in the log, for nobody else can while the
+//! disk hangs.
 
 use crate::disk_health::DiskHealth;
 use runtime::world;
@@ -19,7 +19,7 @@ pub(crate) async fn watch(disk: Arc<DiskHealth>, mut stop: watch::Receiver<bool>
     let pause = Duration::from_millis((disk.lease_ms / LOOKS_PER_LEASE).max(1));
     let mut hangs_for = 0;
     while !*stop.borrow() {
-        let unanswered_ms = disk.keeper.unanswered_ms();
+        let unanswered_ms = disk.log_writer.unanswered_ms();
         match disk.hangs() {
             true => {
                 if hangs_for == 0 {

@@ -1,13 +1,13 @@
 //! Health of the disk under the log: full, slow, hanging.
 
-use runtime::keeper::Keeper;
+use runtime::log_writer::LogWriterHandle;
 use runtime::{DiskSpace, Metrics};
 use std::sync::Arc;
 
 /// Measurements of the disk.
 pub(crate) struct DiskHealth {
     /// The log writer: knows for how long the disk has not answered.
-    pub keeper: Arc<Keeper>,
+    pub log_writer: Arc<LogWriterHandle>,
     /// Counters of the node, and times of syncs.
     pub metrics: Arc<Metrics>,
     /// Room that is left.
@@ -19,7 +19,7 @@ pub(crate) struct DiskHealth {
 impl DiskHealth {
     /// Returns true if calls on the log's files do not return.
     pub(crate) fn hangs(&self) -> bool {
-        self.keeper.hangs(self.lease_ms)
+        self.log_writer.hangs(self.lease_ms)
     }
 
     /// Returns true if this disk makes another node the better master.

@@ -12,8 +12,8 @@ use replication::snapshot::Snapshots;
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
 use transport::{
-    Broken, CallKind, Delivered, Incarnation, IncomingCall, Lane, PeerSettings, Peers, Receiver,
-    Sink,
+    Broken, CallKind, Incarnation, IncomingCall, IncomingMessage, Lane, PeerSettings, Peers,
+    Receiver, Sink,
 };
 
 /// Opens the node to its peers, if it takes any.
@@ -85,14 +85,14 @@ impl Exchange {
 }
 
 impl Sink for Exchange {
-    fn deliver(&self, message: Delivered) {
+    fn deliver(&self, message: IncomingMessage) {
         if message.lane == Lane::Bulk {
             if let Some(snapshots) = self.snapshots.upgrade() {
                 snapshots.arrived(message);
             }
             return;
         }
-        let Delivered { from, lane, group, payload, .. } = message;
+        let IncomingMessage { from, lane, group, payload, .. } = message;
         match (lane, self.group(group)) {
             (Lane::Control | Lane::Data, Some(group)) => Group::arrived(&group, from, payload),
             _ => tracing::debug!(target: "peers", %from, %group, "nobody here takes this"),

@@ -15,7 +15,7 @@ use crate::groups::Groups;
 use base::{LogIndex, Result};
 use dynamo::shelf::Shelf;
 use replication::group::Group;
-use runtime::keeper::{Keeper, store_error};
+use runtime::log_writer::{LogWriterHandle, store_error};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -28,7 +28,7 @@ const KEPT_PART: u64 = 2;
 /// Takes whole rounds, one at a time. Every thread that writes the store's files holds it.
 pub(crate) struct StoreFlusher {
     pub trees: Arc<dyn Trees>,
-    pub keeper: Arc<Keeper>,
+    pub log_writer: Arc<LogWriterHandle>,
     groups: Arc<Groups>,
     shelf: Arc<Shelf>,
     log_bytes_max: u64,
@@ -43,7 +43,7 @@ pub(crate) struct StoreFlusher {
 
 impl StoreFlusher {
     pub(crate) fn new(
-        (trees, keeper): (Arc<dyn Trees>, Arc<Keeper>),
+        (trees, log_writer): (Arc<dyn Trees>, Arc<LogWriterHandle>),
         groups: Arc<Groups>,
         shelf: Arc<Shelf>,
         log_bytes_max: u64,
@@ -51,7 +51,7 @@ impl StoreFlusher {
     ) -> StoreFlusher {
         StoreFlusher {
             trees,
-            keeper,
+            log_writer,
             groups,
             shelf,
             log_bytes_max,
@@ -68,8 +68,8 @@ impl StoreFlusher {
 
     /// Bytes of log that were written since the store was made durable.
     pub(crate) fn unflushed_log(&self) -> u64 {
-        let flushed = self.flushed_at.load(Ordering::Relaxed).max(self.keeper.begin().0);
-        self.keeper.end().0.saturating_sub(flushed)
+        let flushed = self.flushed_at.load(Ordering::Relaxed).max(self.log_writer.begin().0);
+        self.log_writer.end().0.saturating_sub(flushed)
     }
 
     /// Makes everything applied so far durable in the store, and lets the log go as far as it is
@@ -80,8 +80,8 @@ impl StoreFlusher {
         // What is collapsed can only be sent to members as a snapshot, which costs far more.
         let shared = groups.iter().any(|group| !group.is_alone());
         let spare = if shared { self.log_bytes_max / KEPT_PART } else { 0 };
-        let (trees, keeper) = (self.trees.clone(), self.keeper.clone());
-        let mut round = Flush::new(trees, keeper, groups, Some(self.shelf.clone()), spare);
+        let (trees, log_writer) = (self.trees.clone(), self.log_writer.clone());
+        let mut round = Flush::new(trees, log_writer, groups, Some(self.shelf.clone()), spare);
         loop {
             match round.step()? {
                 FlushStep::Went => {}
@@ -133,7 +133,7 @@ enum FlushPhase {
 /// See the head of this file.
 pub(crate) struct Flush {
     trees: Arc<dyn Trees>,
-    keeper: Arc<Keeper>,
+    log_writer: Arc<LogWriterHandle>,
     groups: Vec<Arc<Group>>,
     /// None: there are no vnodes.
     shelf: Option<Arc<Shelf>>,
@@ -152,14 +152,14 @@ pub(crate) struct Flush {
 impl Flush {
     pub(crate) fn new(
         trees: Arc<dyn Trees>,
-        keeper: Arc<Keeper>,
+        log_writer: Arc<LogWriterHandle>,
         groups: Vec<Arc<Group>>,
         shelf: Option<Arc<Shelf>>,
         spare_bytes: u64,
     ) -> Flush {
         Flush {
             trees,
-            keeper,
+            log_writer,
             groups,
             shelf,
             spare_bytes,
@@ -209,7 +209,7 @@ impl Flush {
                 None => FlushPhase::Collapse,
             },
             FlushPhase::Collapse => {
-                self.keeper.collapse(self.keep_from);
+                self.log_writer.collapse(self.keep_from);
                 tracing::debug!(
                     target: "store", log_needed_from = self.keep_from.0, "flushed"
                 );
@@ -223,7 +223,7 @@ impl Flush {
     /// How far the log may be needed. Where it ends is looked at first: whatever is written after
     /// that is kept.
     fn note(&mut self) {
-        self.end = self.keeper.end();
+        self.end = self.log_writer.end();
         self.keep_from = Position(self.end.0.saturating_sub(self.spare_bytes));
         let groups = self.groups.iter().filter_map(|group| group.log_needed_from());
         let shelf = self.shelf.iter().filter_map(|shelf| shelf.log_needed_from());

@@ -16,7 +16,7 @@ use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use dynamo::shelf::Shelf;
 use replication::layout;
 use runtime::disk_space::Figures;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::{FileTasks, MaintenanceSignal, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ impl Housekeeper {
     /// Refuses writes when the disk is nearly full, takes them again when there is room.
     fn watch_disk(&self) {
         if let Some(figures) = Figures::of(&self.settings.data_dir) {
-            let no_space = self.disk.keeper.no_space();
+            let no_space = self.disk.log_writer.no_space();
             self.disk.space.see(&figures, self.settings.disk_reserve_bytes, no_space);
         }
     }

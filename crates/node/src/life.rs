@@ -15,7 +15,7 @@ use dynamo::shelf::Shelf;
 use dynamo::{Available, hints, moving, reap, sync, watching};
 use logic::consensus::Configuration;
 use replication::group::Group;
-use runtime::keeper::{AppendSink, LoggedRecord, store_error};
+use runtime::log_writer::{AppendSink, LoggedRecord, store_error};
 use runtime::world;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let node = assemble(settings, parts)?;
     let post = Arc::new(Post::of(&node));
     let disk = &node.housekeeper.disk;
-    disk.keeper.start(log, interval, post, disk.metrics.clone())?;
+    disk.log_writer.start(log, interval, post, disk.metrics.clone())?;
     exchange::begin(&node).await?;
     watch_over(&node, is_written_down);
     become_ready(&node).await?;
@@ -154,7 +154,7 @@ async fn led(group: &Group) -> Result<()> {
     led.map(|_| ()).map_err(|_| shutting_down())
 }
 
-/// Brings the keeper's news to the groups.
+/// Brings completions of the log writer to the groups.
 pub(crate) struct Post {
     groups: Arc<Groups>,
     shelf: Arc<Shelf>,

@@ -88,18 +88,18 @@ impl StatusReader {
     }
 
     fn log_status(&self) -> LogStatus {
-        let DiskHealth { keeper, metrics, .. } = &*self.disk;
+        let DiskHealth { log_writer, metrics, .. } = &*self.disk;
         let (sync_us_p50, sync_us_p99) = metrics.sync_percentiles();
         LogStatus {
-            bytes: keeper.bytes(),
-            segments: keeper.segments(),
+            bytes: log_writer.bytes(),
+            segments: log_writer.segments(),
             syncs: metrics.syncs.load(Ordering::Relaxed),
             sync_us_p50,
             sync_us_p99,
             sync_us_mean: metrics.sync_mean_us(),
             slow: metrics.is_slow(),
             hangs: self.disk.hangs(),
-            unanswered_ms: keeper.unanswered_ms(),
+            unanswered_ms: log_writer.unanswered_ms(),
         }
     }
 

@@ -32,7 +32,7 @@ use replaying::Replaying;
 pub(crate) use replaying::{Lost, survey};
 pub(crate) use replaying::{Mended, replay};
 use replication::recovered::RecoveredGroup;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{

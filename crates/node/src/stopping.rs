@@ -83,7 +83,7 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
         }
         router.available.shelf.ends().await
     };
-    let no_space = housekeeper.disk.keeper.no_space();
+    let no_space = housekeeper.disk.log_writer.no_space();
     let wait = if no_space { STOP_WAIT_FULL } else { STOP_WAIT };
     let retired = tokio::time::timeout(wait, retired).await;
     let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
@@ -93,7 +93,7 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
     }
     let (flusher, shelf) = (housekeeper.flusher.clone(), housekeeper.shelf.clone());
     let ended = tokio::task::spawn_blocking(move || {
-        flusher.keeper.stop();
+        flusher.log_writer.stop();
         let _one = flusher.exclude();
         if vnodes_ended {
             shelf.end_well()?;

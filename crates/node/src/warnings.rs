@@ -63,7 +63,7 @@ impl WarningSigns<'_> {
 
 /// The disk: full, hanging, slow, nearly full.
 fn of_disk(disk: &DiskHealth) -> impl Iterator<Item = String> {
-    let DiskHealth { space, keeper, metrics, .. } = disk;
+    let DiskHealth { space, log_writer, metrics, .. } = disk;
     let full = space
         .is_full()
         .then(|| format!("{}: writes are refused, deletes go on; give it room", space.lack()));
@@ -72,7 +72,7 @@ fn of_disk(disk: &DiskHealth) -> impl Iterator<Item = String> {
             "the disk hangs: what was written to the log is not answered for {} s; no write \
              ends here, and where this node is master others that go on take over; look at \
              the disk (dmesg)",
-            keeper.unanswered_ms() / 1_000
+            log_writer.unanswered_ms() / 1_000
         )
     });
     let slow = metrics.is_slow().then(|| {

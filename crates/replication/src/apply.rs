@@ -9,7 +9,7 @@ use base::codec::Malformed;
 use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::cell::Cell;
 use std::time::Duration;
 use store::{RowChange, Trees};

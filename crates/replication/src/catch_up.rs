@@ -12,7 +12,7 @@ use super::{layout, records};
 use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::sync::Arc;
 use store::{Snapshot, TreeRow};
 use tokio::task::{JoinError, JoinSet};

@@ -138,9 +138,9 @@ impl Group {
         state.life.check()?;
         // Under the lock, and before they are handed over: whoever truncates the log sees them
         // here, or read where it ends before they were written.
-        state.values.in_flight.hand_over(self.shared.keeper.end(), &jobs);
+        state.values.in_flight.hand_over(self.shared.log_writer.end(), &jobs);
         drop(guard);
-        self.shared.keeper.write(jobs);
+        self.shared.log_writer.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.
         self.post(letters, (&mut rests, decided))?;
         let wait = self.apply_decided(stopping)?;
@@ -202,7 +202,7 @@ impl Group {
     fn look_at_disk(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let alone = forced == self.shared.node;
-        let hangs = self.shared.keeper.hangs(self.shared.limits.lease_ms) && !alone;
+        let hangs = self.shared.log_writer.hangs(self.shared.limits.lease_ms) && !alone;
         let hangs = hangs && !flawed(Flaw::HangsInOffice);
         if hangs != state.replica.hangs() {
             self.step(state, Event::Disk { hangs }, &[]);
@@ -211,7 +211,7 @@ impl Group {
 
     /// What the log let go of can't be sent any more.
     fn look_at_collapse(&self, state: &mut GroupState) {
-        let start = self.shared.keeper.begin();
+        let start = self.shared.log_writer.begin();
         if start > state.values.log_start() {
             state.values.collapse(start, self.applied.index());
         }

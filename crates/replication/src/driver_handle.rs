@@ -3,7 +3,7 @@
 
 use super::inbox::Inbox;
 use base::NodeId;
-use runtime::keeper::LoggedRecord;
+use runtime::log_writer::LoggedRecord;
 use runtime::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};

@@ -7,7 +7,7 @@
 //! Promises: [`InFlight::oldest`] is never behind the beginning of a record that was handed over
 //! and not processed; memory is one entry per turn with records on their way.
 
-use runtime::keeper::{Job, LoggedRecord};
+use runtime::log_writer::{Append, LoggedRecord};
 use runtime::mutants::{Flaw, flawed};
 use std::collections::VecDeque;
 use store::{Position, RecordKind};
@@ -32,7 +32,7 @@ struct Turn {
 impl InFlight {
     /// These are about to be handed over; `end`: where the log ended before that, so that all of
     /// them begin there or behind it.
-    pub fn hand_over(&mut self, end: Position, jobs: &[Job]) {
+    pub fn hand_over(&mut self, end: Position, jobs: &[Append]) {
         if !jobs.is_empty() {
             self.turns.push_back(Turn { bound: end, records: jobs.len() });
             self.adoptions += jobs.iter().filter(|job| job.kind == RecordKind::Truncate).count();
@@ -71,7 +71,7 @@ mod tests {
 
     const GROUP: GroupId = GroupId(1);
 
-    fn value(index: u64) -> Job {
+    fn value(index: u64) -> Append {
         let (ballot, index) = (Ballot::default(), LogIndex(index));
         accept(GROUP, ballot, index, LogIndex(0), Bytes::new(), true)
     }
@@ -84,7 +84,7 @@ mod tests {
         let (first, second) = ([value(1), value(2)], [value(3)]);
         flight.hand_over(Position(10), &first);
         flight.hand_over(Position(30), &second);
-        let mut processed = |job: &Job| {
+        let mut processed = |job: &Append| {
             flight.processed(&job.done(Position(0)));
             flight.oldest()
         };

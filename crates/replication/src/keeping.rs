@@ -7,7 +7,7 @@ use base::error::corrupt;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Mutex;

@@ -11,7 +11,7 @@ use super::seals::sealed;
 use crate::bucket::Bucket;
 use base::limits::SESSIONS_MAX;
 use base::{BucketId, Error, GroupId, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use std::collections::BTreeSet;
 use std::ops::Bound;

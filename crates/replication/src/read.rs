@@ -13,7 +13,7 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::Event;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::world::{self, timeout};
 use std::cell::Cell;
 use std::time::Duration;

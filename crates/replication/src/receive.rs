@@ -8,7 +8,7 @@ use base::codec::Malformed;
 use base::{Millis, NodeId};
 use bytes::Bytes;
 use logic::consensus::{Body, Event};
-use runtime::keeper::LoggedRecord;
+use runtime::log_writer::LoggedRecord;
 use store::RecordKind;
 
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master

@@ -7,7 +7,7 @@
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Replay, ReplayError, Replica, Tear};
-use runtime::keeper::Job;
+use runtime::log_writer::Append;
 use std::sync::mpsc::SyncSender;
 use store::{OwnedRecord, RecordKind};
 
@@ -53,48 +53,48 @@ impl LogHead {
     /// The records that say it again: whatever stands before them in the log, only values can be
     /// missing there. Nobody waits for their sync unless the caller does: all of it is on record
     /// already, as firm as it asked to be.
-    pub fn records(&self, group: GroupId, sync: bool) -> [Job; 3] {
+    pub fn records(&self, group: GroupId, sync: bool) -> [Append; 3] {
         let again = [
             promise(group, self.promised, self.tear),
             adopt(group, self.accepted, self.last, self.last),
             decided(group, self.decided, sync),
         ];
-        again.map(|job| Job { sync, ..job })
+        again.map(|job| Append { sync, ..job })
     }
 }
 
 /// A promise, and which tear of the log is not made good yet.
-pub fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Job {
+pub fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Append {
     let decided = LogIndex(tear.map_or(0, |tear| tear.0));
-    Job { ballot, decided, ..empty(group, RecordKind::Promise, true) }
+    Append { ballot, decided, ..empty(group, RecordKind::Promise, true) }
 }
 
 /// Record that staged values `from`..=`upto` are accepted under a ballot.
-pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Job {
+pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Append {
     let staged = LogIndex(upto.0 - from.0);
-    Job { ballot, index: upto, decided: staged, ..empty(group, RecordKind::Truncate, true) }
+    Append { ballot, index: upto, decided: staged, ..empty(group, RecordKind::Truncate, true) }
 }
 
 /// Record that all values up to `upto` are decided.
-pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Job {
-    Job { decided: upto, ..empty(group, RecordKind::Decided, sync) }
+pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Append {
+    Append { decided: upto, ..empty(group, RecordKind::Decided, sync) }
 }
 
 /// Stands before a snapshot of everything up to `index`, which is installed once this is written:
 /// everything before it is on disk then. Its index (not 0) tells it from others, and a later life
 /// that values up to there are the snapshot's.
-pub fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Job {
-    Job { index, ..decided(group, upto, true) }
+pub fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Append {
+    Append { index, ..decided(group, upto, true) }
 }
 
 /// Stands behind such a snapshot.
-pub fn superseded(group: GroupId, index: LogIndex) -> Job {
-    Job { index, ..decided(group, LogIndex(0), false) }
+pub fn superseded(group: GroupId, index: LogIndex) -> Append {
+    Append { index, ..decided(group, LogIndex(0), false) }
 }
 
 /// Nothing waits for it: the `adopt` behind it is synced, and it with that.
-pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Job {
-    Job { ballot, index, payload, ..empty(group, RecordKind::Stage, false) }
+pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Append {
+    Append { ballot, index, payload, ..empty(group, RecordKind::Stage, false) }
 }
 
 /// Record of an accepted value.
@@ -105,13 +105,13 @@ pub fn accept(
     decided: LogIndex,
     payload: Bytes,
     sync: bool,
-) -> Job {
-    Job { kind: RecordKind::Accept, group, ballot, index, decided, payload, sync }
+) -> Append {
+    Append { kind: RecordKind::Accept, group, ballot, index, decided, payload, sync }
 }
 
-fn empty(group: GroupId, kind: RecordKind, sync: bool) -> Job {
+fn empty(group: GroupId, kind: RecordKind, sync: bool) -> Append {
     let (ballot, index, decided) = (Ballot::default(), LogIndex(0), LogIndex(0));
-    Job { kind, group, ballot, index, decided, payload: Bytes::new(), sync }
+    Append { kind, group, ballot, index, decided, payload: Bytes::new(), sync }
 }
 
 /// Shows a record to the replay of its group.

@@ -8,7 +8,7 @@ use super::view::View;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
 

@@ -16,7 +16,7 @@ use super::shared::Observer;
 use base::codec::{Malformed, Reader};
 use base::{BucketId, Error, GroupId, Reason, Result, Value};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -15,7 +15,7 @@ use base::codec::Writer;
 use base::{Error, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Body, Message};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 use store::{ReadError, RecordKind};

@@ -5,7 +5,7 @@ use super::snapshot::Snapshots;
 use base::NodeId;
 use base::limits::UNDECIDED_BYTES_MAX;
 use bytes::Bytes;
-use runtime::keeper::Keeper;
+use runtime::log_writer::LogWriterHandle;
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ pub struct Shared {
     /// Store of the rows.
     pub trees: Arc<dyn Trees>,
     /// Queue in front of the log's writer.
-    pub keeper: Arc<Keeper>,
+    pub log_writer: Arc<LogWriterHandle>,
     /// Reader of the log.
     pub reader: LogReader,
     /// Counters of this node.

@@ -11,7 +11,7 @@ use super::values::Values;
 use base::limits::VALUE_BATCH_BYTES;
 use base::{GroupId, LogIndex, NodeId};
 use logic::consensus::{Effect, Message, Replica};
-use runtime::keeper::Job;
+use runtime::log_writer::Append;
 use std::sync::mpsc::SyncSender;
 
 /// See the head of this file.
@@ -19,7 +19,7 @@ pub struct TurnOutput {
     /// Buffer for the effects of one step.
     pub(super) effects: Vec<Effect>,
     /// Records that this turn brings forth.
-    jobs: Vec<Job>,
+    jobs: Vec<Append>,
     /// Messages to other members.
     letters: Vec<OutgoingMessage>,
     /// Values that are to be sent in a later turn.
@@ -30,7 +30,7 @@ pub struct TurnOutput {
 
 /// Work that one turn hands over.
 pub(super) struct TurnWork {
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<Append>,
     pub letters: Vec<OutgoingMessage>,
     /// Dropped when the log writer has the records: whoever asked for the log's head hears that.
     pub copy: Option<SyncSender<()>>,
@@ -49,7 +49,7 @@ impl TurnOutput {
     }
 
     /// Has a record written.
-    pub(super) fn log(&mut self, job: Job) {
+    pub(super) fn log(&mut self, job: Append) {
         self.jobs.push(job);
     }
 

@@ -11,7 +11,7 @@ use base::error::corrupt;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, Result, SessionId, Version, limits};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use store::{Snapshot, StoreError, Trees};

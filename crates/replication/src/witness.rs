@@ -19,7 +19,7 @@ use base::limits::VALUE_BATCH_BYTES;
 use base::{Error, LogIndex, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::sync::MutexGuard;
 use store::RowChange;
 

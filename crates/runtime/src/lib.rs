@@ -8,7 +8,7 @@
 pub mod complaint;
 pub mod disk_space;
 pub mod file_tasks;
-pub mod keeper;
+pub mod log_writer;
 pub mod maintenance_signal;
 pub mod metrics;
 pub mod mutants;

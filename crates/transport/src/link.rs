@@ -6,7 +6,7 @@ use super::counters::Counters;
 use super::frame::{ConnectionWord, Decoder, Encoder, FrameError, FrameEvent};
 use super::incarnation::Incarnation;
 use super::message::{Lane, Message, Sending};
-use super::network::{Broken, Credit, Creditor, Delivered, Sink};
+use super::network::{Broken, Credit, Creditor, IncomingMessage, Sink};
 use super::outbox::{Dropped, Next, Outbox};
 use super::rate::Rate;
 use super::settings::PeerSettings;
@@ -227,7 +227,7 @@ impl Link {
                     _ => Credit::none(),
                 };
                 let Terms { node: from, incarnation, .. } = self.terms;
-                sink.deliver(Delivered { from, incarnation, lane, group, payload, credit });
+                sink.deliver(IncomingMessage { from, incarnation, lane, group, payload, credit });
             }
             FrameEvent::Word(ConnectionWord::Ping(number)) => {
                 self.say(ConnectionWord::Pong(number))

@@ -112,7 +112,7 @@ impl Drop for Credit {
 }
 
 /// A message that arrived.
-pub struct Delivered {
+pub struct IncomingMessage {
     /// Who sent it.
     pub from: NodeId,
     /// In which of its lives.
@@ -132,7 +132,7 @@ pub struct Delivered {
 /// flight, bulk needs credit, and calls are refused when too many wait.
 pub trait Sink: Send + Sync + 'static {
     /// A message.
-    fn deliver(&self, message: Delivered);
+    fn deliver(&self, message: IncomingMessage);
     /// A connection began; messages sent before are lost.
     fn connected(&self, node: NodeId, incarnation: Incarnation);
     /// It ended: what was not answered may be lost.

@@ -21,7 +21,7 @@ use base::range::prefix_end;
 use base::{Partition, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 use std::collections::BTreeSet;

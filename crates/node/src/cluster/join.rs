@@ -8,7 +8,7 @@ use base::{
     ClusterCall, ClusterDescription, ClusterSecret, DirectoryCall, Error, NodeId, Part, Reason,
     Result,
 };
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use store::{DataDir, Joiner, Opening};
 
 /// A directory that has yet to join. It stays locked until this is dropped.

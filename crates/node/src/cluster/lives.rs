@@ -9,7 +9,7 @@ use super::ClusterAgent;
 use super::tend::quietly;
 use crate::metadata::lives::LifeRecord;
 use base::{ClusterDescription, Error, Lived, NodeId, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use store::{DataDir, StoreError};
 
 /// This life of the node, and those that it may come from.

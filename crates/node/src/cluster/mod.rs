@@ -42,7 +42,7 @@ pub(crate) use lives::OwnLives;
 pub use recover::{GroupRemains, Remains, RingRemains};
 pub use rejoin::Rejoining;
 use replication::group::Group;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use steward::Parts;

@@ -32,7 +32,7 @@ use replication::records;
 use replication::recovered::RecoveredGroup;
 use replication::seals::OWN;
 use replication::value::read_value;
-use runtime::keeper::{record, store_error};
+use runtime::log_writer::{record, store_error};
 use store::Log;
 
 /// What a stopped member has.

@@ -12,7 +12,7 @@
 use crate::NodeSettings;
 use crate::recovery::unusable;
 use base::{ClusterCall, DirectoryCall, NodeId, Part, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::path::PathBuf;
 use store::DataDir;
 

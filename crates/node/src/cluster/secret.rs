@@ -18,7 +18,7 @@ use crate::metadata::catalog::Catalog;
 use crate::metadata::secret::SecretRow;
 use base::{ClusterDescription, ClusterSecret, GroupId, NodeId, Result};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::time::Duration;
 use store::DataDir;
 use tokio::task::JoinSet;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::watch;
-use transport::{Peers, Unanswered};
+use transport::{CallError, Peers};
 
 /// Between two attempts, unless the group has news: links come back unannounced.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -133,7 +133,7 @@ impl Errand {
             match peers.ask(master, self.group, letter.clone(), left).await {
                 // It did nothing, because it is busy or because it is of an older version, which
                 // the second answer tells apart.
-                Err(Unanswered::Declined(_)) if letter::is_for_version(&letter) => {
+                Err(CallError::Declined(_)) if letter::is_for_version(&letter) => {
                     letter = letter::without_version(&letter);
                 }
                 answer => break answer?,

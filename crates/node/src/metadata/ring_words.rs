@@ -17,12 +17,12 @@ impl RingNames<'_> {
     pub(super) fn change(&self, change: &RingChange) -> Result<RingWish> {
         Ok(match change {
             RingChange::Join { node, rack } => {
-                RingWish::Join { node: self.keeper(node)?, rack: Rack(rack.clone()) }
+                RingWish::Join { node: self.ring_member(node)?, rack: Rack(rack.clone()) }
             }
             RingChange::Leave { node } => RingWish::Leave { node: self.node(node)? },
             RingChange::Replace { node, by, rack } => RingWish::Replace {
                 old: self.node(node)?,
-                new: self.keeper(by)?,
+                new: self.ring_member(by)?,
                 rack: Rack(rack.clone()),
             },
             RingChange::Rack { node, rack } => {
@@ -51,7 +51,7 @@ impl RingNames<'_> {
     }
 
     /// A member that can keep data.
-    fn keeper(&self, name: &str) -> Result<NodeId> {
+    fn ring_member(&self, name: &str) -> Result<NodeId> {
         let node = self.node(name)?;
         let stays =
             self.known.member(node).is_some_and(|member| member.membership == Membership::Member);

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use dynamo::batch::last_batch;
 use replication::records;
 use replication::recovered::RecoveredGroup;
-use runtime::keeper::{Job, record, store_error};
+use runtime::log_writer::{Append, record, store_error};
 use store::{DataDir, Hole, Log, Trees};
 
 /// A log with holes, and what is to be fetched before its node can go on.
@@ -125,7 +125,7 @@ pub(crate) fn write_anew(
 
 /// The records that a group's log begins with: what is accepted and not decided, and what lives
 /// only in the log.
-fn again(group: &RecoveredGroup) -> impl Iterator<Item = Job> {
+fn again(group: &RecoveredGroup) -> impl Iterator<Item = Append> {
     let (id, replica) = (group.id, &group.replica);
     let (ballot, decided) = (replica.accepted_ballot(), replica.decided());
     let accept = move |(index, value): (&LogIndex, &Bytes)| {

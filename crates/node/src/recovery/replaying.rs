@@ -21,7 +21,7 @@ use replication::records;
 use replication::recovered::RecoveredGroup;
 use replication::value::read_sign;
 use replication::values::Runs;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -9,7 +9,7 @@ use super::{Opened, open, unusable};
 use crate::NodeSettings;
 use base::{GroupId, Result};
 use replication::records;
-use runtime::keeper::{record, store_error};
+use runtime::log_writer::{record, store_error};
 use store::DataDir;
 
 /// Says in the log of a stopped node that no tear of it is open any more; gives the groups of which

@@ -179,7 +179,7 @@ pub(super) async fn collapse(house: &House) {
         .expect("it goes");
     }
     wait("collapsed logs", || {
-        let collapsed = |node: &Node| node.housekeeper.disk.keeper.bytes() < 8 << 20;
+        let collapsed = |node: &Node| node.housekeeper.disk.log_writer.bytes() < 8 << 20;
         house.nodes.iter().flatten().all(collapsed).then_some(())
     })
     .await;

@@ -2,7 +2,7 @@
 
 use base::{Ballot, Error, GroupId, Reason};
 use replication::records;
-use runtime::keeper::{AppendSink, Keeper, LoggedRecord};
+use runtime::log_writer::{AppendSink, LogWriterHandle, LoggedRecord};
 use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -35,15 +35,15 @@ fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
     let (log, _) = Log::open(files, settings).expect("an empty disk");
     (1..=TRIES).for_each(|nth| disk.fail_nth(DiskCall::Write, nth, ErrorKind::StorageFull));
     let (failed, failures) = channel();
-    let keeper = Keeper::new();
+    let log_writer = LogWriterHandle::new();
     let mailbox = Arc::new(Failures(Mutex::new(failed)));
-    keeper.start(log, Duration::from_secs(1), mailbox, Arc::default()).expect("a thread");
-    keeper.write([records::promise(GroupId::DEFAULT, Ballot::default(), None)]);
-    while !keeper.no_space() {
+    log_writer.start(log, Duration::from_secs(1), mailbox, Arc::default()).expect("a thread");
+    log_writer.write([records::promise(GroupId::DEFAULT, Ballot::default(), None)]);
+    while !log_writer.no_space() {
         std::thread::yield_now();
     }
     let (ended, ends) = channel();
-    let stopping = keeper.clone();
+    let stopping = log_writer.clone();
     std::thread::spawn(move || {
         stopping.stop();
         let _ = ended.send(()); // The test may have given up.

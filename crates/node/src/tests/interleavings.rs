@@ -36,9 +36,9 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
     let (sole, writer, maintained) = (&sole, &mut writer, &AtomicBool::new(false));
     let log_writer = move || {
         here();
-        let keeper = sole.node.housekeeper.disk.keeper.clone();
-        keeper.run(writer, &sole.post).expect("a disk without faults");
-        keeper.has_stopped();
+        let log_writer = sole.node.housekeeper.disk.log_writer.clone();
+        log_writer.run(writer, &sole.post).expect("a disk without faults");
+        log_writer.has_stopped();
     };
     // A client whose values are under way together, and their driver.
     let driver = move || {
@@ -56,7 +56,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
             }
             point();
         }
-        sole.node.housekeeper.disk.keeper.stop();
+        sole.node.housekeeper.disk.log_writer.stop();
     };
     let maintenance = move || {
         here();

@@ -107,7 +107,7 @@ async fn written(place: &Place, to: &Path, with_available: bool) -> u64 {
             node.handle(request).await.expect("it is stored");
         }
         if number == 50 {
-            stated = node.housekeeper.disk.keeper.end().0;
+            stated = node.housekeeper.disk.log_writer.end().0;
             node.housekeeper.state_again(&mut Statements::default());
             update(&node, set("after", "it")).await.expect("a set");
         }

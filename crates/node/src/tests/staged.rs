@@ -6,7 +6,7 @@ use base::{Ballot, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use replication::records;
 use replication::recovered::RecoveredGroup;
-use runtime::keeper::{Job, record};
+use runtime::log_writer::{Append, record};
 use std::sync::Arc;
 use store::{DataDir, FileDisk, Log, LogSettings};
 
@@ -14,21 +14,21 @@ fn ballot(round: u64) -> Ballot {
     Ballot { round, node: NodeId(1) }
 }
 
-fn stage(round: u64, index: u64, text: &str) -> Job {
+fn stage(round: u64, index: u64, text: &str) -> Append {
     records::stage(GroupId::DEFAULT, ballot(round), LogIndex(index), bytes(text))
 }
 
-fn accept(round: u64, index: u64, text: &str) -> Job {
+fn accept(round: u64, index: u64, text: &str) -> Append {
     let (index, none) = (LogIndex(index), LogIndex(0));
     records::accept(GroupId::DEFAULT, ballot(round), index, none, bytes(text), true)
 }
 
-fn adopt(round: u64, from: u64, upto: u64) -> Job {
+fn adopt(round: u64, from: u64, upto: u64) -> Append {
     records::adopt(GroupId::DEFAULT, ballot(round), LogIndex(from), LogIndex(upto))
 }
 
 /// The group as a start finds it behind these records.
-fn found(jobs: Vec<Job>) -> Result<RecoveredGroup> {
+fn found(jobs: Vec<Append>) -> Result<RecoveredGroup> {
     let place = Place::new();
     let directory = DataDir::open(place.path()).expect("a fresh directory");
     let disk = Arc::new(FileDisk::open(&directory.path.join("log")).expect("a disk"));
@@ -44,7 +44,7 @@ fn found(jobs: Vec<Job>) -> Result<RecoveredGroup> {
     Ok(recovered.groups.into_iter().find(|group| group.id == GroupId::DEFAULT).expect("there"))
 }
 
-fn tail(jobs: Vec<Job>) -> Vec<(u64, Bytes)> {
+fn tail(jobs: Vec<Append>) -> Vec<(u64, Bytes)> {
     let group = found(jobs).expect("it starts");
     group.tail.into_iter().map(|(index, value)| (index.0, value)).collect()
 }

@@ -18,7 +18,7 @@ use logic::consensus::{Body as Said, Message};
 use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::read;
-use runtime::keeper::{self, LogWriter};
+use runtime::log_writer::{self, LogWriter};
 use runtime::mutants::{Flaw, break_on_thread};
 use runtime::submit::Ticket;
 use runtime::world;
@@ -68,8 +68,9 @@ impl Sole {
             vnodes,
         };
         let node = assemble(NodeSettings::default(), parts).expect("it begins");
-        let (keeper, metrics) = (node.housekeeper.disk.keeper.clone(), node.router.metrics.clone());
-        let writer = LogWriter::new(log, keeper, metrics, Duration::from_secs(1));
+        let (log_writer, metrics) =
+            (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
+        let writer = LogWriter::new(log, log_writer, metrics, Duration::from_secs(1));
         let group = node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there");
         let sole = Sole { disk, trees, post: Post::of(&node), group, node };
         (sole, writer)
@@ -92,14 +93,14 @@ impl Sole {
     pub(super) fn settle(&self, writer: &mut LogWriter) {
         loop {
             self.turn();
-            if matches!(self.write(writer), keeper::WriterStep::Idle(_)) {
+            if matches!(self.write(writer), log_writer::WriterStep::Idle(_)) {
                 return;
             }
-            while !matches!(self.write(writer), keeper::WriterStep::Idle(_)) {}
+            while !matches!(self.write(writer), log_writer::WriterStep::Idle(_)) {}
         }
     }
 
-    pub(super) fn write(&self, writer: &mut LogWriter) -> keeper::WriterStep {
+    pub(super) fn write(&self, writer: &mut LogWriter) -> log_writer::WriterStep {
         writer.step(&self.post).expect("a disk without faults")
     }
 
@@ -130,7 +131,7 @@ impl Sole {
     /// The indexes of so many values that are decided with the next turn.
     pub(super) fn decided(&self, writer: &mut LogWriter, many: usize) -> Vec<LogIndex> {
         let tickets: Vec<_> = (0..many).map(|n| self.put(n)).collect();
-        while !matches!(self.write(writer), keeper::WriterStep::Idle(_)) {}
+        while !matches!(self.write(writer), log_writer::WriterStep::Idle(_)) {}
         assert!(!tickets.iter().any(|ticket| self.has(*ticket)), "none is applied");
         tickets.into_iter().map(|ticket| ticket.index).collect()
     }
@@ -140,10 +141,10 @@ impl Sole {
     }
 
     pub(super) fn flush(&self) -> Flush {
-        let (trees, keeper) =
-            (self.node.status.trees.clone(), self.node.housekeeper.disk.keeper.clone());
+        let (trees, log_writer) =
+            (self.node.status.trees.clone(), self.node.housekeeper.disk.log_writer.clone());
         let shelf = Some(self.node.router.available.shelf.clone());
-        Flush::new(trees, keeper, self.node.router.locator.groups.all(), shelf, 0)
+        Flush::new(trees, log_writer, self.node.router.locator.groups.all(), shelf, 0)
     }
 
     /// A whole round of maintenance.
@@ -179,8 +180,8 @@ fn flushed_between_publish_and_done() -> (Sole, LogWriter, LogIndex) {
     assert!(sole.has(first));
     let tickets: Vec<_> = (1..=5).map(|n| sole.put(n)).collect();
     let before = writer.log().segments();
-    let end = sole.node.housekeeper.disk.keeper.end();
-    while sole.node.housekeeper.disk.keeper.end() == end {
+    let end = sole.node.housekeeper.disk.log_writer.end();
+    while sole.node.housekeeper.disk.log_writer.end() == end {
         sole.write(&mut writer);
     }
     assert!(writer.log().segments() > before, "a segment ended in this round");
@@ -204,10 +205,10 @@ fn records_written_and_not_processed_survive_truncation() {
 #[test]
 fn what_is_processed_and_durable_is_truncated() {
     let (sole, mut writer, last) = flushed_between_publish_and_done();
-    let begin = sole.node.housekeeper.disk.keeper.begin();
+    let begin = sole.node.housekeeper.disk.log_writer.begin();
     sole.flush_whole();
     sole.settle(&mut writer);
-    assert!(sole.node.housekeeper.disk.keeper.begin() > begin, "nothing is truncated any more");
+    assert!(sole.node.housekeeper.disk.log_writer.begin() > begin, "nothing is truncated any more");
     assert_eq!(sole.starts_again().expect("all is durable"), last);
 }
 

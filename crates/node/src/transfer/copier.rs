@@ -10,7 +10,7 @@ use replication::bucket::Bucket;
 use replication::group::Group;
 use replication::layout::{StoredRow, StoredSession};
 use replication::tracking::{Tracked, prefixes};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use std::sync::Arc;
 use store::{Chunk, Snapshot};
 

@@ -7,7 +7,7 @@ use base::codec::checksum;
 use base::error::shutting_down;
 use base::{Error, GroupId, Kind, LogIndex, Result};
 use bytes::Bytes;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -7,7 +7,7 @@ use runtime::world;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
-use transport::{Credit, Delivered};
+use transport::{Credit, IncomingMessage};
 
 /// Parts that wait; their bytes are bounded by the credit of the lane. One that finds no room is
 /// dropped, and missed by its number.
@@ -56,8 +56,8 @@ impl Intakes {
         Some(SnapshotIntake { intakes: self, group, stream, heard })
     }
 
-    pub fn arrived(&self, delivered: Delivered) {
-        let Delivered { from, group, mut payload, credit, .. } = delivered;
+    pub fn arrived(&self, delivered: IncomingMessage) {
+        let IncomingMessage { from, group, mut payload, credit, .. } = delivered;
         let Ok(head) = PartHead::read(&payload) else {
             tracing::warn!(target: "consensus", %from, %group, "a part of a snapshot is malformed");
             return;

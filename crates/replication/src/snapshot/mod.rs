@@ -42,7 +42,7 @@ use intake::Intakes;
 use logic::consensus::Configuration;
 use message::{Offer, SnapshotQuestion};
 use runtime::file_tasks::{FileTask, FileTasks};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
 use send::Sender;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Install, RowChange, Trees};
 use tokio::task::JoinSet;
-use transport::{Delivered, IncomingCall, Peers};
+use transport::{IncomingCall, IncomingMessage, Peers};
 
 use super::layout::{self, Mark};
 pub use message::KEY_MAX;
@@ -165,7 +165,7 @@ impl Snapshots {
     }
 
     /// A part came; must not wait.
-    pub fn arrived(&self, delivered: Delivered) {
+    pub fn arrived(&self, delivered: IncomingMessage) {
         self.intakes.arrived(delivered);
     }
 

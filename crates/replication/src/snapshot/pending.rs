@@ -3,7 +3,7 @@
 
 use super::StagedSnapshot;
 use base::{LogIndex, NodeId};
-use runtime::keeper::LoggedRecord;
+use runtime::log_writer::LoggedRecord;
 use store::RecordKind;
 
 /// See the head of this file. One that is fetched is installed only behind a synced record: the log

@@ -6,7 +6,7 @@ use super::take::Take;
 use super::{Installing, SnapshotProgress, Snapshots, StagedSnapshot, applied_here, overtaken};
 use base::error::shutting_down;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

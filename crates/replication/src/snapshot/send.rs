@@ -7,7 +7,7 @@ use base::limits::PEER_BULK_BYTES_MAX;
 use base::{GroupId, LogIndex, NodeId, Result};
 use bytes::Bytes;
 use logic::consensus::Configuration;
-use runtime::keeper::store_error;
+use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
 use runtime::world;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,7 @@
 //! Requests from node to node: every caller gets its own answer, or the right kind of error.
 
 use super::house::{Home, introduce, member, nowhere, settings, through_a_relay, until};
-use crate::{PeerSettings, Unanswered};
+use crate::{CallError, PeerSettings};
 use base::limits::PEER_CALL_BYTES_MAX;
 use base::{Error, GroupId, Kind, NodeId};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ async fn two() -> (Home, Home) {
     homes
 }
 
-fn kind(why: Unanswered) -> Kind {
+fn kind(why: CallError) -> Kind {
     Error::from(why).kind()
 }
 
@@ -62,8 +62,8 @@ async fn without_a_link_nothing_happened() {
     one.peers.set_members(vec![member(2, nowhere())]);
     for to in [TWO, NodeId(9)] {
         let answer = one.peers.ask(to, GROUP, text("x"), LONG).await;
-        assert_eq!(answer, Err(Unanswered::NoLink(to)));
-        assert_eq!(kind(Unanswered::NoLink(to)), Kind::Unavailable);
+        assert_eq!(answer, Err(CallError::NoLink(to)));
+        assert_eq!(kind(CallError::NoLink(to)), Kind::Unavailable);
     }
 }
 
@@ -71,8 +71,8 @@ async fn without_a_link_nothing_happened() {
 async fn a_request_that_was_sent_and_not_answered_may_have_happened() {
     let (one, two, relay) = through_a_relay(settings(1, 1), settings(2, 1)).await;
     let late = one.peers.ask(TWO, GROUP, text("x"), Duration::from_millis(50)).await;
-    assert_eq!(late, Err(Unanswered::Late(TWO)));
-    assert_eq!(kind(Unanswered::Late(TWO)), Kind::Unknown);
+    assert_eq!(late, Err(CallError::Late(TWO)));
+    assert_eq!(kind(CallError::Late(TWO)), Kind::Unknown);
     // Its answer comes too late, and disturbs nobody.
     let first = two.post.questions.lock().expect("plain data").remove(0);
     two.peers.answer(&first, text("late")).expect("small");
@@ -80,8 +80,8 @@ async fn a_request_that_was_sent_and_not_answered_may_have_happened() {
     let asking = tokio::spawn(async move { peers.ask(TWO, GROUP, text("y"), LONG).await });
     until("it arrived", || two.post.questions.lock().expect("plain data").len() == 1).await;
     relay.cut();
-    assert_eq!(asking.await.expect("no panic"), Err(Unanswered::Broken(TWO)));
-    assert_eq!(kind(Unanswered::Broken(TWO)), Kind::Unknown);
+    assert_eq!(asking.await.expect("no panic"), Err(CallError::Broken(TWO)));
+    assert_eq!(kind(CallError::Broken(TWO)), Kind::Unknown);
     // The answer goes to the new link, where nobody waits for it.
     until("they are back", || one.connected(TWO) && two.connected(ONE)).await;
     let second = two.post.questions.lock().expect("plain data").remove(0);
@@ -112,14 +112,14 @@ async fn a_request_that_never_left_did_not_happen() {
     until("it has begun", || one.status(TWO).lanes[2].waiting_messages == 1).await;
     // The second waits behind it until its time has passed, and is taken back.
     let second = one.peers.ask(TWO, GROUP, text("2"), Duration::from_millis(30)).await;
-    assert_eq!(second, Err(Unanswered::NotSent(TWO)));
-    assert_eq!(kind(Unanswered::NotSent(TWO)), Kind::Unavailable);
+    assert_eq!(second, Err(CallError::NotSent(TWO)));
+    assert_eq!(kind(CallError::NotSent(TWO)), Kind::Unavailable);
     // It still fills the lane until its turn comes, so a third is refused.
     let third = one.peers.ask(TWO, GROUP, text("3"), LONG).await;
-    assert_eq!(third, Err(Unanswered::Full));
-    assert_eq!(kind(Unanswered::Full), Kind::Unavailable);
+    assert_eq!(third, Err(CallError::Full));
+    assert_eq!(kind(CallError::Full), Kind::Unavailable);
     relay.cut();
-    assert_eq!(first.await.expect("no panic"), Err(Unanswered::Broken(TWO)));
+    assert_eq!(first.await.expect("no panic"), Err(CallError::Broken(TWO)));
     assert!(two.post.questions.lock().expect("plain data").is_empty());
 }
 
@@ -136,8 +136,8 @@ async fn a_request_that_waits_when_the_link_breaks_did_not_happen() {
     let second = ask(text("2"));
     until("it waits", || one.status(TWO).lanes[2].waiting_messages == 2).await;
     relay.cut();
-    assert_eq!(first.await.expect("no panic"), Err(Unanswered::Broken(TWO)));
-    assert_eq!(second.await.expect("no panic"), Err(Unanswered::NotSent(TWO)));
+    assert_eq!(first.await.expect("no panic"), Err(CallError::Broken(TWO)));
+    assert_eq!(second.await.expect("no panic"), Err(CallError::NotSent(TWO)));
 }
 
 #[tokio::test]
@@ -150,10 +150,10 @@ async fn a_declined_request_did_not_happen_and_a_large_one_is_not_sent() {
     let large = Bytes::from(vec![0; PEER_CALL_BYTES_MAX]);
     assert!(two.peers.answer(&asked, large.clone()).is_err());
     two.peers.decline(&asked);
-    assert_eq!(asking.await.expect("no panic"), Err(Unanswered::Declined(TWO)));
-    assert_eq!(kind(Unanswered::Declined(TWO)), Kind::Unavailable);
-    assert_eq!(one.peers.ask(TWO, GROUP, large, LONG).await, Err(Unanswered::TooLarge));
-    assert_eq!(kind(Unanswered::TooLarge), Kind::Invalid);
+    assert_eq!(asking.await.expect("no panic"), Err(CallError::Declined(TWO)));
+    assert_eq!(kind(CallError::Declined(TWO)), Kind::Unavailable);
+    assert_eq!(one.peers.ask(TWO, GROUP, large, LONG).await, Err(CallError::TooLarge));
+    assert_eq!(kind(CallError::TooLarge), Kind::Invalid);
 }
 
 #[tokio::test]
@@ -163,5 +163,5 @@ async fn stopping_leaves_no_caller_waiting() {
     let asking = tokio::spawn(async move { peers.ask(TWO, GROUP, text("x"), LONG).await });
     until("it arrived", || !two.post.questions.lock().expect("plain data").is_empty()).await;
     one.peers.stop().await;
-    assert_eq!(asking.await.expect("no panic"), Err(Unanswered::Broken(TWO)));
+    assert_eq!(asking.await.expect("no panic"), Err(CallError::Broken(TWO)));
 }

@@ -2,7 +2,7 @@
 
 use crate::counters::PeerStatus;
 use crate::{
-    Broken, Credit, Delivered, Incarnation, IncomingCall, Lane, Member, PeerSettings, Peers,
+    Broken, Credit, Incarnation, IncomingCall, IncomingMessage, Lane, Member, PeerSettings, Peers,
     Receiver, Sink,
 };
 use base::{ClusterId, NodeId};
@@ -61,8 +61,8 @@ impl Post {
 }
 
 impl Sink for Post {
-    fn deliver(&self, message: Delivered) {
-        let Delivered { from, lane, group, payload, credit, .. } = message;
+    fn deliver(&self, message: IncomingMessage) {
+        let IncomingMessage { from, lane, group, payload, credit, .. } = message;
         if self.keep.load(SeqCst) {
             self.credits.lock().expect("plain data").push(credit);
         }

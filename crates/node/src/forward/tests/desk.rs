@@ -14,7 +14,9 @@ use bytes::Bytes;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use transport::CallKind;
-use transport::{Broken, Delivered, Incarnation, IncomingCall, Peers, Receiver, Sink, Unanswered};
+use transport::{
+    Broken, CallError, Incarnation, IncomingCall, IncomingMessage, Peers, Receiver, Sink,
+};
 
 const MASTER: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
@@ -23,7 +25,7 @@ const LONG: Duration = Duration::from_secs(60);
 struct ToDesk(Weak<Router>);
 
 impl Sink for ToDesk {
-    fn deliver(&self, _: Delivered) {}
+    fn deliver(&self, _: IncomingMessage) {}
     fn connected(&self, _: NodeId, _: Incarnation) {}
     fn broken(&self, _: NodeId, _: &Broken) {}
 }
@@ -89,7 +91,7 @@ async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
     for payload in hostile {
         let shown = format!("{payload:?}");
         let answer = asker.ask(MASTER, GroupId(1), payload, LONG).await;
-        assert_eq!(answer, Err(Unanswered::Declined(MASTER)), "{shown}");
+        assert_eq!(answer, Err(CallError::Declined(MASTER)), "{shown}");
     }
     assert_eq!(get(&node, "k").await, None);
     ask(&asker, &request(Call::Update(set("k", "v")))).await.expect("it still serves");
@@ -162,7 +164,7 @@ async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let mut permits: Vec<_> =
         (0..FORWARDED_MAX).map(|_| incoming.admit(1).expect("a permit")).collect();
     let answer = asker.ask(MASTER, GroupId(1), letter, LONG).await;
-    assert_eq!(answer, Err(Unanswered::Declined(MASTER)));
+    assert_eq!(answer, Err(CallError::Declined(MASTER)));
     permits.pop();
     ask(&asker, &look).await.expect("one is free");
     drop(permits);

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
 use transport::{
-    Boxed, Broken, Credit, Delivered, Incarnation, IncomingCall, Lane, Member, Message, Network,
-    PeerStatus, Peers, Receiver, Sending, Sink,
+    Boxed, Broken, Credit, Incarnation, IncomingCall, IncomingMessage, Lane, Member, Message,
+    Network, PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
 /// What a node does with the next question.
@@ -110,15 +110,22 @@ impl Network for Scripted {
     }
 }
 
-fn delivered(from: NodeId, lane: Lane, group: base::GroupId, payload: Bytes) -> Delivered {
-    Delivered { from, incarnation: Incarnation(1), lane, group, payload, credit: Credit::none() }
+fn delivered(from: NodeId, lane: Lane, group: base::GroupId, payload: Bytes) -> IncomingMessage {
+    IncomingMessage {
+        from,
+        incarnation: Incarnation(1),
+        lane,
+        group,
+        payload,
+        credit: Credit::none(),
+    }
 }
 
 /// Hears nothing.
 pub(super) struct Nobody;
 
 impl Sink for Nobody {
-    fn deliver(&self, _: Delivered) {}
+    fn deliver(&self, _: IncomingMessage) {}
     fn connected(&self, _: NodeId, _: Incarnation) {}
     fn broken(&self, _: NodeId, _: &Broken) {}
 }

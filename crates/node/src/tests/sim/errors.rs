@@ -10,11 +10,11 @@ use super::chance::Chance;
 use super::mate::Mate;
 use super::world::{Event, World};
 use base::Error;
-use runtime::keeper::{WriterStep, store_error};
+use runtime::log_writer::{WriterStep, store_error};
 use std::io::ErrorKind;
 use store::{DiskCall, StoreError};
 
-/// How long a full disk is left alone, as the keeper does, microseconds.
+/// How long a full disk is left alone, as the log writer does, microseconds.
 const FULL_PAUSE_US: u64 = 50_000;
 /// So many tries find the disk full at most.
 const FULL_MAX: u64 = 20;
@@ -77,7 +77,7 @@ impl World {
         "faulty disk"
     }
 
-    /// What the keeper does when the disk has answered.
+    /// What the log writer does when the disk has answered.
     pub(super) fn keeps(&mut self, which: usize, written: Result<(), StoreError>) {
         match written {
             Ok(()) => self.wake(which, 0),

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use transport::{
-    Boxed, Broken, CallKind, Credit, Delivered, Incarnation, Lane, Member, Message, Network,
+    Boxed, Broken, CallKind, Credit, Incarnation, IncomingMessage, Lane, Member, Message, Network,
     PeerStatus, Sending, Sink,
 };
 
@@ -337,7 +337,7 @@ impl Letter {
         };
         drop(links);
         let incarnation = Incarnation(sender.incarnation);
-        let message = Delivered {
+        let message = IncomingMessage {
             from: sender.node,
             incarnation,
             lane,

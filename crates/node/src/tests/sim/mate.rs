@@ -10,7 +10,9 @@ use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
 use replication::snapshot::{Pace, Snapshots};
-use runtime::keeper::{self, AppendSink, Keeper, LogWriter, LoggedRecord, record, store_error};
+use runtime::log_writer::{
+    self, AppendSink, LogWriter, LogWriterHandle, LoggedRecord, record, store_error,
+};
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
 use runtime::world;
@@ -57,7 +59,7 @@ pub(super) struct Mate {
 pub(super) struct Life {
     pub number: u64,
     pub seats: Vec<Seat>,
-    pub keeper: Arc<Keeper>,
+    pub log_writer: Arc<LogWriterHandle>,
     pub outbox: Outbox,
     pub writer: LogWriter,
     /// The round of maintenance that is under way.
@@ -91,20 +93,20 @@ impl Life {
     }
 
     /// The log writer's next step.
-    pub fn write(&mut self) -> std::result::Result<keeper::WriterStep, StoreError> {
+    pub fn write(&mut self) -> std::result::Result<log_writer::WriterStep, StoreError> {
         self.writer.step(&Post(&self.seats))
     }
 
     /// A round of maintenance begins. `keep` is what others may still want to be sent, group by
     /// group; none: nothing is kept for them.
     pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
-        let end = self.keeper.end();
+        let end = self.log_writer.end();
         let wanted = self.seats.iter().zip(keep.unwrap_or_default());
         let wanted = wanted
             .filter_map(|(Seat { group, .. }, keep)| group.state().values.runs.find(keep.next()));
         let spare_bytes = end.0 - wanted.min().unwrap_or(end).min(end).0;
         let groups = self.seats.iter().map(|seat| seat.group.clone()).collect();
-        self.flush = Some(Flush::new(trees, self.keeper.clone(), groups, None, spare_bytes));
+        self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, spare_bytes));
     }
 
     /// Its part in the group that is the first, the second, ...
@@ -197,17 +199,18 @@ impl Mate {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let (log, records) = Log::open(disk, self.log_settings()).map_err(store_error)?;
         let (found, _) = replay(&log, records, &*self.trees, &self.terms(), &Mended::default())?;
-        let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
+        let (log_writer, outbox, all) =
+            (LogWriterHandle::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
         let metrics = Arc::<Metrics>::default();
         let reader = log.reader();
-        let writer = LogWriter::new(log, keeper.clone(), metrics.clone(), self.interval);
+        let writer = LogWriter::new(log, log_writer.clone(), metrics.clone(), self.interval);
         let snapshots =
             Snapshots::new(self.trees.clone(), (metrics.clone(), Arc::default()), Pace::default());
         let shared = Shared {
             node: self.node,
             trees: self.trees.clone(),
-            keeper: keeper.clone(),
+            log_writer: log_writer.clone(),
             reader,
             metrics,
             snapshots,
@@ -233,7 +236,8 @@ impl Mate {
         let seats: Vec<_> = seats.collect();
         seats.iter().for_each(|seat: &Seat| remains::watch("a group", &seat.group));
         assert_eq!(seats.len(), self.placements.len(), "every group is found again");
-        self.life = Some(Life { number, seats, keeper, outbox, writer, flush: None, states_at: 0 });
+        self.life =
+            Some(Life { number, seats, log_writer, outbox, writer, flush: None, states_at: 0 });
         Ok(())
     }
 

@@ -50,7 +50,7 @@ impl Life {
             .records(GroupId::DIRECTORY, false)
             .into_iter()
             .chain([last_batch(0, false)]);
-        self.keeper.write(jobs);
+        self.log_writer.write(jobs);
     }
 }
 

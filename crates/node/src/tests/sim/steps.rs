@@ -8,7 +8,7 @@ use super::mate::Mate;
 use super::world::{Era, Event, World};
 use crate::flush::FlushStep;
 use base::LogIndex;
-use runtime::keeper::{self, store_error};
+use runtime::log_writer::{self, store_error};
 
 /// From one round of maintenance anywhere to the next, microseconds.
 const ROUNDS_US: (u64, u64) = (20_000, 400_000);
@@ -65,7 +65,9 @@ impl World {
         let step = life.write();
         let (rests, asks_disk) = (life.writer.rests(), life.writer.asks_disk());
         match step {
-            Ok(keeper::WriterStep::Full) => return self.keeps(which, Err(store::StoreError::Full)),
+            Ok(log_writer::WriterStep::Full) => {
+                return self.keeps(which, Err(store::StoreError::Full));
+            }
             Ok(_) => {}
             Err(error) => return self.fails(which, &store_error(error)),
         }
@@ -196,7 +198,8 @@ impl World {
         let leads = |group: &usize| self.life(which).is_some_and(|life| life.leads(*group));
         assert!(!groups.iter().any(leads), "it leads, and its disk hangs");
         self.mates[which].look_at_the_clock(self.now);
-        let hangs = self.life(which).is_some_and(|life| life.keeper.hangs(super::mate::LEASE_MS));
+        let hangs =
+            self.life(which).is_some_and(|life| life.log_writer.hangs(super::mate::LEASE_MS));
         let name = if hangs { "hung at the end" } else { "nothing to write at the end" };
         *self.counts.entry(name).or_default() += 1;
         *self.counts.entry("spared").or_default() += groups.len() as u64;

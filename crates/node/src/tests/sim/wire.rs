@@ -4,8 +4,8 @@ use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Boxed, Broken, Delivered, Incarnation, IncomingCall, Member, Message, Network, PeerStatus,
-    Peers, Receiver, Sending, Sink,
+    Boxed, Broken, Incarnation, IncomingCall, IncomingMessage, Member, Message, Network,
+    PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
 /// What a node sent and the world has not picked up: to whom, about which group, and the whole
@@ -44,7 +44,7 @@ impl Network for Wire {
 struct Deaf;
 
 impl Sink for Deaf {
-    fn deliver(&self, _message: Delivered) {}
+    fn deliver(&self, _message: IncomingMessage) {}
     fn connected(&self, _node: NodeId, _incarnation: Incarnation) {}
     fn broken(&self, _node: NodeId, _reason: &Broken) {}
 }

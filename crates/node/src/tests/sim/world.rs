@@ -283,7 +283,7 @@ impl World {
         let sent = std::mem::take(&mut *life.outbox.lock().expect("one thread"));
         let number = life.number;
         let mut writes = None;
-        if life.writer.rests() && life.keeper.has_work() {
+        if life.writer.rests() && life.log_writer.has_work() {
             life.write().expect("it takes what waits");
             writes = Some(mate.slow_disk);
         }

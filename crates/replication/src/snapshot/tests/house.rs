@@ -15,8 +15,8 @@ use std::time::Duration;
 use store::{Chunk, RowChange, TreeRow, Trees};
 use tokio::sync::Notify;
 use transport::{
-    Boxed, Broken, Credit, Creditor, Delivered, Incarnation, IncomingCall, Lane, Member, Message,
-    Network, PeerStatus, Peers, Receiver, Sending, Sink,
+    Boxed, Broken, Credit, Creditor, Incarnation, IncomingCall, IncomingMessage, Lane, Member,
+    Message, Network, PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
 pub(super) const GROUP: GroupId = GroupId(7);
@@ -81,7 +81,7 @@ impl Cable {
         let (lane, group) = (message.lane, message.group);
         let sink = self.sinks.lock().unwrap().get(&to).cloned();
         let incarnation = Incarnation(1);
-        let delivered = Delivered { from, incarnation, lane, group, payload, credit };
+        let delivered = IncomingMessage { from, incarnation, lane, group, payload, credit };
         if let Some(sink) = sink {
             sink.deliver(delivered);
         }
@@ -145,7 +145,7 @@ struct SnapshotReceiver {
 }
 
 impl Sink for SnapshotReceiver {
-    fn deliver(&self, message: Delivered) {
+    fn deliver(&self, message: IncomingMessage) {
         self.snapshots.arrived(message);
     }
 

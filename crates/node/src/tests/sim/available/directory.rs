@@ -17,7 +17,9 @@ use logic::ring::{Rack, Ring, RingWish, plan};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use transport::{Broken, Delivered, Incarnation, IncomingCall, Network, Peers, Receiver, Sink};
+use transport::{
+    Broken, Incarnation, IncomingCall, IncomingMessage, Network, Peers, Receiver, Sink,
+};
 
 /// The node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
@@ -110,7 +112,7 @@ impl Directory {
 struct Clerk(Weak<Mutex<Directory>>);
 
 impl Sink for Clerk {
-    fn deliver(&self, _: Delivered) {}
+    fn deliver(&self, _: IncomingMessage) {}
     fn connected(&self, _: NodeId, _: Incarnation) {}
     fn broken(&self, _: NodeId, _: &Broken) {}
 }

@@ -15,7 +15,7 @@ use base::{
     ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Properties,
 };
 use logic::ring::Ring;
-use runtime::keeper::{AppendSink, LogWriter, record};
+use runtime::log_writer::{AppendSink, LogWriter, record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
@@ -158,7 +158,7 @@ impl Mate {
         remains::watch("a node", &node.router);
         remains::watch("the life of a node", &node.lifecycle);
         node.router.locator.groups.all().iter().for_each(|group| remains::watch("a group", group));
-        node.housekeeper.disk.keeper.publish(&log);
+        node.housekeeper.disk.log_writer.publish(&log);
         node.router.directory.group.leadership.follows(MASTER);
         // As `Directory::new` draws it from its rows, which are elsewhere here.
         node.router.locator.catalog.fill(Vec::new(), told.known());
@@ -179,8 +179,9 @@ impl Mate {
         let incarnation = self.place.begun;
         wire::at(hub).begins(self.which, End { node: self.node, incarnation, process, sink });
         tend_vnodes(&node.router.available, &node.lifecycle);
-        let (keeper, metrics) = (node.housekeeper.disk.keeper.clone(), node.router.metrics.clone());
-        let writer = LogWriter::new(log, keeper, metrics, NEVER);
+        let (log_writer, metrics) =
+            (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
+        let writer = LogWriter::new(log, log_writer, metrics, NEVER);
         let desk = Arc::new(Mutex::new(writer));
         let writes = write(node.clone(), desk.clone(), self.slow_disk.clone());
         here().begin(Some(self.which), writes);
@@ -243,7 +244,7 @@ impl Mate {
         let keep_from = life.node.router.available.shelf.log_needed_from().unwrap_or(end).min(end);
         make_durable(&self.place.trees);
         writer.log_mut().collapse(keep_from).expect("a disk without faults");
-        life.node.housekeeper.disk.keeper.publish(writer.log());
+        life.node.housekeeper.disk.log_writer.publish(writer.log());
     }
 
     /// Takes everything from the store that a bad disk could take without a word.
@@ -290,7 +291,7 @@ impl Told {
 async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, slow: Arc<Mutex<bool>>) {
     let post: Arc<dyn AppendSink> = Arc::new(Post::of(&node));
     loop {
-        if runtime::world::timeout(INTERVAL, node.housekeeper.disk.keeper.given.notified())
+        if runtime::world::timeout(INTERVAL, node.housekeeper.disk.log_writer.given.notified())
             .await
             .is_none()
         {
@@ -298,7 +299,7 @@ async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, slow: Arc<Mutex<bool>>) 
             writer.log_mut().commit(true).expect("a disk without faults");
         }
         loop {
-            if !node.housekeeper.disk.keeper.has_work() {
+            if !node.housekeeper.disk.log_writer.has_work() {
                 break;
             }
             step(&desk, &post);

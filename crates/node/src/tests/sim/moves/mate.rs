@@ -12,7 +12,7 @@ use crate::recovery::{Mended, replay, terms};
 use crate::{Node, NodeSettings, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
-use runtime::keeper::{AppendSink, LogWriter, record};
+use runtime::log_writer::{AppendSink, LogWriter, record};
 use runtime::world;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Mate {
         remains::watch("a node", &node.router);
         remains::watch("the life of a node", &node.lifecycle);
         node.router.locator.groups.all().iter().for_each(|group| remains::watch("a group", group));
-        node.housekeeper.disk.keeper.publish(&log);
+        node.housekeeper.disk.log_writer.publish(&log);
         let wire = Wire { which: self.which, hub: hub.clone() };
         let mut mailroom = None;
         let over = |sink| {
@@ -123,8 +123,9 @@ impl Mate {
             .into_iter()
             .for_each(|group| crate::group_lifecycle::drive(&node.lifecycle, group));
         world::spawn(transfer::tend(node.moves.clone()));
-        let (keeper, metrics) = (node.housekeeper.disk.keeper.clone(), node.router.metrics.clone());
-        let writer = LogWriter::new(log, keeper, metrics, NEVER);
+        let (log_writer, metrics) =
+            (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
+        let writer = LogWriter::new(log, log_writer, metrics, NEVER);
         let desk = Arc::new(Mutex::new(writer));
         let writes = write(node.clone(), desk.clone(), self.disk_takes.clone());
         here().begin(Some(self.which), writes);
@@ -160,9 +161,9 @@ impl Mate {
 async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, takes: Arc<Mutex<Takes>>) {
     let post: Arc<dyn AppendSink> = Arc::new(Post::of(&node));
     loop {
-        node.housekeeper.disk.keeper.given.notified().await;
+        node.housekeeper.disk.log_writer.given.notified().await;
         loop {
-            if !node.housekeeper.disk.keeper.has_work() {
+            if !node.housekeeper.disk.log_writer.has_work() {
                 break;
             }
             step(&desk, &post);

@@ -12,8 +12,8 @@
 //! that a later one would not find.
 //! Never: waits; retries a sync.
 
-use super::{Job, Keeper, LoggedRecord, record};
-use crate::keeper::AppendSink;
+use super::{Append, LogWriterHandle, LoggedRecord, record};
+use crate::log_writer::AppendSink;
 use crate::metrics::Metrics;
 use crate::world;
 use std::collections::VecDeque;
@@ -55,12 +55,12 @@ enum WriterPhase {
 /// See the head of this file.
 pub struct LogWriter {
     log: Log,
-    keeper: Arc<Keeper>,
+    log_writer: Arc<LogWriterHandle>,
     metrics: Arc<Metrics>,
     interval: Duration,
     phase: WriterPhase,
     /// Records of this round that are not appended yet, in their order.
-    jobs: VecDeque<Job>,
+    appends: VecDeque<Append>,
     /// Those that are appended, and nobody was told so.
     done: Vec<LoggedRecord>,
     sync: bool,
@@ -78,18 +78,18 @@ impl LogWriter {
     /// `interval`: a record that need not be synced is synced after so long.
     pub fn new(
         log: Log,
-        keeper: Arc<Keeper>,
+        log_writer: Arc<LogWriterHandle>,
         metrics: Arc<Metrics>,
         interval: Duration,
     ) -> LogWriter {
-        keeper.publish(&log);
+        log_writer.publish(&log);
         LogWriter {
             log,
-            keeper,
+            log_writer,
             metrics,
             interval,
             phase: WriterPhase::Take,
-            jobs: VecDeque::new(),
+            appends: VecDeque::new(),
             done: Vec::new(),
             sync: false,
             must_state: false,
@@ -121,7 +121,7 @@ impl LogWriter {
                 }
             },
             WriterPhase::Publish => {
-                self.keeper.publish(&self.log);
+                self.log_writer.publish(&self.log);
                 self.phase = WriterPhase::Tell;
             }
             WriterPhase::Tell => {
@@ -135,7 +135,7 @@ impl LogWriter {
                 if let Some(keep_from) = self.collapse.take() {
                     let segments = self.log.collapse(keep_from)?;
                     tracing::debug!(target: "log", keep_from = keep_from.0, segments, "collapsed");
-                    self.keeper.publish(&self.log);
+                    self.log_writer.publish(&self.log);
                 }
                 self.go_on();
             }
@@ -147,27 +147,27 @@ impl LogWriter {
     /// What of this round is left comes next.
     fn go_on(&mut self) {
         self.phase = match () {
-            () if !self.jobs.is_empty() => WriterPhase::Write,
+            () if !self.appends.is_empty() => WriterPhase::Write,
             () if self.collapse.is_some() => WriterPhase::Collapse,
             () if self.stopping => WriterPhase::End,
             () => WriterPhase::Take,
         };
         let rests = matches!(self.phase, WriterPhase::Take | WriterPhase::End);
-        self.keeper.works_since(if rests { 0 } else { world::nanoseconds() });
+        self.log_writer.works_since(if rests { 0 } else { world::nanoseconds() });
     }
 
     /// Begins a round with all that waits.
     fn take(&mut self) -> Result<WriterStep, StoreError> {
-        (self.collapse, self.stopping) = self.keeper.take_into(&mut self.jobs);
+        (self.collapse, self.stopping) = self.log_writer.take_into(&mut self.appends);
         self.sync = self.stopping || self.due();
-        if !self.jobs.is_empty() || self.sync {
+        if !self.appends.is_empty() || self.sync {
             self.phase = WriterPhase::Write;
         } else if self.collapse.is_some() {
             self.phase = WriterPhase::Collapse;
         } else {
             return self.rest();
         }
-        self.keeper.works_since(world::nanoseconds());
+        self.log_writer.works_since(world::nanoseconds());
         Ok(WriterStep::Went)
     }
 
@@ -186,13 +186,13 @@ impl LogWriter {
             return Ok(WriterStep::Idle(Some(Duration::from_nanos(left))));
         }
         self.unsettled_since = None;
-        self.keeper.works_since(world::nanoseconds());
+        self.log_writer.works_since(world::nanoseconds());
         match self.log.settle() {
             // It says so the next time.
             Ok(()) | Err(StoreError::Full) => {}
             Err(error) => return Err(error),
         }
-        self.keeper.works_since(0);
+        self.log_writer.works_since(0);
         Ok(WriterStep::Went)
     }
 
@@ -206,20 +206,20 @@ impl LogWriter {
     /// anything is forgotten: the step goes on where it stopped.
     fn write(&mut self) -> Result<(), StoreError> {
         let begun = self.log.end().0;
-        while let Some(job) = self.jobs.front() {
+        while let Some(job) = self.appends.front() {
             let start = self.log.end();
             self.log.append(&record(job))?;
             self.sync |= job.sync;
             self.must_state |= job.must_be_stated();
             self.done.push(job.done(start));
-            self.jobs.pop_front();
+            self.appends.pop_front();
             if self.log.end().0 - begun > ROUND_BYTES_MAX {
                 break;
             }
         }
         let before = world::nanoseconds();
         self.log.commit(self.sync)?;
-        self.keeper.no_space.store(false, Ordering::Release);
+        self.log_writer.no_space.store(false, Ordering::Release);
         self.unsettled_since = Some(world::nanoseconds());
         if self.sync {
             self.unsynced_since = None;
@@ -236,10 +236,10 @@ impl LogWriter {
     /// The disk is full: nothing was acknowledged, and nothing is forgotten. A node that stops does
     /// not wait for room: what it could not write was promised to nobody.
     fn wait_for_room(&mut self) -> Result<WriterStep, StoreError> {
-        if !self.keeper.no_space.swap(true, Ordering::AcqRel) {
+        if !self.log_writer.no_space.swap(true, Ordering::AcqRel) {
             tracing::warn!(target: "log", "no space for the log: writes wait for some");
         }
-        match self.keeper.is_stopping() {
+        match self.log_writer.is_stopping() {
             true => Err(StoreError::Full),
             false => Ok(WriterStep::Full),
         }
@@ -274,12 +274,12 @@ impl LogWriter {
     }
 
     /// Records of the round that are not appended.
-    pub fn unwritten(&self) -> &VecDeque<Job> {
-        &self.jobs
+    pub fn unwritten(&self) -> &VecDeque<Append> {
+        &self.appends
     }
 
     /// The same, which will never be.
-    pub fn take_unwritten(&mut self) -> VecDeque<Job> {
-        std::mem::take(&mut self.jobs)
+    pub fn take_unwritten(&mut self) -> VecDeque<Append> {
+        std::mem::take(&mut self.appends)
     }
 }

@@ -8,7 +8,7 @@
 use super::credential::Credential;
 use super::incarnation::Incarnation;
 use super::message::{Lane, Message, Receipt, Sending};
-use super::network::{Broken, Delivered, Member, Network, Sink};
+use super::network::{Broken, IncomingMessage, Member, Network, Sink};
 use super::settings::PeerSettings;
 use super::{counters::PeerStatus, tcp::TcpNetwork};
 use base::codec::{Malformed, Reader};
@@ -31,7 +31,7 @@ const DECLINED: u8 = 3;
 
 /// Why a request was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum CallError {
     /// There is no connection to the node: nothing was sent.
     NoLink(NodeId),
     /// Too much waits for that node, or too many requests wait for answers: nothing was sent.
@@ -48,35 +48,35 @@ pub enum Unanswered {
     Late(NodeId),
 }
 
-impl From<Unanswered> for Error {
-    fn from(why: Unanswered) -> Error {
+impl From<CallError> for Error {
+    fn from(why: CallError) -> Error {
         let say = |reason, node: NodeId, words: &str| {
             Error::new(reason, format!("node {:016x} {words}", node.0))
         };
         match why {
-            Unanswered::NoLink(node) => {
+            CallError::NoLink(node) => {
                 say(Reason::NoQuorum, node, "is not connected: nothing was sent; try again")
             }
-            Unanswered::Full => Error::new(
+            CallError::Full => Error::new(
                 Reason::Overloaded,
                 "too much waits for another node: nothing was sent; try again later",
             ),
-            Unanswered::TooLarge => Error::new(
+            CallError::TooLarge => Error::new(
                 Reason::TooLarge,
                 format!("a request passed on has at most {PEER_CALL_BYTES_MAX} bytes"),
             ),
-            Unanswered::NotSent(node) => {
+            CallError::NotSent(node) => {
                 say(Reason::NoQuorum, node, "was not reached: nothing was sent; try again")
             }
-            Unanswered::Declined(node) => {
+            CallError::Declined(node) => {
                 say(Reason::Overloaded, node, "is too busy and did nothing; try again later")
             }
-            Unanswered::Broken(node) => say(
+            CallError::Broken(node) => say(
                 Reason::InDoubt,
                 node,
                 "was lost before it answered: it may have happened; read before retrying",
             ),
-            Unanswered::Late(node) => say(
+            CallError::Late(node) => say(
                 Reason::DeadlinePassed,
                 node,
                 "did not answer in time: it may have happened; read before retrying",
@@ -110,24 +110,24 @@ pub trait Receiver: Sink {
 struct WaitingCall {
     to: NodeId,
     receipt: Receipt,
-    answer: oneshot::Sender<Result<Bytes, Unanswered>>,
+    answer: oneshot::Sender<Result<Bytes, CallError>>,
 }
 
 /// Who waits for which answer. It stands between the network and the receiver.
-struct Mailroom {
+struct PendingCalls {
     receiver: Arc<dyn Receiver>,
     waiting: Mutex<BTreeMap<u64, WaitingCall>>,
     /// The next request's.
     token: AtomicU64,
 }
 
-impl Mailroom {
+impl PendingCalls {
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, WaitingCall>> {
         self.waiting.lock().expect("no one panics while holding it")
     }
 
-    fn arrived(&self, message: Delivered) -> Result<(), Malformed> {
-        let Delivered { from, incarnation, group, mut payload, .. } = message;
+    fn arrived(&self, message: IncomingMessage) -> Result<(), Malformed> {
+        let IncomingMessage { from, incarnation, group, mut payload, .. } = message;
         let mut reader = Reader::new(&payload);
         let (kind, token) = (reader.u8("kind")?, reader.u64("token")?);
         let within = Duration::from_millis(u64::from(reader.u32("within")?));
@@ -145,7 +145,7 @@ impl Mailroom {
                 return Ok(());
             }
             ANSWER => Ok(payload),
-            DECLINED => Err(Unanswered::Declined(from)),
+            DECLINED => Err(CallError::Declined(from)),
             _ => return Err(Malformed("kind")),
         };
         let mut all = self.waiting();
@@ -159,8 +159,8 @@ impl Mailroom {
     }
 }
 
-impl Sink for Mailroom {
-    fn deliver(&self, message: Delivered) {
+impl Sink for PendingCalls {
+    fn deliver(&self, message: IncomingMessage) {
         if message.lane != Lane::Call {
             return self.receiver.deliver(message);
         }
@@ -182,8 +182,8 @@ impl Sink for Mailroom {
         };
         for waiting in lost {
             let why = match waiting.receipt.take_back() {
-                true => Unanswered::NotSent(node),
-                false => Unanswered::Broken(node),
+                true => CallError::NotSent(node),
+                false => CallError::Broken(node),
             };
             let _ = waiting.answer.send(Err(why));
         }
@@ -193,7 +193,7 @@ impl Sink for Mailroom {
 
 /// Forgets a request, also when its caller gives up.
 struct Forget<'a> {
-    mailroom: &'a Mailroom,
+    mailroom: &'a PendingCalls,
     token: u64,
     receipt: Receipt,
 }
@@ -209,7 +209,7 @@ impl Drop for Forget<'_> {
 #[derive(Clone)]
 pub struct Peers {
     network: Arc<dyn Network>,
-    mailroom: Arc<Mailroom>,
+    mailroom: Arc<PendingCalls>,
 }
 
 impl Peers {
@@ -232,7 +232,7 @@ impl Peers {
         first_token: u64,
     ) -> Peers {
         let token = AtomicU64::new(first_token);
-        let mailroom = Arc::new(Mailroom { receiver, waiting: Mutex::default(), token });
+        let mailroom = Arc::new(PendingCalls { receiver, waiting: Mutex::default(), token });
         Peers { network: network(mailroom.clone()), mailroom }
     }
 
@@ -283,16 +283,16 @@ impl Peers {
         group: GroupId,
         body: Bytes,
         within: Duration,
-    ) -> Result<Bytes, Unanswered> {
+    ) -> Result<Bytes, CallError> {
         if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
-            return Err(Unanswered::TooLarge);
+            return Err(CallError::TooLarge);
         }
         let token = self.mailroom.token.fetch_add(1, Relaxed);
         let (receipt, (sender, answer)) = (Receipt::default(), oneshot::channel());
         {
             let mut waiting = self.mailroom.waiting();
             if waiting.len() >= PEER_CALLS_MAX {
-                return Err(Unanswered::Full);
+                return Err(CallError::Full);
             }
             // Before it is sent, so that whatever happens to it finds it here.
             waiting.insert(token, WaitingCall { to, receipt: receipt.clone(), answer: sender });
@@ -303,22 +303,22 @@ impl Peers {
         question.receipt = Some(receipt);
         match self.network.send(to, question) {
             Sending::Sent => {}
-            Sending::Full => return Err(Unanswered::Full),
-            Sending::NoLink => return Err(Unanswered::NoLink(to)),
+            Sending::Full => return Err(CallError::Full),
+            Sending::NoLink => return Err(CallError::NoLink(to)),
         }
         match world::timeout(within, answer).await {
             Some(Ok(answer)) => answer,
             // The mailroom lets no caller go without a word, so this is the end of the node.
-            Some(Err(_)) => Err(Unanswered::Broken(to)),
-            None if forget.receipt.take_back() => Err(Unanswered::NotSent(to)),
-            None => Err(Unanswered::Late(to)),
+            Some(Err(_)) => Err(CallError::Broken(to)),
+            None if forget.receipt.take_back() => Err(CallError::NotSent(to)),
+            None => Err(CallError::Late(to)),
         }
     }
 
     /// Answers a request. An answer that is too large is an error, and none is sent.
     pub fn answer(&self, asked: &IncomingCall, body: Bytes) -> base::Result<Sending> {
         if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
-            return Err(Error::from(Unanswered::TooLarge));
+            return Err(Error::from(CallError::TooLarge));
         }
         let answer = letter(ANSWER, asked.token, 0, asked.group, body);
         Ok(self.network.send(asked.from, answer))

@@ -8,11 +8,11 @@
 //! Promises: jobs are written in the order they were given; `Done` comes after they are as firm as
 //! they asked; how long the disk has not answered is known while it does not.
 //! Never: retries a sync; knows what a payload says.
-//! Read next: `keeper/writer.rs`, what the thread does, step by step.
+//! Read next: `log_writer/rounds.rs`, what the thread does, step by step.
 
-mod writer;
+mod rounds;
 
-pub use writer::{LogWriter, WriterStep};
+pub use rounds::{LogWriter, WriterStep};
 
 use crate::metrics::Metrics;
 use crate::mutants::{Flaw, flawed};
@@ -42,7 +42,7 @@ pub trait AppendSink: Send + Sync {
 }
 
 /// One record to write.
-pub struct Job {
+pub struct Append {
     /// Kind of the record.
     pub kind: RecordKind,
     /// Group it is of.
@@ -76,7 +76,7 @@ pub struct LoggedRecord {
     pub start: Position,
 }
 
-impl Job {
+impl Append {
     /// What others build on by name: a promise, or the mark of an adopted log. It counts only once
     /// the log states that it is durable; so no torn tail ever held one that was told.
     pub fn must_be_stated(&self) -> bool {
@@ -87,13 +87,13 @@ impl Job {
 
     /// What is said of it once it is written, beginning there.
     pub fn done(&self, start: Position) -> LoggedRecord {
-        let Job { kind, group, ballot, index, decided, .. } = *self;
+        let Append { kind, group, ballot, index, decided, .. } = *self;
         LoggedRecord { kind, group, ballot, index, decided, start }
     }
 }
 
 struct Queue {
-    jobs: VecDeque<Job>,
+    appends: VecDeque<Append>,
     collapse: Option<Position>,
     stopping: bool,
     stopped: bool,
@@ -101,12 +101,12 @@ struct Queue {
 
 impl Queue {
     fn has_work(&self) -> bool {
-        !self.jobs.is_empty() || self.collapse.is_some() || self.stopping
+        !self.appends.is_empty() || self.collapse.is_some() || self.stopping
     }
 }
 
 /// What the thread and the node share.
-pub struct Keeper {
+pub struct LogWriterHandle {
     queue: Mutex<Queue>,
     wake: Condvar,
     end: AtomicU64,
@@ -120,12 +120,12 @@ pub struct Keeper {
     pub given: tokio::sync::Notify,
 }
 
-impl Keeper {
+impl LogWriterHandle {
     /// Makes an empty queue.
-    pub fn new() -> Arc<Keeper> {
+    pub fn new() -> Arc<LogWriterHandle> {
         let queue =
-            Queue { jobs: VecDeque::new(), collapse: None, stopping: false, stopped: false };
-        Arc::new(Keeper {
+            Queue { appends: VecDeque::new(), collapse: None, stopping: false, stopped: false };
+        Arc::new(LogWriterHandle {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
             end: AtomicU64::new(0),
@@ -143,11 +143,11 @@ impl Keeper {
     }
 
     /// Gives records to write, in this order.
-    pub fn write(&self, jobs: impl IntoIterator<Item = Job>) {
+    pub fn write(&self, appends: impl IntoIterator<Item = Append>) {
         let mut queue = self.queue();
-        let idle = queue.jobs.is_empty();
-        queue.jobs.extend(jobs);
-        let fresh = idle && !queue.jobs.is_empty();
+        let idle = queue.appends.is_empty();
+        queue.appends.extend(appends);
+        let fresh = idle && !queue.appends.is_empty();
         // Woken under the lock, the thread would find it held and sleep again.
         drop(queue);
         #[cfg(debug_assertions)]
@@ -186,13 +186,13 @@ impl Keeper {
         self.segments.store(u64::from(log.segments()), Ordering::Relaxed);
     }
 
-    /// Takes what waits to be written: its records behind those in `jobs`, from where on the log
+    /// Takes what waits to be written: its records behind those in `appends`, from where on the log
     /// is needed, and whether the node stops.
-    fn take_into(&self, jobs: &mut VecDeque<Job>) -> (Option<Position>, bool) {
+    fn take_into(&self, appends: &mut VecDeque<Append>) -> (Option<Position>, bool) {
         let mut queue = self.queue();
-        match jobs.is_empty() {
-            true => std::mem::swap(&mut queue.jobs, jobs),
-            false => jobs.append(&mut queue.jobs),
+        match appends.is_empty() {
+            true => std::mem::swap(&mut queue.appends, appends),
+            false => appends.append(&mut queue.appends),
         }
         (queue.collapse.take(), queue.stopping)
     }
@@ -292,24 +292,24 @@ impl Keeper {
 
     /// Starts the thread.
     pub fn start(
-        self: &Arc<Keeper>,
+        self: &Arc<LogWriterHandle>,
         log: Log,
         interval: Duration,
         mailbox: Arc<dyn AppendSink>,
         metrics: Arc<Metrics>,
     ) -> Result<(), Error> {
         let mut writer = LogWriter::new(log, self.clone(), metrics, interval);
-        let keeper = self.clone();
+        let log_writer = self.clone();
         std::thread::Builder::new()
-            .name("keeper".into())
+            .name("log-writer".into())
             .spawn(move || {
-                let ended = keeper.run(&mut writer, &*mailbox);
+                let ended = log_writer.run(&mut writer, &*mailbox);
                 // The log is closed, and its own thread ended, before anyone is told that this one
                 // has.
                 if let Err(error) = ended.and_then(|()| writer.close()) {
                     mailbox.failed(store_error(error));
                 }
-                keeper.has_stopped();
+                log_writer.has_stopped();
             })
             .map(|_| ())
             .map_err(|error| {
@@ -320,7 +320,7 @@ impl Keeper {
 }
 
 /// Record of the log that a job asks for.
-pub fn record(job: &Job) -> Record<'_> {
+pub fn record(job: &Append) -> Record<'_> {
     Record {
         kind: job.kind,
         owner: Owner { group: job.group.0, generation: 0 },
