@@ -28,6 +28,8 @@ pub struct Setup {
     pub wrapper: Vec<String>,
     /// Neither `--data` nor `--listen` is said: a file among the words says both.
     pub from_file: bool,
+    /// Program that runs instead of the one under test, as one of a former release.
+    pub program: Option<PathBuf>,
 }
 
 impl Setup {
@@ -77,7 +79,7 @@ impl Setup {
         let listen = if self.listen.is_empty() { "127.0.0.1:0" } else { &self.listen };
         let mut words: Vec<std::ffi::OsString> =
             self.wrapper.iter().map(std::ffi::OsString::from).collect();
-        words.push(binary().into());
+        words.push(self.program.as_deref().unwrap_or_else(|| binary()).into());
         words.push("serve".into());
         if !self.from_file {
             words.extend(["--data".into(), self.data.clone().into_os_string()]);

@@ -31,6 +31,7 @@ mod soak;
 mod space;
 mod torn;
 mod transactions;
+mod upgrade;
 mod wires;
 
 use std::net::SocketAddr;
