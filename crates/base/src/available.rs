@@ -1,4 +1,4 @@
-//! What is asked of available buckets, and what they answer.
+//! Calls of available buckets, and their answers.
 //!
 //! A write there is taken by any node that can reach enough replicas; writes that did not know of
 //! each other become *siblings*, which are shown together with a *context*. Whoever sends that

@@ -1,5 +1,5 @@
-//! The one place where every front-end's requests meet the limits, before anything is evaluated or
-//! logged.
+//! Limits of requests: the one place where requests of every front-end are held against them,
+//! before anything is evaluated or logged.
 
 use crate::limits::{
     KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,

@@ -1,4 +1,4 @@
-//! Data types that replicas merge by themselves: what can be done to one, and how it is shown.
+//! Data types that replicas merge by themselves: operations on them, and their values.
 
 use crate::properties::DataType;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! One error for the whole house, sorted by what the *caller* can do about it.
+//! Error of all crates above the store, sorted by what the *caller* can do about it.
 //!
 //! `Kind` says what to do, `Reason` says which of the known situations it is (front-ends match on
 //! it to speak their clients' words), `detail` says it in a sentence that names the remedy.

@@ -1,4 +1,4 @@
-//! How many replicas must agree, and by how much they did not.
+//! Quorum sizes: the number of replicas that must answer, and the error where fewer did.
 
 use crate::{Error, Reason};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Everything that can be answered.
+//! Replies to requests.
 
 use crate::available::{BucketNames, Context, Keys, Owner, Siblings, TypeFound};
 use crate::bucket::BucketName;

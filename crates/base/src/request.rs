@@ -1,4 +1,4 @@
-//! Everything that can be asked.
+//! Requests, one type for every client protocol.
 //!
 //! A front-end turns its client's bytes into a [`Request`]; the node answers with a
 //! [`crate::Reply`]. The semantics of updates are Arakoon's where it has them (atomic sequences

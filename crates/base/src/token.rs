@@ -1,5 +1,5 @@
-//! What a node shows that is to join a cluster: a token that operators made, and the digest of it,
-//! which is all that the cluster keeps.
+//! Join token: the secret that an operator makes and a joining node shows, and its digest, which is
+//! all that the cluster keeps.
 
 use crate::limits::{JOIN_TOKEN_BYTES_MAX, JOIN_TOKEN_BYTES_MIN};
 use crate::{Error, Reason, Result};

@@ -1,4 +1,4 @@
-//! How fast numbers and strings become bytes and come back.
+//! Benchmark of the codec of numbers and strings.
 //!
 //! Three ways, each verified value by value: a loop over single bytes, the whole words of
 //! `base::codec`, and its strings. `black_box` keeps the compiler from turning the loop into a

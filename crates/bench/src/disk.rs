@@ -1,4 +1,4 @@
-//! How long the disk takes to make a write durable.
+//! Time that the disk takes to make a write durable.
 //!
 //! Measured as a transaction log does it: in a file that was preallocated and written before, one
 //! write at a place, then fdatasync.

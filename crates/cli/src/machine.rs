@@ -1,4 +1,4 @@
-//! How much memory this process may use: the machine's, or what its control group allows.
+//! Memory limit of this process: the machine's memory, or what its control group allows.
 
 use std::fs;
 use std::path::{Path, PathBuf};

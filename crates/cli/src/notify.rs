@@ -1,4 +1,4 @@
-//! Tells the service manager how we are (systemd's `sd_notify`): one datagram to the socket it
+//! Notifications of the service manager (systemd's `sd_notify`): one datagram to the socket it
 //! names.
 
 use std::os::linux::net::SocketAddrExt;

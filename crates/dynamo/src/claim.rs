@@ -1,4 +1,4 @@
-//! Giving the ring to the members: all at once, and only while it holds nothing.
+//! First ring: an even part for every member, all at once, only while the ring holds nothing.
 //!
 //! A partition whose owner changes has to be copied before the new owner answers for it
 //! (`moving/`). This is the short way of a cluster that was just made, where there is nothing to be

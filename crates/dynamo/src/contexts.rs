@@ -1,4 +1,4 @@
-//! What a client has seen of a key, as the opaque bytes it is given and brings back.
+//! Codec of causal contexts, the opaque bytes that clients are given and bring back.
 
 use super::layout::Row;
 use base::codec::{Malformed, checksum};

@@ -1,4 +1,4 @@
-//! What was kept for a node that was away goes home when it is back.
+//! Hinted handoff: rows kept for a node that was down are sent to it when it is back.
 //!
 //! A fallback that stores a row in place of an owner keeps a *hint* beside it, in the same batch.
 //! Once the owner can be reached it is sent the row; the hint goes when the owner has answered that

@@ -1,4 +1,4 @@
-//! Where a vnode's things stand in the local store, and how a stored value's bytes look.
+//! Layout of the local store: keys of a vnode's rows, and the bytes of a stored value.
 //!
 //! A vnode is the part of one node in one *slot*: the ring of 2^160 points is cut into 1,024 slots,
 //! once and for all, and a partition is so many slots in a row as its ring has room for. So rows,

@@ -1,4 +1,4 @@
-//! What nodes say to each other about available buckets: questions by the lane of calls.
+//! Messages between nodes about available buckets: requests by the lane of calls.
 //!
 //! ```text
 //! question = 16 | kind u8 | fields, as in `base/codec.rs`

@@ -1,4 +1,4 @@
-//! Who mints dots here, from one life of the node to the next.
+//! Actors that create dots on this node, from one incarnation to the next.
 //!
 //! A vnode goes on as the actor it was only if the life before ended with everything in place, and
 //! others have let this one in: a data directory that was put back from a copy looks as if it had

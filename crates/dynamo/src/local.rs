@@ -1,4 +1,4 @@
-//! What a vnode does with a key: a client's write, another replica's state, a read.
+//! Operations of a vnode on a key: a client's write, the merge of another replica's state, a read.
 
 use super::contexts::seen_in;
 use super::data_type::Change;

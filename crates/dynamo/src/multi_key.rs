@@ -1,6 +1,6 @@
-//! What one request asks of several keys of an available bucket, or does to them, though their
-//! replicas know nothing of each other: beside each other, and answered in the order they were
-//! named. A key that a batch changes twice is changed in that order, too.
+//! Requests of several keys of an available bucket: the keys are asked beside each other and
+//! answered in the order in which they were named. A key that a batch changes twice is changed in
+//! that order, too.
 //!
 //! Promises: of one request no more keys at a time than the limits below, and of all requests no
 //! more than the node's seats allow; the first error in the order of the keys is the answer.

@@ -1,5 +1,5 @@
-//! Which buckets are available, with which properties, and the ring they live on: this node's copy
-//! of the directory's rows. Finding them asks nobody.
+//! Schema of available buckets on this node: their properties, and the ring, from this node's copy
+//! of the metadata rows. A lookup asks nobody.
 
 use super::slots::{SLOTS, Slot, SlotSpan};
 use base::{BucketName, Consistency, Partition, Properties};

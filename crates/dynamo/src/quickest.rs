@@ -1,4 +1,4 @@
-//! Which owner coordinates a write for a node that keeps no copy of the key.
+//! Snitch: chooses the owner that coordinates a write for a node that keeps no copy of the key.
 //!
 //! A node whose disk has become slow answers reads and probes as ever, so nothing speaks against
 //! it; and as one of several replicas nobody waits for it. But who coordinates through it waits

@@ -1,5 +1,5 @@
-//! What is asked about the ring, where the directory's master is: who is down, how many bytes a
-//! plan would move and how far a change is, others are asked.
+//! Calls about the ring, answered by the master of the metadata group: it asks the others who is
+//! down, how many bytes a plan would move, and how far a change is.
 
 use crate::Available;
 use crate::letter::VnodeQuestion;

@@ -1,4 +1,5 @@
-//! What this node's vnodes hold: the local store, and over it what is logged but not yet firm.
+//! Store of this node's vnodes: rows in the local store, and over it what is logged but not yet
+//! durable.
 //!
 //! All vnodes of a node write through one shelf, so that whatever arrives while one record is being
 //! synced goes into the next: batches come from the shape. A change is evaluated on the newest

@@ -1,4 +1,4 @@
-//! What a node tells operators of its available side: how many copies are behind, who is waited
+//! Status of a node's available side for operators: copies that are behind, nodes that are waited
 //! for, and what was done about it.
 
 use super::layout::Row;

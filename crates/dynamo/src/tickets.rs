@@ -1,4 +1,4 @@
-//! Who waits until a batch is in the store: each is called once, when its own batch is there, and
+//! Waiters for a batch to be in the store: each is called once, when its own batch is there, and
 //! nobody is woken by another's.
 //!
 //! Promises: whoever waits hears of the end, good or bad, in the order of the batches and, within

@@ -1,5 +1,5 @@
-//! How much is kept here for nodes that are away: figures for operators, kept beside the hints
-//! themselves.
+//! Count of hints that are kept here for nodes that are down: figures for operators, kept beside
+//! the hints themselves.
 
 use base::NodeId;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Who is asked first and who is spared: what requests say of the nodes they went to is told to
-//! `logic::members`, and a node that is in doubt is probed until it does as well as the others.
+//! Failure detector input: records the outcome of each peer request, decides which nodes a
+//! coordinator skips, and probes a node in doubt until it does as well as the others.
 //!
 //! Promises: without a link nobody is asked; with one, a node is spared only upon evidence of its
 //! own requests; no request waits here.

@@ -1,5 +1,5 @@
-//! Has the replicas of groups compared: one group at a time, now and then, or when an operator
-//! asks.
+//! Scrub scheduler: compares the replicas of groups, one group at a time, in the background or when
+//! an operator asks.
 
 use crate::groups::Groups;
 use crate::lifecycle::Lifecycle;

@@ -1,4 +1,4 @@
-//! What other nodes say, brought to whom it concerns.
+//! Dispatcher of messages and calls from other nodes.
 
 use crate::audit::ReplicaAudit;
 use crate::cluster::{self, MemberCalls, OwnLives};

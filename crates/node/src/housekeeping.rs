@@ -1,6 +1,6 @@
-//! What has to be done now and then: make the store durable, collapse the log, compact, give
-//! dropped buckets' space back, watch the disk, say again in the log what must not be forgotten of
-//! it.
+//! Background maintenance: makes the store durable, truncates the log, compacts, frees the space of
+//! dropped buckets, watches the disk, and copies forward in the log what must not be lost with its
+//! start.
 //!
 //! One thread of its own, so that nothing here ever blocks an answer. How the store is made durable
 //! and the log truncated tells `flush.rs`.

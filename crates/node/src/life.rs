@@ -1,4 +1,4 @@
-//! How a node begins.
+//! Start of a node.
 
 use crate::assembly::{Parts, assemble};
 use crate::cluster::OwnLives;

@@ -1,4 +1,4 @@
-//! What a node tells of itself.
+//! Samples of a node, for metrics.
 
 use crate::cluster::ClusterView;
 use crate::disk_health::DiskHealth;

@@ -1,4 +1,4 @@
-//! Where a bucket lives: its group's members by name, and who of them is master.
+//! Location of a bucket: its group's members by name, and which of them is master.
 //!
 //! Front-ends whose clients look for the master themselves ask here. Nothing in it is agreed on: it
 //! is what this node knows now, so it answers without a quorum.

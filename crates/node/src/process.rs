@@ -1,4 +1,4 @@
-//! What the machine says of this process, under the names that dashboards of any program know.
+//! Metrics of this process, under the names that dashboards of any program know.
 
 use runtime::sample::{Sample, SampleKind};
 use rustix::time::{ClockId, clock_gettime};

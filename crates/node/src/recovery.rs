@@ -1,4 +1,4 @@
-//! From whatever a crash left to the last promise kept.
+//! Recovery of a node: from what a crash left to the last promise kept.
 //!
 //! The store knows how far each group is applied durably; the log knows the rest. Replay shows the
 //! log's records to `logic::consensus::Replay` in stream order, applies what is known to be

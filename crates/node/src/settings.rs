@@ -1,4 +1,4 @@
-//! What a node needs to know before it starts; `app` fills it from flags, file and environment.
+//! Settings of a node; `cli` fills them from flags, file and environment.
 
 use base::{ClusterDescription, JoinToken, Membership, NodeId};
 use std::net::SocketAddr;

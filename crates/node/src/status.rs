@@ -1,4 +1,4 @@
-//! What a node says of itself: one struct for health checks, one list of samples for metrics.
+//! Status of a node: one struct for health checks, one list of samples for metrics.
 
 use crate::cluster::{MemberStatus, PartStatus};
 use base::{Ballot, ClusterId, GroupId, LogIndex, NodeId};

@@ -1,4 +1,4 @@
-//! How a node ends.
+//! Shutdown of a node.
 
 use crate::Node;
 use crate::locator::GroupLocator;

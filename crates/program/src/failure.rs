@@ -1,4 +1,4 @@
-//! How a command fails: one line that names the remedy, and an exit code that tells a script what
+//! Failure of a command: one line that names the remedy, and an exit code that tells a script what
 //! it can do.
 
 use base::{Error, Kind, Reason};

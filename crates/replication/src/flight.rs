@@ -1,4 +1,4 @@
-//! How many bytes of values may be on their way to each follower.
+//! Bound on the bytes of entries that are on their way to each follower.
 //!
 //! Consensus counts values, and lets many fly; but a value may be large, and a follower that stands
 //! still acknowledges none. Without a bound in bytes all of them would be sent to it, and all of

@@ -1,4 +1,4 @@
-//! Where things stand in the local store, and how a row's bytes look.
+//! Layout of a group's local store: its keys, and the bytes of a row.
 //!
 //! ```text
 //! tree key   = group u32 BE | space u8 | ...

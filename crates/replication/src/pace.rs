@@ -1,4 +1,4 @@
-//! When the open value is closed and proposed.
+//! Batching: decides when the open entry is closed and proposed.
 //!
 //! A value costs every member a write, a sync and a few messages, whatever it holds; an update
 //! costs what it costs. So a value that is proposed while others are on their way should be worth

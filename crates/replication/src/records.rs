@@ -1,4 +1,4 @@
-//! What consensus wants kept, as records of the log, and back.
+//! Log records of what consensus wants saved, and back.
 //!
 //! A truncate says in its `decided` field how many staged values follow what is kept: 0 where
 //! nothing was staged, which is also what every log holds that is older than staging. A promise

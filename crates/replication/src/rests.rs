@@ -1,5 +1,5 @@
-//! What is to be sent in a later turn, and how fast members that were away are sent what has left
-//! their master's memory.
+//! Flow control for replication: messages deferred for lack of send-queue space, and the rate limit
+//! for followers that catch up from the log.
 //!
 //! What they missed is read back from the log part by part, and applying it takes them as much work
 //! as it once took all. Where the others are served meanwhile, there is a rest behind each part, or

@@ -1,4 +1,4 @@
-//! What torn logs lead to, as operators are told.
+//! Consequences of torn logs, in words for operators.
 
 use super::group::Group;
 use super::state::GroupState;

@@ -1,4 +1,4 @@
-//! What changes of a bucket while it is copied to another group: the keys that have to be copied
+//! Change capture of a bucket while it is copied to another group: the keys that have to be copied
 //! again.
 //!
 //! It listens where values are applied, on whoever copies, and not where they are evaluated: a copy

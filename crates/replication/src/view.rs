@@ -1,4 +1,5 @@
-//! What an update sees: the store, and over it every value that is proposed and not yet applied.
+//! Overlay that updates are evaluated on: the store, and over it every entry that is proposed and
+//! not yet applied.
 //!
 //! Promises: a later update sees the effects of every earlier one, decided or not; that is how
 //! conditions are evaluated once, by the master, when it proposes.

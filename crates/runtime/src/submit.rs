@@ -1,4 +1,4 @@
-//! What a front-end gets back for a request it submits.
+//! Results of submitting a request: at once, behind a ticket, or later.
 
 use base::{GroupId, Key, LogIndex, Reply, Result};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What the front-ends count: requests by operation and verdict, latencies by class, connections.
+//! Counters of the front-ends: requests by operation and verdict, latencies by class, connections.
 
 use crate::minute::Minute;
 use base::{Error, Kind};

@@ -1,4 +1,5 @@
-//! Who may come in: the names a `Host` header may hold, and whose web pages may write.
+//! Access control: the names that a `Host` header may hold, and the origins whose web pages may
+//! write.
 //!
 //! A web page in an operator's browser can reach a port on loopback by a name of its own that it
 //! lets point there (DNS rebinding). Such a request carries that name in `Host`; plain addresses

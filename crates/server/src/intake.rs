@@ -1,4 +1,4 @@
-//! What a connection has sent and was not yet looked at: room for it, and patience.
+//! Read buffer of a connection: bytes that are not decoded yet, their memory budget, and timeouts.
 //!
 //! Promises: the buffer never has more than twice what has arrived, whatever a request claims; all
 //! large requests together stay within the front-ends' memory for them.

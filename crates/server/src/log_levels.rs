@@ -1,4 +1,4 @@
-//! What `GET|PUT /v1/admin/log-levels` speaks to: the log of the program, which belongs to `app`.
+//! Log levels as `GET|PUT /v1/admin/log-levels` changes them; the log belongs to `cli`.
 
 use base::Result;
 

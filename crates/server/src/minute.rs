@@ -1,4 +1,4 @@
-//! How often something happened in the last minute.
+//! Count of events in the last minute.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

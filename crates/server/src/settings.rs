@@ -1,5 +1,4 @@
-//! What the front-ends need to know before they open; `app` fills it from flags, file and
-//! environment.
+//! Settings of the front-ends; `cli` fills them from flags, file and environment.
 
 use crate::LogLevels;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,5 @@
-//! What all connections share: the node, the settings, the counters, the budget for large buffers.
+//! State that all connections share: the node, the settings, the counters, the budget for large
+//! buffers.
 
 use crate::clock::Clock;
 use crate::counters::Counters;

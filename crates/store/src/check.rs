@@ -1,4 +1,4 @@
-//! Reads everything of the trees, repairs nothing: every checksum, the order of all rows, the
+//! Verification of the trees, which repairs nothing: every checksum, the order of all rows, the
 //! tables' own figures. For a directory that no process has open.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What can go wrong with files: the room's only error, sorted by what its caller can do about it.
+//! Error of the store, sorted by what its caller can do about it.
 
 use std::io;
 

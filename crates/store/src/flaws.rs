@@ -1,4 +1,4 @@
-//! Rules that a build for tests lets be broken, so that experiments prove that they would notice.
+//! Rules that a build for tests can break, so that experiments prove that they notice it.
 //!
 //! Only with the feature `mutants`, which no shipped build has, and only the one rule that whoever
 //! starts the process names before anything runs (`CREDENZA_MUTANT=NAME`); this room reads no

@@ -1,4 +1,4 @@
-//! How an experiment speaks: one line of figures, or one line that says why it was skipped.
+//! Report of an experiment: one line of figures, or one line that says why it was skipped.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

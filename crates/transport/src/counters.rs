@@ -1,4 +1,4 @@
-//! What is counted about a peer, for status and metrics.
+//! Counters of a peer, for status and metrics.
 
 use super::incarnation::Incarnation;
 use super::message::Lane;

@@ -1,4 +1,4 @@
-//! What nodes say to each other.
+//! Connections between nodes: framing, lanes, calls.
 //!
 //! Two nodes share one connection, whoever dialled it; every group speaks over it. A message goes
 //! by one of four *lanes*, each with a queue of its own: `Control` (heartbeats, votes,

@@ -1,4 +1,5 @@
-//! What waits for one peer, and what goes next. Pure: bounded queues and a rule.
+//! Send queues of one peer, and the rule that chooses the next message. Pure: bounded queues and a
+//! rule.
 //!
 //! The connection's own words go first, then control, then the other lanes in turn, a piece each,
 //! so that a large value or a snapshot holds up nobody for longer than a piece takes. Bulk has one

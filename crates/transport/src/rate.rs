@@ -1,4 +1,4 @@
-//! How much may be sent in a second, pure: a bucket that fills with time.
+//! Rate limit in bytes a second: a token bucket.
 
 /// Seconds' worth that may be sent at once after a pause.
 const BURST_MS: u64 = 50;

@@ -1,4 +1,4 @@
-//! What the peers of a node need to know before they start; `app` fills it once.
+//! Settings of a node's peers; `cli` fills them once.
 
 use super::credential::Credential;
 use super::incarnation::Incarnation;

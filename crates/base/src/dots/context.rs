@@ -1,4 +1,4 @@
-//! What a client has seen: the dots its next write replaces. Opaque to clients.
+//! Causal context: the dots that a client has seen and its next write replaces. Opaque to clients.
 //!
 //! Bytes: a version (1), the entries as in `identity.rs` and `seen.rs`, then four bytes of an xxh3
 //! checksum over all before it. The checksum is salted by whoever writes it, so that a context of

@@ -1,4 +1,4 @@
-//! Who mints dots, as bytes.
+//! Actor ids, which tell apart who creates dots.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::{Actor, NodeId, varint};

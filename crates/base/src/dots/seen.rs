@@ -1,4 +1,4 @@
-//! Which dots of one actor are known: ranges of counters, nearly always one.
+//! Set of known counters of one actor: ranges, nearly always one.
 //!
 //! Bytes, as varints, from the highest range down: twice its upper end (of later ones: how many
 //! counters more than one are missing before the range above), plus one if another range follows;

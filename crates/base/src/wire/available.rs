@@ -1,4 +1,4 @@
-//! What available buckets are asked and answer: calls, contents, siblings, properties.
+//! Codec of calls of available buckets and their answers: contents, siblings, properties.
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};

@@ -1,4 +1,4 @@
-//! What requests, replies and errors are made of, written in a row and read with care.
+//! Codec of the fields that requests, replies and errors share.
 
 use super::WireResult;
 use crate::codec::{Malformed, Reader, Writer};

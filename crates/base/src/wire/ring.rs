@@ -1,4 +1,4 @@
-//! What is asked and answered about the ring.
+//! Codec of calls about the ring and their answers.
 
 use super::WireResult;
 use super::fields::{Fields, Source};

@@ -1,4 +1,4 @@
-//! What is done to a data type, and how it is shown.
+//! Codec of changes of data types and of their values.
 
 use super::WireResult;
 use super::available::take_context;

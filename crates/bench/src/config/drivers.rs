@@ -1,4 +1,4 @@
-//! Whom a run drives, and the settings of each driver.
+//! Drivers that a run may use, and the settings of each.
 
 use super::items::{Item, Items};
 use base::BucketName;

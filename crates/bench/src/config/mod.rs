@@ -1,4 +1,4 @@
-//! What a run shall do: TOML with Basho Bench's names where it has them.
+//! Settings of a run: TOML, with Basho Bench's names where it has them.
 //!
 //! A config of Basho Bench is read as it is (`erlang.rs`, `ported.rs`); in TOML its braces are
 //! brackets and its atoms texts: `{int_to_str, {uniform_int, 9}}` is

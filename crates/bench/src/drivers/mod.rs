@@ -1,4 +1,4 @@
-//! Whom the load goes to: one small interface, and how each server is spoken to.
+//! Drivers: one small interface to the servers that a load is sent to.
 //!
 //! A driver serves the clients of one thread. The thread begins calls without waiting, then waits
 //! for whatever answers come; so one thread keeps thousands of clients busy.

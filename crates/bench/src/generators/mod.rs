@@ -1,4 +1,4 @@
-//! What the load is made of: chance, keys and values.
+//! Generators of the load: random numbers, keys and values.
 //!
 //! Promises: one seed and one client number give the same keys and values for ever, on every
 //! machine.

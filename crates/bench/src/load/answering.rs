@@ -1,4 +1,4 @@
-//! What comes of an answer: the next call of the operation, or its result.
+//! Handling of an answer: the operation's next call, or its result.
 
 use super::asking::{REMEMBERED_MAX, ThreadState};
 use super::causality::Leg;

@@ -1,4 +1,4 @@
-//! What the clients of one thread ask: which operation, which key, which value.
+//! Choice of the next call of a thread's clients: operation, key and value.
 
 use super::clients::{Draw, Flight, LogicalClient, Swap};
 use crate::config::{Config, Operation};

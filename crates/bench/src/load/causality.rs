@@ -1,4 +1,4 @@
-//! What gets of a server that keeps several values of a key tell beside their time.
+//! Causality of reads from a server that keeps siblings: figures beside their latency.
 
 use crate::drivers::RowContext;
 use hdrhistogram::Histogram;

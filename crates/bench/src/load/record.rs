@@ -1,4 +1,4 @@
-//! What one thread measures, window by window.
+//! Measurements of one thread, window by window.
 
 use super::causality::{Causality, Leg};
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! When an open load starts its operations: a list of times that does not know the server.
+//! Schedule of an open-loop load: start times that do not depend on the server.
 
 use crate::config::Schedule;
 use crate::generators::Dice;

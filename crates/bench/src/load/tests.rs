@@ -1,4 +1,4 @@
-//! What is measured is what happened: schedules, omissions, merged histograms, errors apart.
+//! Tests of the load's measurements: schedules, omissions, merged histograms, errors apart.
 
 use super::*;
 use crate::config::{Items, Operation, Schedule};

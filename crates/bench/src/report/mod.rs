@@ -1,4 +1,4 @@
-//! What a run leaves behind: Basho Bench's tables, one JSON report, percentile files and charts.
+//! Report of a run: Basho Bench's tables, one JSON report, percentile files and charts.
 //!
 //! Promises: the CSV files have Basho Bench's names and columns, byte for byte, so its scripts read
 //! them; percentiles in the JSON and `.hgrm` files are of the whole run.

@@ -1,4 +1,4 @@
-//! What a run leaves behind is what others can read.
+//! Tests that other programs can read a run's report.
 
 use super::csv::{errors_text, file_label, latency_line, summary_line};
 use super::*;

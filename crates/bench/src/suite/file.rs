@@ -1,4 +1,4 @@
-//! What a suite's file says: servers, loads, and which of them meet.
+//! Suite file: servers, loads, and which of them meet.
 
 use super::soak::{self, Soak};
 use super::work::{PORTS, Words, Work, filled};

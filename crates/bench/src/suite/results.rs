@@ -1,4 +1,4 @@
-//! What a suite has measured.
+//! Results of a suite.
 
 use super::file::Suite;
 use super::soak::SoakRun;

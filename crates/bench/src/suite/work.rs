@@ -1,4 +1,4 @@
-//! What a measure does to a server: a load of ours, a foreign tool, or nothing at all.
+//! Work of one measurement: a load of this tool, a foreign tool, or nothing at all.
 
 use crate::config::{Item, Items, duration_of};
 use crate::report::Percentiles;

@@ -1,5 +1,5 @@
-//! What a file of several nodes says of them: who makes the cluster, who joins it and as what, who
-//! is to be master and for how long, how many must agree.
+//! Arakoon files of several nodes: which node founds the cluster, which join it and in what role,
+//! preferred masters, the lease and the quorum.
 
 use super::ini::{IniComplaint, IniKey, IniSection};
 use super::{Configuration, addresses, list, required};

@@ -1,5 +1,5 @@
-//! Whether a node with an empty disk founds a cluster or joins one: a founder's first start looks
-//! like its return with a new disk, and only the others can tell.
+//! Choice of a node with an empty disk to found a cluster or to join one. A founder's first start
+//! looks like its return with a new disk, and only the others can tell.
 //!
 //! Founding a second cluster would leave clients with an empty database that takes their writes,
 //! beside the one that has their data. So it is founded only where most of the list, this node

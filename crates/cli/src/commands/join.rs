@@ -1,4 +1,4 @@
-//! How a fresh node asks a cluster to be let in; the first thing `credenza serve --join` does.
+//! Request of a fresh node to be let into a cluster; the first step of `credenza serve --join`.
 
 use crate::settings::Settings;
 use base::{Body, BucketName, DirectoryCall, Error, JoinToken, Kind, Part};

@@ -1,4 +1,4 @@
-//! Where a file of records that was cut short can go on.
+//! Continuation point of a file of records that was cut short.
 
 use super::{Fault, FieldNames, Format, Reader, RecordBatch, raw};
 use std::io::BufRead;

@@ -1,4 +1,4 @@
-//! What several settings ask of a text.
+//! Checks of a setting's text that several settings share.
 
 use super::units;
 use crate::machine;

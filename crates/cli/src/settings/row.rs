@@ -1,4 +1,4 @@
-//! What one setting is.
+//! Row of the table of settings.
 
 use super::Settings;
 

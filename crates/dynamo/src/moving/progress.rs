@@ -1,5 +1,5 @@
-//! How far this node is with what it receives: counters, the rate of late, and about how long it
-//! still takes.
+//! Progress of partitions that this node receives: counters, the current rate, and about how long
+//! they still take.
 
 use super::give::PartitionWeight;
 use crate::letter::LetterResult;

@@ -1,4 +1,4 @@
-//! What happened before what: dotted version vector sets.
+//! Causality of values: dotted version vector sets.
 //!
 //! Every write of a key is a *dot*: who coordinated it, and which of that actor's writes it is. A
 //! key's [`Clock`] holds the values no later write has replaced, each with its dot, and all dots it

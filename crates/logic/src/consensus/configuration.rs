@@ -1,4 +1,4 @@
-//! Who belongs to a group, and what each member may do.
+//! Configuration of a group: its members and their roles.
 
 use super::quorum::Quorums;
 use base::{ConfigurationId, NodeId, Part};

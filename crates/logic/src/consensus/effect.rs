@@ -1,5 +1,5 @@
-//! What a replica wants done. **The effects are to be carried out in the order in which they
-//! stand.**
+//! Effects of a step, which the host carries out. **The effects are to be carried out in the order
+//! in which they stand.**
 //!
 //! The `Save...` effects and [`Effect::Adopt`] become records of the log, appended in that order,
 //! so that what a crash leaves is always a beginning of it. None of them is waited for: what may

@@ -1,4 +1,4 @@
-//! What can happen to a replica.
+//! Events that a replica handles.
 
 use super::configuration::Configuration;
 use super::message::Message;

@@ -1,4 +1,5 @@
-//! How mastership ends on purpose: handed over to another voter, or given back with a life.
+//! Mastership that ends on purpose: handed over to another voter, or given up for good by this
+//! incarnation.
 
 use super::effect::{Effect, Refusal, RefusedCall, Role};
 use super::lease::LeaseBound;

@@ -1,4 +1,5 @@
-//! Until when a master may answer reads by itself, and until when a voter must not help another.
+//! Leases: until when a master may answer reads by itself, and until when a voter must not help
+//! another.
 //!
 //! A voter that acknowledges a heartbeat sent at `t` on the master's clock promises no higher
 //! ballot, and does not lead, for `L(1+e)` from when it heard it; the master may be sure of its

@@ -1,4 +1,4 @@
-//! What replicas of one group say to each other.
+//! Messages between the replicas of one group.
 //!
 //! A message holds no value's bytes: where it names a stretch of the log (`after` is exclusive,
 //! `upto` inclusive), the node adds the values when it sends and hands them on when it receives.

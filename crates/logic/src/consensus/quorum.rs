@@ -1,5 +1,5 @@
-//! How many voters are enough, and what so many have reached: the one piece of quorum arithmetic in
-//! the house.
+//! Quorum arithmetic, all of it: the majority of a configuration, and the highest index that a
+//! majority has reached.
 
 use super::rules::{Rule, broken};
 use base::NodeId;

@@ -1,5 +1,5 @@
-//! From one group's log records, in the order of the stream, back to what its replica must
-//! remember.
+//! Replay of one group's log records, in the order of the stream, to the state that its replica
+//! must have.
 //!
 //! The records come from disk, so they are checked, not asserted. `V` is whatever the caller keeps
 //! of a value: its bytes, or its place in the log.

@@ -1,4 +1,4 @@
-//! What a replica must remember to go on after a restart, and when that is not enough.
+//! State that a replica needs to continue after a restart, and checks that it is complete.
 
 use super::ballot;
 use super::configuration::Configuration;

@@ -1,4 +1,4 @@
-//! What a replica shows of itself.
+//! Status of a replica, for its host and for operators.
 
 use super::configuration::Configuration;
 use super::effect::{Effect, Role};

@@ -1,4 +1,4 @@
-//! What a witness keeps, and for how long.
+//! Log of a witness: the entries that it keeps, and for how long.
 //!
 //! A witness votes and logs, and has no rows. What it helped to decide may be on one other disk
 //! only; so it keeps every value until all voters that hold the data have it on disk, which the

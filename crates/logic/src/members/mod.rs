@@ -1,4 +1,5 @@
-//! Who seems alive, as seen from this node: what decides when a fallback is asked instead.
+//! Failure detector: decides which nodes this node takes for dead, so that a fallback is asked
+//! instead.
 //!
 //! Who belongs to the cluster is the directory's to say; here is only whether this node can reach
 //! them, now. Three witnesses are heard: the link to the node (connected or broken), the requests

@@ -1,4 +1,4 @@
-//! How long a node takes to answer, beside what is usual.
+//! Latency statistic of a node: how long it takes to answer, beside what is usual.
 
 use base::Millis;
 

@@ -1,4 +1,5 @@
-//! Who is asked, in whose place, and from whom an answer is still to come.
+//! Requests of one quorum operation: nodes that are asked, the fallbacks in their place, and
+//! answers still to come.
 
 use base::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,4 +1,5 @@
-//! From what was asked for (`quorum`, `all`, 2) to how many replicas that is.
+//! Quorum sizes as numbers: from what was asked for (`quorum`, `all`, 2) to how many replicas that
+//! is.
 
 use base::{Quorum, Share};
 use std::fmt;

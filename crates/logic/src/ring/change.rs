@@ -1,4 +1,4 @@
-//! What may be wished of the ring, and why a wish is refused.
+//! Changes of the ring that may be planned, and refusals of those that may not.
 
 use super::layout::Rack;
 use base::{NodeId, Partition};

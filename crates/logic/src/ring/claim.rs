@@ -1,4 +1,5 @@
-//! Who should own what next: even by construction, with as few moves as that allows.
+//! Claim: the owners of each partition after a change, even by construction, with as few moves as
+//! that allows.
 //!
 //! Each node's share is `partitions / nodes`, rounded down or up; those that own most already get
 //! the rounded-up ones. Nodes above their share give, nodes below it take, and nothing else moves.

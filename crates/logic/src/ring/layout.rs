@@ -1,4 +1,4 @@
-//! Which node owns which partition, and what follows from it: the preference lists.
+//! Layout of the ring: the owner of each partition, and the preference lists that follow.
 
 use base::{NodeId, Partition};
 use std::collections::{BTreeMap, BTreeSet};

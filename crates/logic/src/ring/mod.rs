@@ -1,4 +1,4 @@
-//! Who owns which key of an available bucket: a ring of 2^160 points, cut into partitions.
+//! Consistent hashing of available buckets: a ring of 2^160 points, cut into partitions.
 //!
 //! A key hashes to a [`Point`]; the ring is cut into a power of two of equal [`Partition`]s; each
 //! partition has one owner in the [`Layout`]. The *preference list* of a partition is found by

@@ -1,4 +1,4 @@
-//! What a change of the ring would do, worked out and shown before anything moves.
+//! Plan of a change of the ring: computed and shown before anything moves.
 
 use super::change::{RingWish, Unsafe};
 use super::claim::claim;

@@ -1,4 +1,4 @@
-//! From a key to its point on the ring, and from the point to its partition.
+//! Points on the ring: from a key to its point, and from the point to its partition.
 
 use base::Partition;
 

@@ -1,4 +1,5 @@
-//! Find what differs between two copies of a partition, cheaply: hash trees and their comparison.
+//! Anti-entropy: finds what differs between two copies of a partition by hash trees and their
+//! comparison.
 //!
 //! Each row (a key and the bytes of what lies under it) has a digest. A row falls into one of
 //! 65,536 *leaves* by the hash of its key, and every node of the tree is the sum of the digests

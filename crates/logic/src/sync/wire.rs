@@ -1,4 +1,4 @@
-//! What the two sides of a comparison say, and its bytes.
+//! Messages of the two sides of an anti-entropy exchange, and their bytes.
 //!
 //! A question: which one (1 byte). 0, the roots: the sum (16), rows (8). 1, nodes: their level (1),
 //! how many (4), each place (4). 2, rows: how many leaves (4), each (2), whether a page came before

@@ -1,4 +1,4 @@
-//! How many distinct values, about, in little room: HyperLogLog.
+//! Approximate count of distinct values in little space: HyperLogLog.
 //!
 //! Registers as Flajolet, Fusy, Gandouet and Meunier describe them (*HyperLogLog*, 2007), with
 //! hashes of 64 bits; the estimate is Ertl's (*New cardinality estimation algorithms for

@@ -1,4 +1,4 @@
-//! What is in a data type: things under dots, by kind.
+//! State of a data type: elements under dots, by kind.
 
 use super::dotted::{self, Dotted};
 use super::hll::Registers;

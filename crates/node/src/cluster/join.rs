@@ -1,5 +1,5 @@
-//! How a fresh node comes to belong to a cluster: it makes its id, asks a member to be added, and
-//! writes down what it is told. Only then it may start.
+//! Join of a fresh node: it makes its id, asks a member to be added, and writes down what it is
+//! told. Only then it may start.
 
 use super::described;
 use crate::NodeSettings;

@@ -1,6 +1,6 @@
-//! Which life each member lives: the cluster has it on record, and a directory that does not know
-//! the recorded one is an old copy. One that the others refuse for that says so itself from then
-//! on, for its next life could have a number that nobody has seen.
+//! Incarnations of members on record: a directory that does not know the recorded incarnation is an
+//! old copy. One that the others refuse for that says so itself from then on, for its next
+//! incarnation could have a number that nobody has seen.
 //!
 //! Promises: a node lets go only of lives that can't be the one on record any more.
 //! Never: tells who is right of two that began from the same life: the first to be let in is.

@@ -1,5 +1,5 @@
-//! Who is in a group that this node has no part in: its master is asked, over the lane of calls.
-//! And of how many groups another node is master, before it is handed one.
+//! Leader lookup: asks, over the lane of calls, who is in a group that this node has no replica of;
+//! and of how many groups another node is master, before it is handed one.
 //!
 //! ```text
 //! question = 3

@@ -1,5 +1,5 @@
-//! Who may join: the digests of the join tokens that let a node in, and what is asked by someone
-//! who shows one.
+//! Admission of nodes: rows with the digests of the join tokens that let a node in, and the check
+//! of a shown token.
 //!
 //! A token ends by itself, after its lifetime in the directory's own time, or when all are revoked;
 //! what was asked with one that ended meanwhile is refused, whoever passed it on.

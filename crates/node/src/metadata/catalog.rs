@@ -1,5 +1,5 @@
-//! Which buckets and members exist: the node's copy of what the directory (group 0) has decided, a
-//! function of its applied rows.
+//! Catalog: the buckets and members that exist, this node's copy of what the metadata group (group
+//! 0) has decided, a function of its applied rows.
 
 use super::lives::{self, LifeRecord};
 use super::read_ring;

@@ -1,5 +1,5 @@
-//! Who takes over whose part of the ring: a row of text, written with the change of members by
-//! which a member's place was taken.
+//! Successors on the ring: a row of text that names who takes over a replaced member's part,
+//! written with the change of members that replaced it.
 //!
 //! ```text
 //! 1

@@ -1,6 +1,6 @@
-//! Which life of each member was let in last: its number stands in the member's row, and what tells
-//! it from all others, if it has that, in a row of its own. A node that does not know the recorded
-//! life runs on an old copy of its directory (`docs/inside/peers.md`).
+//! Last incarnation that was let in, for each member: its number stands in the member's row, and
+//! what tells it from all others, if it has that, in a row of its own. A node that does not know
+//! the recorded incarnation runs on an old copy of its directory (`docs/inside/peers.md`).
 //!
 //! Promises: of a member among others only a later life takes the place of the recorded one, and
 //! none below the recorded number ever goes on record.

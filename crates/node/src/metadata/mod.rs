@@ -1,5 +1,5 @@
-//! What the cluster agrees on about itself: buckets, bucket types, members, placement. Ordinary
-//! rows of group 0, changed by sequences whose assertions make them safe.
+//! Metadata of the cluster: buckets, bucket types, members, placement. Ordinary rows of group 0,
+//! changed by sequences whose assertions make them safe.
 //!
 //! Promises: a call changes all its rows or none; the catalog is a function of the rows that were
 //! applied, on every node.

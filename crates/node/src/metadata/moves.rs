@@ -1,4 +1,5 @@
-//! Where buckets live: in which group one is made, and what each step of a move changes.
+//! Placement of buckets: the group in which one is made, and the rows that each step of a move
+//! changes.
 //!
 //! A move is a few words in the bucket's row: the group and the number it is on its way to. Whoever
 //! copies under a number that stands there no longer copies for nobody; `../transfer/mod.rs` tells

@@ -1,4 +1,4 @@
-//! Who is a witness, and what follows from it.
+//! Witnesses among the members, and what follows from their role.
 //!
 //! A node that joined as a witness is one in every group it has a part in, all its life: it holds
 //! no rows, and could not begin to, and whoever holds rows is none. In the directory it holds the

@@ -1,5 +1,5 @@
-//! What is sent: rows, sessions and outcomes of the group a bucket leaves, read from what is
-//! applied, in parts of bounded size.
+//! Reader of a moving bucket: rows, sessions and outcomes of the group that the bucket leaves, from
+//! applied state, in parts of bounded size.
 
 use super::letter::Item;
 use base::codec::Reader;

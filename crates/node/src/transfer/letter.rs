@@ -1,5 +1,5 @@
-//! What two masters say to each other while a bucket moves, as bytes: which kind of call it is (1),
-//! which question (1), then its fields in their order, as `base::codec` writes them.
+//! Messages between two masters while a bucket moves, as bytes: the kind of call (1), the question
+//! (1), then its fields in their order, as `base::codec` writes them.
 
 use super::progress::MoveProgress;
 use base::codec::{Malformed, Reader, Writer};

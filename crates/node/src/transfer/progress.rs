@@ -1,4 +1,4 @@
-//! How far the moves are that this node drives.
+//! Progress of the moves that this node drives.
 
 use base::BucketId;
 use base::codec::{Malformed, Reader, Writer};

@@ -1,4 +1,4 @@
-//! What two masters say to each other, and what stands in the rows: kept as version 1 wrote it.
+//! Tests of a move's messages and rows, kept as version 1 wrote them.
 
 use super::intake::BucketIntake;
 use super::letter::{Item, MoveAnswer, MoveQuestion};

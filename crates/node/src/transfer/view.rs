@@ -1,4 +1,4 @@
-//! Where a bucket lives and how far its move is, for whoever asks any node.
+//! View of a bucket's location and of its move, from any node.
 
 use super::BucketMoves;
 use super::letter::{MoveAnswer, MoveQuestion};

@@ -1,5 +1,5 @@
-//! What every replica does: it keeps the snapshot a marker asked for, and tells digests of its
-//! rows.
+//! Replica's side of a scrub: it keeps the snapshot that a marker asked for, and answers digests of
+//! its rows.
 
 use super::message::{ComparisonAnswer, ComparisonQuestion, Sum};
 use super::report::ComparisonReport;

@@ -1,4 +1,4 @@
-//! What the master asks of another replica, as bytes. All numbers little-endian.
+//! Messages of a scrub from the master to another replica, as bytes. All numbers little-endian.
 //!
 //! ```text
 //! question  7 | version 1 | round u64 | index u64 | low (string) | high (string)

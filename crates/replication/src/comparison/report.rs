@@ -1,4 +1,4 @@
-//! What a comparison found.
+//! Report of a scrub.
 
 use super::super::layout::{ROW_PREFIX_BYTES, Space};
 use base::{BucketId, Error, NodeId};

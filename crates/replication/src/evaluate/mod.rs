@@ -1,4 +1,4 @@
-//! What an update does: conditions are looked at, effects are written, the outcome is told.
+//! Evaluation of an update: tests its conditions, writes its effects, returns its outcome.
 //!
 //! The master evaluates each update once, when it proposes it, on the store and its own undecided
 //! values; what is agreed on are the effects. So a replica that applies them needs no condition, no

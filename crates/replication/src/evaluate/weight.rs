@@ -1,4 +1,4 @@
-//! What an update is going to cost, told from its words alone.
+//! Estimate of an update's cost, from its words alone.
 
 use crate::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use base::request::Expiry;

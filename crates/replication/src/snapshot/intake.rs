@@ -1,4 +1,4 @@
-//! Where parts that arrive find whoever waits for them.
+//! Intake of snapshot parts: brings each part to the transfer that waits for it.
 
 use super::message::{HEAD_BYTES, PartHead};
 use base::{GroupId, NodeId};

@@ -1,4 +1,4 @@
-//! What two nodes say about a snapshot, as bytes. All numbers little-endian.
+//! Messages of a snapshot transfer, as bytes. All numbers little-endian.
 //!
 //! ```text
 //! question  2 | version 1 | kind, then

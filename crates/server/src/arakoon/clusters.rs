@@ -1,4 +1,4 @@
-//! Which bucket an Arakoon cluster id means, and who makes it.
+//! Arakoon cluster ids: the bucket that each means, and its creation.
 //!
 //! A cluster id is what keeps clients from writing into the wrong cluster, so it is never made up:
 //! an id is served if its bucket exists, or if the setting `arakoon_clusters` names it, which makes

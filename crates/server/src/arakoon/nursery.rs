@@ -1,5 +1,4 @@
-//! What Arakoon's nursery speaks of: intervals, the routing tree, and where a cluster's nodes are.
-//! Pure.
+//! Arakoon's nursery: intervals, the routing tree, and the addresses of a cluster's nodes. Pure.
 //!
 //! Keys are not spread over clusters by a nursery here; a bucket is placed by the directory. So
 //! there is one routing, a leaf that names the cluster the client speaks to, and one interval, open

@@ -1,4 +1,4 @@
-//! What the connections of Arakoon's clients share: the statistics of each cluster.
+//! Registry that the connections of Arakoon's clients share: the statistics of each cluster.
 
 use super::statistics::Statistics;
 use base::BucketName;

@@ -1,4 +1,4 @@
-//! What Arakoon's `statistics` tells: sizes and times by kind of request, since the start.
+//! Arakoon's `statistics`: sizes and times by kind of request, since the start.
 //!
 //! Each cluster has its own. The layout is Arakoon's, child by child, because its OCaml client
 //! reads it by position.

@@ -1,4 +1,4 @@
-//! What a node tells of its cluster: who is master, who belongs to it, how far each is.
+//! Views of the cluster for Arakoon's clients: master, members, and how far each is.
 //!
 //! Everything that depends on there being more nodes than this one is asked here, of one
 //! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else

@@ -1,4 +1,4 @@
-//! How a connection is turned away: in its own language where that has words for it.
+//! Refusal of a connection, in its own protocol where that has words for it.
 
 use super::first_bytes::{FirstBytes, Foreign};
 use crate::arakoon;

@@ -1,4 +1,4 @@
-//! Who may join, or mend itself: the routes of join tokens and of those who show one.
+//! Routes of join tokens, and of nodes that show one to join or to be repaired.
 //!
 //! Operators need no token; where they are not served, a node that joins shows one, as
 //! `Authorization: Bearer TOKEN` (RFC 6750).

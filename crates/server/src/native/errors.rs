@@ -1,4 +1,4 @@
-//! The house's errors in HTTP's words: one status per reason, one JSON body for all.
+//! Errors in HTTP's words: one status per reason, one JSON body for all.
 
 use super::json::write;
 use crate::http::{AnswerContent, HttpAnswer, Refused, StatusCode};

@@ -1,4 +1,4 @@
-//! What operators ask: status, metrics, health, the log's levels, checkpoints.
+//! Routes of operators: status, metrics, health, log levels, checkpoints.
 
 use super::json::{cluster, status};
 use super::translate::Operate;

@@ -1,5 +1,5 @@
-//! What a connection is about to say: answers in their order, some of which wait for their update
-//! to be decided.
+//! Output queue of a connection: answers in their order, some of which wait for their update to be
+//! decided.
 
 use super::errors;
 use crate::buffer_room::overloaded;

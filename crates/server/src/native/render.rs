@@ -1,4 +1,4 @@
-//! From a reply to an answer. Pure.
+//! Rendering of a reply as an HTTP answer. Pure.
 
 use super::errors;
 use super::json::write;

@@ -1,5 +1,5 @@
-//! What only available buckets have: siblings with their contexts, data types, properties that go
-//! back to the type's. Their routes, and what these ask.
+//! Routes of available buckets: siblings with their contexts, data types, and properties that go
+//! back to the type's.
 
 use super::errors::malformed;
 use super::parameters::Parameter;

@@ -1,4 +1,4 @@
-//! What a request's head asks for: the route with everything the head says about it. Pure.
+//! Target of a request: the route, with everything the head says about it. Pure.
 
 use super::admission;
 use super::errors::{self, malformed};

@@ -1,5 +1,5 @@
-//! From a target and its body to a plan: what to ask the node, and how its reply is to be told.
-//! Pure.
+//! Translation of a target and its body to an action: the request for the node, and the shape of
+//! its answer. Pure.
 
 use super::admission;
 use super::emptying::{self, Emptying};

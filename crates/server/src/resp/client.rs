@@ -1,4 +1,4 @@
-//! What the front-end remembers of one connection.
+//! State of one RESP connection that commands read and change.
 
 use super::frame::Detached;
 use super::registry::Card;

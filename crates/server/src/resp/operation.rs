@@ -1,4 +1,4 @@
-//! What a request is, roughly, for the counters.
+//! Operation of a request, for the counters.
 
 use crate::counters::OperationKind;
 use base::{AvailableCall, Call, Read, Update};

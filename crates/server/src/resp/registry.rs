@@ -1,4 +1,4 @@
-//! What all connections of this front-end share: who is here, the cursors of scans, counts.
+//! Registry that all RESP connections share: clients, cursors of scans, counts.
 
 use super::client::ClientTally;
 use super::cursors::Cursors;

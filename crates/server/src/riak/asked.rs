@@ -1,4 +1,4 @@
-//! A request as words.
+//! Request of a Riak client, decoded to words.
 
 use crate::http::Method;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! What is said about a value: headers to content, and back.
+//! Riak's object headers: from headers to content, and back.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;

@@ -1,4 +1,4 @@
-//! What a client accepts.
+//! Content negotiation by `Accept`.
 
 use super::asked::RiakRequest;
 

@@ -1,4 +1,4 @@
-//! What stands behind the `?`.
+//! Query parameters.
 
 use super::answer::RiakResponse;
 use crate::http::percent::{Plus, decode};

@@ -1,4 +1,4 @@
-//! What a path names.
+//! Paths of Riak's HTTP interface.
 
 use crate::http::percent::{Plus, decode, encode_onto};
 use base::BucketName;

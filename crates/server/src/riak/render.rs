@@ -1,4 +1,4 @@
-//! From what the node replies to what the client is told.
+//! Rendering of a node's reply as Riak's HTTP answer.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;

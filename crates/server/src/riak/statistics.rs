@@ -1,4 +1,4 @@
-//! What the node says of itself in the words that Riak's clients and tools look for.
+//! Riak's statistics: the names that its clients and tools look for.
 //!
 //! Clients read it first of all on every connection, so it needs nobody else: no other node, no
 //! majority. What this house does not count is not there; `docs/use/riak.md` says what.

@@ -1,5 +1,4 @@
-//! What Riak's clients were told, in the numbers that its tools look for and no other front-end
-//! needs.
+//! Counts of what Riak's clients were told, which no other front-end needs.
 
 use super::render::Form;
 use super::translate::RiakShape;

@@ -1,4 +1,4 @@
-//! From a request to what the node is asked.
+//! Translation of Riak's requests to those of `base`.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;

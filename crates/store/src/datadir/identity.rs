@@ -1,4 +1,4 @@
-//! Who a node is: ids that last, in a file that is there whole or not at all.
+//! Identity of a node: ids that last, in a file that is there whole or not at all.
 //!
 //! Promises: what `write` returned for is read after any crash; a crash before leaves nothing that
 //! is taken for an identity.

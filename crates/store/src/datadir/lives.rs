@@ -1,5 +1,5 @@
-//! Which lives of this node the cluster may have on record, and whether the directory was found to
-//! be an old copy.
+//! Incarnations of this node that the cluster may have on record, and the mark that the directory
+//! was found to be an old copy.
 //!
 //! Each life has a number, which goes up, and a token, which is drawn: two lives of one number, or
 //! a higher life that does not come from the one on record, are told apart by it. A life stands

@@ -1,5 +1,5 @@
-//! Whom this node knew last: enough to find the others after a start, before anything of the
-//! directory is applied; of each group that was made, whom it began with; and who is a witness.
+//! Last known members of the cluster: enough to find the others after a start, before anything of
+//! the directory is applied; of each group that was made, whom it began with; and who is a witness.
 //!
 //! Promises: there whole or not at all; damage is named.
 //! Never: says who belongs to a group now; that stands in the log.

@@ -1,5 +1,5 @@
-//! A folder that gets its name when it is whole: a checkpoint that was cut short is never taken for
-//! a data directory.
+//! Staging folder that gets its name when it is whole: a checkpoint that was cut short is never
+//! taken for a data directory.
 
 use crate::StoreError;
 use rustix::fs::{self, Mode, OFlags};

@@ -1,4 +1,4 @@
-//! What a power cut may leave of a [`MemoryDisk`].
+//! States that a power cut may leave of a [`MemoryDisk`].
 
 use super::memory::{FileContent, Honesty, MemoryDisk, NameChange, SECTOR_BYTES};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! How fast this disk makes a small write durable: the figure that bounds every synced write.
+//! Time that this disk takes to make a small write durable: the figure that bounds every synced
+//! write.
 
 use super::{Disk, FileDisk};
 use crate::StoreError;

@@ -1,4 +1,4 @@
-//! The only front-end to the file system for the log.
+//! Disk of the log: its only way to the file system.
 //!
 //! A [`Disk`] is one flat directory; a [`DiskFile`] is an open file in it and stays open as long as
 //! it is held, so a process that has run out of descriptors can still append, sync and roll.

@@ -1,4 +1,4 @@
-//! Records and whose they are; footers, which list the owners of a segment.
+//! Records, each with its owner; footers, which list the owners of a segment.
 
 use super::segment::VERSION_FIRST;
 use base::codec::{Malformed, Reader, Writer};

@@ -1,4 +1,4 @@
-//! From whatever a crash left to a log that can be appended to.
+//! Recovery of the log: from what a crash left to a log that can be appended to.
 //!
 //! Only the last segment can have a torn tail: a successor's header says that its predecessor was
 //! synced whole. The last segment is read here; the others are verified while they are replayed.

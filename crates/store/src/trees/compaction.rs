@@ -1,5 +1,5 @@
-//! From memory to disk, and from many tables to few. All of it runs on the caller's background
-//! threads.
+//! Flushes from memory to disk, and merges of many tables to few. All of it runs on the caller's
+//! background threads.
 //!
 //! Superseded rows are dropped by every flush and merge (watermark `SeqNo::MAX`): each reader's
 //! view keeps the tables it needs, and in a sealed table everything is published, so nobody can ask

@@ -1,4 +1,4 @@
-//! Where the trees live and how much memory they may take, and how that is split.
+//! Settings of the trees: their folder, and how their memory is split.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a reader reads: the tables of one moment.
+//! View of a reader: the tables of one moment.
 //!
 //! The crate below has such a thing too, for the tables on disk, but finds it by number in a list
 //! that keeps every table made since the oldest reader began. Here each reader holds its own view

@@ -1,4 +1,5 @@
-//! How long things may be, how files begin, and small words that must not stand in shipped code.
+//! Lengths of files, functions and lines, heads of files, and small words that must not stand in
+//! shipped code.
 
 use super::source::{SourceFile, line_of, words};
 use super::{Complaint, House};

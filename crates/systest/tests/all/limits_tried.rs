@@ -1,4 +1,5 @@
-//! Which test tries which limit, or why none does: the last column of the page of limits.
+//! Tests of limits: which test tries which limit, or why none does; the last column of the page of
+//! limits.
 
 use std::fs;
 use std::path::Path;

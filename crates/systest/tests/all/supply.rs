@@ -1,4 +1,5 @@
-//! Where everything we build on comes from, and on what terms: `deny.toml`, held without a tool.
+//! Supply chain: where every dependency comes from, and its licence; `deny.toml`, held without a
+//! tool.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

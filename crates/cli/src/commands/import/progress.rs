@@ -1,4 +1,5 @@
-//! What was acknowledged so far: as a bar, as a place to resume from, as a summary.
+//! Progress of an import: records acknowledged so far, as a bar, as a place to resume from, as a
+//! summary.
 
 use super::resume::InputPosition;
 use super::send::SentParcel;

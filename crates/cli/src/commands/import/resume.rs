@@ -1,4 +1,4 @@
-//! How far an import got, in a file that survives a kill at any moment.
+//! Resume file of an import: how far it got, also after a kill at any moment.
 
 use super::parcels::Input;
 use crate::records::Format;

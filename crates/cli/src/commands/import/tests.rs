@@ -1,4 +1,4 @@
-//! What is remembered of an import is never more than what was acknowledged.
+//! Tests that an import's progress never covers more than was acknowledged.
 
 use super::parcels::Input;
 use super::progress::ImportProgress;

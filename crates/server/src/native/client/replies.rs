@@ -1,4 +1,4 @@
-//! From an answer to the reply or error that the node gave.
+//! Decoding of an HTTP answer to the reply or error that the node gave.
 
 use super::wire::WireResponse;
 use crate::native::json::cluster;

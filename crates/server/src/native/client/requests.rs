@@ -1,4 +1,4 @@
-//! From a request of the house to the one that goes over the wire.
+//! Encoding of a request as HTTP.
 
 use super::steps::{read_onto, update_onto};
 use super::wire::SentRequest;

@@ -1,4 +1,4 @@
-//! What the client writes the front-end reads as it was meant.
+//! Tests that the front-end decodes what the client encodes.
 
 use super::steps::{read_onto, update_onto};
 use super::{NativeClient, replies, requests};

@@ -1,4 +1,4 @@
-//! What available buckets answer, as JSON.
+//! Answers of available buckets as JSON.
 
 use super::cluster::id_text;
 use super::write::{bytes_onto, list_onto, number_onto, text_onto};

@@ -1,4 +1,4 @@
-//! The bodies of requests: JSON in, words of the house out.
+//! Bodies of requests: from JSON to the types of `base`.
 
 use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS, Whole};
 use super::scan;

@@ -1,6 +1,6 @@
-//! What only available buckets have: all values of a key, with the context that has seen them, and
-//! writes that say what they have seen. How many replicas must answer or take part is said in
-//! words; what is not said the bucket's properties say.
+//! Commands of available buckets: all values of a key with the context that has seen them, and
+//! writes that carry a context. How many replicas must answer or take part is an option; the
+//! bucket's properties are its default.
 
 use super::{RespPlan, RespShape, Talk, Translated};
 use crate::resp::errors::{self, RespRefusal};

@@ -1,5 +1,5 @@
-//! What a log did to the keys of a history: each effect has a place, and each key a line of what it
-//! held from which place on.
+//! Effects of a log on the keys of a history: each effect has an index, and each key a list of the
+//! values that it held from which index on.
 
 use crate::checkers::CallValue;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Which delete took what away: deletes of one key look alike in the log.
+//! Matching of deletes with the values that they removed: deletes of one key look alike in the log.
 
 use super::log::{LogPosition, ReplayLog};
 use super::places::{Allowed, ceilings, floors};

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster say of themselves, and whether they agree.
+//! Statements of a cluster's nodes about themselves, and whether they agree.
 
 use super::Cluster;
 use crate::client::{Http, Resp, RespReply};

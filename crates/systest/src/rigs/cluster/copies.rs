@@ -1,5 +1,5 @@
-//! What each node's store holds of available buckets, read from its files while it is down: no
-//! read path of the product stands between the copies and their judge.
+//! Copies of available buckets in each node's store, read from its files while it is down: no read
+//! path of the product stands between the copies and their judge.
 
 use super::Cluster;
 use crate::checkers::causal::Copy;

@@ -1,4 +1,4 @@
-//! What clients of the others feel when one of three nodes dies: n=3, r=w=2.
+//! Latency at the other nodes when one of three dies: n=3, r=w=2.
 
 use super::{COPIES, Trial, judge_all, options, span};
 use std::time::Duration;

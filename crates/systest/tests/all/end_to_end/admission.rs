@@ -1,5 +1,5 @@
-//! Who may join where clients come from beyond loopback: nodes that show a join token, and nobody
-//! else. Operators make tokens and end them; no token is on any disk but in its own file.
+//! Admission beyond loopback: only nodes that show a join token may join. Operators make tokens and
+//! end them; no token is on any disk but in its own file.
 
 use super::arakoon::free_address;
 use super::repair::damage;

@@ -1,4 +1,4 @@
-//! What health checks, operators and browsers see: status, metrics, who may ask.
+//! Health, status and metrics as health checks, operators and browsers see them, and who may ask.
 
 use super::{fresh, http, put};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What a user does wrong, and the one line that tells how to mend it.
+//! Mistakes of users, and the one line that says how to mend each.
 
 use super::{fresh, http, output, put};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What an operator types, to the letter: nodes that join as a witness and as a learner, votes that
+//! Commands of operators, to the letter: nodes that join as a witness and as a learner, votes that
 //! are given and taken, and buckets with the consistency and the group they are to have.
 
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! What concurrent clients saw of one node that is killed again and again, judged as a history: one
-//! order of all calls must explain every answer.
+//! Histories of concurrent clients of one node that is killed again and again: one order of all
+//! calls must explain every answer.
 
 use super::small;
 use std::path::Path;
