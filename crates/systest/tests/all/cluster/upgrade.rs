@@ -63,7 +63,7 @@ fn serves_everywhere(round: usize) {
             let key = format!("at{node}");
             let value = format!("round{round}");
             wait("the node to take a write", || {
-                at(node, &["put", &key, &value, "--bucket", bucket])
+                at(node, &["put", &key, &value, "--bucket", bucket]).map(|_| ())
             });
             for reader in 1..=NODES {
                 wait("the value to be read at every node", || {
