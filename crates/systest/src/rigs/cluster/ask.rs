@@ -2,6 +2,7 @@
 
 use super::Cluster;
 use crate::client::{Http, Resp, RespReply};
+use crate::server::Server;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -247,6 +248,19 @@ impl Cluster {
             false => format!("node {node} is down"),
         });
         words.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Last lines of each running node's log, so many of each.
+    pub fn last_log_lines(&self, lines: usize) -> String {
+        let mut text = String::new();
+        for member in &self.members {
+            let said = member.server.as_ref().map(Server::said).unwrap_or_default();
+            let all: Vec<_> = said.lines().collect();
+            for line in &all[all.len().saturating_sub(lines)..] {
+                text.push_str(&format!("      {}: {line}\n", member.name));
+            }
+        }
+        text
     }
 }
 

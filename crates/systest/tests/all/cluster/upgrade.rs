@@ -102,9 +102,7 @@ fn a_cluster_of_a_former_program_is_upgraded_node_by_node_while_it_serves() {
     wait("a type of available buckets", || {
         tool_of_then(&["type", "create", "carts", "promise=available", "n_val=3"])
     });
-    wait("a part of the ring at every node", || {
-        tool_of_then(&["cluster", "ring", "--give-out"])
-    });
+    wait("a part of the ring at every node", || tool_of_then(&["cluster", "ring", "--give-out"]));
     serves_everywhere(0);
 
     let mut figures = Figures::begin(name);

@@ -61,6 +61,8 @@ const FIRST_SPAN: std::ops::Range<usize> = 120..120 + COMPARED_SECONDS;
 /// Memory that a node may hold above what its settings allow its tables.
 const MEMORY_SLACK_BYTES: u64 = 512 << 20;
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
+/// Time until all nodes serve again after a fault, above which their logs are printed.
+const SLOW_RECOVERY: Duration = Duration::from_secs(2);
 /// Copies of each key of an available bucket.
 const COPIES: usize = 3;
 
@@ -245,6 +247,14 @@ impl Soak {
         self.faulty.must_serve_all();
         self.figures.faults += faults.len() as u64;
         let to = self.probes.now();
+        if to - mended > SLOW_RECOVERY {
+            // The nodes' logs are gone once the pause is judged, at the end.
+            say(&format!(
+                "    slow: {:?}\n{}",
+                to - mended,
+                self.faulty.cluster.last_log_lines(80)
+            ));
+        }
         std::thread::sleep(CALM);
         self.timeline.add(faults, (from, mended, to), hurt, majority);
         self.note_memory();
