@@ -120,7 +120,7 @@ impl StatusReader {
         let comparison = view.audit.comparison(group);
         let name_of = |node| view.links.name_of(node);
         let unsound = group.driver.unsound_member().map(name_of);
-        let kept = group.keeping().map(|kept| (kept.count() as u64, kept.bytes()));
+        let kept = group.witness_log().map(|kept| (kept.count() as u64, kept.bytes()));
         let (kept_values, kept_bytes) = kept.unwrap_or_default();
         let state = group.state();
         let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());

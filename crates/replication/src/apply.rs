@@ -1,10 +1,10 @@
-//! Makes what is decided visible: a value's effects and the applied mark, in one batch.
+//! Makes what is decided visible: an entry's effects and the applied mark, in one batch.
 
 use super::comparison::is_marker;
+use super::entry::{EntryHead, read_entry};
 use super::group::{Group, Observer};
 use super::layout::{self, Mark};
 use super::seals::OWN;
-use super::value::{ValueHead, read_value};
 use base::codec::Malformed;
 use base::error::corrupt;
 use base::{Error, GroupId, LogIndex, Reason, Result};
@@ -14,14 +14,14 @@ use std::cell::Cell;
 use std::time::Duration;
 use store::{RowChange, Trees};
 
-/// Values applied in one turn: heartbeats are answered in between.
+/// Entries applied in one turn: heartbeats are answered in between.
 const TURN_BYTES_MAX: usize = 4 << 20;
 const TURN_VALUES_MAX: usize = 256;
 /// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Group {
-    /// Applies decided values, as many as one turn should, then lets go of them. Gives how long to
+    /// Applies decided entries, as many as one turn should, then lets go of them. Gives how long to
     /// wait before the next, if some are left.
     pub(super) fn apply_decided(&self, stopping: bool) -> Result<Option<Duration>> {
         let (upto, payloads) = self.next_decided()?;
@@ -71,7 +71,7 @@ impl Group {
                 if upto >= state.progress.decided || full {
                     break None;
                 }
-                let Some((payload, _)) = state.values.get(upto.next()) else {
+                let Some((payload, _)) = state.entries.get(upto.next()) else {
                     break Some(state.progress.decided).filter(|_| payloads.is_empty());
                 };
                 upto = upto.next();
@@ -94,7 +94,7 @@ impl Group {
     }
 }
 
-/// Applies one value to the store: its effects, the configuration it begins, and the applied mark,
+/// Applies one entry to the store: its effects, the configuration it begins, and the applied mark,
 /// visible together.
 pub fn apply_value(
     group: GroupId,
@@ -106,7 +106,7 @@ pub fn apply_value(
     apply_marked(group, trees, index, payload, observer).map(|(mark, _)| mark)
 }
 
-/// The same, and what the value's marker of a comparison says, if there is one.
+/// The same, and what the entry's marker of a comparison says, if there is one.
 fn apply_marked(
     group: GroupId,
     trees: &dyn Trees,
@@ -114,8 +114,8 @@ fn apply_marked(
     payload: &Bytes,
     observer: Option<&dyn Observer>,
 ) -> Result<(Mark, Option<Bytes>)> {
-    let (head, changes) = read_value(payload).map_err(corrupt)?;
-    let ValueHead { time, first_version, updates, sign } = head;
+    let (head, changes) = read_entry(payload).map_err(corrupt)?;
+    let EntryHead { time, first_version, updates, sign } = head;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
     let mut key = Vec::new();
     layout::mark_key(group, &mut key);
@@ -148,7 +148,7 @@ fn apply_marked(
     let effects =
         changes.map_while(|change| change.map_err(|error| malformed.set(Some(error))).ok());
     let effects = effects.inspect(tell);
-    // Half a value never counts as applied: a later life must meet it again.
+    // Half an entry never counts as applied: a later life must meet it again.
     let ends = configured.into_iter().chain([marked]).take_while(|_| malformed.get().is_none());
     let mut all = effects.chain(ends);
     trees.apply(&mut all).map_err(store_error)?;
@@ -162,13 +162,13 @@ fn apply_marked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, BatchRoom};
+    use crate::pending_entry::{EntryBuffers, PendingEntry};
     use store::MemoryTrees;
 
     #[test]
     fn a_malformed_value_is_never_marked_as_applied() {
         let group = GroupId(1);
-        let mut batch = Batch::new(LogIndex(1), 5, 1, 0, BatchRoom::default());
+        let mut batch = PendingEntry::new(LogIndex(1), 5, 1, 0, EntryBuffers::default());
         batch.put_raw(b"one", b"1");
         batch.put_raw(b"two", b"2");
         let whole = batch.close();
@@ -178,7 +178,7 @@ mod tests {
         for length in 0..whole.len() {
             let trees = MemoryTrees::new(1 << 20);
             let cut = whole.slice(..length);
-            // Cut between two changes it is another value.
+            // Cut between two changes it is another entry.
             let Err(error) = apply_value(group, &trees, LogIndex(1), &cut, None) else { continue };
             let mark = trees.get(&key).expect("memory");
             assert_eq!((error.reason, mark), (Reason::Corrupt, None), "{length}");

@@ -1,8 +1,8 @@
 //! A snapshot on its way into a group: asked for when consensus says so, installed between two
 //! turns, when nothing else is applied.
 //!
-//! The store then holds values that the log does not, so the log must be on disk up to here first:
-//! a store that holds values tells of a log, and a log begins with a promise. A synced record
+//! The store then holds entries that the log does not, so the log must be on disk up to here first:
+//! a store that holds entries tells of a log, and a log begins with a promise. A synced record
 //! behind everything tells when that is so.
 
 use super::group::{Group, Observer};
@@ -105,14 +105,14 @@ impl Group {
         self.applied.raise_flushed(upto);
         let mut guard = self.state();
         let state = &mut *guard;
-        // A master of before may have proposed values below it: it does not say whose stand there.
+        // A master of before may have proposed entries below it: it does not say whose stand there.
         if upto > state.replica.decided() {
             state.end_term(&self.applied);
         }
         state.progress.install(mark, upto);
-        state.values.installed(upto);
+        state.entries.installed(upto);
         self.applied.advance(upto);
-        // Own values that are decided, and were not applied yet, would be seen above its rows.
+        // Own entries that are decided, and were not applied yet, would be seen above its rows.
         state.landed(upto);
         let configuration = (base, configuration);
         self.step(state, Event::Installed { upto, configuration }, &[]);

@@ -47,7 +47,7 @@ pub struct Comparing<'a> {
 }
 
 impl Group {
-    /// Lays a marker out: all replicas look at the state behind the value it stands in.
+    /// Lays a marker out: all replicas look at the state behind the entry it stands in.
     pub(super) fn lay_out_marker(&self, round: u64) -> Result<Ticket> {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -55,7 +55,7 @@ impl Group {
         let (before, _) = state.queue.begin(&state.replica);
         let mut key = Vec::new();
         marker_key(self.id, &mut key);
-        state.queue.view(&*self.shared.trees).open.put_raw(&key, &round.to_le_bytes());
+        state.queue.overlay(&*self.shared.trees).open.put_raw(&key, &round.to_le_bytes());
         Ok(self.take(state, before, true))
     }
 

@@ -1,9 +1,9 @@
-//! Carries out what consensus decides for one group: closes values, has them logged and sent,
+//! Carries out what consensus decides for one group: closes entries, has them logged and sent,
 //! applies them, wakes who waits.
 //!
 //! One turn does everything that can be done without waiting; between turns the task sleeps until a
-//! record is written, a message or an update arrives, or time is up. When a value is closed says
-//! `pace.rs`.
+//! record is written, a message or an update arrives, or time is up. When an entry is closed says
+//! `batching.rs`.
 //!
 //! Effects of the replica are noted under the group's lock, in the very step that wants them
 //! (`effects.rs`). They are carried out behind the lock, in order.
@@ -129,30 +129,30 @@ impl Group {
         self.collect_expired(state)?;
         self.propose(state, now);
         self.give_up_late(state);
-        self.leadership.publish_lease(&state.office, &state.replica);
+        self.leadership.publish_lease(&state.mastership, &state.replica);
         state.ticks.plan(&state.replica, self.shared.limits.lease_ms);
         let sleep = state.sleep(now);
-        let TurnWork { jobs, letters, copy } = state.output.take(self.id, &state.replica);
-        let mut rests = std::mem::take(&mut state.output.rests);
+        let TurnWork { jobs, messages, copy } = state.output.take(self.id, &state.replica);
+        let mut flow_control = std::mem::take(&mut state.output.flow_control);
         let decided = state.progress.decided;
         state.life.check()?;
         // Under the lock, and before they are handed over: whoever truncates the log sees them
         // here, or read where it ends before they were written.
-        state.values.in_flight.hand_over(self.shared.log_writer.end(), &jobs);
+        state.entries.in_flight.hand_over(self.shared.log_writer.end(), &jobs);
         drop(guard);
         self.shared.log_writer.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.
-        self.post(letters, (&mut rests, decided))?;
+        self.post(messages, (&mut flow_control, decided))?;
         let wait = self.apply_decided(stopping)?;
         self.install_snapshot()?;
         let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
         let state = &mut *guard;
-        if self.leadership.take_office(state, &self.applied, &*self.shared.trees, &self.seals)? {
+        if self.leadership.become_master(state, &self.applied, &*self.shared.trees, &self.seals)? {
             self.driver.wake();
         }
-        let sleep = rests.sleep().map_or(sleep, |rest| sleep.min(rest));
-        state.output.rests = rests;
+        let sleep = flow_control.sleep().map_or(sleep, |rest| sleep.min(rest));
+        state.output.flow_control = flow_control;
         let more = !state.output.is_empty();
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
     }
@@ -160,15 +160,15 @@ impl Group {
     /// What the last turn did not send, and what is to be sent now. Before anything that arrived:
     /// an answer makes the replica send what follows the last that it believes was sent.
     fn go_on_sending(&self, state: &mut GroupState, now: Millis) {
-        for (to, after) in std::mem::take(&mut state.output.rests.unsent) {
+        for (to, after) in std::mem::take(&mut state.output.flow_control.unsent) {
             self.step(state, Event::Unsent { to, after }, &[]);
         }
         let rate = self.shared.limits.catch_up_bytes_per_second;
-        for (to, after) in state.output.rests.ended(rate, state.progress.decided, now.0) {
+        for (to, after) in state.output.flow_control.ended(rate, state.progress.decided, now.0) {
             self.step(state, Event::Unsent { to, after }, &[]);
             self.step(state, Event::Room { to }, &[]);
         }
-        for to in state.output.rests.retried(now.0) {
+        for to in state.output.flow_control.retried(now.0) {
             self.step(state, Event::Room { to }, &[]);
         }
     }
@@ -212,8 +212,8 @@ impl Group {
     /// What the log let go of can't be sent any more.
     fn look_at_collapse(&self, state: &mut GroupState) {
         let start = self.shared.log_writer.begin();
-        if start > state.values.log_start() {
-            state.values.collapse(start, self.applied.index());
+        if start > state.entries.log_start() {
+            state.entries.collapse(start, self.applied.index());
         }
         // Memory may have had longer what the log let go of.
         let upto = self.floor(state);
@@ -229,8 +229,8 @@ impl Group {
             return Ok(());
         }
         let (fresh, _) = state.queue.begin(&state.replica);
-        let mut view = state.queue.view(&*self.shared.trees);
-        let looked = state.master.sweep.run(&mut view, now)?;
+        let mut overlay = state.queue.overlay(&*self.shared.trees);
+        let looked = state.master.sweep.run(&mut overlay, now)?;
         if looked > 0 {
             self.shared.metrics.expired.fetch_add(looked as u64, Ordering::Relaxed);
             self.take(state, fresh, false);
@@ -247,11 +247,11 @@ impl Group {
         }
     }
 
-    /// Proposes closed values in order; those that consensus refuses for now wait for the next
+    /// Proposes closed entries in order; those that consensus refuses for now wait for the next
     /// turn.
     fn propose_closed(&self, state: &mut GroupState) {
         while let Some(batch) = state.queue.next_proposal() {
-            if !state.office.held || state.replica.role() != Role::Master {
+            if !state.mastership.held || state.replica.role() != Role::Master {
                 return;
             }
             let before = state.replica.next();
@@ -269,11 +269,11 @@ impl Group {
             }
             state.master.sweep.expires(expiry);
             state.queue.mark_proposed();
-            state.output.rests.added += u64::from(bytes);
+            state.output.flow_control.added += u64::from(bytes);
         }
     }
 
-    /// Nobody waits for a value longer than [`DECIDED_MS_MAX`]: where the disk of a sole node is
+    /// Nobody waits for an entry longer than [`DECIDED_MS_MAX`]: where the disk of a sole node is
     /// full or hangs, nothing else would end the wait.
     fn give_up_late(&self, state: &GroupState) {
         let begun = state.queue.clock.now().saturating_sub(DECIDED_MS_MAX);

@@ -1,10 +1,11 @@
 //! Effects of consensus: what a step of a group's replica wants is noted in its state at once.
 //!
-//! An index may mean another value one step later, so the values that a record or a message carries
-//! are picked here, under the group's lock. The driver carries the rest out behind it, in order.
+//! An index may mean another entry one step later, so the entries that a record or a message
+//! carries are picked here, under the group's lock. The driver carries the rest out behind it, in
+//! order.
 
 use super::group::Group;
-use super::office::not_master;
+use super::mastership::not_master;
 use super::records;
 use super::state::GroupState;
 use base::{Error, LogIndex};
@@ -13,7 +14,7 @@ use logic::consensus::{Effect, Event, Refusal, RefusedCall};
 use runtime::metrics::Metrics;
 
 impl Group {
-    /// Gives the replica one event, and notes what it wants because of it. `came`: the values that
+    /// Gives the replica one event, and notes what it wants because of it. `came`: the entries that
     /// a message brought.
     pub(super) fn step(&self, state: &mut GroupState, event: Event, came: &[(LogIndex, Bytes)]) {
         let mut effects = std::mem::take(&mut state.output.effects);
@@ -36,7 +37,7 @@ impl Group {
                 state.output.log(records::promise(self.id, ballot, state.replica.tear()));
             }
             Effect::Adopt { ballot, from, upto } => {
-                state.values.adopt(ballot, from, upto);
+                state.entries.adopt(ballot, from, upto);
                 state.output.log(records::adopt(self.id, ballot, from, upto));
             }
             Effect::SaveDecided { upto } => {
@@ -44,13 +45,13 @@ impl Group {
             }
             Effect::Stage { index, ballot } => {
                 let (payload, _) = state.payload(index, came);
-                state.values.stage(ballot, index, payload.clone());
+                state.entries.stage(ballot, index, payload.clone());
                 state.output.log(records::stage(self.id, ballot, index, payload));
             }
             Effect::Save { index, ballot, decided } => {
                 let (payload, sync) = state.payload(index, came);
                 Metrics::count(&self.shared.metrics.log_entries);
-                state.values.accept(index, payload.clone(), sync);
+                state.entries.accept(index, payload.clone(), sync);
                 state.output.log(records::accept(self.id, ballot, index, decided, payload, sync));
             }
             Effect::Decided { upto } => state.decided(upto, &self.applied),
@@ -58,14 +59,14 @@ impl Group {
                 self.leadership.role_changed(state, &self.applied, role, master);
             }
             Effect::Send { to, message } => {
-                state.output.send(to, message, &state.values, &state.replica);
+                state.output.send(to, message, &state.entries, &state.replica);
             }
             Effect::ReadAt { token, index } => state.reads.answer(token, Ok(index)),
             Effect::Refused { asked: RefusedCall::Read(token), reason } => {
                 state.reads.answer(token, Err(not_now(reason)));
             }
             Effect::Refused { asked: RefusedCall::HandOver(_), reason } => {
-                state.office.refused = Some(reason);
+                state.mastership.refused = Some(reason);
             }
             // It stays in the queue, and is proposed when there is room.
             Effect::Refused { asked: RefusedCall::Propose, .. } => {}
@@ -73,7 +74,7 @@ impl Group {
             Effect::FetchSnapshot { from } => state.snapshot.wanted = Some(from),
             Effect::Configured { configuration, base } => {
                 let group = self.id.0;
-                state.output.rests.flights.keep(state.replica.configuration());
+                state.output.flow_control.windows.keep(state.replica.configuration());
                 tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
                 self.leadership.reconfigured(&state.replica);
             }

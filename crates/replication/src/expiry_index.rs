@@ -4,13 +4,13 @@
 //! Promises: a sweep costs what is due; no hint comes to stand where a sweep has been.
 
 use super::layout::{self, Space};
-use super::view::View;
+use super::overlay::Overlay;
 use base::range::Direction;
 use base::{BucketId, Result};
 use bytes::Bytes;
 use std::ops::Bound;
 
-impl View<'_> {
+impl Overlay<'_> {
     /// Never before the open value's time: what is due by then may have been swept already. Only
     /// what another group sent can be due that early.
     pub(super) fn put_hint(&mut self, expires: u64, bucket: BucketId, key: &[u8]) {

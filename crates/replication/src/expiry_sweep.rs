@@ -6,7 +6,7 @@
 //! Never: runs where nothing is due; walks far ahead under the group's lock.
 
 use super::evaluate::{Swept, expire_due};
-use super::view::View;
+use super::overlay::Overlay;
 use base::Result;
 use bytes::Bytes;
 use std::time::Duration;
@@ -57,10 +57,10 @@ impl ExpirySweep {
 
     /// Writes into the open value what collects the rows that have expired by `now`. Returns how
     /// many hints it looked at.
-    pub(super) fn run(&mut self, view: &mut View, now: u64) -> Result<usize> {
+    pub(super) fn run(&mut self, overlay: &mut Overlay, now: u64) -> Result<usize> {
         let from = std::mem::take(&mut self.from);
         let ahead = self.look_ahead_ms.max(LOOK_AHEAD_MS_MIN);
-        let Swept { looked, upto, next } = expire_due(view, from, EXPIRED_PER_VALUE, ahead)?;
+        let Swept { looked, upto, next } = expire_due(overlay, from, EXPIRED_PER_VALUE, ahead)?;
         self.from = upto;
         self.next = match next {
             Some(expires) => expires.max(now + PAUSE_MS),

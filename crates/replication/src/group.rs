@@ -1,24 +1,24 @@
-//! One group on this node: takes updates in, lays them out in values, and gives tickets for them.
+//! One group on this node: takes updates in, lays them out in entries, and gives tickets for them.
 //!
-//! `submit.rs` evaluates an update at once, on the store under the undecided values, into the value
-//! that is open. The driver (`driver.rs`) closes values and carries out what consensus decides. So
-//! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
-//! fill.
+//! `submit.rs` evaluates an update at once, on the store under the undecided entries, into the
+//! entry that is open. The driver (`driver.rs`) closes entries and carries out what consensus
+//! decides. So a thousand clients share one record, one write and one sync, and nobody waits for a
+//! batch to fill.
 //!
 //! State that changes with every update is in `state.rs`, behind one lock. The other parts are read
 //! and written without it, each by its own rules: `leadership.rs`, `driver_handle.rs`, `wait.rs`.
 
+use super::dirty_keys::DirtyKeyTracking;
 use super::driver_handle::DriverHandle;
 use super::gate::Gate;
 use super::heavy::Heavy;
-use super::keeping::Keeping;
 use super::leadership::LeadershipState;
-use super::office::not_master;
+use super::mastership::not_master;
 use super::recovered::RecoveredGroup;
 use super::seals::Seals;
 use super::state::GroupState;
-use super::tracker::Tracking;
 use super::wait::Applied;
+use super::witness_log::WitnessLog;
 use crate::bucket::Bucket;
 use base::{Error, GroupId, Result};
 use runtime::metrics::Metrics;
@@ -41,14 +41,14 @@ pub struct Group {
     pub driver: DriverHandle,
     /// Watermarks of what is applied, to be waited for.
     pub applied: Applied,
-    /// Observer of applied values; empty: nobody asks.
+    /// Observer of applied entries; empty: nobody asks.
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Buckets that left it.
     pub seals: Arc<Seals>,
-    /// Values that a witness keeps in place of rows.
-    pub(super) keeping: Option<std::sync::Mutex<Keeping>>,
-    /// Tracker of changes in a bucket that is being copied.
-    pub(super) tracking: Tracking,
+    /// Entries that a witness keeps in place of rows.
+    pub(super) witness_log: Option<std::sync::Mutex<WitnessLog>>,
+    /// Keys that change in a bucket that is being copied.
+    pub(super) tracking: DirtyKeyTracking,
     /// Line of the updates that take long to evaluate.
     pub heavy: Heavy,
     state: Gate<GroupState>,
@@ -60,8 +60,8 @@ impl Group {
         let (id, mark) = (found.id, found.mark);
         let undecided_bytes_max = shared.limits.undecided_bytes_max();
         let loaded = Seals::load(id, &*shared.trees);
-        let keeping = found.bare.then(|| Keeping::load(id, &shared)).transpose();
-        let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
+        let witness_log = found.bare.then(|| WitnessLog::load(id, &shared)).transpose();
+        let failed = loaded.as_ref().err().or(witness_log.as_ref().err()).cloned();
         let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
         if id != GroupId::DIRECTORY {
             let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
@@ -77,8 +77,8 @@ impl Group {
             applied: Applied::new(mark),
             observer,
             seals,
-            keeping: keeping.unwrap_or_default(),
-            tracking: Tracking::default(),
+            witness_log: witness_log.unwrap_or_default(),
+            tracking: DirtyKeyTracking::default(),
             heavy: Heavy::default(),
             state: Gate::new(state),
         }
@@ -108,14 +108,14 @@ impl Group {
         state.queue.check_room().inspect_err(refused)
     }
 
-    /// Counts an update that was written into the open value, and wakes the driver for a fresh one.
+    /// Counts an update that was written into the open entry, and wakes the driver for a fresh one.
     pub(super) fn take(&self, state: &mut GroupState, fresh: bool, sync: bool) -> Ticket {
         let (index, is_due) = state.queue.add(fresh, sync);
         if is_due {
             self.driver.wake();
         }
         Metrics::count(&self.shared.metrics.updates);
-        Ticket { group: self.id, index, term: self.applied.term() }
+        Ticket { group: self.id, index, epoch: self.applied.epoch() }
     }
 
     /// Returns the group's time now, as far as this node keeps it.
@@ -123,8 +123,8 @@ impl Group {
         self.state().queue.clock.now()
     }
 
-    /// Waits until a ticket's value is decided and applied here.
+    /// Waits until a ticket's entry is decided and applied here.
     pub async fn settled(&self, ticket: Ticket) -> Result<()> {
-        self.applied.settled(ticket.term, ticket.index).await
+        self.applied.settled(ticket.epoch, ticket.index).await
     }
 }

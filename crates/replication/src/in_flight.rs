@@ -1,8 +1,8 @@
 //! Records that a group handed to the log writer and has not processed yet: where they may begin.
 //!
 //! A record stands in the log before its group learns of it, and another thread truncates the log.
-//! What a group needs of the log is known to [`super::values::Runs`] from the moment its driver has
-//! processed the record's `Done`; until then it is known here.
+//! What a group needs of the log is known to [`super::entries::LogPositions`] from the moment its
+//! driver has processed the record's `Done`; until then it is known here.
 //!
 //! Promises: [`InFlight::oldest`] is never behind the beginning of a record that was handed over
 //! and not processed; memory is one entry per turn with records on their way.
@@ -55,7 +55,7 @@ impl InFlight {
         turn.map(|turn| turn.bound)
     }
 
-    /// Returns true if an adoption is on its way: its record stands behind the staged values it
+    /// Returns true if an adoption is on its way: its record stands behind the staged entries it
     /// makes count, and a replay that finds the one without the others refuses the log.
     pub fn adopts(&self) -> bool {
         self.adoptions > 0 && !flawed(Flaw::TruncatesUnprocessed)
@@ -71,7 +71,7 @@ mod tests {
 
     const GROUP: GroupId = GroupId(1);
 
-    fn value(index: u64) -> Append {
+    fn entry(index: u64) -> Append {
         let (ballot, index) = (Ballot::default(), LogIndex(index));
         accept(GROUP, ballot, index, LogIndex(0), Bytes::new(), true)
     }
@@ -81,7 +81,7 @@ mod tests {
         let mut flight = InFlight::default();
         flight.hand_over(Position(5), &[]);
         assert_eq!(flight.oldest(), None, "nothing was handed over");
-        let (first, second) = ([value(1), value(2)], [value(3)]);
+        let (first, second) = ([entry(1), entry(2)], [entry(3)]);
         flight.hand_over(Position(10), &first);
         flight.hand_over(Position(30), &second);
         let mut processed = |job: &Append| {

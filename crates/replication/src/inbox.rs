@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 use logic::consensus::Message;
 use runtime::complaint::Complaint;
 
-/// Messages with values that have not been looked at may have so many bytes together, likewise.
+/// Messages with entries that have not been looked at may have so many bytes together, likewise.
 const INBOX_BYTES_MAX: usize = 64 << 20;
 /// Most messages that have not been looked at: heartbeats, votes and acknowledgements are said
 /// again, too.
@@ -17,10 +17,10 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 ///
 /// They come as fast as the network brings them, and a driver may stand still for a while: its disk
 /// is slow, or it installs a snapshot. What finds no room is dropped, which consensus is made for:
-/// values first, since what keeps the group's master is small.
+/// entries first, since what keeps the group's master is small.
 pub struct Inbox {
     came: Vec<InboxMessage>,
-    /// Bytes of the messages with values.
+    /// Bytes of the messages with entries.
     bytes: usize,
     bytes_max: usize,
     /// Warning about members whose messages break the protocol, and the last one of them.
@@ -34,8 +34,8 @@ pub struct InboxMessage {
     pub(super) from: NodeId,
     /// The message itself.
     pub(super) message: Message,
-    /// Values that it brings.
-    pub(super) values: IndexedValues,
+    /// Entries that it brings.
+    pub(super) entries: IndexedEntries,
     /// Its size.
     pub(super) bytes: usize,
 }
@@ -48,9 +48,9 @@ impl Inbox {
         Inbox { came: Vec::new(), bytes: 0, bytes_max, unsound, unsound_from: None }
     }
 
-    /// Takes a message unless that would be too many; one with values is taken if it is alone.
+    /// Takes a message unless that would be too many; one with entries is taken if it is alone.
     pub(super) fn push(&mut self, came: InboxMessage) -> bool {
-        let brings = !came.values.is_empty();
+        let brings = !came.entries.is_empty();
         let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > self.bytes_max;
         if overflows || self.came.len() >= INBOX_MESSAGES_MAX {
             return false;
@@ -74,12 +74,12 @@ impl Inbox {
         self.unsound_from.filter(|_| self.unsound.is_recent())
     }
 
-    /// Returns the most bytes of messages with values.
+    /// Returns the most bytes of messages with entries.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// Returns how many messages wait, and the bytes of those with values.
+    /// Returns how many messages wait, and the bytes of those with entries.
     pub fn size(&self) -> (usize, usize) {
         (self.came.len(), self.bytes)
     }
@@ -91,10 +91,10 @@ impl Inbox {
     }
 }
 
-pub(super) type IndexedValues = Vec<(LogIndex, Bytes)>;
+pub(super) type IndexedEntries = Vec<(LogIndex, Bytes)>;
 
-/// Decodes a message, and the values that it names.
-pub(super) fn read(mut payload: Bytes) -> Result<(Message, IndexedValues), Malformed> {
+/// Decodes a message, and the entries that it names.
+pub(super) fn read(mut payload: Bytes) -> Result<(Message, IndexedEntries), Malformed> {
     let mut reader = Reader::new(&payload);
     let message = Message::read(&mut reader)?;
     let head_bytes = payload.len() - reader.rest().len();
@@ -102,7 +102,7 @@ pub(super) fn read(mut payload: Bytes) -> Result<(Message, IndexedValues), Malfo
     let Some((after, upto)) = message.body.values() else {
         return if payload.is_empty() { Ok((message, Vec::new())) } else { Err(Malformed("end")) };
     };
-    let mut values = Vec::new();
+    let mut entries = Vec::new();
     let mut index = after;
     while index < upto {
         let length = Reader::new(&payload).u32("value length")? as usize;
@@ -111,9 +111,9 @@ pub(super) fn read(mut payload: Bytes) -> Result<(Message, IndexedValues), Malfo
             return Err(Malformed("value length"));
         }
         index = index.next();
-        values.push((index, payload.split_to(length)));
+        entries.push((index, payload.split_to(length)));
     }
-    if payload.is_empty() { Ok((message, values)) } else { Err(Malformed("end")) }
+    if payload.is_empty() { Ok((message, entries)) } else { Err(Malformed("end")) }
 }
 
 #[cfg(test)]
@@ -132,10 +132,10 @@ mod tests {
         bytes
     }
 
-    fn came(values: u64, bytes: usize) -> InboxMessage {
+    fn came(entries: u64, bytes: usize) -> InboxMessage {
         let message = Message::read(&mut Reader::new(&accept(5))).expect("well formed");
-        let values = (0..values).map(|index| (LogIndex(index), Bytes::new())).collect();
-        InboxMessage { from: NodeId(1), message, values, bytes }
+        let entries = (0..entries).map(|index| (LogIndex(index), Bytes::new())).collect();
+        InboxMessage { from: NodeId(1), message, entries, bytes }
     }
 
     #[test]
@@ -168,10 +168,10 @@ mod tests {
         let mut bytes = accept(5);
         bytes.put_string(b"one");
         bytes.put_string(b"");
-        let (message, values) = read(bytes.clone().into()).expect("well formed");
+        let (message, entries) = read(bytes.clone().into()).expect("well formed");
         assert!(message.body.values().is_some());
-        let values: Vec<_> = values.iter().map(|(index, value)| (index.0, &value[..])).collect();
-        assert_eq!(values, [(4, &b"one"[..]), (5, &b""[..])]);
+        let entries: Vec<_> = entries.iter().map(|(index, value)| (index.0, &value[..])).collect();
+        assert_eq!(entries, [(4, &b"one"[..]), (5, &b""[..])]);
         bytes.push(0);
         assert_eq!(read(bytes.into()).expect_err("malformed"), Malformed("end"));
     }

@@ -38,7 +38,7 @@ pub enum Space {
     Outcome = 4,
     /// Configurations of the group.
     Configuration = 5,
-    /// Values that a witness keeps in place of rows.
+    /// Entries that a witness keeps in place of rows.
     Kept = 6,
     /// Place in the index of expiries where the sweep goes on.
     Swept = 7,

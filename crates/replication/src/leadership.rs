@@ -1,19 +1,19 @@
-//! Leadership of a group on this node: when it takes office and leaves it, what becomes of its
-//! clients' updates then, and who may be answered meanwhile.
+//! Leadership of a group on this node: when this node becomes master and stops being it, what
+//! becomes of its clients' updates then, and who may be answered meanwhile.
 //!
-//! A *term* of this node goes from taking office to leaving it. A replica that only moves on to its
-//! next configuration leaves office with nothing in flight: then what waits to be proposed waits
-//! on, and is proposed once it leads again.
+//! An *epoch* of this node is the time from becoming master to stopping to be master. A replica
+//! that only moves on to its next configuration stops being master with nothing in flight: then
+//! what waits to be proposed waits on, and is proposed once it leads again.
 //!
-//! Consensus elects a master (`Role::Master`). It takes *office* once it has applied everything
-//! that was decided before it. In office, and unless it retires, it *is master* for clients: it
-//! evaluates their updates. Each step changes all of this together, here and nowhere else.
+//! Consensus elects a master (`Role::Master`). This node becomes master once it has applied
+//! everything that was decided before. From then on, unless it retires, it *is master* for clients:
+//! it evaluates their updates. Each step changes all of this together, here and nowhere else.
 //!
-//! Invariants: whoever is told that this node is master (`standing`) is told behind the step into
-//! office; the lease allows reads in office only, and who leaves office gives it up first.
+//! Invariants: whoever is told that this node is master (`standing`) is told after the step into
+//! mastership; the lease allows reads as master only, and who stops being master gives it up first.
 //! Never: decides who leads (that is `logic`).
 
-use super::office::Office;
+use super::mastership::Mastership;
 use super::seals::Seals;
 use super::state::GroupState;
 use super::wait::Applied;
@@ -39,15 +39,15 @@ pub struct Leadership {
     pub dismissed: bool,
 }
 
-/// Leadership of one group on this node. Readers take no lock; steps in and out of office are made
-/// under that of the group's state.
+/// Leadership of one group on this node. Readers take no lock; steps into and out of mastership are
+/// made under that of the group's state.
 pub struct LeadershipState {
     group: GroupId,
     node: NodeId,
     /// True if this node is master and may evaluate updates.
     master: AtomicBool,
-    /// Number of times it has taken office.
-    offices: AtomicU64,
+    /// Number of times it has become master.
+    epochs: AtomicU64,
     /// The last of these times in which its directory was known to be as clients left it.
     informed: AtomicU64,
     /// End of the time in which it may answer reads by itself, as milliseconds of monotonic time;
@@ -66,7 +66,7 @@ impl LeadershipState {
             group,
             node,
             master: AtomicBool::new(false),
-            offices: AtomicU64::new(0),
+            epochs: AtomicU64::new(0),
             informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
             member: AtomicBool::new(replica.configuration().part(node).is_some()),
@@ -80,21 +80,21 @@ impl LeadershipState {
         self.master.load(Ordering::Acquire)
     }
 
-    /// Returns the number of the present or last time in office.
+    /// Returns the number of the present or last leadership epoch.
     #[inline]
-    pub fn office(&self) -> u64 {
-        self.offices.load(Ordering::Acquire)
+    pub fn epoch(&self) -> u64 {
+        self.epochs.load(Ordering::Acquire)
     }
 
-    /// Returns true if, in this time in office, the directory was known to be as clients left it.
+    /// Returns true if, in this leadership epoch, the directory was known to be as clients left it.
     #[inline]
-    pub fn is_informed(&self, office: u64) -> bool {
-        self.informed.load(Ordering::Acquire) == office
+    pub fn is_informed(&self, epoch: u64) -> bool {
+        self.informed.load(Ordering::Acquire) == epoch
     }
 
-    /// Notes that the directory is as clients left it, in this time in office.
-    pub fn inform(&self, office: u64) {
-        self.informed.store(office, Ordering::Release);
+    /// Notes that the directory is as clients left it, in this leadership epoch.
+    pub fn inform(&self, epoch: u64) {
+        self.informed.store(epoch, Ordering::Release);
     }
 
     /// Returns true if this node may answer a consistent read from what it has applied. True before
@@ -150,50 +150,50 @@ impl LeadershipState {
     ) {
         tracing::debug!(target: "consensus", group = self.group.0, ?role, ?master, "role");
         if role == Role::Master {
-            state.office.waits_for = Some(state.replica.decided());
+            state.mastership.waits_for = Some(state.replica.decided());
             return;
         }
         let master = master.filter(|master| *master != self.node);
         if master.is_none() && flawed(Flaw::MasterWithoutLease) {
             return;
         }
-        self.leave_office(state, applied, role);
+        self.resign(state, applied, role);
         self.publish(Some(role), master);
     }
 
-    /// Takes office, if everything before is applied: from here on updates are evaluated here.
+    /// Becomes master, if everything before is applied: from here on updates are evaluated here.
     /// Returns true if it did.
-    pub(super) fn take_office(
+    pub(super) fn become_master(
         &self,
         state: &mut GroupState,
         applied: &Applied,
         trees: &dyn Trees,
         seals: &Seals,
     ) -> Result<bool> {
-        if !state.office.is_due(applied.index()) || state.replica.role() != Role::Master {
+        if !state.mastership.is_due(applied.index()) || state.replica.role() != Role::Master {
             return Ok(false);
         }
-        state.office.waits_for = None;
+        state.mastership.waits_for = None;
         let goes_on = state.queue.unproposed() == Some(state.replica.next());
         if !goes_on {
             state.end_term(applied);
             state.queue.restart(state.progress.mark);
             state.master.load(self.group, trees, seals.all().sealed)?;
         }
-        state.office.held = true;
-        self.publish_lease(&state.office, &state.replica);
-        self.offices.fetch_add(1, Ordering::AcqRel);
+        state.mastership.held = true;
+        self.publish_lease(&state.mastership, &state.replica);
+        self.epochs.fetch_add(1, Ordering::AcqRel);
         self.master.store(!state.life.is_retiring(), Ordering::Release);
         tracing::info!(target: "consensus", group = self.group.0, "this node is master");
         self.publish(Some(Role::Master), Some(self.node));
         Ok(true)
     }
 
-    /// Leaves office, or the way there.
-    fn leave_office(&self, state: &mut GroupState, applied: &Applied, role: Role) {
-        state.office.waits_for = None;
+    /// Stops being master, or becoming one.
+    fn resign(&self, state: &mut GroupState, applied: &Applied, role: Role) {
+        state.mastership.waits_for = None;
         self.stop();
-        if std::mem::take(&mut state.office.held) {
+        if std::mem::take(&mut state.mastership.held) {
             let group = self.group.0;
             tracing::info!(target: "consensus", group, "this node is master no longer");
         }
@@ -203,7 +203,7 @@ impl LeadershipState {
         }
     }
 
-    /// Evaluates nothing new; what was taken is proposed in office still.
+    /// Evaluates nothing new; what was taken is proposed as master still.
     pub(super) fn retire(&self) {
         self.master.store(false, Ordering::Release);
     }
@@ -215,8 +215,8 @@ impl LeadershipState {
     }
 
     /// Publishes what the lease allows, after every step.
-    pub(super) fn publish_lease(&self, office: &Office, replica: &Replica) {
-        let until = replica.lease_until().filter(|_| office.held);
+    pub(super) fn publish_lease(&self, mastership: &Mastership, replica: &Replica) {
+        let until = replica.lease_until().filter(|_| mastership.held);
         self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
     }
 

@@ -9,12 +9,12 @@ use base::LogIndex;
 pub struct LogProgress {
     /// Index up to which everything is decided, and applied as soon as the store takes it.
     pub decided: LogIndex,
-    /// Mark that the last applied value left.
+    /// Mark that the last applied entry left.
     pub(super) mark: Mark,
 }
 
 impl LogProgress {
-    /// Begins behind the last applied value.
+    /// Begins behind the last applied entry.
     pub(super) fn new(mark: Mark) -> LogProgress {
         LogProgress { decided: LogIndex(mark.applied), mark }
     }

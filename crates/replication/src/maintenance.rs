@@ -1,5 +1,5 @@
 //! Questions of maintenance to a group: which log it still needs, what lives only in the log, and
-//! how far its values are applied.
+//! how far its entries are applied.
 //!
 //! Never: waits for the driver; whoever asks for a copy at the log's head waits itself.
 
@@ -8,14 +8,14 @@ use base::{LogIndex, Result};
 use std::sync::mpsc::Receiver;
 use store::Position;
 
-/// How far a group's values are applied here, and how far they may still have to be.
+/// How far a group's entries are applied here, and how far they may still have to be.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyProgress {
-    /// The last value that is applied here.
+    /// The last entry that is applied here.
     pub applied: LogIndex,
-    /// A master's term, and the last value it has taken.
+    /// A master's epoch, and the last entry it has taken.
     pub leads: Option<(u64, LogIndex)>,
-    /// Last value decided by the master, where another is known to be it.
+    /// Last entry decided by the master, where another is known to be it.
     pub decided: Option<LogIndex>,
 }
 
@@ -24,9 +24,9 @@ impl Group {
     pub fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
         let (replica, applied, flight) =
-            (&state.replica, self.applied.index(), &state.values.in_flight);
+            (&state.replica, self.applied.index(), &state.entries.in_flight);
         let ballots = [Some(replica.promised()), replica.staging()];
-        let known = state.values.runs.needed(applied, ballots, flight.adopts());
+        let known = state.entries.positions.needed(applied, ballots, flight.adopts());
         known.into_iter().chain(flight.oldest()).min()
     }
 
@@ -57,15 +57,15 @@ impl Group {
         Ok(Some(handed))
     }
 
-    /// Returns how far values are applied, and the last that may hold an update taken until now.
+    /// Returns how far entries are applied, and the last that may hold an update taken until now.
     pub fn apply_progress(&self) -> ApplyProgress {
         // Before what may be applied: as of one moment, or a little later.
         let leads = self.leadership.is_master();
         let state = self.state();
-        let (term, applied) = (self.applied.term(), self.applied.index());
+        let (epoch, applied) = (self.applied.epoch(), self.applied.index());
         let taken = state.queue.last().unwrap_or(applied);
         let other = state.replica.master().filter(|master| *master != self.shared.node);
         let decided = other.map(|_| state.replica.heard_decided());
-        ApplyProgress { applied, leads: leads.then_some((term, taken)), decided }
+        ApplyProgress { applied, leads: leads.then_some((epoch, taken)), decided }
     }
 }

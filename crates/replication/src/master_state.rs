@@ -1,8 +1,8 @@
 //! State that only a group's master keeps beside its values: what it knows of the rows that it does
 //! not look up for every update.
 //!
-//! It is loaded from the store when this node takes office, and kept up with every value that is
-//! laid out: it speaks of what is taken, decided or not. A candidate that takes office again with
+//! It is loaded from the store when this node becomes master, and kept up with every value that is
+//! laid out: it speaks of what is taken, decided or not. A candidate that becomes master again with
 //! nobody in between goes on with it. While another node is master it is stale, and nobody asks.
 
 use super::expiry_sweep::ExpirySweep;
@@ -34,7 +34,7 @@ impl MasterState {
         MasterState { sealed, ..MasterState::default() }
     }
 
-    /// Loads it anew: everything before this office is applied.
+    /// Loads it anew: everything before this leadership epoch is applied.
     pub(super) fn load(
         &mut self,
         group: GroupId,

@@ -1,20 +1,20 @@
-//! Proposal queue of a group's master: the value that updates are evaluated into, and the closed
-//! values that wait to be proposed, decided or applied.
+//! Proposal queue of a group's master: the entry that updates are evaluated into, and the closed
+//! entries that wait to be proposed, decided or applied.
 //!
-//! Updates are evaluated on the store under all of these values ([`ProposalQueue::view`]), so a
-//! value stays here until the store holds its effects.
+//! Updates are evaluated on the store under all of these entries ([`ProposalQueue::overlay`]), so
+//! an entry stays here until the store holds its effects.
 //!
-//! Invariants: values stand in the order of their indexes; the first `proposed` of `pending` are
+//! Invariants: entries stand in the order of their indexes; the first `proposed` of `pending` are
 //! proposed, and the others and the open one follow each other without gaps; versions and times
-//! rise from value to value. A value is closed once, and no update enters it afterwards.
-//! Never: knows whether this node is master; hands a value to consensus (`driver.rs` does).
+//! rise from entry to entry. An entry is closed once, and no update enters it afterwards.
+//! Never: knows whether this node is master; hands an entry to consensus (`driver.rs` does).
 
-use super::batch::{Batch, BatchRoom};
+use super::batching::BatchingPolicy;
 use super::budget::Budget;
 use super::clock::GroupClock;
 use super::layout::Mark;
-use super::pace::Pace;
-use super::view::{StoreView, View};
+use super::overlay::{Overlay, StoreSource};
+use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::wait::Applied;
 use base::limits::{UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX};
 use base::{Error, GroupId, LogIndex, Millis, Reason, Result, Version};
@@ -28,67 +28,67 @@ use store::Trees;
 /// See the head of this file.
 pub struct ProposalQueue {
     group: GroupId,
-    /// The value being made; none until someone writes.
-    open: Option<Batch>,
-    /// Closed values: proposed or about to be, and not yet applied.
-    pending: VecDeque<Batch>,
-    /// Number of values at the front of `pending` that are proposed.
+    /// The entry being made; none until someone writes.
+    open: Option<PendingEntry>,
+    /// Closed entries: proposed or about to be, and not yet applied.
+    pending: VecDeque<PendingEntry>,
+    /// Number of entries at the front of `pending` that are proposed.
     proposed: usize,
-    /// Rule for closing the open value.
-    pace: Pace,
-    /// Group time, which the next value is dated with.
+    /// Rule for closing the open entry.
+    batching: BatchingPolicy,
+    /// Group time, which the next entry is dated with.
     pub clock: GroupClock,
-    /// Version of the next value's first update.
+    /// Version of the next entry's first update.
     next_version: u64,
     /// Bound on undecided bytes: beyond it updates are answered `overloaded`.
     bytes_max: usize,
     /// Buffer for tree keys.
     scratch: Vec<u8>,
-    /// Buffers that the last closed value left to the next one.
-    room: BatchRoom,
+    /// Buffers that the last closed entry left to the next one.
+    room: EntryBuffers,
 }
 
 impl ProposalQueue {
-    /// Makes an empty queue behind the last applied value.
+    /// Makes an empty queue behind the last applied entry.
     pub(super) fn new(group: GroupId, mark: Mark, bytes_max: usize) -> ProposalQueue {
         ProposalQueue {
             group,
             open: None,
             pending: VecDeque::new(),
             proposed: 0,
-            pace: Pace::default(),
+            batching: BatchingPolicy::default(),
             clock: GroupClock::from(mark.time),
             next_version: mark.next_version.max(1),
             bytes_max,
             scratch: Vec::new(),
-            room: BatchRoom::default(),
+            room: EntryBuffers::default(),
         }
     }
 
-    /// Goes on behind the last applied value, which another master may have made.
+    /// Goes on behind the last applied entry, which another master may have made.
     pub(super) fn restart(&mut self, mark: Mark) {
         self.clock = GroupClock::from(mark.time);
         self.next_version = mark.next_version.max(1);
     }
 
-    /// Makes sure a value is open. Gives whether it holds no update yet, and how long it is.
+    /// Makes sure an entry is open. Gives whether it holds no update yet, and how long it is.
     pub fn begin(&mut self, replica: &Replica) -> (bool, usize) {
         let room = match &self.open {
             Some(open) if open.updates > 0 => return (false, open.value_bytes()),
             // The last update failed: the next may as well, and needs no room for others.
-            Some(_) => BatchRoom::default(),
+            Some(_) => EntryBuffers::default(),
             None => std::mem::take(&mut self.room),
         };
         let (now, salt) = (self.clock.now(), world::salt() ^ u64::from(self.group.0));
-        let fresh = Batch::new(self.next_index(replica), now, self.next_version, salt, room);
+        let fresh = PendingEntry::new(self.next_index(replica), now, self.next_version, salt, room);
         (true, self.open.insert(fresh).value_bytes())
     }
 
     /// Returns what an update sees.
-    pub(super) fn view<'a>(&'a mut self, trees: &'a dyn Trees) -> View<'a> {
-        View {
+    pub(super) fn overlay<'a>(&'a mut self, trees: &'a dyn Trees) -> Overlay<'a> {
+        Overlay {
             group: self.group,
-            store: StoreView::Now(trees),
+            store: StoreSource::Now(trees),
             pending: &self.pending,
             open: self.open.as_mut().expect("`begin` was called"),
             budget: Budget::unbounded(),
@@ -97,8 +97,8 @@ impl ProposalQueue {
         }
     }
 
-    /// Counts one more update of the open value, which was `fresh` when the update came, and closes
-    /// it if it is full. Returns the value's index, and true if the driver should look at it now.
+    /// Counts one more update of the open entry, which was `fresh` when the update came, and closes
+    /// it if it is full. Returns the entry's index, and true if the driver should look at it now.
     #[inline]
     pub fn add(&mut self, fresh: bool, sync: bool) -> (LogIndex, bool) {
         let open = self.open.as_mut().expect("an update was just written into it");
@@ -107,21 +107,21 @@ impl ProposalQueue {
         let index = open.index;
         let full =
             open.value_bytes() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
-        let is_due = full || fresh || self.pace.is_complete(open.updates);
+        let is_due = full || fresh || self.batching.is_complete(open.updates);
         if full {
             self.close();
         }
         (index, is_due)
     }
 
-    /// Returns true if something was written into the open value since `begin` gave this length.
+    /// Returns true if something was written into the open entry since `begin` gave this length.
     pub(super) fn changed(&self, begun: usize) -> bool {
         self.open.as_ref().is_some_and(|open| open.value_bytes() > begun)
     }
 
     /// Version of the update that is being evaluated.
     pub(super) fn version(&self) -> Option<Version> {
-        self.open.as_ref().map(Batch::version)
+        self.open.as_ref().map(PendingEntry::version)
     }
 
     /// Lets versions go on from this one at least.
@@ -132,23 +132,23 @@ impl ProposalQueue {
         }
     }
 
-    /// Closes the open value if it should wait no longer; `decided`: what consensus has decided.
+    /// Closes the open entry if it should wait no longer; `decided`: what consensus has decided.
     pub(super) fn close_if_due(&mut self, decided: LogIndex, now: Millis) {
         let in_flight = self.pending.iter().take(self.proposed);
         let undecided =
             in_flight.filter(|batch| batch.index > decided).map(|batch| batch.updates).sum();
         let open = self.open.as_ref().map_or(0, |open| open.updates);
-        if self.pace.is_due(open, undecided, now.0) {
+        if self.batching.is_due(open, undecided, now.0) {
             self.close();
         }
     }
 
-    /// Returns in how many milliseconds to look at the open value again, if nothing happens before.
+    /// Returns in how many milliseconds to look at the open entry again, if nothing happens before.
     pub(super) fn pause(&self) -> Option<u64> {
-        self.pace.pause()
+        self.batching.pause()
     }
 
-    /// Closes the open value, if there is an update in it.
+    /// Closes the open entry, if there is an update in it.
     pub(super) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
         self.room = open.leave_room();
@@ -160,7 +160,7 @@ impl ProposalQueue {
     pub(super) fn lay_out_sign(&mut self, replica: &Replica, next: Configuration) -> LogIndex {
         self.close();
         let (index, time) = (self.next_index(replica), self.clock.now());
-        self.pending.push_back(Batch::sign(index, time, self.next_version, next));
+        self.pending.push_back(PendingEntry::sign(index, time, self.next_version, next));
         index
     }
 
@@ -169,14 +169,14 @@ impl ProposalQueue {
         self.pending.iter().any(|own| own.sign.is_some())
     }
 
-    /// The index of the next value, behind those that wait to be proposed.
+    /// The index of the next entry, behind those that wait to be proposed.
     fn next_index(&self, replica: &Replica) -> LogIndex {
         let ahead = (self.pending.len() - self.proposed) as u64;
         LogIndex(replica.next().0 + ahead)
     }
 
-    /// The closed value that is proposed next.
-    pub(super) fn next_proposal(&self) -> Option<&Batch> {
+    /// The closed entry that is proposed next.
+    pub(super) fn next_proposal(&self) -> Option<&PendingEntry> {
         self.pending.get(self.proposed)
     }
 
@@ -185,49 +185,49 @@ impl ProposalQueue {
         self.proposed += 1;
     }
 
-    /// Returns true if no closed value waits to be proposed.
+    /// Returns true if no closed entry waits to be proposed.
     pub(super) fn is_proposed(&self) -> bool {
         self.proposed == self.pending.len()
     }
 
-    /// The bytes of the value that is being proposed, and whether a client waits for its sync.
+    /// The bytes of the entry that is being proposed, and whether a client waits for its sync.
     pub(super) fn payload(&mut self, index: LogIndex) -> (Bytes, bool) {
         let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
         let own = own.expect("a value is logged when it comes or when it is proposed");
         (own.close(), own.sync)
     }
 
-    /// The index of the first own value that is not proposed yet.
+    /// The index of the first own entry that is not proposed yet.
     pub(super) fn unproposed(&self) -> Option<LogIndex> {
         self.next_proposal().or(self.open.as_ref()).map(|first| first.index)
     }
 
-    /// Returns true if the last value with an update in it is not proposed yet.
+    /// Returns true if the last entry with an update in it is not proposed yet.
     pub(super) fn has_unproposed(&self) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.updates > 0);
         open || self.pending.len() > self.proposed
     }
 
-    /// Returns true if a proposed value is not decided.
+    /// Returns true if a proposed entry is not decided.
     pub(super) fn has_in_flight(&self, decided: LogIndex) -> bool {
         self.pending.iter().take(self.proposed).any(|own| own.index > decided)
     }
 
-    /// The last value anyone has written into, applied or not; none: all are applied.
+    /// The last entry anyone has written into, applied or not; none: all are applied.
     #[inline]
     pub(super) fn last(&self) -> Option<LogIndex> {
         let open = self.open.as_ref().filter(|open| open.updates > 0);
         open.or(self.pending.back()).map(|last| last.index)
     }
 
-    /// A ticket for the last value anyone has written into, if it is not applied yet.
+    /// A ticket for the last entry anyone has written into, if it is not applied yet.
     pub(super) fn ticket(&self, applied: &Applied) -> Option<Ticket> {
         let index = self.last()?;
         let group = self.group;
-        (index > applied.index()).then(|| Ticket { group, index, term: applied.term() })
+        (index > applied.index()).then(|| Ticket { group, index, epoch: applied.epoch() })
     }
 
-    /// The last of the values that were begun before this point of group time.
+    /// The last of the entries that were begun before this point of group time.
     pub(super) fn last_before(&self, time: u64) -> Option<LogIndex> {
         let late = self.pending.partition_point(|batch| batch.time < time);
         let last = late.checked_sub(1).and_then(|last| self.pending.get(last));
@@ -242,9 +242,9 @@ impl ProposalQueue {
         }
     }
 
-    /// Ends the term: own values that are not decided are none of this node's any more.
+    /// Ends the epoch: own entries that are not decided are none of this node's any more.
     pub(super) fn end_term(&mut self, decided: LogIndex, applied: &Applied) {
-        // What was never proposed was never decided, whoever's value stands at its index.
+        // What was never proposed was never decided, whoever's entry stands at its index.
         let unproposed = self.unproposed();
         let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
         let decided = unproposed.map_or(decided, |first| decided.min(before(first)));
@@ -283,8 +283,8 @@ impl ProposalQueue {
         })
     }
 
-    /// Closed values that are not applied yet.
-    pub fn pending(&self) -> impl Iterator<Item = &Batch> {
+    /// Closed entries that are not applied yet.
+    pub fn pending(&self) -> impl Iterator<Item = &PendingEntry> {
         self.pending.iter()
     }
 
@@ -327,7 +327,7 @@ mod tests {
     fn take(queue: &mut ProposalQueue, value: &[u8]) -> LogIndex {
         let trees = MemoryTrees::new(1 << 20);
         let (fresh, begun) = queue.begin(&replica());
-        queue.view(&trees).open.put_raw(b"key", value);
+        queue.overlay(&trees).open.put_raw(b"key", value);
         assert!(queue.changed(begun));
         queue.add(fresh, true).0
     }
@@ -379,11 +379,11 @@ mod tests {
         queue.mark_proposed();
         queue.mark_proposed();
         assert!(queue.has_in_flight(LogIndex(1)) && !queue.has_in_flight(LogIndex(2)));
-        let term = applied.term();
+        let epoch = applied.epoch();
         queue.end_term(LogIndex(1), &applied);
-        assert_eq!(applied.term(), term + 1);
+        assert_eq!(applied.epoch(), epoch + 1);
         assert_eq!((queue.pending().count(), queue.unproposed()), (1, None));
         queue.end_term(LogIndex(1), &applied);
-        assert_eq!(applied.term(), term + 1, "nobody holds a ticket for anything beyond");
+        assert_eq!(applied.epoch(), epoch + 1, "nobody holds a ticket for anything beyond");
     }
 }

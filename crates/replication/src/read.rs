@@ -3,8 +3,8 @@
 use super::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use super::group::Group;
 use super::layout::{self, StoredRow};
+use super::overlay::{is_empty, row_bounds};
 use super::pager::Pager;
-use super::view::{is_empty, row_bounds};
 use crate::bucket::Bucket;
 use base::error::{corrupt, shutting_down};
 use base::limits::FORWARD_MS_MAX;

@@ -1,9 +1,9 @@
 //! Events for consensus from outside the driver: messages of other members, and written records.
 
+use super::entry::read_stop_sign;
 use super::group::Group;
 use super::inbox::{InboxMessage, read};
 use super::state::GroupState;
-use super::value::read_sign;
 use base::codec::Malformed;
 use base::{Millis, NodeId};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use logic::consensus::{Body, Event};
 use runtime::log_writer::LoggedRecord;
 use store::RecordKind;
 
-/// While accepted values of this many bytes wait to be applied, more are not taken: the master
+/// While accepted entries of this many bytes wait to be applied, more are not taken: the master
 /// sends them again later, and memory stays bounded. A group with little memory takes fewer.
 const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
 
@@ -19,7 +19,7 @@ impl Group {
     /// A message of another member arrived.
     pub fn arrived(&self, from: NodeId, payload: Bytes) {
         let (group, bytes) = (self.id.0, payload.len());
-        let (message, values) = match read(payload) {
+        let (message, entries) = match read(payload) {
             Ok(read) => read,
             Err(Malformed(field)) => {
                 tracing::warn!(target: "consensus", group, %from, "a bad message: {field}");
@@ -36,7 +36,7 @@ impl Group {
             }
             return;
         }
-        let taken = inbox.push(InboxMessage { from, message, values, bytes });
+        let taken = inbox.push(InboxMessage { from, message, entries, bytes });
         drop(inbox);
         if !taken {
             tracing::debug!(target: "consensus", group, %from, bytes, "a full inbox");
@@ -46,19 +46,19 @@ impl Group {
 
     /// Gives a message to consensus.
     pub(super) fn receive(&self, state: &mut GroupState, came: InboxMessage, now: Millis) {
-        let InboxMessage { from, message, values, .. } = came;
-        let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
+        let InboxMessage { from, message, entries, .. } = came;
+        let overflows = || self.witness_log().is_some_and(|witness_log| witness_log.overflows());
         let bytes_max = UNAPPLIED_BYTES_MAX.min(state.queue.bytes_max());
-        let full = state.values.waiting_bytes() > bytes_max || overflows();
-        // Whoever is full and asked which values are here says nothing, or they would be sent again
-        // and dropped again.
+        let full = state.entries.waiting_bytes() > bytes_max || overflows();
+        // Whoever is full and asked which entries are here says nothing, or they would be sent
+        // again and dropped again.
         let asked = matches!(message.body, Body::Sent { .. });
-        if full && (asked || !values.is_empty()) {
+        if full && (asked || !entries.is_empty()) {
             return;
         }
         let mut signs = Vec::new();
-        for (index, value) in &values {
-            match read_sign(value) {
+        for (index, entry) in &entries {
+            match read_stop_sign(entry) {
                 Ok(Some(sign)) => signs.push((*index, sign)),
                 Ok(None) => {}
                 Err(Malformed(field)) => {
@@ -68,15 +68,15 @@ impl Group {
                 }
             }
         }
-        self.step(state, Event::Received { from, message, signs, now }, &values);
+        self.step(state, Event::Received { from, message, signs, now }, &entries);
     }
 
     /// A record is as firm as it asked to be.
     pub(super) fn written(&self, state: &mut GroupState, done: LoggedRecord) {
         state.snapshot.note_written(&done);
-        state.values.in_flight.processed(&done);
+        state.entries.in_flight.processed(&done);
         let LoggedRecord { kind, ballot, index, decided, start, .. } = done;
-        state.values.runs.record(kind, ballot, index, decided, start);
+        state.entries.positions.record(kind, ballot, index, decided, start);
         let event = match kind {
             RecordKind::Promise => Event::PromiseSaved { ballot },
             RecordKind::Accept | RecordKind::Truncate => Event::Saved { ballot, upto: index },

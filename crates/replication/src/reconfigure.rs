@@ -2,7 +2,7 @@
 //! another.
 
 use super::group::Group;
-use super::office::not_master;
+use super::mastership::not_master;
 use base::{Error, Millis, NodeId, Reason, Result};
 use logic::consensus::{Configuration, Event, Member, Progress, Refusal};
 use runtime::submit::Ticket;
@@ -24,7 +24,7 @@ impl Group {
         self.state().replica.progress()
     }
 
-    /// Has other members agree from here on, of which so many save a value (none: a majority): a
+    /// Has other members agree from here on, of which so many save an entry (none: a majority): a
     /// stop-sign behind everything taken so far.
     pub fn reconfigure(&self, members: Vec<Member>, quorum: Option<u8>) -> Result<Ticket> {
         let mut guard = self.state();
@@ -40,18 +40,18 @@ impl Group {
             .map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
         let index = state.queue.lay_out_sign(&state.replica, configuration);
         self.driver.wake();
-        Ok(Ticket { group: self.id, index, term: self.applied.term() })
+        Ok(Ticket { group: self.id, index, epoch: self.applied.epoch() })
     }
 
     /// Gives mastership to another voter, once it has everything.
     pub fn hand_over(&self, to: NodeId) -> Result<()> {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.office.refused = None;
+        state.mastership.refused = None;
         let now = Millis(world::milliseconds());
         self.step(state, Event::HandOver { to, now }, &[]);
         self.driver.wake();
-        match state.office.refused.take() {
+        match state.mastership.refused.take() {
             Some(Refusal::NotMaster { master }) => Err(not_master(master)),
             Some(Refusal::Unheard) => {
                 let text = format!("node {to} does not answer now: nothing was done, try again");

@@ -1,6 +1,6 @@
 //! Log records of what consensus wants saved, and back.
 //!
-//! A truncate says in its `decided` field how many staged values follow what is kept: 0 where
+//! A truncate says in its `decided` field how many staged entries follow what is kept: 0 where
 //! nothing was staged, which is also what every log holds that is older than staging. A promise
 //! says there where the last torn tail was cut that is not made good: 0 where none is.
 
@@ -50,7 +50,7 @@ impl LogHead {
         }
     }
 
-    /// The records that say it again: whatever stands before them in the log, only values can be
+    /// The records that say it again: whatever stands before them in the log, only entries can be
     /// missing there. Nobody waits for their sync unless the caller does: all of it is on record
     /// already, as firm as it asked to be.
     pub fn records(&self, group: GroupId, sync: bool) -> [Append; 3] {
@@ -69,20 +69,20 @@ pub fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Append {
     Append { ballot, decided, ..empty(group, RecordKind::Promise, true) }
 }
 
-/// Record that staged values `from`..=`upto` are accepted under a ballot.
+/// Record that staged entries `from`..=`upto` are accepted under a ballot.
 pub fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Append {
     let staged = LogIndex(upto.0 - from.0);
     Append { ballot, index: upto, decided: staged, ..empty(group, RecordKind::Truncate, true) }
 }
 
-/// Record that all values up to `upto` are decided.
+/// Record that all entries up to `upto` are decided.
 pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Append {
     Append { decided: upto, ..empty(group, RecordKind::Decided, sync) }
 }
 
 /// Stands before a snapshot of everything up to `index`, which is installed once this is written:
 /// everything before it is on disk then. Its index (not 0) tells it from others, and a later life
-/// that values up to there are the snapshot's.
+/// that entries up to there are the snapshot's.
 pub fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Append {
     Append { index, ..decided(group, upto, true) }
 }
@@ -97,7 +97,7 @@ pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) ->
     Append { ballot, index, payload, ..empty(group, RecordKind::Stage, false) }
 }
 
-/// Record of an accepted value.
+/// Record of an accepted entry.
 pub fn accept(
     group: GroupId,
     ballot: Ballot,

@@ -1,7 +1,7 @@
 //! State of a group, as it was found on the disk when the node started.
 
+use super::entries::LogPositions;
 use super::layout::Mark;
-use super::values::Runs;
 use base::{GroupId, LogIndex};
 use bytes::Bytes;
 use logic::consensus::Replica;
@@ -13,12 +13,12 @@ pub struct RecoveredGroup {
     pub id: GroupId,
     /// The protocol's state as it was promised and accepted.
     pub replica: Replica,
-    /// Mark of the last value that is applied in the store.
+    /// Mark of the last entry that is applied in the store.
     pub mark: Mark,
-    /// Accepted values behind the mark, not known to be decided.
+    /// Accepted entries behind the mark, not known to be decided.
     pub tail: BTreeMap<LogIndex, Bytes>,
-    /// Places of values in the log.
-    pub runs: Runs,
+    /// Places of entries in the log.
+    pub runs: LogPositions,
     /// This node keeps no rows of it.
     pub bare: bool,
 }

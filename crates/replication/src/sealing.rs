@@ -3,8 +3,8 @@
 use super::group::Group;
 use super::layout::{self, StoredRow};
 use super::master_state::MasterState;
+use super::overlay::Overlay;
 use super::seals::{OWN, SEALED, Seal, seal_key, sealed};
-use super::view::View;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
@@ -32,23 +32,23 @@ impl Group {
 
     /// Seals a bucket: behind everything that was taken before.
     pub fn seal(&self, bucket: BucketId) -> Result<Ticket> {
-        let seal = |view: &mut View| {
-            let seal = Seal { time: view.open.time, version: view.version().0 };
-            view.put(OWN, &seal_key(bucket), None, &[&seal.write()])
+        let seal = |overlay: &mut Overlay| {
+            let seal = Seal { time: overlay.open.time, version: overlay.version().0 };
+            overlay.put(OWN, &seal_key(bucket), None, &[&seal.write()])
         };
         let (ticket, ()) = self.write_own(0, seal, |master| master.seal(bucket))?;
         Ok(ticket.expect("a seal is a value"))
     }
 
-    /// Takes a seal away, or any other row of the group's own, on grounds found in this time in
-    /// office: another master may have found others since.
-    pub fn forget_own(&self, key: &[u8], office: u64) -> Result<Option<Ticket>> {
-        let forget = |view: &mut View| {
-            if self.leadership.office() != office {
+    /// Takes a seal away, or any other row of the group's own, on grounds found in this
+    /// leadership epoch: another master may have found others since.
+    pub fn forget_own(&self, key: &[u8], epoch: u64) -> Result<Option<Ticket>> {
+        let forget = |overlay: &mut Overlay| {
+            if self.leadership.epoch() != epoch {
                 return Err(Error::new(Reason::Changed, "this node was not master all the time"));
             }
-            if let Some(row) = view.row(OWN, key)? {
-                view.remove(OWN, key, row.expires);
+            if let Some(row) = overlay.row(OWN, key)? {
+                overlay.remove(OWN, key, row.expires);
             }
             Ok(())
         };
@@ -67,7 +67,7 @@ impl Group {
     pub fn write_own<T>(
         &self,
         version: u64,
-        write: impl FnOnce(&mut View) -> Result<T>,
+        write: impl FnOnce(&mut Overlay) -> Result<T>,
         then: impl FnOnce(&mut MasterState),
     ) -> Result<(Option<Ticket>, T)> {
         let mut guard = self.state();
@@ -75,11 +75,11 @@ impl Group {
         self.admit(state)?;
         state.queue.raise_version(version);
         let (before, begun) = state.queue.begin(&state.replica);
-        let mut view = state.queue.view(&*self.shared.trees);
-        let savepoint = view.open.savepoint();
-        let written = write(&mut view);
+        let mut overlay = state.queue.overlay(&*self.shared.trees);
+        let savepoint = overlay.open.savepoint();
+        let written = write(&mut overlay);
         if written.is_err() {
-            view.open.undo(savepoint);
+            overlay.open.undo(savepoint);
         }
         let written = written?;
         then(&mut state.master);

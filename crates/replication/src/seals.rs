@@ -33,12 +33,12 @@ const FORM: u8 = 1;
 pub struct Seals {
     /// Some bucket is sealed: most groups, most of the time, have none, and look no further.
     any: AtomicBool,
-    noted: Mutex<Noted>,
+    noted: Mutex<BucketMarks>,
 }
 
 /// By their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Noted {
+pub struct BucketMarks {
     /// Buckets whose rows are sealed for a copy.
     pub sealed: BTreeSet<BucketId>,
     /// Buckets that are being copied in.
@@ -110,11 +110,11 @@ impl Seals {
     }
 
     /// All that is noted.
-    pub fn all(&self) -> Noted {
+    pub fn all(&self) -> BucketMarks {
         self.noted().clone()
     }
 
-    fn noted(&self) -> std::sync::MutexGuard<'_, Noted> {
+    fn noted(&self) -> std::sync::MutexGuard<'_, BucketMarks> {
         self.noted.lock().expect("no one panics while holding it")
     }
 }

@@ -1,16 +1,16 @@
-//! Consensus' messages on their way out: which lane, and with which values.
+//! Consensus' messages on their way out: which lane, and with which entries.
 //!
 //! ```text
-//! message = consensus message (see logic) | value ...
-//! value   = length u32 | payload
+//! message = consensus message (see logic) | entry ...
+//! entry   = length u32 | payload
 //! ```
-//! Values are picked when the message is made, under the group's lock: later another may stand
+//! Entries are picked when the message is made, under the group's lock: later another may stand
 //! under the same index. Only those that have left memory are read back from the log afterwards;
 //! they are applied, so nothing else will ever stand there.
 
+use super::flow_control::{CHUNK_BYTES, FlowControl};
 use super::group::Group;
-use super::letter::{Carried, OutgoingMessage, stretch};
-use super::rests::{PART_BYTES, Rests};
+use super::outgoing_message::{MessageEntries, OutgoingMessage, stretch};
 use base::codec::Writer;
 use base::{Error, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -25,50 +25,50 @@ use transport::{Lane, Message as Letterhead, Peers, Sending};
 const HEARTBEAT_SLOT: u32 = 0;
 
 impl Group {
-    /// Sends what this turn brought forth. Values that found no room are noted for the next turn;
+    /// Sends what this turn brought forth. Entries that found no room are noted for the next turn;
     /// what had no connection to go by is lost, which consensus is made for.
     pub(super) fn post(
         &self,
-        letters: Vec<OutgoingMessage>,
-        (rests, decided): (&mut Rests, LogIndex),
+        messages: Vec<OutgoingMessage>,
+        (flow_control, decided): (&mut FlowControl, LogIndex),
     ) -> Result<()> {
         let Some(peers) = self.shared.peers.get() else { return Ok(()) };
-        for OutgoingMessage { to, message, values, done } in letters {
+        for OutgoingMessage { to, message, entries, done } in messages {
             let Some((after, upto)) = message.body.values() else {
                 self.send(peers, to, message, &[]);
                 continue;
             };
-            // What follows a lost value would only be refused.
-            let lost = rests.unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to);
+            // What follows a lost entry would only be refused.
+            let lost = flow_control.unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to);
             // What was asked for is waited for: by a new master, or part by part by a member that
             // is behind the end of its configuration.
             let asked_for = !matches!(message.body, Body::Accept { .. });
-            if lost || !asked_for && rests.holds_back(to, after) {
+            if lost || !asked_for && flow_control.holds_back(to, after) {
                 continue;
             }
             let now = world::milliseconds();
-            if !asked_for && !rests.flights.has_room(to, after, done) {
-                rests.full(to, after, now);
+            if !asked_for && !flow_control.windows.has_room(to, after, done) {
+                flow_control.full(to, after, now);
                 continue;
             }
-            let full = match values {
-                Carried::Here(values) => {
-                    let full = self.send(peers, to, message, &values) == Sending::Full;
+            let full = match entries {
+                MessageEntries::Here(entries) => {
+                    let full = self.send(peers, to, message, &entries) == Sending::Full;
                     if !asked_for && !full {
-                        rests.flights.sent(to, upto, values.iter().map(Bytes::len).sum());
+                        flow_control.windows.sent(to, upto, entries.iter().map(Bytes::len).sum());
                     }
                     full
                 }
-                Carried::InLog | Carried::None => {
-                    if !asked_for && rests.holds(to, after) {
+                MessageEntries::InLog | MessageEntries::None => {
+                    if !asked_for && flow_control.holds(to, after) {
                         continue;
                     }
                     let (end, bytes) = self.send_from_log(peers, to, message, after, upto)?;
                     if !asked_for && end > after {
-                        rests.sent(to, bytes, decided, now);
-                        rests.flights.sent(to, end, bytes);
+                        flow_control.sent(to, bytes, decided, now);
+                        flow_control.windows.sent(to, end, bytes);
                         if end < upto {
-                            rests.holds(to, end);
+                            flow_control.holds(to, end);
                         }
                     }
                     end == after
@@ -76,25 +76,25 @@ impl Group {
             };
             // Whoever asked asks for the rest.
             if full && !asked_for {
-                rests.full(to, after, now);
+                flow_control.full(to, after, now);
             }
         }
         Ok(())
     }
 
-    fn send(&self, peers: &Peers, to: NodeId, message: Message, values: &[Bytes]) -> Sending {
+    fn send(&self, peers: &Peers, to: NodeId, message: Message, entries: &[Bytes]) -> Sending {
         let mut head = Vec::with_capacity(64);
         message.write(&mut head);
-        let body = match values {
+        let body = match entries {
             [] => Bytes::new(),
             [one] => {
                 head.put_u32(one.len() as u32);
                 one.clone()
             }
             many => {
-                let bytes = many.iter().map(|value| value.len() + 4).sum();
+                let bytes = many.iter().map(|entry| entry.len() + 4).sum();
                 let mut body = Vec::with_capacity(bytes);
-                many.iter().for_each(|value| body.put_string(value));
+                many.iter().for_each(|entry| body.put_string(entry));
                 Bytes::from(body)
             }
         };
@@ -109,7 +109,7 @@ impl Group {
         )
     }
 
-    /// Sends a first part of values that have left memory: reading takes long, so the rest comes
+    /// Sends a first part of entries that have left memory: reading takes long, so the rest comes
     /// in later turns, between which clients are answered. Gives up to where it was sent, and how
     /// many bytes: none, where there was no room, or it is not written yet.
     fn send_from_log(
@@ -120,16 +120,16 @@ impl Group {
         after: LogIndex,
         upto: LogIndex,
     ) -> Result<(LogIndex, usize)> {
-        let values = self.read_back(after, upto)?;
-        let end = LogIndex(after.0 + values.len() as u64);
+        let entries = self.read_back(after, upto)?;
+        let end = LogIndex(after.0 + entries.len() as u64);
         let message = Message { body: stretch(message.body, after, end), ..message };
-        if values.is_empty() || self.send(peers, to, message, &values) == Sending::Full {
+        if entries.is_empty() || self.send(peers, to, message, &entries) == Sending::Full {
             return Ok((after, 0));
         }
-        Ok((end, values.iter().map(Bytes::len).sum()))
+        Ok((end, entries.iter().map(Bytes::len).sum()))
     }
 
-    /// The value under an index that this member knows to be decided.
+    /// The entry under an index that this member knows to be decided.
     pub fn decided_value(&self, index: LogIndex) -> Result<Bytes> {
         let here = {
             let state = self.state();
@@ -138,10 +138,10 @@ impl Group {
                 let text = "this member does not know that it was decided: ask another";
                 return Err(Error::new(Reason::StaleReplica, text));
             }
-            state.values.get(index).map(|(payload, _)| payload)
+            state.entries.get(index).map(|(payload, _)| payload)
         };
         let found = match here {
-            Some(value) => Some(value),
+            Some(entry) => Some(entry),
             None => self.read_back(LogIndex(index.0 - 1), index)?.into_iter().next(),
         };
         found.ok_or_else(|| {
@@ -150,9 +150,9 @@ impl Group {
         })
     }
 
-    /// Reads values behind `after` back from the log, as many as go into one message; none, if they
-    /// are collapsed or not written yet, or the process has no descriptor left to read with: who
-    /// lacks them is sent them when it has.
+    /// Reads entries behind `after` back from the log, as many as go into one message; none, if
+    /// they are collapsed or not written yet, or the process has no descriptor left to read with:
+    /// who lacks them is sent them when it has.
     pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
         let kept = self.kept_values(after, upto)?;
         if !kept.is_empty() {
@@ -160,30 +160,30 @@ impl Group {
         }
         let (position, upto) = {
             let state = self.state();
-            let runs = &state.values.runs;
+            let runs = &state.entries.positions;
             let Some(position) = runs.find(after.next()) else { return Ok(Vec::new()) };
             let end = runs.end(after.next());
             (position, if flawed(Flaw::RunsWithoutEnd) { upto } else { upto.min(end) })
         };
-        let (mut values, mut bytes, mut wanted) = (Vec::new(), 0, after.next());
+        let (mut entries, mut bytes, mut wanted) = (Vec::new(), 0, after.next());
         for record in self.shared.reader.read_from(position) {
             let record = match record {
                 Ok((_, record)) => record,
                 Err(ReadError::Collapsed { .. } | ReadError::NoDescriptors) => break,
                 Err(ReadError::Store(error)) => return Err(damaged_log(store_error(error))),
             };
-            let value = matches!(record.kind, RecordKind::Accept | RecordKind::Stage);
-            if !value || record.owner.group != self.id.0 || record.index != wanted.0 {
+            let entry = matches!(record.kind, RecordKind::Accept | RecordKind::Stage);
+            if !entry || record.owner.group != self.id.0 || record.index != wanted.0 {
                 continue;
             }
             bytes += record.payload.len();
-            values.push(record.payload);
-            if wanted == upto || bytes >= PART_BYTES {
+            entries.push(record.payload);
+            if wanted == upto || bytes >= CHUNK_BYTES {
                 break;
             }
             wanted = wanted.next();
         }
-        Ok(values)
+        Ok(entries)
     }
 }
 

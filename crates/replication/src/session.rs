@@ -14,7 +14,7 @@ use super::evaluate::evaluate;
 use super::group::Group;
 use super::layout::StoredSession;
 use super::outcome::{self, KeptOutcome};
-use super::view::View;
+use super::overlay::Overlay;
 use crate::bucket::Bucket;
 use base::error::corrupt;
 use base::{
@@ -48,16 +48,16 @@ pub enum Retried {
 }
 
 /// Opens a session of a bucket. Its id is drawn here, once, and stands in the log with the row.
-fn open(view: &mut View, bucket: &Bucket) -> Result<SessionId> {
+fn open(overlay: &mut Overlay, bucket: &Bucket) -> Result<SessionId> {
     let session = loop {
         let drawn = SessionId(world::chance());
-        if view.session(drawn)?.is_none() {
+        if overlay.session(drawn)?.is_none() {
             break drawn;
         }
     };
-    let stored = StoredSession { used: view.open.time, highest: 0, bucket: Some(bucket.digest) };
-    view.put_session(session, stored);
-    view.put_session_expiry(session, stored.expires());
+    let stored = StoredSession { used: overlay.open.time, highest: 0, bucket: Some(bucket.digest) };
+    overlay.put_session(session, stored);
+    overlay.put_session_expiry(session, stored.expires());
     Ok(session)
 }
 
@@ -76,9 +76,9 @@ fn check_bucket(session: SessionId, stored: &StoredSession, bucket: &Bucket) -> 
 }
 
 /// The session, if it has not expired and was opened in this bucket.
-fn usable(view: &mut View, bucket: &Bucket, session: SessionId) -> Result<StoredSession> {
-    let now = view.open.time;
-    let Some(stored) = view.session(session)?.filter(|stored| stored.expires() > now) else {
+fn usable(overlay: &mut Overlay, bucket: &Bucket, session: SessionId) -> Result<StoredSession> {
+    let now = overlay.open.time;
+    let Some(stored) = overlay.session(session)?.filter(|stored| stored.expires() > now) else {
         return Err(Error::new(
             Reason::SessionExpired,
             format!(
@@ -93,15 +93,15 @@ fn usable(view: &mut View, bucket: &Bucket, session: SessionId) -> Result<Stored
 
 /// Evaluates an update unless an earlier attempt did.
 pub fn once(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     update: &Update,
     attempt: Attempt,
 ) -> Result<Retried> {
     let Attempt { retry: RetryId { session, number }, digest } = attempt;
-    let stored = usable(view, bucket, session)?;
+    let stored = usable(overlay, bucket, session)?;
     let before = stored.highest;
-    let kept = view.outcome(session, number)?;
+    let kept = overlay.outcome(session, number)?;
     if let Some(kept) = kept.filter(|_| !flawed(Flaw::RetriesApplyAgain)) {
         let kept = KeptOutcome::read(&kept).map_err(corrupt)?;
         if kept.digest.is_some_and(|applied| applied != digest) {
@@ -126,17 +126,17 @@ pub fn once(
             ),
         ));
     }
-    let result = evaluate(view, bucket, update);
+    let result = evaluate(overlay, bucket, update);
     let definite = match &result {
         Ok(_) => true,
         Err(error) => error.kind() == Kind::Conflict,
     };
     if definite {
-        let (used, highest) = (view.open.time, before.max(number));
-        view.put_session(session, StoredSession { used, highest, ..stored });
-        let kept = outcome::write(view.open.index, &result, Some(digest));
-        view.put_outcome(session, number, &kept);
-        view.slide_window(session, before, highest)?;
+        let (used, highest) = (overlay.open.time, before.max(number));
+        overlay.put_session(session, StoredSession { used, highest, ..stored });
+        let kept = outcome::write(overlay.open.index, &result, Some(digest));
+        overlay.put_outcome(session, number, &kept);
+        overlay.slide_window(session, before, highest)?;
     }
     Ok(Retried::Now(result))
 }
@@ -148,7 +148,7 @@ impl Group {
         let state = &mut *guard;
         state.master.check_sessions()?;
         let (before, _) = state.queue.begin(&state.replica);
-        let session = open(&mut state.queue.view(&*self.shared.trees), bucket)?;
+        let session = open(&mut state.queue.overlay(&*self.shared.trees), bucket)?;
         state.master.sessions += 1;
         let ticket = self.take(state, before, true);
         Ok((ticket, session))
@@ -159,10 +159,10 @@ impl Group {
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
         let (before, begun) = state.queue.begin(&state.replica);
-        let mut view = state.queue.view(&*self.shared.trees);
-        if let Some(stored) = view.session(session)? {
+        let mut overlay = state.queue.overlay(&*self.shared.trees);
+        if let Some(stored) = overlay.session(session)? {
             check_bucket(session, &stored, bucket)?;
-            view.remove_session(session, stored.highest)?;
+            overlay.remove_session(session, stored.highest)?;
             state.master.sessions = state.master.sessions.saturating_sub(1);
         }
         if state.queue.changed(begun) {

@@ -3,17 +3,17 @@
 //! It stands behind one lock (`gate.rs`), which is never held across a wait. Each part has its own
 //! file, its own invariants, and knows nothing of the others.
 
+use super::entries::Entries;
 use super::lifecycle::Lifecycle;
 use super::log_progress::LogProgress;
 use super::master_state::MasterState;
-use super::office::Office;
+use super::mastership::Mastership;
 use super::proposal_queue::ProposalQueue;
 use super::read_requests::ReadRequests;
 use super::recovered::RecoveredGroup;
 use super::snapshot::PendingSnapshot;
 use super::ticks::Ticks;
 use super::turn_output::TurnOutput;
-use super::values::Values;
 use super::wait::Applied;
 use base::{BucketId, Error, LogIndex, Millis};
 use bytes::Bytes;
@@ -26,14 +26,14 @@ use std::time::Duration;
 pub struct GroupState {
     /// The protocol's own state.
     pub replica: Replica,
-    /// Values of this master, from the first update in them until they are applied.
+    /// Entries of this master, from the first update in them until they are applied.
     pub queue: ProposalQueue,
-    /// Office of this node, or its way there.
-    pub(super) office: Office,
+    /// Mastership of this node, or its way there.
+    pub(super) mastership: Mastership,
     /// State that only a master keeps.
     pub master: MasterState,
-    /// Values that are in the log and not in the store yet.
-    pub values: Values,
+    /// Entries that are in the log and not in the store yet.
+    pub entries: Entries,
     /// Watermarks of the log.
     pub progress: LogProgress,
     /// Records and messages that this turn brings forth.
@@ -60,9 +60,9 @@ impl GroupState {
         GroupState {
             replica,
             queue: ProposalQueue::new(id, mark, undecided_bytes_max),
-            office: Office::default(),
+            mastership: Mastership::default(),
             master: MasterState::new(sealed),
-            values: Values::restored(LogIndex(mark.applied), tail.into_values(), runs),
+            entries: Entries::restored(LogIndex(mark.applied), tail.into_values(), runs),
             progress: LogProgress::new(mark),
             output: TurnOutput::new(),
             reads: ReadRequests::default(),
@@ -77,30 +77,30 @@ impl GroupState {
         self.replica.configuration().members().len() == 1
     }
 
-    /// Returns the bytes of a value that is to be logged, and whether it must be synced: it came
+    /// Returns the bytes of an entry that is to be logged, and whether it must be synced: it came
     /// with the message, or it is the one being proposed.
     pub(super) fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
         if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
             return (payload.clone(), !flawed(Flaw::AcceptedUnsynced));
         }
-        // Where others count on this log, an accepted value must not be forgotten: a voter that
+        // Where others count on this log, an accepted entry must not be forgotten: a voter that
         // loses one may help to decide another in its place.
         let shared = !self.is_alone() && !flawed(Flaw::AcceptedUnsynced);
         let (payload, sync) = self.queue.payload(index);
         (payload, sync || shared)
     }
 
-    /// Notes that values up to here are decided, and will be applied.
+    /// Notes that entries up to here are decided, and will be applied.
     pub(super) fn decided(&mut self, upto: LogIndex, applied: &Applied) {
         self.progress.decide(upto);
         // A candidate keeps what it has not proposed, for it may lead again with nobody in
-        // between. Somebody was: others' values take these indexes.
+        // between. Somebody was: others' entries take these indexes.
         if self.queue.unproposed().is_some_and(|first| first <= upto) {
             self.end_term(applied);
         }
     }
 
-    /// Ends the term: own values that are not decided are none of this node's any more.
+    /// Ends the epoch: own entries that are not decided are none of this node's any more.
     pub(super) fn end_term(&mut self, applied: &Applied) {
         self.queue.end_term(self.replica.decided(), applied);
     }
@@ -108,14 +108,14 @@ impl GroupState {
     /// Lets go of everything up to here: it is applied.
     pub(super) fn landed(&mut self, upto: LogIndex) {
         self.queue.landed(upto);
-        self.values.land(upto, self.is_alone());
+        self.entries.land(upto, self.is_alone());
     }
 
     /// Returns how long there is nothing to do, if nothing comes.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         let tick = self.ticks.sleep(now);
         let tick = self.queue.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));
-        if !self.office.held {
+        if !self.mastership.held {
             return tick;
         }
         self.master.sweep.sleep(self.queue.clock.now()).map_or(tick, |sweep| sweep.min(tick))

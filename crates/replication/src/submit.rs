@@ -1,13 +1,13 @@
 //! Updates on their way into the open value.
 
-use super::batch::{Batch, BatchRoom};
 use super::budget::Budget;
 use super::evaluate::evaluate_within;
 use super::group::Group;
 use super::heavy::Turn;
+use super::overlay::{Overlay, StoreSource};
+use super::pending_entry::{EntryBuffers, PendingEntry};
 use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Attempt, Retried};
-use super::view::{StoreView, View};
 use crate::bucket::Bucket;
 use base::error::shutting_down;
 use base::request::Steps;
@@ -102,17 +102,17 @@ impl Group {
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
         let (before, begun) = state.queue.begin(&state.replica);
-        let mut view = state.queue.view(&*self.shared.trees);
+        let mut overlay = state.queue.overlay(&*self.shared.trees);
         let (result, earlier) = match attempt {
-            None => (evaluate_within(&mut view, bucket, update, budget), None),
-            Some(attempt) => match session::once(&mut view, bucket, update, attempt)? {
+            None => (evaluate_within(&mut overlay, bucket, update, budget), None),
+            Some(attempt) => match session::once(&mut overlay, bucket, update, attempt)? {
                 Retried::Now(result) => (result, None),
                 Retried::Before(index, result) => (result, Some(index)),
             },
         };
         // That a row's time has passed must stay so when another node is master, whose time goes on
         // from the last value's: the value says how late it was.
-        let dated = view.saw_expired;
+        let dated = overlay.saw_expired;
         let wrote = state.queue.changed(begun);
         let versioned = wrote && earlier.is_none() && result.is_ok();
         let version = if versioned { state.queue.version() } else { None };
@@ -141,7 +141,7 @@ impl Group {
     /// not wronged by being told so, though another might have made it cheaper in the next moment.
     pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
         let budget = Budget::of_rehearsal();
-        match self.evaluate_aside(bucket, update, StoreView::Now(&*self.shared.trees), budget) {
+        match self.evaluate_aside(bucket, update, StoreSource::Now(&*self.shared.trees), budget) {
             Err(error) if error.reason == Reason::TooLarge => Err(error),
             _ => Ok(()),
         }
@@ -152,7 +152,7 @@ impl Group {
     pub fn read_steps(&self, bucket: &Bucket, update: &Update) -> (LogIndex, Result<Outcome>) {
         let snapshot = self.shared.trees.snapshot();
         let index = self.applied.shown();
-        let store = StoreView::Then(&*snapshot);
+        let store = StoreSource::Then(&*snapshot);
         (index, self.evaluate_aside(bucket, update, store, Budget::of_reads()))
     }
 
@@ -160,12 +160,13 @@ impl Group {
         &self,
         bucket: &Bucket,
         update: &Update,
-        store: StoreView<'_>,
+        store: StoreSource<'_>,
         budget: Budget,
     ) -> Result<Outcome> {
         let (pending, time) = (VecDeque::new(), self.applied.time());
-        let mut open = Batch::new(LogIndex(0), time, 0, world::salt(), BatchRoom::default());
-        let mut view = View {
+        let mut open =
+            PendingEntry::new(LogIndex(0), time, 0, world::salt(), EntryBuffers::default());
+        let mut overlay = Overlay {
             group: self.id,
             store,
             pending: &pending,
@@ -174,6 +175,6 @@ impl Group {
             saw_expired: false,
             scratch: &mut Vec::new(),
         };
-        evaluate_within(&mut view, bucket, update, budget)
+        evaluate_within(&mut overlay, bucket, update, budget)
     }
 }

@@ -8,7 +8,7 @@ use runtime::metrics::Metrics;
 impl Group {
     /// This replica is to lead, and nobody could tell whether torn logs held more.
     pub(super) fn may_lack(&self, state: &mut GroupState, behind: LogIndex) {
-        state.office.may_lack = Some(behind);
+        state.mastership.may_lack = Some(behind);
         Metrics::count(&self.shared.metrics.may_lack);
         tracing::error!(target: "consensus", group = self.id.0, "{}", lacks(self, behind));
     }
@@ -19,7 +19,7 @@ impl Group {
         state: &GroupState,
         name_of: impl Fn(NodeId) -> String,
     ) -> Option<String> {
-        let lacks = || state.office.may_lack.map(|behind| lacks(self, behind));
+        let lacks = || state.mastership.may_lack.map(|behind| lacks(self, behind));
         self.awaits_logs(state, name_of).or_else(lacks)
     }
 

@@ -1,13 +1,13 @@
 //! Output of a group's driver: records for the log writer and messages for other members.
 //!
 //! It is noted under the group's lock, in the very step of consensus that wants it: an index may
-//! mean another value one step later. The driver takes it at the end of its turn and hands it over
+//! mean another entry one step later. The driver takes it at the end of its turn and hands it over
 //! behind the lock: the records first, since a message may count on them.
 
-use super::letter::{Carried, OutgoingMessage, stretch};
+use super::entries::Entries;
+use super::flow_control::FlowControl;
+use super::outgoing_message::{MessageEntries, OutgoingMessage, stretch};
 use super::records::{LogHead, Statement};
-use super::rests::Rests;
-use super::values::Values;
 use base::limits::VALUE_BATCH_BYTES;
 use base::{GroupId, LogIndex, NodeId};
 use logic::consensus::{Effect, Message, Replica};
@@ -21,9 +21,9 @@ pub struct TurnOutput {
     /// Records that this turn brings forth.
     jobs: Vec<Append>,
     /// Messages to other members.
-    letters: Vec<OutgoingMessage>,
-    /// Values that are to be sent in a later turn.
-    pub(super) rests: Rests,
+    messages: Vec<OutgoingMessage>,
+    /// Entries that are to be sent in a later turn.
+    pub(super) flow_control: FlowControl,
     /// Statement of what lives only in the log: when it is due again.
     pub statement: Statement,
 }
@@ -31,7 +31,7 @@ pub struct TurnOutput {
 /// Work that one turn hands over.
 pub(super) struct TurnWork {
     pub jobs: Vec<Append>,
-    pub letters: Vec<OutgoingMessage>,
+    pub messages: Vec<OutgoingMessage>,
     /// Dropped when the log writer has the records: whoever asked for the log's head hears that.
     pub copy: Option<SyncSender<()>>,
 }
@@ -42,8 +42,8 @@ impl TurnOutput {
         TurnOutput {
             effects: Vec::new(),
             jobs: Vec::new(),
-            letters: Vec::new(),
-            rests: Rests::default(),
+            messages: Vec::new(),
+            flow_control: FlowControl::default(),
             statement: Statement::due(),
         }
     }
@@ -53,17 +53,17 @@ impl TurnOutput {
         self.jobs.push(job);
     }
 
-    /// Makes letters of a message: several, where its values are many or not all in memory.
+    /// Cuts a message into parts: several, where its entries are many or not all in memory.
     pub(super) fn send(
         &mut self,
         to: NodeId,
         message: Message,
-        values: &Values,
+        entries: &Entries,
         replica: &Replica,
     ) {
         let Some((after, upto)) = message.body.values() else {
-            let (values, done) = (Carried::None, LogIndex(0));
-            self.letters.push(OutgoingMessage { to, message, values, done });
+            let (entries, done) = (MessageEntries::None, LogIndex(0));
+            self.messages.push(OutgoingMessage { to, message, entries, done });
             return;
         };
         let done = replica.acknowledged(to);
@@ -71,24 +71,24 @@ impl TurnOutput {
         while after < upto {
             let (mut here, mut bytes, mut end) = (Vec::new(), 0, after);
             while end < upto && bytes < VALUE_BATCH_BYTES {
-                let Some((payload, _)) = values.get(end.next()) else { break };
+                let Some((payload, _)) = entries.get(end.next()) else { break };
                 bytes += payload.len();
                 here.push(payload);
                 end = end.next();
             }
-            let carried = if here.is_empty() {
-                while end < upto && values.get(end.next()).is_none() {
+            let entries = if here.is_empty() {
+                while end < upto && entries.get(end.next()).is_none() {
                     end = end.next();
                 }
-                Carried::InLog
+                MessageEntries::InLog
             } else {
-                Carried::Here(here)
+                MessageEntries::Here(here)
             };
             let body = stretch(message.body, after, end);
-            self.letters.push(OutgoingMessage {
+            self.messages.push(OutgoingMessage {
                 to,
                 message: Message { body, ..message },
-                values: carried,
+                entries,
                 done,
             });
             after = end;
@@ -104,11 +104,11 @@ impl TurnOutput {
         if asked {
             jobs.extend(LogHead::of(replica).records(group, copy.is_some()));
         }
-        TurnWork { jobs, letters: std::mem::take(&mut self.letters), copy }
+        TurnWork { jobs, messages: std::mem::take(&mut self.messages), copy }
     }
 
     /// Returns true if nothing waits to be handed over.
     pub(super) fn is_empty(&self) -> bool {
-        self.letters.is_empty() && self.jobs.is_empty()
+        self.messages.is_empty() && self.jobs.is_empty()
     }
 }

@@ -1,10 +1,10 @@
 //! Applied watermark of a group's log, and those who wait for it to reach their index.
 //!
-//! A ticket names an index *of a term*: the time from which this node is master until it no longer
-//! is. An index alone says nothing about whose value stands there once another master has led.
+//! A ticket names an index *of a epoch*: the time from which this node is master until it no longer
+//! is. An index alone says nothing about whose entry stands there once another master has led.
 
 use super::layout::Mark;
-use super::office::not_master;
+use super::mastership::not_master;
 use base::{Error, LogIndex, Reason, Result};
 use runtime::mutants::{Flaw, flawed};
 use runtime::sync::Mutex;
@@ -21,13 +21,13 @@ const TERMS_MAX: usize = 256;
 #[derive(Default)]
 pub struct Applied {
     index: AtomicU64,
-    /// Rows of values behind this index are nowhere to be seen yet.
+    /// Rows of entries behind this index are nowhere to be seen yet.
     shown: AtomicU64,
-    /// Group time of the last applied value, milliseconds: what reads compare expiries with.
+    /// Group time of the last applied entry, milliseconds: what reads compare expiries with.
     time: AtomicU64,
-    /// The last value that the store is known to hold durably.
+    /// The last entry that the store is known to hold durably.
     flushed: AtomicU64,
-    term: AtomicU64,
+    epoch: AtomicU64,
     waiting: Mutex<WaitingTickets>,
 }
 
@@ -35,25 +35,25 @@ pub struct Applied {
 struct WaitingTickets {
     /// In the order they came, which is nearly the order of their indexes.
     wakers: VecDeque<(u64, Waker)>,
-    /// How the last terms ended, oldest first.
-    ended: VecDeque<EndedTerm>,
-    /// Up to this index of this term nobody waits any longer.
+    /// How the last epochs ended, oldest first.
+    ended: VecDeque<EndedEpoch>,
+    /// Up to this index of this epoch nobody waits any longer.
     late: Option<(u64, u64)>,
     failed: Option<Error>,
 }
 
-/// How a term ended.
+/// How a epoch ended.
 #[derive(Clone, Copy)]
-struct EndedTerm {
-    term: u64,
-    /// Up to here its values are decided.
+struct EndedEpoch {
+    epoch: u64,
+    /// Up to here its entries are decided.
     decided: u64,
     /// Up to here they were proposed: what is between may be decided yet, or not.
     proposed: u64,
 }
 
 impl Applied {
-    /// Begins behind the last applied value.
+    /// Begins behind the last applied entry.
     pub(super) fn new(mark: Mark) -> Applied {
         Applied {
             index: AtomicU64::new(mark.applied),
@@ -78,7 +78,7 @@ impl Applied {
         self.index().max(LogIndex(self.shown.load(Ordering::Acquire)))
     }
 
-    /// Rows of the values up to here will be seen from now on, one value after the other.
+    /// Rows of the entries up to here will be seen from now on, one entry after the other.
     pub fn shows(&self, upto: LogIndex) {
         // Whoever sees such a row sees this, too: the store publishes it behind this.
         self.shown.fetch_max(upto.0, Ordering::Release);
@@ -89,18 +89,18 @@ impl Applied {
         self.shown.store(self.index().0, Ordering::Release);
     }
 
-    /// Group time of the last applied value, milliseconds.
+    /// Group time of the last applied entry, milliseconds.
     #[inline]
     pub fn time(&self) -> u64 {
         self.time.load(Ordering::Acquire)
     }
 
-    /// A value of this time was applied; it does not count before [`Applied::advance`].
+    /// An entry of this time was applied; it does not count before [`Applied::advance`].
     pub(super) fn set_time(&self, time: u64) {
         self.time.store(time, Ordering::Release);
     }
 
-    /// The last value that the store is known to hold durably.
+    /// The last entry that the store is known to hold durably.
     pub fn flushed(&self) -> LogIndex {
         LogIndex(self.flushed.load(Ordering::Relaxed))
     }
@@ -115,10 +115,10 @@ impl Applied {
         self.flushed.fetch_max(upto.0, Ordering::Relaxed);
     }
 
-    /// The term that tickets are given for now.
+    /// The epoch that tickets are given for now.
     #[inline]
-    pub fn term(&self) -> u64 {
-        self.term.load(Ordering::Acquire)
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// Everything up to here is applied and visible; wakes who waited for it.
@@ -141,29 +141,29 @@ impl Applied {
         due.into_iter().for_each(Waker::wake);
     }
 
-    /// The term is over: of its values, those up to `decided` stand, those up to `proposed` may yet
-    /// be decided, the others never were anywhere. Must be told before another value can take one
-    /// of these indexes.
+    /// The epoch is over: of its entries, those up to `decided` stand, those up to `proposed` may
+    /// yet be decided, the others never were anywhere. Must be told before another entry can take
+    /// one of these indexes.
     pub fn end_term(&self, decided: LogIndex, proposed: LogIndex) {
         let wakers = {
             let mut waiting = self.waiting.lock().expect("no one panics while holding it");
-            let term = self.term();
+            let epoch = self.epoch();
             if waiting.ended.len() == TERMS_MAX {
                 waiting.ended.pop_front();
             }
-            waiting.ended.push_back(EndedTerm { term, decided: decided.0, proposed: proposed.0 });
-            self.term.store(term + 1, Ordering::Release);
+            waiting.ended.push_back(EndedEpoch { epoch, decided: decided.0, proposed: proposed.0 });
+            self.epoch.store(epoch + 1, Ordering::Release);
             std::mem::take(&mut waiting.wakers)
         };
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Ends the waits for values of this term up to this index that are not applied yet, with
-    /// [`Reason::DeadlinePassed`]: the values may still be applied later.
+    /// Ends the waits for entries of this epoch up to this index that are not applied yet, with
+    /// [`Reason::DeadlinePassed`]: the entries may still be applied later.
     pub fn give_up(&self, upto: LogIndex) {
         let wakers = {
             let mut waiting = self.waiting.lock().expect("no one panics while holding it");
-            let late = Some((self.term(), upto.0));
+            let late = Some((self.epoch(), upto.0));
             if waiting.late == late {
                 return;
             }
@@ -185,18 +185,18 @@ impl Applied {
 
     /// Waits until `index` is applied, whoever proposed what stands there.
     pub fn reached(&self, index: LogIndex) -> AppliedWait<'_> {
-        AppliedWait { applied: self, index, term: None }
+        AppliedWait { applied: self, index, epoch: None }
     }
 
-    /// Waits until `index` is applied as it was proposed in `term`.
-    pub fn settled(&self, term: u64, index: LogIndex) -> AppliedWait<'_> {
-        AppliedWait { applied: self, index, term: Some(term) }
+    /// Waits until `index` is applied as it was proposed in `epoch`.
+    pub fn settled(&self, epoch: u64, index: LogIndex) -> AppliedWait<'_> {
+        AppliedWait { applied: self, index, epoch: Some(epoch) }
     }
 
-    /// Returns true if everything up to there is applied as it was proposed in that term.
-    pub fn has(&self, term: u64, index: LogIndex) -> bool {
-        // In this order: what is applied while the term lasts was proposed in it.
-        self.index() >= index && (self.term() == term || flawed(Flaw::TicketsWithoutTerms))
+    /// Returns true if everything up to there is applied as it was proposed in that epoch.
+    pub fn has(&self, epoch: u64, index: LogIndex) -> bool {
+        // In this order: what is applied while the epoch lasts was proposed in it.
+        self.index() >= index && (self.epoch() == epoch || flawed(Flaw::TicketsWithoutTerms))
     }
 }
 
@@ -204,7 +204,7 @@ impl Applied {
 pub struct AppliedWait<'a> {
     applied: &'a Applied,
     index: LogIndex,
-    term: Option<u64>,
+    epoch: Option<u64>,
 }
 
 impl Future for AppliedWait<'_> {
@@ -212,13 +212,14 @@ impl Future for AppliedWait<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let applied = self.applied;
-        if self.term.map_or(applied.index() >= self.index, |term| applied.has(term, self.index)) {
+        if self.epoch.map_or(applied.index() >= self.index, |epoch| applied.has(epoch, self.index))
+        {
             return Poll::Ready(Ok(()));
         }
         let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
-        let over = |term: &u64| *term != applied.term() && !flawed(Flaw::TicketsWithoutTerms);
-        if let Some(term) = self.term.filter(over) {
-            let ended = waiting.ended.iter().find(|ended| ended.term == term).copied();
+        let over = |epoch: &u64| *epoch != applied.epoch() && !flawed(Flaw::TicketsWithoutTerms);
+        if let Some(epoch) = self.epoch.filter(over) {
+            let ended = waiting.ended.iter().find(|ended| ended.epoch == epoch).copied();
             match ended {
                 Some(ended) if self.index.0 <= ended.decided => {}
                 Some(ended) if self.index.0 > ended.proposed => {
@@ -233,7 +234,7 @@ impl Future for AppliedWait<'_> {
         if let Some(error) = &waiting.failed {
             return Poll::Ready(Err(error.clone()));
         }
-        let late = |(term, upto)| self.term == Some(term) && self.index.0 <= upto;
+        let late = |(epoch, upto)| self.epoch == Some(epoch) && self.index.0 <= upto;
         if waiting.late.is_some_and(late) {
             return Poll::Ready(Err(late_decision()));
         }

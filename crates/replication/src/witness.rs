@@ -1,20 +1,21 @@
-//! A group's part on a witness: where others keep rows, it keeps the values themselves, as long as
+//! A group's part on a witness: where others keep rows, it keeps the entries themselves, as long as
 //! a voter that holds the data may lack them.
 //!
 //! A node that joined as a witness is one for life, in every group but the directory, whose rows
 //! every node needs. Its store holds for each other group the applied mark, the configuration in
-//! force, and the kept values by index. So the log may collapse as anybody's does, and what is kept
-//! is counted exactly. From [`Keeping::is_full`] on the master takes nothing new from clients
-//! (`logic` tells it); what is under way then finds room, and nothing beyond that is taken at all.
+//! force, and the kept entries by index. So the log may collapse as anybody's does, and what is
+//! kept is counted exactly. From [`WitnessLog::is_full`] on the master takes nothing new from
+//! clients (`logic` tells it); what is under way then finds room, and nothing beyond that is taken
+//! at all.
 //!
-//! Promises: a value that this node helped to decide is kept until every voter that holds the data
+//! Promises: an entry that this node helped to decide is kept until every voter that holds the data
 //! has it on disk.
 //! Never: answers a read; gives a snapshot.
 
 use super::group::Group;
-use super::keeping::{Keeping, keep_value};
 use super::layout::{self, Mark};
 use super::state::GroupState;
+use super::witness_log::{WitnessLog, append_entry};
 use base::limits::VALUE_BATCH_BYTES;
 use base::{Error, LogIndex, Reason, Result};
 use bytes::Bytes;
@@ -23,29 +24,29 @@ use runtime::log_writer::store_error;
 use std::sync::MutexGuard;
 use store::RowChange;
 
-/// Values let go of in one turn.
+/// Entries let go of in one turn.
 const TURN_VALUES_MAX: usize = 1_024;
 
 impl Group {
     /// Returns true if this node keeps no rows of the group.
     pub fn is_bare(&self) -> bool {
-        self.keeping.is_some()
+        self.witness_log.is_some()
     }
 
-    /// Applies a value as a witness does.
+    /// Applies an entry as a witness does.
     pub(super) fn keep(&self, index: LogIndex, payload: &Bytes) -> Result<Mark> {
         let is_needed = index > self.state().replica.kept();
-        let mark = keep_value(self.id, &*self.shared.trees, index, payload, is_needed)?;
-        if is_needed && let Some(mut keeping) = self.keeping() {
-            keeping.push(index, payload.len());
+        let mark = append_entry(self.id, &*self.shared.trees, index, payload, is_needed)?;
+        if is_needed && let Some(mut witness_log) = self.witness_log() {
+            witness_log.push(index, payload.len());
         }
         Ok(mark)
     }
 
     /// What this witness keeps; none: this node holds the rows.
-    pub fn keeping(&self) -> Option<MutexGuard<'_, Keeping>> {
-        let keeping = self.keeping.as_ref()?;
-        Some(keeping.lock().expect("no one panics while holding it"))
+    pub fn witness_log(&self) -> Option<MutexGuard<'_, WitnessLog>> {
+        let witness_log = self.witness_log.as_ref()?;
+        Some(witness_log.lock().expect("no one panics while holding it"))
     }
 
     /// Lets go of what all who hold the data have by now, a part of it each turn; `true`: there is
@@ -64,18 +65,18 @@ impl Group {
     }
 
     fn let_go_upto(&self, upto: LogIndex, most: usize) -> Result<bool> {
-        let Some(mut keeping) = self.keeping() else { return Ok(false) };
+        let Some(mut witness_log) = self.witness_log() else { return Ok(false) };
         let mut gone = Vec::new();
-        while gone.len() < most && keeping.first <= upto {
-            let Some(bytes) = keeping.sizes.pop_front() else { break };
-            gone.push(RowChange::Remove(layout::kept_key(self.id, keeping.first)));
-            keeping.bytes -= u64::from(bytes);
-            keeping.first = keeping.first.next();
+        while gone.len() < most && witness_log.first <= upto {
+            let Some(bytes) = witness_log.sizes.pop_front() else { break };
+            gone.push(RowChange::Remove(layout::kept_key(self.id, witness_log.first)));
+            witness_log.bytes -= u64::from(bytes);
+            witness_log.first = witness_log.first.next();
         }
-        let more = keeping.first <= upto && !keeping.sizes.is_empty();
-        let full = keeping.is_full();
-        let news = std::mem::replace(&mut keeping.told_full, full) != full;
-        drop(keeping);
+        let more = witness_log.first <= upto && !witness_log.sizes.is_empty();
+        let full = witness_log.is_full();
+        let news = std::mem::replace(&mut witness_log.told_full, full) != full;
+        drop(witness_log);
         let any = !gone.is_empty();
         if any {
             self.shared.trees.apply(&mut gone.into_iter()).map_err(store_error)?;
@@ -90,29 +91,29 @@ impl Group {
         Ok(more)
     }
 
-    /// The last index whose value can't be had any more.
+    /// The last index whose entry can't be had any more.
     pub(super) fn floor(&self, state: &GroupState) -> LogIndex {
-        let logged = state.values.floor();
-        match self.keeping() {
-            Some(keeping) if !keeping.sizes.is_empty() => {
-                logged.min(LogIndex(keeping.first.0.saturating_sub(1)))
+        let logged = state.entries.floor();
+        match self.witness_log() {
+            Some(witness_log) if !witness_log.sizes.is_empty() => {
+                logged.min(LogIndex(witness_log.first.0.saturating_sub(1)))
             }
             _ => logged,
         }
     }
 
-    /// Kept values behind `after`, as many as go into one message; none: they are not kept here.
+    /// Kept entries behind `after`, as many as go into one message; none: they are not kept here.
     pub(super) fn kept_values(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
-        let Some(keeping) = self.keeping() else { return Ok(Vec::new()) };
-        let (mut values, mut bytes, mut index) = (Vec::new(), 0, after.next());
-        while index <= upto && bytes < VALUE_BATCH_BYTES && keeping.holds(index) {
+        let Some(witness_log) = self.witness_log() else { return Ok(Vec::new()) };
+        let (mut entries, mut bytes, mut index) = (Vec::new(), 0, after.next());
+        while index <= upto && bytes < VALUE_BATCH_BYTES && witness_log.holds(index) {
             let key = layout::kept_key(self.id, index);
-            let Some(value) = self.shared.trees.get(&key).map_err(store_error)? else { break };
-            bytes += value.len();
-            values.push(value);
+            let Some(entry) = self.shared.trees.get(&key).map_err(store_error)? else { break };
+            bytes += entry.len();
+            entries.push(entry);
             index = index.next();
         }
-        Ok(values)
+        Ok(entries)
     }
 
     /// Why nothing new can be taken from clients, where a witness keeps all it may.

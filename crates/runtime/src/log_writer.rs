@@ -49,11 +49,11 @@ pub struct Append {
     pub group: GroupId,
     /// Ballot it is written under.
     pub ballot: Ballot,
-    /// Index of its value.
+    /// Index of its entry.
     pub index: LogIndex,
     /// Last index known to be decided.
     pub decided: LogIndex,
-    /// Value, or what the kind says.
+    /// Entry, or what the kind says.
     pub payload: Bytes,
     /// True if it must be synced before it counts.
     pub sync: bool,
@@ -68,9 +68,9 @@ pub struct LoggedRecord {
     pub group: GroupId,
     /// Ballot it was written under.
     pub ballot: Ballot,
-    /// Index of its value.
+    /// Index of its entry.
     pub index: LogIndex,
-    /// What it says is decided; for a truncate, how many staged values it adopts.
+    /// What it says is decided; for a truncate, how many staged entries it adopts.
     pub decided: LogIndex,
     /// Where in the log it begins, or a little before.
     pub start: Position,

@@ -11,8 +11,8 @@ pub struct Ticket {
     pub group: GroupId,
     /// Up to where.
     pub index: LogIndex,
-    /// In which of this node's terms as master: another master's value may stand there.
-    pub term: u64,
+    /// In which of this node's epochs as master: another master's value may stand there.
+    pub epoch: u64,
 }
 
 /// What comes of a request.

@@ -26,12 +26,12 @@ use base::{
 };
 use logic::consensus::Configuration;
 use logic::ring::Ring;
-use replication::batch::Batch;
+use replication::entry::read_entry;
 use replication::layout::{StoredRow, row_key};
+use replication::pending_entry::PendingEntry;
 use replication::records;
 use replication::recovered::RecoveredGroup;
 use replication::seals::OWN;
-use replication::value::read_value;
 use runtime::log_writer::{record, store_error};
 use store::Log;
 
@@ -207,7 +207,7 @@ fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
     let mut id = replica.configuration().id();
     let (mut time, mut next_version) = (group.mark.time, group.mark.next_version);
     for payload in group.tail.values() {
-        let (head, _) = read_value(payload).map_err(corrupt)?;
+        let (head, _) = read_entry(payload).map_err(corrupt)?;
         (time, next_version) = (head.time, head.first_version + u64::from(head.updates));
         id = head.sign.map_or(id, |sign| sign.id());
     }
@@ -219,7 +219,7 @@ fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
     let alone = alone.map_err(|error| Error::new(Reason::Corrupt, error.to_string()))?;
     let (last, index) = (replica.last(), replica.last().next());
     let ballot = replica.promised().max(Ballot { round: 1, node });
-    let sign = Batch::sign(index, time, next_version, alone).close();
+    let sign = PendingEntry::sign(index, time, next_version, alone).close();
     let accepted = records::accept(group.id, ballot, index, last, sign, true);
     for job in [accepted, records::decided(group.id, index, true)] {
         log.append(&record(&job)).map_err(store_error)?;

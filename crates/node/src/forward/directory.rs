@@ -98,13 +98,13 @@ impl Router {
     /// Whether this master of the group has a directory as its clients left it.
     #[inline]
     pub(crate) fn is_informed(&self, group: &Group) -> bool {
-        let office = group.leadership.office();
-        if group.leadership.is_informed(office) {
+        let epoch = group.leadership.epoch();
+        if group.leadership.is_informed(epoch) {
             return true;
         }
         let informed = self.directory.group.leadership.readable();
         if informed {
-            group.leadership.inform(office);
+            group.leadership.inform(epoch);
         }
         informed
     }
@@ -118,9 +118,9 @@ impl Router {
     ) -> Submitted {
         let (router, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
         Submitted::Later(Box::pin(async move {
-            let office = group.leadership.office();
+            let epoch = group.leadership.epoch();
             router.directory_is_current(before).await?;
-            group.leadership.inform(office);
+            group.leadership.inform(epoch);
             let submitted = router.submit(&mut Flow::passing(elsewhere), request);
             router.answered(submitted).await
         }))
@@ -131,9 +131,9 @@ impl Router {
         if self.is_informed(group) {
             return Ok(());
         }
-        let office = group.leadership.office();
+        let epoch = group.leadership.epoch();
         self.directory_is_current(None).await?;
-        group.leadership.inform(office);
+        group.leadership.inform(epoch);
         Ok(())
     }
 

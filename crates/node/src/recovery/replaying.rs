@@ -14,13 +14,13 @@ use bytes::Bytes;
 use dynamo::layout::VNODES;
 use dynamo::{batch, replay as vnodes};
 use logic::consensus::{Replay, Replica, Restored, Tear};
+use replication::append_entry;
 use replication::apply::apply_value;
-use replication::keep_value;
+use replication::entries::LogPositions;
+use replication::entry::read_stop_sign;
 use replication::layout::{Mark, configuration_key, mark_key, read_configuration};
 use replication::records;
 use replication::recovered::RecoveredGroup;
-use replication::value::read_sign;
-use replication::values::Runs;
 use runtime::log_writer::store_error;
 use runtime::mutants::{Flaw, flawed};
 use std::collections::BTreeMap;
@@ -198,7 +198,7 @@ pub(super) struct Replaying {
     id: GroupId,
     mark: Mark,
     replay: Replay<Bytes>,
-    runs: Runs,
+    runs: LogPositions,
     bare: bool,
     mended: BTreeMap<LogIndex, Bytes>,
 }
@@ -214,7 +214,7 @@ impl Replaying {
         let replay = Replay::new(LogIndex(mark.applied));
         let bare = terms.witness && id != GroupId::DIRECTORY;
         let mended = BTreeMap::new();
-        Ok(Replaying { id, mark, replay, runs: Runs::default(), bare, mended })
+        Ok(Replaying { id, mark, replay, runs: LogPositions::default(), bare, mended })
     }
 
     /// A part of the log can't be read; `mended`: what it held and is still needed.
@@ -258,7 +258,7 @@ impl Replaying {
         while let Some((index, payload)) = self.replay.next_decided() {
             self.mark = match (apply, self.bare) {
                 (false, _) => continue,
-                (true, true) => keep_value(self.id, trees, index, &payload, true)?,
+                (true, true) => append_entry(self.id, trees, index, &payload, true)?,
                 (true, false) => apply_value(self.id, trees, index, &payload, None)?,
             };
         }
@@ -277,7 +277,7 @@ impl Replaying {
         };
         let mut signs = Vec::new();
         for (index, payload) in &found.tail {
-            let sign = read_sign(payload).map_err(corrupt)?;
+            let sign = read_stop_sign(payload).map_err(corrupt)?;
             signs.extend(sign.map(|configuration| (*index, configuration)));
         }
         let replica = Replica::restore(Restored {

@@ -153,7 +153,7 @@ async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
     for round in 0..40 {
         last = house.write(&format!("large{round}"), &large).await.expect("it goes");
     }
-    let first = house.group(master).state().values.get(LogIndex(5));
+    let first = house.group(master).state().entries.get(LogIndex(5));
     assert!(first.is_none(), "it has left memory");
     house.start(away).await;
     house.applied(away, last).await;

@@ -137,7 +137,7 @@ impl Sole {
     }
 
     pub(super) fn has(&self, ticket: Ticket) -> bool {
-        self.group.applied.has(ticket.term, ticket.index)
+        self.group.applied.has(ticket.epoch, ticket.index)
     }
 
     pub(super) fn flush(&self) -> Flush {

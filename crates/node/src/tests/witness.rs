@@ -129,7 +129,7 @@ async fn a_witness_that_comes_late_takes_no_rows_and_votes() {
     for which in [0, 1] {
         let group = cluster.group(which, 1);
         let last = group.applied.index();
-        group.state().values.land(last, true);
+        group.state().entries.land(last, true);
         collapse(&cluster, which).await;
     }
     cluster.join_as(Part::Witness).await;

@@ -7,9 +7,9 @@ use base::error::corrupt;
 use base::{BucketDigest, Result, SessionId};
 use bytes::Bytes;
 use replication::bucket::Bucket;
+use replication::change_capture::{ChangeCapture, prefixes};
 use replication::group::Group;
 use replication::layout::{StoredRow, StoredSession};
-use replication::tracking::{Tracked, prefixes};
 use runtime::log_writer::store_error;
 use std::sync::Arc;
 use store::{Chunk, Snapshot};
@@ -67,7 +67,7 @@ impl Copier {
 
     /// The next part of everything. What is read is read after `tracked` was told so, and what it
     /// was told to have been read is read. Blocks.
-    pub(super) fn scan(&self, tracked: &Tracked, cursor: Cursor) -> Result<ScanRound> {
+    pub(super) fn scan(&self, tracked: &ChangeCapture, cursor: Cursor) -> Result<ScanRound> {
         tracked.reads();
         let Cursor { which, after } = cursor;
         let now = self.group.now();

@@ -22,8 +22,8 @@ use bytes::Bytes;
 use replication::group::Group;
 use replication::layout::{StoredRow, StoredSession};
 use replication::outcome;
+use replication::overlay::Overlay;
 use replication::seals::{OWN, intake_key};
-use replication::view::View;
 use std::sync::Arc;
 use transport::{IncomingCall, Peers};
 
@@ -55,13 +55,13 @@ impl BucketIntake {
         Ok(BucketIntake { closed, ahead, part: reader.u64("intake")? })
     }
 
-    fn of(view: &mut View, bucket: BucketId) -> Result<Option<BucketIntake>> {
-        let row = view.row(OWN, &intake_key(bucket))?;
+    fn of(overlay: &mut Overlay, bucket: BucketId) -> Result<Option<BucketIntake>> {
+        let row = overlay.row(OWN, &intake_key(bucket))?;
         row.map(|row| BucketIntake::read(&row.value).map_err(corrupt)).transpose()
     }
 
-    fn put(self, view: &mut View, bucket: BucketId) -> Result<()> {
-        view.put(OWN, &intake_key(bucket), None, &[&self.write()])
+    fn put(self, overlay: &mut Overlay, bucket: BucketId) -> Result<()> {
+        overlay.put(OWN, &intake_key(bucket), None, &[&self.write()])
     }
 
     /// A point of the other group's time as one of this group's.
@@ -113,14 +113,14 @@ async fn take(group: &Arc<Group>, question: &MoveQuestion) -> Result<MoveAnswer>
         MoveQuestion::Close { version, .. } => (*version, 0),
         _ => (0, 0),
     };
-    let evaluate = |view: &mut View| match question {
-        MoveQuestion::Begin { bucket, time } => begin(view, *bucket, *time),
-        MoveQuestion::Take { bucket, part, items } => part_of(view, *bucket, *part, items),
-        MoveQuestion::Close { bucket, time, .. } => close(view, *bucket, *time),
+    let evaluate = |overlay: &mut Overlay| match question {
+        MoveQuestion::Begin { bucket, time } => begin(overlay, *bucket, *time),
+        MoveQuestion::Take { bucket, part, items } => part_of(overlay, *bucket, *part, items),
+        MoveQuestion::Close { bucket, time, .. } => close(overlay, *bucket, *time),
         MoveQuestion::Progress { .. } => unreachable!("answered before"),
     };
-    let counted = |view: &mut View| {
-        let (answer, fresh) = evaluate(view)?;
+    let counted = |overlay: &mut Overlay| {
+        let (answer, fresh) = evaluate(overlay)?;
         sessions = fresh;
         Ok(answer)
     };
@@ -132,31 +132,31 @@ async fn take(group: &Arc<Group>, question: &MoveQuestion) -> Result<MoveAnswer>
     Ok(answer)
 }
 
-fn begin(view: &mut View, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
-    if BucketIntake::of(view, bucket)?.is_some() {
+fn begin(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
+    if BucketIntake::of(overlay, bucket)?.is_some() {
         let text = "rows of this bucket came before: take another number";
         return Err(Error::new(Reason::AlreadyExists, text));
     }
-    let now = view.open.time;
+    let now = overlay.open.time;
     let ahead = now.cast_signed().wrapping_sub(time.cast_signed());
-    BucketIntake { closed: false, ahead, part: 0 }.put(view, bucket)?;
+    BucketIntake { closed: false, ahead, part: 0 }.put(overlay, bucket)?;
     Ok((MoveAnswer::Done { time: now }, 0))
 }
 
-fn known(view: &mut View, bucket: BucketId) -> Result<BucketIntake> {
-    BucketIntake::of(view, bucket)?.ok_or_else(|| {
+fn known(overlay: &mut Overlay, bucket: BucketId) -> Result<BucketIntake> {
+    BucketIntake::of(overlay, bucket)?.ok_or_else(|| {
         Error::new(Reason::Changed, "nothing of this bucket is expected here (any more)")
     })
 }
 
 fn part_of(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: BucketId,
     part: u64,
     items: &[Item],
 ) -> Result<(MoveAnswer, u64)> {
-    let done = MoveAnswer::Done { time: view.open.time };
-    let intake = known(view, bucket)?;
+    let done = MoveAnswer::Done { time: overlay.open.time };
+    let intake = known(overlay, bucket)?;
     if part <= intake.part {
         return Ok((done, 0)); // It was taken before.
     }
@@ -166,53 +166,53 @@ fn part_of(
     }
     let mut sessions = 0;
     for item in items {
-        sessions += u64::from(put(view, bucket, intake, item)?);
+        sessions += u64::from(put(overlay, bucket, intake, item)?);
     }
-    BucketIntake { part, ..intake }.put(view, bucket)?;
+    BucketIntake { part, ..intake }.put(overlay, bucket)?;
     Ok((done, sessions))
 }
 
 /// Whether that was a session that was not known here.
-fn put(view: &mut View, bucket: BucketId, intake: BucketIntake, item: &Item) -> Result<bool> {
+fn put(overlay: &mut Overlay, bucket: BucketId, intake: BucketIntake, item: &Item) -> Result<bool> {
     match item {
         Item::Row { key, row } => {
             let row = StoredRow::read(row).map_err(corrupt)?;
             let expires = row.expires.map(|expires| intake.here(expires));
-            view.put_as(bucket, key, &StoredRow { expires, ..row });
+            overlay.put_as(bucket, key, &StoredRow { expires, ..row });
         }
         Item::Gone { key } => {
-            let expires = view.expires_at(bucket, key)?;
-            view.remove(bucket, key, expires);
+            let expires = overlay.expires_at(bucket, key)?;
+            overlay.remove(bucket, key, expires);
         }
         Item::Session { session, stored } => {
-            let known = view.session(*session)?;
+            let known = overlay.session(*session)?;
             let last = known.map_or(0, |known| known.highest);
             let here = StoredSession {
                 used: intake.here(stored.used).max(known.map_or(0, |known| known.used)),
                 highest: last.max(stored.highest),
                 bucket: known.and_then(|known| known.bucket).or(stored.bucket),
             };
-            view.put_session(*session, here);
-            view.slide_window(*session, last, here.highest)?;
+            overlay.put_session(*session, here);
+            overlay.slide_window(*session, last, here.highest)?;
             if known.is_none() {
-                view.put_session_expiry(*session, here.expires());
+                overlay.put_session_expiry(*session, here.expires());
             }
             return Ok(known.is_none());
         }
         Item::Outcome { session, number, outcome } => {
-            let known = view.session(*session)?;
+            let known = overlay.session(*session)?;
             let forgotten = |highest: u64| number.saturating_add(SESSION_WINDOW) <= highest;
             if known.is_some_and(|known| !forgotten(known.highest)) {
-                let outcome = outcome::moved(outcome, view.open.index);
-                view.put_outcome(*session, *number, &outcome);
+                let outcome = outcome::moved(outcome, overlay.open.index);
+                overlay.put_outcome(*session, *number, &outcome);
             }
         }
     }
     Ok(false)
 }
 
-fn close(view: &mut View, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
-    let (intake, now) = (known(view, bucket)?, view.open.time);
+fn close(overlay: &mut Overlay, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u64)> {
+    let (intake, now) = (known(overlay, bucket)?, overlay.open.time);
     let due = intake.here(time);
     if intake.closed {
         return Ok((MoveAnswer::Done { time: now }, 0));
@@ -220,6 +220,6 @@ fn close(view: &mut View, bucket: BucketId, time: u64) -> Result<(MoveAnswer, u6
     if now < due {
         return Ok((MoveAnswer::Early { ms: due - now }, 0));
     }
-    BucketIntake { closed: true, ..intake }.put(view, bucket)?;
+    BucketIntake { closed: true, ..intake }.put(overlay, bucket)?;
     Ok((MoveAnswer::Done { time: now }, 0))
 }

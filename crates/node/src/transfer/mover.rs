@@ -11,9 +11,9 @@ use base::{
 };
 use bytes::Bytes;
 use replication::bucket::Bucket;
+use replication::change_capture::ChangeCapture;
 use replication::group::Group;
 use replication::seals::Seal;
-use replication::tracking::Tracked;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world::{self, sleep};
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Mover {
         Ok(())
     }
 
-    async fn copy_all(&mut self, copier: &Copier, tracked: &Arc<Tracked>) -> Result<()> {
+    async fn copy_all(&mut self, copier: &Copier, tracked: &Arc<ChangeCapture>) -> Result<()> {
         let counter = copier.clone();
         let (rows_total, bytes_total) = apart(move || counter.count()).await?;
         let (phase, sealed) = (MovePhase::Copying, self.sealed);

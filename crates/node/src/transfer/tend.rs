@@ -5,7 +5,7 @@ use super::progress::MovePhase;
 use super::{BucketMoves, mover};
 use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
 use replication::group::Group;
-use replication::seals::{Noted, intake_key, seal_key};
+use replication::seals::{BucketMarks, intake_key, seal_key};
 use runtime::world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,8 +55,8 @@ struct Tending {
     busy: BTreeSet<GroupId>,
     /// Not before this is a move tried again.
     again: BTreeMap<BucketName, u64>,
-    /// As of which directory, and which time in office, a group was tidied last.
-    tidied: BTreeMap<GroupId, (LogIndex, u64, Noted)>,
+    /// As of which directory, and which leadership epoch, a group was tidied last.
+    tidied: BTreeMap<GroupId, (LogIndex, u64, BucketMarks)>,
 }
 
 /// Goes on until the node stops.
@@ -147,15 +147,15 @@ impl Tending {
     /// the seal.
     async fn tidy(&mut self, moves: &Arc<BucketMoves>) {
         for group in moves.groups.all() {
-            let office = group.leadership.office();
+            let epoch = group.leadership.epoch();
             let noted = group.seals.all();
-            let as_of = (moves.directory.group.applied.index(), office, noted);
-            let idle = as_of.2 == Noted::default() || self.busy.contains(&group.id);
+            let as_of = (moves.directory.group.applied.index(), epoch, noted);
+            let idle = as_of.2 == BucketMarks::default() || self.busy.contains(&group.id);
             let known = self.tidied.get(&group.id) == Some(&as_of);
             if idle || known || !group.leadership.is_master() {
                 continue;
             }
-            match tidy(moves, &group, office, &as_of.2).await {
+            match tidy(moves, &group, epoch, &as_of.2).await {
                 Ok(()) => drop(self.tidied.insert(group.id, as_of)),
                 Err(error) => tracing::debug!(target: "node", %error, "tidied later"),
             }
@@ -168,8 +168,8 @@ impl Tending {
 async fn tidy(
     moves: &Arc<BucketMoves>,
     group: &Arc<Group>,
-    office: u64,
-    noted: &Noted,
+    epoch: u64,
+    noted: &BucketMarks,
 ) -> Result<()> {
     moves.router.directory_is_current(None).await?;
     let (mut named, mut stays) = (BTreeSet::new(), BTreeSet::new());
@@ -183,10 +183,10 @@ async fn tidy(
     named.extend(moves.directory.dropped()?.into_iter().map(|(bucket, _)| bucket));
     let unsealed = |bucket: &&BucketId| stays.contains(bucket) || !named.contains(bucket);
     for bucket in noted.sealed.iter().filter(unsealed) {
-        group.forget_own(&seal_key(*bucket), office)?;
+        group.forget_own(&seal_key(*bucket), epoch)?;
     }
     for bucket in noted.intakes.iter().filter(|bucket| !named.contains(bucket)) {
-        group.forget_own(&intake_key(*bucket), office)?;
+        group.forget_own(&intake_key(*bucket), epoch)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::layout::{self, SESSION_BUCKET};
-use crate::view::View;
+use crate::overlay::Overlay;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId};
 use bytes::Bytes;
@@ -28,14 +28,14 @@ pub(super) fn default_point(properties: &Properties, now: u64) -> Option<u64> {
 }
 
 pub(super) fn expire(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     expiry: Expiry,
     when: ExpireWhen,
 ) -> Result<Outcome> {
-    let Some(row) = view.row(bucket.id, key)? else { return Ok(Outcome::Applied(false)) };
-    let wanted = point(expiry, row.expires, &bucket.properties, view.open.time);
+    let Some(row) = overlay.row(bucket.id, key)? else { return Ok(Outcome::Applied(false)) };
+    let wanted = point(expiry, row.expires, &bucket.properties, overlay.open.time);
     let never = u64::MAX;
     let (new, old) = (wanted.unwrap_or(never), row.expires.unwrap_or(never));
     let holds = match when {
@@ -51,12 +51,12 @@ pub(super) fn expire(
         return Ok(Outcome::Applied(false));
     }
     if expiry == Expiry::After(0) {
-        view.remove(bucket.id, key, row.expires);
+        overlay.remove(bucket.id, key, row.expires);
     } else if wanted != row.expires {
         if wanted.is_none() {
-            view.forget_hint(bucket.id, key, row.expires);
+            overlay.forget_hint(bucket.id, key, row.expires);
         }
-        view.put(bucket.id, key, wanted, &[&row.value])?;
+        overlay.put(bucket.id, key, wanted, &[&row.value])?;
     }
     Ok(Outcome::Applied(true))
 }
@@ -75,33 +75,33 @@ pub struct Swept {
 /// the last sweep ended (nothing: as the store says). That place is written with what goes, so that
 /// whoever sweeps next, after a restart or as another master, goes on there too. `ahead_ms`: so far
 /// ahead the next hint is looked for.
-pub fn expire_due(view: &mut View, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
-    let now = view.open.time;
-    let from = if from.is_empty() { view.swept()? } else { from };
-    let (due, upto) = view.due(&from, max)?;
+pub fn expire_due(overlay: &mut Overlay, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
+    let now = overlay.open.time;
+    let from = if from.is_empty() { overlay.swept()? } else { from };
+    let (due, upto) = overlay.due(&from, max)?;
     for hint in &due {
         let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
-            expire_session(view, now, &name)?;
-        } else if view.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
-            view.remove_row(bucket, &name);
+            expire_session(overlay, now, &name)?;
+        } else if overlay.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
+            overlay.remove_row(bucket, &name);
         }
-        view.remove_hint(hint);
+        overlay.remove_hint(hint);
     }
     if !due.is_empty() {
-        view.put_swept(&upto);
+        overlay.put_swept(&upto);
     }
-    let next = view.next_hint(&upto, ahead_ms)?;
+    let next = overlay.next_hint(&upto, ahead_ms)?;
     Ok(Swept { looked: due.len(), upto, next })
 }
 
-fn expire_session(view: &mut View, now: u64, name: &[u8]) -> Result<()> {
+fn expire_session(overlay: &mut Overlay, now: u64, name: &[u8]) -> Result<()> {
     let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(()) };
     let session = SessionId(u64::from_be_bytes(name));
-    let Some(stored) = view.session(session)? else { return Ok(()) };
+    let Some(stored) = overlay.session(session)? else { return Ok(()) };
     if stored.expires() > now {
-        view.put_session_expiry(session, stored.expires());
+        overlay.put_session_expiry(session, stored.expires());
         return Ok(());
     }
-    view.remove_session(session, stored.highest)
+    overlay.remove_session(session, stored.highest)
 }

@@ -15,8 +15,8 @@ mod rows;
 mod weight;
 
 use super::budget::Budget;
+use super::overlay::Overlay;
 use super::pager::Pager;
-use super::view::View;
 use crate::bucket::Bucket;
 use base::request::Steps;
 use base::{Body, Entry, Error, Outcome, Read, Reason, Result, Row, Update, check, limits};
@@ -26,69 +26,78 @@ pub use expiry::{Swept, expire_due};
 pub use weight::Weight;
 
 /// Evaluates one client update. On an error nothing of it is left.
-pub fn evaluate(view: &mut View, bucket: &Bucket, update: &Update) -> Result<Outcome> {
-    evaluate_within(view, bucket, update, Budget::of_update())
+pub fn evaluate(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Result<Outcome> {
+    evaluate_within(overlay, bucket, update, Budget::of_update())
 }
 
 /// The same within a budget of its own.
 pub fn evaluate_within(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     update: &Update,
     budget: Budget,
 ) -> Result<Outcome> {
-    let savepoint = view.open.savepoint();
-    let before = std::mem::replace(&mut view.budget, budget);
-    let outcome = step(view, bucket, update);
-    let spent = view.budget.is_spent().then(|| view.budget.check());
-    view.budget = before;
+    let savepoint = overlay.open.savepoint();
+    let before = std::mem::replace(&mut overlay.budget, budget);
+    let outcome = step(overlay, bucket, update);
+    let spent = overlay.budget.is_spent().then(|| overlay.budget.check());
+    overlay.budget = before;
     let outcome = outcome.and_then(|outcome| spent.unwrap_or(Ok(())).map(|()| outcome));
     if outcome.is_err() {
-        view.open.undo(savepoint);
+        overlay.open.undo(savepoint);
     }
     outcome
 }
 
-fn step(view: &mut View, bucket: &Bucket, update: &Update) -> Result<Outcome> {
+fn step(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Result<Outcome> {
     match update {
-        Update::Set { key, value, expiry } => rows::set(view, bucket, key, value, *expiry),
+        Update::Set { key, value, expiry } => rows::set(overlay, bucket, key, value, *expiry),
         Update::SetIf { key, value, expiry, when } => {
-            rows::set_if(view, bucket, key, value, *expiry, *when)
+            rows::set_if(overlay, bucket, key, value, *expiry, *when)
         }
-        Update::Delete { key, missing } => rows::delete(view, bucket, key, *missing),
+        Update::Delete { key, missing } => rows::delete(overlay, bucket, key, *missing),
         Update::TestAndSet { key, expected, wanted } => {
-            rows::test_and_set(view, bucket, key, expected.as_ref(), wanted.as_ref())
+            rows::test_and_set(overlay, bucket, key, expected.as_ref(), wanted.as_ref())
         }
-        Update::Replace { key, wanted } => rows::replace(view, bucket, key, wanted.as_ref()),
-        Update::Confirm { key, value } => rows::confirm(view, bucket, key, value),
-        Update::Assert { key, expected } => rows::assert(view, bucket, key, expected.as_ref()),
-        Update::AssertExists { key } => rows::assert_exists(view, bucket, key),
-        Update::AssertRange { prefix, keys } => rows::assert_range(view, bucket, prefix, keys),
-        Update::AssertVersion { key, version } => rows::assert_version(view, bucket, key, *version),
-        Update::DeletePrefix { prefix } => rows::delete_prefix(view, bucket, prefix),
-        Update::Add { key, delta } => numbers::add(view, bucket, key, *delta),
-        Update::AddFloat { key, delta } => numbers::add_float(view, bucket, key, *delta),
-        Update::Append { key, value } => rows::append(view, bucket, key, value),
+        Update::Replace { key, wanted } => rows::replace(overlay, bucket, key, wanted.as_ref()),
+        Update::Confirm { key, value } => rows::confirm(overlay, bucket, key, value),
+        Update::Assert { key, expected } => rows::assert(overlay, bucket, key, expected.as_ref()),
+        Update::AssertExists { key } => rows::assert_exists(overlay, bucket, key),
+        Update::AssertRange { prefix, keys } => rows::assert_range(overlay, bucket, prefix, keys),
+        Update::AssertVersion { key, version } => {
+            rows::assert_version(overlay, bucket, key, *version)
+        }
+        Update::DeletePrefix { prefix } => rows::delete_prefix(overlay, bucket, prefix),
+        Update::Add { key, delta } => numbers::add(overlay, bucket, key, *delta),
+        Update::AddFloat { key, delta } => numbers::add_float(overlay, bucket, key, *delta),
+        Update::Append { key, value } => rows::append(overlay, bucket, key, value),
         Update::SetRange { key, offset, value } => {
-            rows::set_range(view, bucket, key, *offset, value)
+            rows::set_range(overlay, bucket, key, *offset, value)
         }
-        Update::Rename { from, to, when } => rows::rename(view, bucket, from, to, *when),
-        Update::Copy { from, to, when } => rows::copy(view, bucket, from, to, *when),
-        Update::Expire { key, expiry, when } => expiry::expire(view, bucket, key, *expiry, *when),
-        Update::Read(read) => Ok(Outcome::Read(Box::new(read_step(view, bucket, read)?))),
+        Update::Rename { from, to, when } => rows::rename(overlay, bucket, from, to, *when),
+        Update::Copy { from, to, when } => rows::copy(overlay, bucket, from, to, *when),
+        Update::Expire { key, expiry, when } => {
+            expiry::expire(overlay, bucket, key, *expiry, *when)
+        }
+        Update::Read(read) => Ok(Outcome::Read(Box::new(read_step(overlay, bucket, read)?))),
         Update::Nop => Ok(Outcome::Done),
-        Update::Sequence { steps, mode } => sequence(view, bucket, steps, *mode),
+        Update::Sequence { steps, mode } => sequence(overlay, bucket, steps, *mode),
     }
 }
 
-fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> Result<Outcome> {
+fn sequence(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    steps: &[Update],
+    mode: Steps,
+) -> Result<Outcome> {
     let mut outcomes = Vec::with_capacity(steps.len());
     for update in steps {
-        let savepoint = view.open.savepoint();
-        let outcome = step(view, bucket, update);
-        view.budget.answer(answer_bytes(&outcome))?;
-        if view.budget.is_spent() {
-            view.budget.check()?;
+        let savepoint = overlay.open.savepoint();
+        let outcome = step(overlay, bucket, update);
+        overlay.budget.answer(answer_bytes(&outcome))?;
+        if overlay.budget.is_spent() {
+            overlay.budget.check()?;
         }
         match outcome {
             Ok(outcome) => outcomes.push(Ok(outcome)),
@@ -96,7 +105,7 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
                 return Err(error);
             }
             Err(error) => {
-                view.open.undo(savepoint);
+                overlay.open.undo(savepoint);
                 outcomes.push(Err(error));
             }
         }
@@ -128,8 +137,8 @@ fn undoes_all(update: &Update, error: &Error) -> bool {
 }
 
 /// A read among the steps of a sequence.
-fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
-    let now = view.open.time;
+fn read_step(overlay: &mut Overlay, bucket: &Bucket, read: &Read) -> Result<Body> {
+    let now = overlay.open.time;
     let shown = |row: super::layout::StoredRow| Row {
         value: row.value,
         version: row.version,
@@ -137,14 +146,14 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
     };
     match read {
         Read::Get(key) => {
-            let row = view.row(bucket.id, key)?;
-            view.budget.answer(row.as_ref().map_or(0, |row| row.value.len()))?;
+            let row = overlay.row(bucket.id, key)?;
+            overlay.budget.answer(row.as_ref().map_or(0, |row| row.value.len()))?;
             Ok(Body::Row(row.map(shown)))
         }
         Read::Exists(keys) => {
             let mut count = 0;
             for key in keys {
-                count += u64::from(view.row(bucket.id, key)?.is_some());
+                count += u64::from(overlay.row(bucket.id, key)?.is_some());
             }
             Ok(Body::Count(count))
         }
@@ -152,11 +161,11 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
             let mut rows = Vec::with_capacity(keys.len());
             let mut bytes = 0;
             for key in keys {
-                let row = view.row(bucket.id, key)?;
+                let row = overlay.row(bucket.id, key)?;
                 let value_bytes = row.as_ref().map_or(0, |row| row.value.len());
                 bytes += value_bytes;
                 check::values(bytes)?;
-                view.budget.answer(value_bytes + limits::ROW_OVERHEAD_BYTES)?;
+                overlay.budget.answer(value_bytes + limits::ROW_OVERHEAD_BYTES)?;
                 if row.is_none() && matches!(read, Read::MultiGetAll(_)) {
                     return Err(Error::key(Reason::NotFound, key));
                 }
@@ -166,7 +175,7 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
         }
         Read::Range(range) => {
             let mut pager = Pager::new(range);
-            view.rows(bucket.id, range, |key, row| {
+            overlay.rows(bucket.id, range, |key, row| {
                 let row = Row {
                     value: row.value,
                     version: row.version,
@@ -174,13 +183,13 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
                 };
                 Ok(pager.push(Entry { key, row: Some(row) }))
             })?;
-            view.budget.answer(pager.bytes())?;
+            overlay.budget.answer(pager.bytes())?;
             Ok(Body::Page(pager.page()?))
         }
         Read::Assert { key, expected } => {
-            rows::assert(view, bucket, key, expected.as_ref()).map(|_| Body::Done)
+            rows::assert(overlay, bucket, key, expected.as_ref()).map(|_| Body::Done)
         }
-        Read::AssertExists(key) => rows::assert_exists(view, bucket, key).map(|_| Body::Done),
+        Read::AssertExists(key) => rows::assert_exists(overlay, bucket, key).map(|_| Body::Done),
         Read::KeyCount => Err(Error::new(
             Reason::NotSupported,
             "counting keys walks the whole bucket: ask for it outside a sequence",

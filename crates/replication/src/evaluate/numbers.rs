@@ -1,25 +1,30 @@
 //! Counters kept as decimal text, as Redis' clients know them.
 
 use crate::bucket::Bucket;
-use crate::view::View;
+use crate::overlay::Overlay;
 use base::codec::{decimal, decimal_bytes};
 use base::{Error, Key, Outcome, Reason, Result, Value};
 
 /// Absent counts as 0; the row's expiry is kept, a new row gets the bucket's default.
 fn write(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     old: Option<Option<u64>>,
     text: &Value,
 ) -> Result<()> {
-    let now = view.open.time;
+    let now = overlay.open.time;
     let expires = old.unwrap_or_else(|| super::expiry::default_point(&bucket.properties, now));
-    view.put(bucket.id, key, expires, &[text])
+    overlay.put(bucket.id, key, expires, &[text])
 }
 
-pub(super) fn add(view: &mut View, bucket: &Bucket, key: &Key, delta: i64) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
+pub(super) fn add(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    key: &Key,
+    delta: i64,
+) -> Result<Outcome> {
+    let old = overlay.row(bucket.id, key)?;
     let number = match &old {
         Some(row) => decimal(&row.value).ok_or_else(not_an_integer)?,
         None => 0,
@@ -27,7 +32,7 @@ pub(super) fn add(view: &mut View, bucket: &Bucket, key: &Key, delta: i64) -> Re
     let sum = number
         .checked_add(delta)
         .ok_or_else(|| Error::new(Reason::NotANumber, "increment or decrement would overflow"))?;
-    write(view, bucket, key, old.map(|row| row.expires), &decimal_bytes(sum))?;
+    write(overlay, bucket, key, old.map(|row| row.expires), &decimal_bytes(sum))?;
     Ok(Outcome::Number(sum))
 }
 
@@ -36,12 +41,12 @@ fn not_an_integer() -> Error {
 }
 
 pub(super) fn add_float(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     delta: f64,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
+    let old = overlay.row(bucket.id, key)?;
     let number = match &old {
         Some(row) => std::str::from_utf8(&row.value)
             .ok()
@@ -57,6 +62,6 @@ pub(super) fn add_float(
     }
     // The shortest text that reads back as the same number, never with an exponent.
     let text = Value::from(format!("{sum}"));
-    write(view, bucket, key, old.map(|row| row.expires), &text)?;
+    write(overlay, bucket, key, old.map(|row| row.expires), &text)?;
     Ok(Outcome::Text(text))
 }

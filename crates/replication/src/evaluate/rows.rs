@@ -3,28 +3,28 @@
 use super::expiry::point;
 use crate::bucket::Bucket;
 use crate::layout::StoredRow;
-use crate::view::View;
+use crate::overlay::Overlay;
 use base::request::{Expiry, Missing, When};
 use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
 
 pub(super) fn set(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     value: &Value,
     expiry: Expiry,
 ) -> Result<Outcome> {
     let before = match expiry {
-        Expiry::Keep => view.row(bucket.id, key)?.and_then(|row| row.expires),
+        Expiry::Keep => overlay.row(bucket.id, key)?.and_then(|row| row.expires),
         _ => None,
     };
-    write(view, bucket, key, expiry, before, &[value])?;
+    write(overlay, bucket, key, expiry, before, &[value])?;
     Ok(Outcome::Done)
 }
 
 /// Writes, or deletes where the new expiry is now.
 fn write(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     expiry: Expiry,
@@ -32,23 +32,23 @@ fn write(
     value: &[&[u8]],
 ) -> Result<()> {
     if expiry == Expiry::After(0) {
-        let expires = view.expires_at(bucket.id, key)?;
-        view.remove(bucket.id, key, expires);
+        let expires = overlay.expires_at(bucket.id, key)?;
+        overlay.remove(bucket.id, key, expires);
         return Ok(());
     }
-    let expires = point(expiry, before, &bucket.properties, view.open.time);
-    view.put(bucket.id, key, expires, value)
+    let expires = point(expiry, before, &bucket.properties, overlay.open.time);
+    overlay.put(bucket.id, key, expires, value)
 }
 
 pub(super) fn set_if(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     value: &Value,
     expiry: Expiry,
     when: When,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
+    let old = overlay.row(bucket.id, key)?;
     let written = match when {
         When::Always => true,
         When::Absent => old.is_none(),
@@ -57,19 +57,19 @@ pub(super) fn set_if(
     };
     if written {
         let before = old.as_ref().and_then(|row| row.expires);
-        write(view, bucket, key, expiry, before, &[value])?;
+        write(overlay, bucket, key, expiry, before, &[value])?;
     }
     Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
 }
 
 pub(super) fn delete(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     missing: Missing,
 ) -> Result<Outcome> {
-    match view.row(bucket.id, key)? {
-        Some(row) => view.remove(bucket.id, key, row.expires),
+    match overlay.row(bucket.id, key)? {
+        Some(row) => overlay.remove(bucket.id, key, row.expires),
         None if missing == Missing::Fails => return Err(Error::key(Reason::NotFound, key)),
         None => return Ok(Outcome::Existed(false)),
     }
@@ -77,17 +77,17 @@ pub(super) fn delete(
 }
 
 fn store(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     wanted: Option<&Value>,
     old: Option<&StoredRow>,
 ) -> Result<()> {
     match wanted {
-        Some(value) => write(view, bucket, key, Expiry::Default, None, &[value]),
+        Some(value) => write(overlay, bucket, key, Expiry::Default, None, &[value]),
         None => {
             if let Some(old) = old {
-                view.remove(bucket.id, key, old.expires);
+                overlay.remove(bucket.id, key, old.expires);
             }
             Ok(())
         }
@@ -95,38 +95,38 @@ fn store(
 }
 
 pub(super) fn test_and_set(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     expected: Option<&Value>,
     wanted: Option<&Value>,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
+    let old = overlay.row(bucket.id, key)?;
     if old.as_ref().map(|row| &row.value) == expected {
-        store(view, bucket, key, wanted, old.as_ref())?;
+        store(overlay, bucket, key, wanted, old.as_ref())?;
     }
     Ok(Outcome::Old(old.map(|row| row.value)))
 }
 
 pub(super) fn replace(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     wanted: Option<&Value>,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
-    store(view, bucket, key, wanted, old.as_ref())?;
+    let old = overlay.row(bucket.id, key)?;
+    store(overlay, bucket, key, wanted, old.as_ref())?;
     Ok(Outcome::Old(old.map(|row| row.value)))
 }
 
 pub(super) fn confirm(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     value: &Value,
 ) -> Result<Outcome> {
-    if view.row(bucket.id, key)?.is_none_or(|row| row.value != *value) {
-        write(view, bucket, key, Expiry::Default, None, &[value])?;
+    if overlay.row(bucket.id, key)?.is_none_or(|row| row.value != *value) {
+        write(overlay, bucket, key, Expiry::Default, None, &[value])?;
     }
     Ok(Outcome::Done)
 }
@@ -136,34 +136,34 @@ fn holds(held: bool, key: &Key) -> Result<Outcome> {
 }
 
 pub(super) fn assert(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     expected: Option<&Value>,
 ) -> Result<Outcome> {
-    let value = view.row(bucket.id, key)?.map(|row| row.value);
+    let value = overlay.row(bucket.id, key)?.map(|row| row.value);
     holds(value.as_ref() == expected, key)
 }
 
-pub(super) fn assert_exists(view: &mut View, bucket: &Bucket, key: &Key) -> Result<Outcome> {
-    let exists = view.row(bucket.id, key)?.is_some();
+pub(super) fn assert_exists(overlay: &mut Overlay, bucket: &Bucket, key: &Key) -> Result<Outcome> {
+    let exists = overlay.row(bucket.id, key)?.is_some();
     holds(exists, key)
 }
 
 pub(super) fn assert_version(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     version: Option<Version>,
 ) -> Result<Outcome> {
-    let found = view.row(bucket.id, key)?.map(|row| row.version);
+    let found = overlay.row(bucket.id, key)?.map(|row| row.version);
     if found == version { Ok(Outcome::Done) } else { Err(Error::key(Reason::Changed, key)) }
 }
 
 /// The keys may come in any order and are compared as a set: one more than those listed found is
 /// enough to fail.
 pub(super) fn assert_range(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     prefix: &Key,
     keys: &[Key],
@@ -172,7 +172,7 @@ pub(super) fn assert_range(
     expected.sort_unstable();
     expected.dedup();
     let mut found = Vec::new();
-    view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, _| {
+    overlay.rows(bucket.id, &Range::prefix(prefix.clone()), |key, _| {
         found.push(key);
         Ok(found.len() <= expected.len())
     })?;
@@ -190,10 +190,14 @@ pub(super) fn assert_range(
     ))
 }
 
-pub(super) fn delete_prefix(view: &mut View, bucket: &Bucket, prefix: &Key) -> Result<Outcome> {
+pub(super) fn delete_prefix(
+    overlay: &mut Overlay,
+    bucket: &Bucket,
+    prefix: &Key,
+) -> Result<Outcome> {
     let mut found = Vec::new();
     let mut bytes = 0;
-    let walked = view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, row| {
+    let walked = overlay.rows(bucket.id, &Range::prefix(prefix.clone()), |key, row| {
         bytes += key.len() + limits::ROW_OVERHEAD_BYTES;
         if bytes > limits::UPDATE_BYTES_MAX {
             return Err(too_much_to_delete());
@@ -201,12 +205,12 @@ pub(super) fn delete_prefix(view: &mut View, bucket: &Bucket, prefix: &Key) -> R
         found.push((key, row.expires));
         Ok(true)
     });
-    walked.and_then(|()| view.budget.check()).map_err(|error| match error.reason {
+    walked.and_then(|()| overlay.budget.check()).map_err(|error| match error.reason {
         Reason::TooLarge => too_much_to_delete(),
         _ => error,
     })?;
     for (key, expires) in &found {
-        view.remove(bucket.id, key, *expires);
+        overlay.remove(bucket.id, key, *expires);
     }
     Ok(Outcome::Count(found.len() as u64))
 }
@@ -237,29 +241,29 @@ fn fits(bucket: &Bucket, bytes: usize) -> Result<()> {
 }
 
 pub(super) fn append(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     value: &Value,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
+    let old = overlay.row(bucket.id, key)?;
     let before = old.as_ref().and_then(|row| row.expires);
     let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
     let front = old.map(|row| row.value).unwrap_or_default();
     let length = front.len() + value.len();
     fits(bucket, length)?;
-    write(view, bucket, key, expiry, before, &[&front, value])?;
+    write(overlay, bucket, key, expiry, before, &[&front, value])?;
     Ok(Outcome::Length(length as u64))
 }
 
 pub(super) fn set_range(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     key: &Key,
     offset: usize,
     value: &Value,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?;
+    let old = overlay.row(bucket.id, key)?;
     let before = old.as_ref().and_then(|row| row.expires);
     let expiry = if old.is_some() { Expiry::Keep } else { Expiry::Default };
     let front = old.map(|row| row.value).unwrap_or_default();
@@ -272,40 +276,40 @@ pub(super) fn set_range(
     let mut changed = front.to_vec();
     changed.resize(length, 0);
     changed[offset..end].copy_from_slice(value);
-    write(view, bucket, key, expiry, before, &[&changed])?;
+    write(overlay, bucket, key, expiry, before, &[&changed])?;
     Ok(Outcome::Length(length as u64))
 }
 
 pub(super) fn rename(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     from: &Key,
     to: &Key,
     when: When,
 ) -> Result<Outcome> {
-    let Some(row) = view.row(bucket.id, from)? else {
+    let Some(row) = overlay.row(bucket.id, from)? else {
         return Err(Error::key(Reason::NotFound, from));
     };
-    let Outcome::Applied(true) = copy(view, bucket, from, to, when)? else {
+    let Outcome::Applied(true) = copy(overlay, bucket, from, to, when)? else {
         return Ok(Outcome::Applied(false));
     };
     if from != to {
-        view.remove(bucket.id, from, row.expires);
+        overlay.remove(bucket.id, from, row.expires);
     }
     Ok(Outcome::Applied(true))
 }
 
 pub(super) fn copy(
-    view: &mut View,
+    overlay: &mut Overlay,
     bucket: &Bucket,
     from: &Key,
     to: &Key,
     when: When,
 ) -> Result<Outcome> {
-    let Some(row) = view.row(bucket.id, from)? else { return Ok(Outcome::Applied(false)) };
-    if when == When::Absent && view.row(bucket.id, to)?.is_some() {
+    let Some(row) = overlay.row(bucket.id, from)? else { return Ok(Outcome::Applied(false)) };
+    if when == When::Absent && overlay.row(bucket.id, to)?.is_some() {
         return Ok(Outcome::Applied(false));
     }
-    view.put(bucket.id, to, row.expires, &[&row.value])?;
+    overlay.put(bucket.id, to, row.expires, &[&row.value])?;
     Ok(Outcome::Applied(true))
 }

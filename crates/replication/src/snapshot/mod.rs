@@ -26,8 +26,8 @@
 //! `logic`); bounds the speed (that is `peers`).
 //! Read next: `message.rs`, `send.rs`, `receive.rs`, `take.rs`.
 
-mod intake;
 mod message;
+mod part_queue;
 mod pending;
 pub mod progress;
 mod receive;
@@ -38,9 +38,9 @@ mod take;
 mod tests;
 
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
-use intake::Intakes;
 use logic::consensus::Configuration;
 use message::{Offer, SnapshotQuestion};
+use part_queue::PartQueues;
 use runtime::file_tasks::{FileTask, FileTasks};
 use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
@@ -64,7 +64,7 @@ pub struct Snapshots {
     file_tasks: Arc<FileTasks>,
     pace: Pace,
     sender: Arc<Sender>,
-    intakes: Intakes,
+    intakes: PartQueues,
     progress: Mutex<BTreeMap<GroupId, SnapshotProgress>>,
     /// What answers and sends.
     tasks: Mutex<JoinSet<()>>,
@@ -138,7 +138,7 @@ impl Snapshots {
             metrics,
             file_tasks,
             pace,
-            intakes: Intakes::default(),
+            intakes: PartQueues::default(),
             progress: Mutex::default(),
             tasks: Mutex::default(),
         })

@@ -1,7 +1,7 @@
 //! The receiving side: from the question to a snapshot that is here whole.
 
-use super::intake::{IntakeEvent, SnapshotIntake};
 use super::message::{Offer, SnapshotAnswer, SnapshotQuestion};
+use super::part_queue::{PartEvent, PartReceiver};
 use super::take::Take;
 use super::{Installing, SnapshotProgress, Snapshots, StagedSnapshot, applied_here, overtaken};
 use base::error::shutting_down;
@@ -45,7 +45,7 @@ struct Fetch<'a> {
     peers: &'a Peers,
     group: GroupId,
     from: NodeId,
-    intake: SnapshotIntake<'a>,
+    intake: PartReceiver<'a>,
     /// What was lost since the last row came.
     fruitless: u32,
 }
@@ -170,8 +170,8 @@ impl Fetch<'_> {
     async fn wait(&mut self, take: &mut Take) -> WaitOutcome {
         let (head, bytes, credit) =
             match timeout(self.snapshots.pace.quiet, self.intake.next()).await {
-                Ok(IntakeEvent::Part(head, bytes, credit)) => (head, bytes, credit),
-                Ok(IntakeEvent::Broken) => return WaitOutcome::Lost("the connection"),
+                Ok(PartEvent::Part(head, bytes, credit)) => (head, bytes, credit),
+                Ok(PartEvent::Broken) => return WaitOutcome::Lost("the connection"),
                 Err(_) => return WaitOutcome::Lost("everything, for a while"),
             };
         let received = &self.snapshots.metrics.snapshot_bytes_received;

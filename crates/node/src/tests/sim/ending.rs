@@ -36,7 +36,7 @@ impl World {
             while *seen < upto {
                 *seen = seen.next();
                 let group_here = life.group(group);
-                let mut held = group_here.state().values.get(*seen).map(|(payload, _)| payload);
+                let mut held = group_here.state().entries.get(*seen).map(|(payload, _)| payload);
                 let installed = *seen <= self.installed[which][group];
                 // With nobody who may lag memory lets go of it at once.
                 if held.is_none() && !installed {

@@ -203,7 +203,7 @@ impl World {
         self.look_at_applied(which);
         if let Some(life) = &self.mates[which].life {
             for seat in &life.seats {
-                seat.group.state().values.land(seat.group.applied.index(), true);
+                seat.group.state().entries.land(seat.group.applied.index(), true);
             }
         }
         self.mates[which].look_at_the_clock(self.now);
@@ -225,7 +225,7 @@ impl World {
         self.look_at_applied(which);
         if let (false, Some(life)) = (keeps, &self.mates[which].life) {
             for (seat, keep) in life.seats.iter().zip(&keep) {
-                seat.group.state().values.land(*keep, true);
+                seat.group.state().entries.land(*keep, true);
             }
         }
         self.mates[which].look_at_the_clock(self.now);

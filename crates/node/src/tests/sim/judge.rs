@@ -7,8 +7,8 @@
 
 use base::LogIndex;
 use bytes::Bytes;
+use replication::entry::read_entry;
 use replication::layout::StoredRow;
-use replication::value::read_value;
 use std::collections::BTreeMap;
 use store::RowChange;
 
@@ -44,7 +44,7 @@ impl Judge {
         }
         assert_eq!(index.0, self.log.len() as u64 + 1, "values are applied in order");
         self.log.insert(index, payload.clone());
-        let (_, changes) = read_value(payload).expect("a value");
+        let (_, changes) = read_entry(payload).expect("a value");
         for change in changes {
             let RowChange::Put(key, row) = change.expect("a change") else { continue };
             let Ok(row) = StoredRow::read(&row) else { continue };

@@ -102,8 +102,9 @@ impl Life {
     pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
         let end = self.log_writer.end();
         let wanted = self.seats.iter().zip(keep.unwrap_or_default());
-        let wanted = wanted
-            .filter_map(|(Seat { group, .. }, keep)| group.state().values.runs.find(keep.next()));
+        let wanted = wanted.filter_map(|(Seat { group, .. }, keep)| {
+            group.state().entries.positions.find(keep.next())
+        });
         let spare_bytes = end.0 - wanted.min().unwrap_or(end).min(end).0;
         let groups = self.seats.iter().map(|seat| seat.group.clone()).collect();
         self.flush = Some(Flush::new(trees, self.log_writer.clone(), groups, None, spare_bytes));

@@ -127,7 +127,7 @@ fn the_table_of_commands_is_sorted_and_has_each_code_once() {
 
 #[test]
 fn an_answer_whose_update_is_not_decided_becomes_its_error() {
-    let ticket = Ticket { group: GroupId(1), index: LogIndex(1), term: 0 };
+    let ticket = Ticket { group: GroupId(1), index: LogIndex(1), epoch: 0 };
     let mut out = Output::default();
     out.say(b"before");
     for body in [b"one", b"two"] {

@@ -47,7 +47,7 @@ fn large_values_are_sent_from_where_they_are() {
 
 #[test]
 fn answers_behind_an_undecided_ticket_become_errors_in_order() {
-    let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index), term: 0 };
+    let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index), epoch: 0 };
     let large = Bytes::from(vec![b'x'; 20_000]);
     let mut out = Output::new(Protocol::Two);
     out.simple("ready");
@@ -80,7 +80,7 @@ fn an_answer_can_be_taken_back() {
     out.simple("kept");
     let from = out.place();
     out.value(&Bytes::from(vec![0; 20_000]));
-    out.wait_for(from, Ticket { group: GroupId(1), index: LogIndex(1), term: 0 });
+    out.wait_for(from, Ticket { group: GroupId(1), index: LogIndex(1), epoch: 0 });
     out.truncate(from);
     assert_eq!(out.to_bytes(), b"+kept\r\n");
     assert_eq!((out.len(), out.pending().len()), (7, 0));

@@ -380,7 +380,7 @@ fn all_connections_together_have_so_much_under_way() {
 
 #[test]
 fn what_was_said_apart_is_appended_with_what_it_waits_for() {
-    let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index), term: 0 };
+    let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index), epoch: 0 };
     let large = bytes::Bytes::from(vec![b'x'; 20_000]);
     let mut out = Output::new(Protocol::Two);
     out.value(&large);

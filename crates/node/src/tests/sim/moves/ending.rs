@@ -7,7 +7,7 @@ use super::world::{FILLERS, GROUPS, World, filler};
 use crate::Node;
 use base::{Body, BucketId, GroupId, LogIndex};
 use bytes::Bytes;
-use replication::seals::Noted;
+use replication::seals::BucketMarks;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ impl World {
                 }
                 // What came for a bucket may come late, as long as the bucket lives there.
                 let lives = |id: &BucketId| self.lives(&node, *id);
-                let Noted { sealed, intakes } = there.seals.all();
+                let BucketMarks { sealed, intakes } = there.seals.all();
                 let left = !sealed.is_empty() || !intakes.iter().all(lives);
                 if group != GroupId::DIRECTORY && left {
                     return Some(format!("{}, group {group}: {sealed:?} {intakes:?}", member.node));

@@ -1,8 +1,9 @@
-//! The bytes of a group's values, by index: those in memory, and where in the log the others stand.
+//! The bytes of a group's entries, by index: those in memory, and where in the log the others
+//! stand.
 //!
-//! Consensus knows values by index only. Here are their payloads: accepted ones until they are
+//! Consensus knows entries by index only. Here are their payloads: accepted ones until they are
 //! applied, and a while longer for members that lag; staged ones (of a log that is being adopted)
-//! beside them. What has left memory is read back from the log: `runs` notes, sparsely, where.
+//! beside them. What has left memory is read back from the log: `positions` notes, sparsely, where.
 //!
 //! Promises: a payload under an index is the accepted one; what was not applied stays in memory,
 //! unless it was staged and there was much of that; memory beyond that is bounded.
@@ -14,56 +15,56 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Position, RecordKind};
 
-/// Applied values are kept in memory up to this many bytes, for members that are a little behind.
+/// Applied entries are kept in memory up to this many bytes, for members that are a little behind.
 const LANDED_BYTES_MAX: usize = 16 << 20;
 /// And up to this many.
 const LANDED_VALUES_MAX: usize = 4_096;
-/// Staged values are kept in memory up to this many bytes; the others are read back once adopted.
+/// Staged entries are kept in memory up to this many bytes; the others are read back once adopted.
 const STAGED_BYTES_MAX: usize = 64 << 20;
-/// The log is indexed this sparsely: to find a value, at most about so much is read over.
+/// The log is indexed this sparsely: to find an entry, at most about so much is read over.
 const RUN_BYTES: u64 = 64 << 10;
 
-/// One accepted value; without its payload, that stands in the log only.
-struct KeptValue {
+/// One accepted entry; without its payload, that stands in the log only.
+struct CachedEntry {
     payload: Option<Bytes>,
     sync: bool,
 }
 
-impl KeptValue {
+impl CachedEntry {
     fn bytes(&self) -> usize {
         self.payload.as_ref().map_or(0, Bytes::len)
     }
 }
 
 /// See the head of this file.
-pub struct Values {
+pub struct Entries {
     /// The index of the first one in `kept`.
     first: LogIndex,
-    kept: VecDeque<KeptValue>,
+    kept: VecDeque<CachedEntry>,
     /// Bytes of all in `kept`.
     bytes: usize,
     /// Bytes of those that are applied.
     landed_bytes: usize,
     landed: LogIndex,
-    staged: BTreeMap<LogIndex, KeptValue>,
+    staged: BTreeMap<LogIndex, CachedEntry>,
     staged_under: Ballot,
     staged_bytes: usize,
     /// Beginning of the log when that was looked at last.
     log_start: Position,
-    /// Places of values in the log, by runs of consecutive records.
-    pub runs: Runs,
-    /// Records of which `runs` does not know yet.
+    /// Places of entries in the log, by runs of consecutive records.
+    pub positions: LogPositions,
+    /// Records of which `positions` does not know yet.
     pub(super) in_flight: InFlight,
 }
 
-impl Values {
-    /// What a replay left: accepted values behind `applied`, without gaps.
+impl Entries {
+    /// What a replay left: accepted entries behind `applied`, without gaps.
     pub fn restored(
         applied: LogIndex,
         tail: impl IntoIterator<Item = Bytes>,
-        runs: Runs,
-    ) -> Values {
-        let mut values = Values {
+        positions: LogPositions,
+    ) -> Entries {
+        let mut entries = Entries {
             first: applied.next(),
             kept: VecDeque::new(),
             bytes: 0,
@@ -73,11 +74,11 @@ impl Values {
             staged_under: Ballot::default(),
             staged_bytes: 0,
             log_start: Position(0),
-            runs,
+            positions,
             in_flight: InFlight::default(),
         };
-        tail.into_iter().for_each(|payload| values.keep(Some(payload), true));
-        values
+        tail.into_iter().for_each(|payload| entries.keep(Some(payload), true));
+        entries
     }
 
     /// The last accepted one.
@@ -85,19 +86,19 @@ impl Values {
         LogIndex(self.first.0 + self.kept.len() as u64 - 1)
     }
 
-    /// A value is accepted: the next one.
+    /// An entry is accepted: the next one.
     pub fn accept(&mut self, index: LogIndex, payload: Bytes, sync: bool) {
         assert_eq!(index, self.last().next(), "values are accepted in order");
         self.keep(Some(payload), sync);
     }
 
     fn keep(&mut self, payload: Option<Bytes>, sync: bool) {
-        let kept = KeptValue { payload, sync };
+        let kept = CachedEntry { payload, sync };
         self.bytes += kept.bytes();
         self.kept.push_back(kept);
     }
 
-    /// A value is staged under this ballot; what was staged under a lower one is void.
+    /// An entry is staged under this ballot; what was staged under a lower one is void.
     pub fn stage(&mut self, ballot: Ballot, index: LogIndex, payload: Bytes) {
         if ballot != self.staged_under {
             self.unstage();
@@ -105,7 +106,7 @@ impl Values {
         }
         self.staged_bytes += payload.len();
         let payload = Some(payload).filter(|_| self.staged_bytes <= STAGED_BYTES_MAX);
-        self.staged.insert(index, KeptValue { payload, sync: true });
+        self.staged.insert(index, CachedEntry { payload, sync: true });
     }
 
     fn unstage(&mut self) {
@@ -133,7 +134,7 @@ impl Values {
         }
     }
 
-    /// Bytes of accepted values that are not applied.
+    /// Bytes of accepted entries that are not applied.
     pub fn waiting_bytes(&self) -> usize {
         self.bytes - self.landed_bytes
     }
@@ -154,7 +155,7 @@ impl Values {
         }
         let (bytes_max, values_max) =
             if alone { (0, 0) } else { (LANDED_BYTES_MAX, LANDED_VALUES_MAX as u64) };
-        let written = self.runs.last;
+        let written = self.positions.last;
         while self.first <= self.landed && self.first <= written {
             let landed = self.landed.0 + 1 - self.first.0;
             if self.landed_bytes <= bytes_max && landed <= values_max {
@@ -177,7 +178,7 @@ impl Values {
         self.landed = self.landed.max(upto);
         self.landed_bytes = 0;
         self.unstage();
-        self.runs.installed(upto);
+        self.positions.installed(upto);
     }
 
     /// Beginning of the log when it was last collapsed.
@@ -185,42 +186,43 @@ impl Values {
         self.log_start
     }
 
-    /// The log lost what stands before this position; values behind `applied` are not among it.
+    /// The log lost what stands before this position; entries behind `applied` are not among it.
     pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
         self.log_start = start;
-        self.runs.collapse(start, applied);
+        self.positions.collapse(start, applied);
     }
 
-    /// The last index whose value can be had neither from the log nor from memory. It rises when
+    /// The last index whose entry can be had neither from the log nor from memory. It rises when
     /// the log is collapsed, and when memory lets go of what had not been in the log any more.
     pub fn floor(&self) -> LogIndex {
-        let logged = self.runs.first();
+        let logged = self.positions.first();
         let floor = logged.map_or(self.first, |logged| logged.min(self.first));
         LogIndex(floor.0 - 1)
     }
 }
 
-/// Places of values in the log. It is fed with every record of the group in the order of the log,
+/// Places of entries in the log. It is fed with every record of the group in the order of the log,
 /// live and at replay, so both find the same.
 #[derive(Clone, Debug, Default)]
-pub struct Runs {
-    /// From such an index on, values stand in order behind such a position; the first one found
+pub struct LogPositions {
+    /// From such an index on, entries stand in order behind such a position; the first one found
     /// there is the accepted one.
     pub(super) entries: BTreeMap<LogIndex, Position>,
-    /// The last accepted value that is written.
+    /// The last accepted entry that is written.
     pub(super) last: LogIndex,
-    /// The log holds values of the next indexes that do not count: whatever comes begins a run.
+    /// The log holds entries of the next indexes that do not count: whatever comes begins a run.
     spoiled: bool,
     staged: BTreeMap<LogIndex, Position>,
     staged_under: Ballot,
     /// A snapshot takes the place of everything up to here: what the log holds of it may never
-    /// have counted, or there are values missing.
+    /// have counted, or there are entries missing.
     superseded: LogIndex,
 }
 
-impl Runs {
+impl LogPositions {
     /// A record of the group. `staged` is what its field `decided` says where it is a truncate: how
-    /// many staged values it adopts. A `Decided` with an index stands before and behind a snapshot.
+    /// many staged entries it adopts. A `Decided` with an index stands before and behind a
+    /// snapshot.
     pub fn record(
         &mut self,
         kind: RecordKind,
@@ -298,7 +300,7 @@ impl Runs {
     }
 
     /// Drops what stands before `start`. A run that goes on behind it begins there from now on,
-    /// with the first value that is not applied: the log was needed from that one on, so it was
+    /// with the first entry that is not applied: the log was needed from that one on, so it was
     /// kept. Without a place, it would be needed no longer, and be dropped with the next segment.
     pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
         let unapplied = applied.next();
@@ -309,13 +311,13 @@ impl Runs {
         }
     }
 
-    /// The first value that can be had from the log.
+    /// The first entry that can be had from the log.
     fn first(&self) -> Option<LogIndex> {
         let first = self.entries.keys().next()?;
         Some((*first).max(self.superseded.next()))
     }
 
-    /// Where to look for a value: it is the first one of its index at or behind this. None: it
+    /// Where to look for an entry: it is the first one of its index at or behind this. None: it
     /// can't be had from the log.
     pub fn find(&self, index: LogIndex) -> Option<Position> {
         if index <= self.superseded { None } else { self.place(index) }

@@ -5,9 +5,9 @@
 //! conditions are evaluated once, by the master, when it proposes.
 //! Never: shows what is expired by the group's time of the open value.
 
-use super::batch::{Batch, EFFECT_HEAD_BYTES};
 use super::budget::Budget;
 use super::layout::{self, StoredRow, StoredSession};
+use super::pending_entry::{EFFECT_HEAD_BYTES, PendingEntry};
 use base::error::corrupt;
 use base::range::Direction;
 use base::{BucketId, GroupId, Key, Result, SessionId, Version, limits};
@@ -18,15 +18,15 @@ use std::ops::Bound;
 use store::{Snapshot, StoreError, Trees};
 
 /// The store under the undecided values, and the value being made on top.
-pub struct View<'a> {
+pub struct Overlay<'a> {
     /// Group that is read.
     pub group: GroupId,
     /// Rows that are applied.
-    pub store: StoreView<'a>,
-    /// Values that are not applied yet, oldest first.
-    pub pending: &'a VecDeque<Batch>,
+    pub store: StoreSource<'a>,
+    /// Entries that are not applied yet, oldest first.
+    pub pending: &'a VecDeque<PendingEntry>,
     /// The value that is being made.
-    pub open: &'a mut Batch,
+    pub open: &'a mut PendingEntry,
     /// What the present update may cost.
     pub budget: Budget,
     /// A row was taken for gone because its time has passed.
@@ -37,30 +37,30 @@ pub struct View<'a> {
 
 /// What of the store is seen.
 #[derive(Clone, Copy)]
-pub enum StoreView<'a> {
+pub enum StoreSource<'a> {
     /// What it holds now. Only under the group's lock that is the same from look to look.
     Now(&'a dyn Trees),
     /// What it held at one moment.
     Then(&'a dyn Snapshot),
 }
 
-impl StoreView<'_> {
+impl StoreSource<'_> {
     fn get(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
         match self {
-            StoreView::Now(trees) => trees.get(key),
-            StoreView::Then(snapshot) => snapshot.get(key),
+            StoreSource::Now(trees) => trees.get(key),
+            StoreSource::Then(snapshot) => snapshot.get(key),
         }
     }
 
     fn get_to_write(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
         match self {
-            StoreView::Now(trees) => trees.get_to_write(key),
-            StoreView::Then(snapshot) => snapshot.get(key),
+            StoreSource::Now(trees) => trees.get_to_write(key),
+            StoreSource::Then(snapshot) => snapshot.get(key),
         }
     }
 }
 
-impl View<'_> {
+impl Overlay<'_> {
     /// What stands under the tree key in `scratch`.
     pub(super) fn raw(&mut self) -> Result<Option<Bytes>> {
         self.find(|store, key| store.get(key))
@@ -68,7 +68,7 @@ impl View<'_> {
 
     fn find(
         &mut self,
-        stored: impl Fn(&StoreView<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
+        stored: impl Fn(&StoreSource<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
     ) -> Result<Option<Bytes>> {
         let key = &self.scratch[..];
         let pending = || self.pending.iter().rev().find_map(|batch| batch.get(key));
@@ -248,11 +248,11 @@ impl View<'_> {
         }
         let taken;
         let snapshot = match self.store {
-            StoreView::Now(trees) => {
+            StoreSource::Now(trees) => {
                 taken = trees.snapshot();
                 &*taken
             }
-            StoreView::Then(snapshot) => snapshot,
+            StoreSource::Then(snapshot) => snapshot,
         };
         let reverse = direction == Direction::Descending;
         let mut under = snapshot.range(low, high, reverse).peekable();

@@ -1,16 +1,16 @@
 //! Change capture of a bucket while it is copied to another group: the keys that have to be copied
 //! again.
 //!
-//! It listens where values are applied, on whoever copies, and not where they are evaluated: a copy
-//! is read from what is applied, so what is noted here is there to be read. While nothing is copied
-//! it costs a look at one flag for every value.
+//! It listens where entries are applied, on whoever copies, and not where they are evaluated: a
+//! copy is read from what is applied, so what is noted here is there to be read. While nothing is
+//! copied it costs a look at one flag for every entry.
 //!
 //! Promises: every key that was changed since tracking began, and stands at or before what was
 //! copied so far, is given out later than it was changed.
 
+use super::dirty_keys::{DirtyKeys, Upto};
+use super::entry::read_entry;
 use super::group::Group;
-use super::tracker::{Tracker, Upto};
-use super::value::read_value;
 use base::error::corrupt;
 use base::{BucketId, Error, Reason, Result};
 use bytes::Bytes;
@@ -18,23 +18,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub use super::tracker::prefixes;
+pub use super::dirty_keys::prefixes;
 
 /// Held by whoever copies; with it tracking ends.
-pub struct Tracked {
+pub struct ChangeCapture {
     group: Arc<Group>,
 }
 
 impl Group {
     /// Begins to note what changes of a bucket; one at a time.
-    pub fn track(self: &Arc<Group>, bucket: BucketId) -> Result<Tracked> {
+    pub fn track(self: &Arc<Group>, bucket: BucketId) -> Result<ChangeCapture> {
         let tracking = &self.tracking;
         let mut tracker = tracking.tracker();
         if tracker.is_some() {
             return Err(Error::new(Reason::Changed, "another bucket of this group is copied now"));
         }
         let prefixes = prefixes(self.id, bucket);
-        *tracker = Some(Tracker {
+        *tracker = Some(DirtyKeys {
             prefixes,
             upto: Upto::Nothing,
             rows: BTreeSet::new(),
@@ -43,10 +43,10 @@ impl Group {
             lost: false,
         });
         tracking.on.store(true, Ordering::Release);
-        Ok(Tracked { group: self.clone() })
+        Ok(ChangeCapture { group: self.clone() })
     }
 
-    /// A value is applied.
+    /// An entry is applied.
     #[inline]
     pub(super) fn track_value(&self, payload: &Bytes) -> Result<()> {
         if self.tracking.on.load(Ordering::Acquire) { self.note_keys(payload) } else { Ok(()) }
@@ -56,7 +56,7 @@ impl Group {
     fn note_keys(&self, payload: &Bytes) -> Result<()> {
         let mut tracker = self.tracking.tracker();
         let Some(tracker) = tracker.as_mut() else { return Ok(()) };
-        let (_, changes) = read_value(payload).map_err(corrupt)?;
+        let (_, changes) = read_entry(payload).map_err(corrupt)?;
         for change in changes {
             tracker.note(change.map_err(corrupt)?.key());
         }
@@ -69,7 +69,7 @@ impl Group {
         tracker.as_ref().map_or(0, |tracker| tracker.rows.len() + tracker.others.len())
     }
 
-    /// Rows changed that no value told of: a snapshot was installed.
+    /// Rows changed that no entry told of: a snapshot was installed.
     pub(super) fn lose_track(&self) {
         if let Some(tracker) = self.tracking.tracker().as_mut() {
             tracker.lost = true;
@@ -77,7 +77,7 @@ impl Group {
     }
 }
 
-impl Tracked {
+impl ChangeCapture {
     /// The next rows are about to be read, no matter how far: whatever changes from here on counts.
     pub fn reads(&self) {
         self.with(|tracker| tracker.settle(Upto::Everything));
@@ -103,14 +103,14 @@ impl Tracked {
         taken
     }
 
-    fn with(&self, act: impl FnOnce(&mut Tracker)) {
+    fn with(&self, act: impl FnOnce(&mut DirtyKeys)) {
         if let Some(tracker) = self.group.tracking.tracker().as_mut() {
             act(tracker);
         }
     }
 }
 
-impl Drop for Tracked {
+impl Drop for ChangeCapture {
     fn drop(&mut self) {
         self.group.tracking.on.store(false, Ordering::Release);
         *self.group.tracking.tracker() = None;

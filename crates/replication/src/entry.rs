@@ -1,14 +1,14 @@
-//! Reads a value's bytes, which `batch.rs` lays out.
+//! Reads an entry's bytes, which `pending_entry.rs` lays out.
 
-use super::batch::{EFFECT_HEAD_BYTES, FORMAT, FORMAT_SIGN, HEAD_BYTES, PUT, REMOVE};
+use super::pending_entry::{EFFECT_HEAD_BYTES, FORMAT, FORMAT_SIGN, HEAD_BYTES, PUT, REMOVE};
 use base::codec::{Malformed, Reader};
 use bytes::Bytes;
 use logic::consensus::Configuration;
 use store::RowChange;
 
-/// What stands in front of a value's effects.
+/// What stands in front of an entry's effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValueHead {
+pub struct EntryHead {
     /// Group time of its updates, milliseconds.
     pub time: u64,
     /// Version of its first update.
@@ -20,19 +20,19 @@ pub struct ValueHead {
 }
 
 /// The next configuration, if this is the payload of a stop-sign.
-pub fn read_sign(payload: &Bytes) -> Result<Option<Configuration>, Malformed> {
+pub fn read_stop_sign(payload: &Bytes) -> Result<Option<Configuration>, Malformed> {
     match payload.first() {
-        Some(&FORMAT_SIGN) => read_value(payload).map(|(head, _)| head.sign),
+        Some(&FORMAT_SIGN) => read_entry(payload).map(|(head, _)| head.sign),
         _ => Ok(None),
     }
 }
 
-/// Reads a value's payload from a log record: its head, and its effects as changes to the store,
+/// Reads an entry's payload from a log record: its head, and its effects as changes to the store,
 /// slices of it.
-pub fn read_value(payload: &Bytes) -> Result<(ValueHead, Changes), Malformed> {
+pub fn read_entry(payload: &Bytes) -> Result<(EntryHead, Changes), Malformed> {
     let mut reader = Reader::new(payload);
     let format = reader.u8("value format")?;
-    let mut head = ValueHead {
+    let mut head = EntryHead {
         time: reader.u64("value time")?,
         first_version: reader.u64("value version")?,
         updates: reader.u32("value updates")?,
@@ -50,7 +50,7 @@ pub fn read_value(payload: &Bytes) -> Result<(ValueHead, Changes), Malformed> {
     Ok((head, Changes { payload: payload.clone(), at }))
 }
 
-/// The effects of a value, in order.
+/// The effects of an entry, in order.
 pub struct Changes {
     payload: Bytes,
     at: usize,

@@ -1,4 +1,4 @@
-//! Message of consensus on its way out, with the values that it names.
+//! Message of consensus on its way out, with the entries that it names.
 
 use base::{LogIndex, NodeId};
 use bytes::Bytes;
@@ -10,14 +10,14 @@ pub struct OutgoingMessage {
     pub(super) to: NodeId,
     /// The message itself.
     pub(super) message: Message,
-    /// Values that it names.
-    pub(super) values: Carried,
+    /// Entries that it names.
+    pub(super) entries: MessageEntries,
     /// Index up to which the member has acknowledged what it was sent.
     pub(super) done: LogIndex,
 }
 
-/// Values of a letter.
-pub(super) enum Carried {
+/// Entries of a letter.
+pub(super) enum MessageEntries {
     /// It names none.
     None,
     /// They are in memory.
@@ -26,7 +26,7 @@ pub(super) enum Carried {
     InLog,
 }
 
-/// Copy of a message that is about a part of its values.
+/// Copy of a message that is about a part of its entries.
 pub(super) fn stretch(body: Body, after: LogIndex, upto: LogIndex) -> Body {
     match body {
         Body::Accept { decided, .. } => Body::Accept { after, upto, decided },

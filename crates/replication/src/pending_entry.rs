@@ -1,4 +1,4 @@
-//! A value of the log while it is being made and until it is applied: its bytes, and a table to
+//! An entry of the log while it is being made and until it is applied: its bytes, and a table to
 //! look into it.
 //!
 //! The bytes are the payload of the log record, laid out as updates are evaluated; nothing is
@@ -12,8 +12,9 @@
 //! ```
 //! The second is a stop-sign: behind it other members agree.
 //!
-//! The table maps a tree key to the offset of its latest effect, and holds no key: undecided values
-//! are an overlay over the store, and putting a row into the overlay must cost next to nothing.
+//! The table maps a tree key to the offset of its latest effect, and holds no key: undecided
+//! entries are an overlay over the store, and putting a row into the overlay must cost next to
+//! nothing.
 
 use super::layout::StoredRow;
 use base::codec;
@@ -28,11 +29,11 @@ pub(super) const HEAD_BYTES: usize = 21;
 pub(super) const EFFECT_HEAD_BYTES: usize = 9;
 pub(super) const PUT: u8 = 1;
 pub(super) const REMOVE: u8 = 0;
-/// Most that is kept for the next value: what a busy moment took is not held for ever.
+/// Most that is kept for the next entry: what a busy moment took is not held for ever.
 const ROOM_BYTES_MAX: usize = 1 << 20;
 const ROOM_ROWS_MAX: usize = 8_192;
 
-struct BatchSlot {
+struct RowSlot {
     hash: u64,
     offset: u32,
 }
@@ -42,9 +43,9 @@ enum Payload {
     Closed(Bytes),
 }
 
-/// A value with its table.
-pub struct Batch {
-    /// Index of the value in its group's log.
+/// An entry with its table.
+pub struct PendingEntry {
+    /// Index of the entry in its group's log.
     pub index: LogIndex,
     /// Group time of its updates, milliseconds.
     pub time: u64,
@@ -59,18 +60,18 @@ pub struct Batch {
     /// The next configuration, if this is a stop-sign.
     pub sign: Option<Configuration>,
     payload: Payload,
-    table: HashTable<BatchSlot>,
+    table: HashTable<RowSlot>,
     /// What each effect replaced in the table, so that a failed sequence can be undone.
     journal: Vec<(u32, Option<u32>)>,
     salt: u64,
 }
 
-/// What the values before leave to the next. It is laid out in their buffer, which has its size
+/// What the entries before leave to the next. It is laid out in their buffer, which has its size
 /// and is still in the processor's caches, and the payload is copied out of it: that costs less
 /// than the slack of a buffer of its own, because payloads stay in memory until they are flushed.
-/// Only a large value takes its buffer with it.
+/// Only a large entry takes its buffer with it.
 #[derive(Default)]
-pub struct BatchRoom {
+pub struct EntryBuffers {
     bytes: Vec<u8>,
     journal: Vec<(u32, Option<u32>)>,
     rows: usize,
@@ -79,23 +80,23 @@ pub struct BatchRoom {
 /// A place to come back to.
 #[derive(Clone, Copy)]
 pub struct Savepoint {
-    /// How many bytes the value held then.
+    /// How many bytes the entry held then.
     pub bytes: usize,
     journal: usize,
 }
 
-impl Batch {
-    /// An empty value. `salt` keys the table's hashes.
+impl PendingEntry {
+    /// An empty entry. `salt` keys the table's hashes.
     pub fn new(
         index: LogIndex,
         time: u64,
         first_version: u64,
         salt: u64,
-        room: BatchRoom,
-    ) -> Batch {
-        let BatchRoom { mut bytes, journal, rows } = room;
+        room: EntryBuffers,
+    ) -> PendingEntry {
+        let EntryBuffers { mut bytes, journal, rows } = room;
         bytes.resize(HEAD_BYTES, 0); // filled in when it is closed
-        Batch {
+        PendingEntry {
             index,
             time,
             first_version,
@@ -116,7 +117,7 @@ impl Batch {
         time: u64,
         first_version: u64,
         configuration: Configuration,
-    ) -> Batch {
+    ) -> PendingEntry {
         let mut bytes = vec![FORMAT_SIGN];
         bytes.extend_from_slice(&time.to_le_bytes());
         bytes.extend_from_slice(&first_version.to_le_bytes());
@@ -124,15 +125,15 @@ impl Batch {
         configuration.write(&mut bytes);
         let sign = Some(configuration);
         let payload = Payload::Closed(Bytes::from(bytes));
-        Batch {
+        PendingEntry {
             sync: true,
             sign,
             payload,
-            ..Batch::new(index, time, first_version, 0, BatchRoom::default())
+            ..PendingEntry::new(index, time, first_version, 0, EntryBuffers::default())
         }
     }
 
-    /// Bytes of the value so far.
+    /// Bytes of the entry so far.
     pub fn value_bytes(&self) -> usize {
         self.bytes().len()
     }
@@ -203,18 +204,18 @@ impl Batch {
         let hash = codec::checksum(key, self.salt);
         let offset = offset as u32;
         let Payload::Open(bytes) = &self.payload else { return };
-        let same = |slot: &BatchSlot| slot.hash == hash && key_at(bytes, slot.offset) == key;
+        let same = |slot: &RowSlot| slot.hash == hash && key_at(bytes, slot.offset) == key;
         let replaced = match self.table.find_mut(hash, same) {
             Some(slot) => Some(std::mem::replace(&mut slot.offset, offset)),
             None => {
-                self.table.insert_unique(hash, BatchSlot { hash, offset }, |slot| slot.hash);
+                self.table.insert_unique(hash, RowSlot { hash, offset }, |slot| slot.hash);
                 None
             }
         };
         self.journal.push((offset, replaced));
     }
 
-    /// What this value says of a tree key: nothing (`None`), removed (`Some(None)`), or these
+    /// What this entry says of a tree key: nothing (`None`), removed (`Some(None)`), or these
     /// bytes.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
@@ -242,7 +243,7 @@ impl Batch {
         self.table.len()
     }
 
-    /// What this value says of the tree keys that are wanted, in no order.
+    /// What this entry says of the tree keys that are wanted, in no order.
     pub fn select<'a>(
         &'a self,
         wanted: impl Fn(&[u8]) -> bool + 'a,
@@ -291,15 +292,15 @@ impl Batch {
         }
     }
 
-    /// Closes it, and gives what the next value can use.
-    pub fn leave_room(&mut self) -> BatchRoom {
-        let Payload::Open(bytes) = &mut self.payload else { return BatchRoom::default() };
+    /// Closes it, and gives what the next entry can use.
+    pub fn leave_room(&mut self) -> EntryBuffers {
+        let Payload::Open(bytes) = &mut self.payload else { return EntryBuffers::default() };
         let mut bytes = std::mem::take(bytes);
         bytes[0] = FORMAT;
         bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
         bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
         bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
-        let mut room = BatchRoom {
+        let mut room = EntryBuffers {
             bytes: Vec::new(),
             journal: std::mem::take(&mut self.journal),
             rows: self.table.len().max(self.table.capacity() / 2).min(ROOM_ROWS_MAX),

@@ -1,8 +1,8 @@
-//! Values that a witness keeps of a group in place of rows.
+//! Entries that a witness keeps of a group in place of rows.
 
+use super::entry::{EntryHead, read_entry};
 use super::layout::{self, Mark};
 use super::shared::Shared;
-use super::value::{ValueHead, read_value};
 use base::error::corrupt;
 use base::limits::UNDECIDED_BYTES_MAX;
 use base::{Error, GroupId, LogIndex, Reason, Result};
@@ -15,8 +15,8 @@ use store::{RowChange, Trees};
 
 /// So much may come once a witness is full: what its master had under way.
 const OVERFLOW_BYTES: u64 = 2 * UNDECIDED_BYTES_MAX as u64;
-/// The values a witness keeps of one group: in a row, up to the last applied one.
-pub struct Keeping {
+/// The entries a witness keeps of one group: in a row, up to the last applied one.
+pub struct WitnessLog {
     /// The index of the first one.
     pub(super) first: LogIndex,
     /// The size of each.
@@ -28,12 +28,12 @@ pub struct Keeping {
     pub(super) told_full: bool,
 }
 
-impl Keeping {
+impl WitnessLog {
     /// Loads them from the store.
-    pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<Keeping>> {
+    pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<WitnessLog>> {
         let (empty, bytes_max) = (VecDeque::new(), shared.limits.kept_bytes_max);
-        let mut keeping =
-            Keeping { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
+        let mut witness_log =
+            WitnessLog { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
         let (low, high) = (layout::kept_key(group, LogIndex(0)), layout::kept_end(group));
         let snapshot = shared.trees.snapshot();
         for row in snapshot.range(Bound::Included(low), Bound::Excluded(high), false) {
@@ -41,9 +41,9 @@ impl Keeping {
             let index = layout::read_kept_key(&key).ok_or_else(|| {
                 Error::new(Reason::Corrupt, format!("a kept value of group {group} has no index"))
             })?;
-            keeping.push(index, value.len());
+            witness_log.push(index, value.len());
         }
-        Ok(Mutex::new(keeping))
+        Ok(Mutex::new(witness_log))
     }
 
     pub(super) fn push(&mut self, index: LogIndex, bytes: usize) {
@@ -64,7 +64,7 @@ impl Keeping {
         self.bytes
     }
 
-    /// Number of values that are kept.
+    /// Number of entries that are kept.
     pub fn count(&self) -> usize {
         self.sizes.len()
     }
@@ -80,17 +80,17 @@ impl Keeping {
     }
 }
 
-/// Applies a value to a witness's store: the mark, the configuration it begins, and, unless all
-/// who hold the data have it, the value itself.
-pub fn keep_value(
+/// Applies an entry to a witness's store: the mark, the configuration it begins, and, unless all
+/// who hold the data have it, the entry itself.
+pub fn append_entry(
     group: GroupId,
     trees: &dyn Trees,
     index: LogIndex,
     payload: &Bytes,
     is_needed: bool,
 ) -> Result<Mark> {
-    let (ValueHead { time, first_version, updates, sign }, _) =
-        read_value(payload).map_err(corrupt)?;
+    let (EntryHead { time, first_version, updates, sign }, _) =
+        read_entry(payload).map_err(corrupt)?;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
     let kept = is_needed.then(|| RowChange::Put(layout::kept_key(group, index), payload.clone()));
     let configured = sign.map(|configuration| {

@@ -14,7 +14,7 @@ use transport::{Credit, IncomingMessage};
 const PARTS_MAX: usize = 64;
 
 /// What a receiver hears.
-pub(super) enum IntakeEvent {
+pub(super) enum PartEvent {
     /// A part; its credit is kept until the rows are taken.
     Part(PartHead, Bytes, Credit),
     /// The connection broke: nothing more of this stream comes.
@@ -23,37 +23,37 @@ pub(super) enum IntakeEvent {
 
 /// All receivers, one for each group at most.
 #[derive(Default)]
-pub(super) struct Intakes(Mutex<BTreeMap<GroupId, IntakeLine>>);
+pub(super) struct PartQueues(Mutex<BTreeMap<GroupId, PartQueue>>);
 
-struct IntakeLine {
+struct PartQueue {
     from: NodeId,
     stream: u32,
-    way: mpsc::Sender<IntakeEvent>,
+    way: mpsc::Sender<PartEvent>,
 }
 
 /// One receiver's end; the line is gone with it.
-pub(super) struct SnapshotIntake<'a> {
-    intakes: &'a Intakes,
+pub(super) struct PartReceiver<'a> {
+    intakes: &'a PartQueues,
     group: GroupId,
     pub stream: u32,
-    heard: mpsc::Receiver<IntakeEvent>,
+    heard: mpsc::Receiver<PartEvent>,
 }
 
-impl Intakes {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<GroupId, IntakeLine>> {
+impl PartQueues {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<GroupId, PartQueue>> {
         self.0.lock().expect("no one panics while holding it")
     }
 
     /// A new line from a node; none: the group has one already.
-    pub fn begin(&self, group: GroupId, from: NodeId) -> Option<SnapshotIntake<'_>> {
+    pub fn begin(&self, group: GroupId, from: NodeId) -> Option<PartReceiver<'_>> {
         let (way, heard) = mpsc::channel(PARTS_MAX);
         let mut all = self.all();
         if all.contains_key(&group) {
             return None;
         }
         let stream = draw();
-        all.insert(group, IntakeLine { from, stream, way });
-        Some(SnapshotIntake { intakes: self, group, stream, heard })
+        all.insert(group, PartQueue { from, stream, way });
+        Some(PartReceiver { intakes: self, group, stream, heard })
     }
 
     pub fn arrived(&self, delivered: IncomingMessage) {
@@ -66,22 +66,22 @@ impl Intakes {
         let all = self.all();
         let line = all.get(&group).filter(|line| (line.from, line.stream) == (from, head.stream));
         if let Some(line) = line {
-            let _ = line.way.try_send(IntakeEvent::Part(head, payload, credit));
+            let _ = line.way.try_send(PartEvent::Part(head, payload, credit));
         }
     }
 
     pub fn broken(&self, node: NodeId) {
         for line in self.all().values().filter(|line| line.from == node) {
-            let _ = line.way.try_send(IntakeEvent::Broken);
+            let _ = line.way.try_send(PartEvent::Broken);
         }
     }
 }
 
-impl SnapshotIntake<'_> {
+impl PartReceiver<'_> {
     /// What comes next; never ends.
-    pub async fn next(&mut self) -> IntakeEvent {
+    pub async fn next(&mut self) -> PartEvent {
         // The sending end stays in the list as long as this.
-        self.heard.recv().await.unwrap_or(IntakeEvent::Broken)
+        self.heard.recv().await.unwrap_or(PartEvent::Broken)
     }
 
     /// A new stream: what still comes of the one before is passed by.
@@ -95,7 +95,7 @@ impl SnapshotIntake<'_> {
     }
 }
 
-impl Drop for SnapshotIntake<'_> {
+impl Drop for PartReceiver<'_> {
     fn drop(&mut self) {
         self.intakes.all().remove(&self.group);
     }

@@ -14,12 +14,12 @@ const KEY_OVERHEAD_BYTES: usize = 64;
 
 /// A group's tracker, if something of it is copied.
 #[derive(Default)]
-pub struct Tracking {
+pub struct DirtyKeyTracking {
     pub(super) on: AtomicBool,
-    tracker: Mutex<Option<Tracker>>,
+    tracker: Mutex<Option<DirtyKeys>>,
 }
 
-pub(super) struct Tracker {
+pub(super) struct DirtyKeys {
     /// Prefixes of the bucket's rows, of sessions, of their outcomes.
     pub(super) prefixes: [Bytes; 3],
     /// Rows behind this key are still to be copied for the first time.
@@ -48,13 +48,13 @@ pub fn prefixes(group: GroupId, bucket: BucketId) -> [Bytes; 3] {
     [rows.into(), sessions.into(), outcomes.into()]
 }
 
-impl Tracking {
-    pub(super) fn tracker(&self) -> MutexGuard<'_, Option<Tracker>> {
+impl DirtyKeyTracking {
+    pub(super) fn tracker(&self) -> MutexGuard<'_, Option<DirtyKeys>> {
         self.tracker.lock().expect("no one panics while holding it")
     }
 }
 
-impl Tracker {
+impl DirtyKeys {
     pub(super) fn note(&mut self, key: &Bytes) {
         let is_row = key.starts_with(&self.prefixes[0]);
         let matters = is_row || self.prefixes[1..].iter().any(|prefix| key.starts_with(prefix));
@@ -111,7 +111,7 @@ mod tests {
         let (rows, others, bytes) = (BTreeSet::new(), BTreeSet::new(), 0);
         let prefixes = prefixes(group, bucket);
         let upto = Upto::Nothing;
-        let mut tracker = Tracker { prefixes, upto, rows, others, bytes, lost: false };
+        let mut tracker = DirtyKeys { prefixes, upto, rows, others, bytes, lost: false };
         let own = |name| key(bucket, name);
         tracker.note(&own("a"));
         tracker.note(&key(BucketId(8), "a"));

@@ -1,15 +1,15 @@
 //! Batching: decides when the open entry is closed and proposed.
 //!
-//! A value costs every member a write, a sync and a few messages, whatever it holds; an update
-//! costs what it costs. So a value that is proposed while others are on their way should be worth
+//! An entry costs every member a write, a sync and a few messages, whatever it holds; an update
+//! costs what it costs. So an entry that is proposed while others are on their way should be worth
 //! it, and so should the first after all are decided: the clients that were just answered come back
-//! one by one, and a value with the first of them alone would make all others wait for the next.
-//! What the last value held says how many there are. But where a round trip takes long, filling a
-//! value must not take a part of it.
+//! one by one, and an entry with the first of them alone would make all others wait for the next.
+//! What the last entry held says how many there are. But where a round trip takes long, filling an
+//! entry must not take a part of it.
 //!
 //! Promises: nobody waits longer than `OVERLAP_MS` for company; who is alone never waits.
 
-/// A value waits until it is this part as full as all that are undecided together or, where none
+/// An entry waits until it is this part as full as all that are undecided together or, where none
 /// is, as the last one was, ...
 const GATHER_PART: u32 = 2;
 /// ... but only until the clock has moved on by this much, in milliseconds, where others are
@@ -20,20 +20,20 @@ const GATHER_MS: u64 = 1;
 /// While one waits, time is looked at this often, in milliseconds.
 const PAUSE_MS: u64 = 1;
 
-/// What is remembered from value to value.
+/// What is remembered from entry to entry.
 #[derive(Debug, Default)]
-pub struct Pace {
-    /// How many updates the last value held.
+pub struct BatchingPolicy {
+    /// How many updates the last entry held.
     last: u32,
-    /// How many the open value waits for.
+    /// How many the open entry waits for.
     enough: u32,
     /// Since when it waits, in milliseconds.
     since: Option<u64>,
 }
 
-impl Pace {
-    /// Returns true if the open value, which holds this many updates, is to be closed now;
-    /// `undecided`: how many the values on their way hold.
+impl BatchingPolicy {
+    /// Returns true if the open entry, which holds this many updates, is to be closed now;
+    /// `undecided`: how many the entries on their way hold.
     pub(super) fn is_due(&mut self, open: u32, undecided: u32, now: u64) -> bool {
         let others = if undecided == 0 { self.last } else { undecided };
         let patience = if undecided == 0 { GATHER_MS } else { OVERLAP_MS };
@@ -49,7 +49,7 @@ impl Pace {
     }
 
     /// Returns true if the update that came just now, so that there are `open`, is what the open
-    /// value waited for.
+    /// entry waited for.
     #[inline]
     pub(super) fn is_complete(&self, open: u32) -> bool {
         self.since.is_some() && open == self.enough
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_never_waits() {
-        let mut pace = Pace::default();
+        let mut pace = BatchingPolicy::default();
         assert!((0..9).all(|now| pace.is_due(1, 0, now)));
         assert_eq!(pace.pause(), None);
         assert!(!pace.is_due(0, 0, 9), "there is nothing to propose");
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_first_that_come_back_wait_for_half_of_the_others() {
-        let mut pace = Pace::default();
+        let mut pace = BatchingPolicy::default();
         assert!(pace.is_due(64, 0, 5));
         assert!(!pace.is_due(1, 0, 5));
         assert_eq!(pace.pause(), Some(PAUSE_MS));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_value_overtakes_no_sync_that_it_could_share() {
-        let mut pace = Pace::default();
+        let mut pace = BatchingPolicy::default();
         assert!(pace.is_due(40, 0, 1));
         assert!(!pace.is_due(19, 40, 1));
         assert!(pace.is_complete(20) && pace.is_due(20, 40, 1));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_long_for_those_who_do_not_come() {
-        let mut pace = Pace::default();
+        let mut pace = BatchingPolicy::default();
         for (undecided, patience) in [(0, GATHER_MS), (1_000, OVERLAP_MS)] {
             assert!(pace.is_due(1_000, 0, 5));
             assert!(!pace.is_due(3, undecided, 7));

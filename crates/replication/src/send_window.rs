@@ -1,10 +1,10 @@
 //! Bound on the bytes of entries that are on their way to each follower.
 //!
-//! Consensus counts values, and lets many fly; but a value may be large, and a follower that stands
-//! still acknowledges none. Without a bound in bytes all of them would be sent to it, and all of
-//! them again where a connection is lost.
+//! Consensus counts entries, and lets many fly; but an entry may be large, and a follower that
+//! stands still acknowledges none. Without a bound in bytes all of them would be sent to it, and
+//! all of them again where a connection is lost.
 //!
-//! So values beyond the bound wait as if the way were full, until some are acknowledged. What is
+//! So entries beyond the bound wait as if the way were full, until some are acknowledged. What is
 //! gone back to was lost, or is taken for it: it flies no more, and is sent again within the same
 //! bound.
 
@@ -17,17 +17,17 @@ const FLIGHT_BYTES_MAX: usize = 16 << 20;
 
 /// What is on its way to each follower.
 #[derive(Default)]
-pub struct Flights(BTreeMap<NodeId, Flight>);
+pub struct SendWindows(BTreeMap<NodeId, SendWindow>);
 
 #[derive(Default)]
-struct Flight {
+struct SendWindow {
     /// The last index of each message, and its bytes.
     sent: VecDeque<(LogIndex, usize)>,
     bytes: usize,
 }
 
-impl Flights {
-    /// Returns true if values behind `after` may be sent to a follower that has acknowledged those
+impl SendWindows {
+    /// Returns true if entries behind `after` may be sent to a follower that has acknowledged those
     /// up to `done`. One message may always, however large.
     pub(super) fn has_room(&mut self, to: NodeId, after: LogIndex, done: LogIndex) -> bool {
         let flight = self.0.entry(to).or_default();
@@ -35,7 +35,7 @@ impl Flights {
         flight.bytes < FLIGHT_BYTES_MAX
     }
 
-    /// So many bytes of values up to an index were sent.
+    /// So many bytes of entries up to an index were sent.
     pub(super) fn sent(&mut self, to: NodeId, upto: LogIndex, bytes: usize) {
         let flight = self.0.entry(to).or_default();
         flight.sent.push_back((upto, bytes));
@@ -48,7 +48,7 @@ impl Flights {
     }
 }
 
-impl Flight {
+impl SendWindow {
     /// Messages are sent in the order of their indexes, so those that go stand at either end.
     fn remove(&mut self, goes: impl Fn(LogIndex) -> bool) {
         while let Some((_, bytes)) = self.sent.pop_front_if(|(last, _)| goes(*last)) {
@@ -69,42 +69,42 @@ mod tests {
     const NODE: NodeId = NodeId(3);
     const PART: usize = FLIGHT_BYTES_MAX / 4;
 
-    fn full() -> Flights {
-        let mut flights = Flights::default();
+    fn full() -> SendWindows {
+        let mut windows = SendWindows::default();
         for index in 1..=4 {
-            assert!(flights.has_room(NODE, LogIndex(index - 1), LogIndex(0)));
-            flights.sent(NODE, LogIndex(index), PART);
+            assert!(windows.has_room(NODE, LogIndex(index - 1), LogIndex(0)));
+            windows.sent(NODE, LogIndex(index), PART);
         }
-        flights
+        windows
     }
 
     #[test]
     fn values_wait_until_others_are_acknowledged() {
-        let mut flights = full();
-        assert!(!flights.has_room(NODE, LogIndex(4), LogIndex(0)));
-        assert!(flights.has_room(NodeId(4), LogIndex(4), LogIndex(0)), "another is on his own");
-        assert!(flights.has_room(NODE, LogIndex(4), LogIndex(1)));
-        flights.sent(NODE, LogIndex(5), 100 * PART);
+        let mut windows = full();
+        assert!(!windows.has_room(NODE, LogIndex(4), LogIndex(0)));
+        assert!(windows.has_room(NodeId(4), LogIndex(4), LogIndex(0)), "another is on his own");
+        assert!(windows.has_room(NODE, LogIndex(4), LogIndex(1)));
+        windows.sent(NODE, LogIndex(5), 100 * PART);
         assert!(
-            !flights.has_room(NODE, LogIndex(5), LogIndex(4)),
+            !windows.has_room(NODE, LogIndex(5), LogIndex(4)),
             "one message is never too large"
         );
-        assert!(flights.has_room(NODE, LogIndex(5), LogIndex(5)));
-        assert_eq!(flights.0[&NODE].bytes, 0);
+        assert!(windows.has_room(NODE, LogIndex(5), LogIndex(5)));
+        assert_eq!(windows.0[&NODE].bytes, 0);
     }
 
     #[test]
     fn what_is_said_again_is_bounded_like_what_was_said() {
-        let mut flights = full();
-        assert!(flights.has_room(NODE, LogIndex(2), LogIndex(0)), "two are taken for lost");
-        assert_eq!(flights.0[&NODE].bytes, 2 * PART);
-        flights.sent(NODE, LogIndex(3), PART);
-        flights.sent(NODE, LogIndex(4), PART);
-        assert!(!flights.has_room(NODE, LogIndex(4), LogIndex(0)));
-        assert!(flights.has_room(NODE, LogIndex(0), LogIndex(0)), "all are");
+        let mut windows = full();
+        assert!(windows.has_room(NODE, LogIndex(2), LogIndex(0)), "two are taken for lost");
+        assert_eq!(windows.0[&NODE].bytes, 2 * PART);
+        windows.sent(NODE, LogIndex(3), PART);
+        windows.sent(NODE, LogIndex(4), PART);
+        assert!(!windows.has_room(NODE, LogIndex(4), LogIndex(0)));
+        assert!(windows.has_room(NODE, LogIndex(0), LogIndex(0)), "all are");
         let member = Member { node: NodeId(4), part: Part::Voter };
         let others = Configuration::new(ConfigurationId(1), vec![member]).expect("a voter");
-        flights.keep(&others);
-        assert!(flights.0.is_empty());
+        windows.keep(&others);
+        assert!(windows.0.is_empty());
     }
 }

@@ -1,0 +1,244 @@
+//! Payloads by index, examples.
+
+use super::*;
+use base::NodeId;
+
+fn ballot(round: u64) -> Ballot {
+    Ballot { round, node: NodeId(1) }
+}
+
+fn payload(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn shown(entries: &Entries, index: u64) -> Option<String> {
+    let (payload, _) = entries.get(LogIndex(index))?;
+    Some(String::from_utf8_lossy(&payload).into_owned())
+}
+
+/// Entries 1 to `count`, accepted under ballot 1 and written a mebibyte apart.
+fn written(count: u64) -> Entries {
+    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+    for index in 1..=count {
+        entries.accept(LogIndex(index), payload(&format!("v{index}")), true);
+        record(&mut entries, RecordKind::Accept, 1, index, 0, index << 20);
+    }
+    entries
+}
+
+fn record(
+    entries: &mut Entries,
+    kind: RecordKind,
+    round: u64,
+    index: u64,
+    staged: u64,
+    position: u64,
+) {
+    let (index, staged) = (LogIndex(index), LogIndex(staged));
+    entries.positions.record(kind, ballot(round), index, staged, Position(position));
+}
+
+#[test]
+fn an_adopted_log_takes_the_place_of_what_it_replaces_and_of_nothing_else() {
+    let mut entries = written(5);
+    entries.stage(ballot(2), LogIndex(4), payload("lost"));
+    entries.stage(ballot(3), LogIndex(4), payload("w4"));
+    entries.adopt(ballot(3), LogIndex(3), LogIndex(4));
+    let all: Vec<_> = (1..=6).map(|index| shown(&entries, index)).collect();
+    let some = |text: &str| Some(text.to_string());
+    assert_eq!(all, [some("v1"), some("v2"), some("v3"), some("w4"), None, None]);
+    entries.accept(LogIndex(5), payload("w5"), true);
+    assert_eq!(shown(&entries, 5), some("w5"));
+}
+
+#[test]
+fn what_is_not_applied_stays_in_memory_and_what_is_goes_once_it_is_written() {
+    let mut entries = written(3);
+    entries.accept(LogIndex(4), payload("v4"), true);
+    entries.land(LogIndex(2), true);
+    assert_eq!(shown(&entries, 2), None);
+    assert_eq!(shown(&entries, 3), Some("v3".into()));
+    entries.land(LogIndex(4), true);
+    assert_eq!(shown(&entries, 4), Some("v4".into()), "not written yet");
+    record(&mut entries, RecordKind::Accept, 1, 4, 0, 4 << 20);
+    entries.land(LogIndex(4), true);
+    assert_eq!(shown(&entries, 4), None);
+}
+
+#[test]
+fn with_members_that_may_lag_applied_values_stay_within_a_bound() {
+    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+    for index in 1..=10_000_u64 {
+        entries.accept(LogIndex(index), payload("v"), true);
+        record(&mut entries, RecordKind::Accept, 1, index, 0, index * 100);
+        entries.land(LogIndex(index), false);
+    }
+    assert_eq!(shown(&entries, 10_000 - LANDED_VALUES_MAX as u64), None);
+    assert!(shown(&entries, 10_001 - LANDED_VALUES_MAX as u64).is_some());
+    let large = Bytes::from(vec![0; LANDED_BYTES_MAX]);
+    entries.accept(LogIndex(10_001), large, true);
+    record(&mut entries, RecordKind::Accept, 1, 10_001, 0, 10_001 * 100);
+    entries.land(LogIndex(10_001), false);
+    assert_eq!(shown(&entries, 10_000), None);
+}
+
+#[test]
+fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
+    let mut entries = written(5);
+    record(&mut entries, RecordKind::Stage, 2, 4, 0, 10 << 20);
+    record(&mut entries, RecordKind::Stage, 3, 4, 0, 11 << 20);
+    record(&mut entries, RecordKind::Stage, 3, 5, 0, (11 << 20) + 100);
+    record(&mut entries, RecordKind::Truncate, 3, 5, 2, (11 << 20) + 200);
+    record(&mut entries, RecordKind::Accept, 3, 6, 0, (11 << 20) + 300);
+    let at = |entries: &Entries, index| entries.positions.find(LogIndex(index)).map(|at| at.0);
+    assert_eq!(at(&entries, 3), Some(3 << 20));
+    assert_eq!(at(&entries, 4), Some(11 << 20));
+    assert_eq!(at(&entries, 6), Some(11 << 20), "near enough to be read from there");
+    assert_eq!(entries.positions.last, LogIndex(6));
+    // Behind entry 3 stands, in the log, the entry 4 that was replaced.
+    assert_eq!(entries.positions.end(LogIndex(3)), LogIndex(3));
+    assert_eq!(entries.positions.end(LogIndex(4)), LogIndex(u64::MAX));
+    // The copy of the mark at the head of the log changes nothing.
+    record(&mut entries, RecordKind::Truncate, 3, 6, 0, 20 << 20);
+    assert_eq!(at(&entries, 4), Some(11 << 20));
+    assert_eq!(entries.positions.last, LogIndex(6));
+}
+
+#[test]
+fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() {
+    let mut entries = written(5);
+    let needed = |entries: &Entries, applied: u64, round: u64| {
+        let ballots = [Some(ballot(round)), None];
+        entries.positions.needed(LogIndex(applied), ballots, false).map(|at| at.0)
+    };
+    assert_eq!(needed(&entries, 5, 1), None);
+    assert_eq!(needed(&entries, 3, 1), Some(4 << 20));
+    record(&mut entries, RecordKind::Stage, 2, 6, 0, 9 << 20);
+    assert_eq!(needed(&entries, 5, 2), Some(9 << 20));
+    assert_eq!(needed(&entries, 3, 2), Some(4 << 20));
+    assert_eq!(needed(&entries, 5, 3), None, "a higher promise made it void");
+    // What is learned after a stop-sign is staged under a ballot that is promised when it is whole.
+    let learning = |staging| {
+        let ballots = [Some(ballot(1)), staging];
+        entries.positions.needed(LogIndex(5), ballots, false).map(|at| at.0)
+    };
+    assert_eq!(learning(Some(ballot(2))), Some(9 << 20));
+    assert_eq!((learning(Some(ballot(3))), learning(None)), (None, None), "that is given up");
+    // Its adoption is in the log, and another ballot was promised before that was processed.
+    let adopting = entries.positions.needed(LogIndex(5), [Some(ballot(3)), None], true);
+    assert_eq!(adopting, Some(Position(9 << 20)));
+    // The copy of an older mark does not end the staging.
+    record(&mut entries, RecordKind::Truncate, 1, 5, 0, 10 << 20);
+    assert_eq!(needed(&entries, 5, 2), Some(9 << 20));
+}
+
+#[test]
+fn what_is_collapsed_can_be_had_no_more() {
+    let mut entries = written(8);
+    entries.land(LogIndex(6), true);
+    entries.collapse(Position(0), LogIndex(6));
+    assert_eq!(entries.floor(), LogIndex(0));
+    entries.collapse(Position((3 << 20) + 1), LogIndex(6));
+    assert_eq!(entries.floor(), LogIndex(3));
+    entries.collapse(Position(9 << 20), LogIndex(8));
+    assert_eq!(entries.floor(), LogIndex(6), "the rest is in memory");
+}
+
+/// The log is truncated in the midst of a run: what of it is not applied is found and needed behind
+/// the log's new start. A node that needed it no longer lost it with the next segment, and did not
+/// start again (seed 145, once the simulator ran with runs as long as the product's).
+#[test]
+fn a_run_that_goes_on_behind_the_logs_new_start_is_needed_until_it_is_applied() {
+    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+    for (index, position) in [(1, 10), (2, 20), (3, 60), (4, 70)] {
+        entries.accept(LogIndex(index), payload(&format!("v{index}")), true);
+        record(&mut entries, RecordKind::Accept, 1, index, 0, position);
+    }
+    let needed =
+        |entries: &Entries, applied| entries.positions.needed(LogIndex(applied), [None; 2], false);
+    assert_eq!(needed(&entries, 2), Some(Position(10)), "all of it is one run");
+    entries.collapse(Position(50), LogIndex(2));
+    assert_eq!(needed(&entries, 2), Some(Position(50)));
+    assert_eq!(entries.positions.find(LogIndex(4)), Some(Position(50)));
+    assert_eq!(entries.positions.find(LogIndex(2)), None, "it went with the log");
+    assert_eq!(needed(&entries, 4), None);
+    record(&mut entries, RecordKind::Accept, 1, 5, 0, 80);
+    assert_eq!(needed(&entries, 4), Some(Position(50)), "it is found behind there too");
+}
+
+#[test]
+fn what_memory_had_longer_than_the_log_can_be_had_no_more_when_memory_lets_go_of_it() {
+    let mut entries = written(8);
+    entries.collapse(Position(9 << 20), LogIndex(8));
+    assert_eq!(entries.floor(), LogIndex(0), "memory has all of it");
+    entries.land(LogIndex(6), true);
+    assert_eq!(entries.floor(), LogIndex(6));
+}
+
+#[test]
+fn a_snapshot_takes_the_place_of_all_it_holds() {
+    let mut entries = written(5);
+    entries.installed(LogIndex(3));
+    assert_eq!((shown(&entries, 3), shown(&entries, 4)), (None, Some("v4".into())));
+    assert!(entries.positions.find(LogIndex(4)).is_some());
+    entries.installed(LogIndex(9));
+    assert_eq!(shown(&entries, 5), None);
+    entries.accept(LogIndex(10), payload("v10"), true);
+    assert_eq!(shown(&entries, 10), Some("v10".into()));
+}
+
+/// What the log held of it may have been replaced by others meanwhile, or is not all there: a
+/// later life, too, neither sends it nor says that it could (seed 9204).
+#[test]
+fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() {
+    let at = |positions: &LogPositions, index| positions.find(LogIndex(index)).map(|at| at.0);
+    let shows = |positions: &mut LogPositions, kind, round, index, position| {
+        positions.record(kind, ballot(round), LogIndex(index), LogIndex(0), Position(position));
+    };
+    // The log ends before the snapshot does.
+    let mut positions = LogPositions::default();
+    (1..=3).for_each(|index| shows(&mut positions, RecordKind::Accept, 1, index, index * 10));
+    shows(&mut positions, RecordKind::Decided, 0, 6, 40);
+    shows(&mut positions, RecordKind::Truncate, 2, 6, 50);
+    shows(&mut positions, RecordKind::Accept, 2, 7, 60);
+    assert_eq!(
+        [2, 3, 5, 6, 7].map(|index| at(&positions, index)),
+        [None, None, None, None, Some(60)]
+    );
+    let mut entries = Entries::restored(LogIndex(7), [], positions);
+    assert_eq!(entries.floor(), LogIndex(6));
+    entries.collapse(Position(70), LogIndex(7));
+    assert_eq!(entries.floor(), LogIndex(7));
+    // The log ends behind it, with what others may yet replace.
+    let mut positions = LogPositions::default();
+    (1..=6).for_each(|index| shows(&mut positions, RecordKind::Accept, 1, index, index * 10));
+    shows(&mut positions, RecordKind::Decided, 0, 4, 70);
+    assert_eq!([3, 4, 5, 6].map(|index| at(&positions, index)), [None, None, Some(10), Some(10)]);
+    assert_eq!(Entries::restored(LogIndex(6), [], positions).floor(), LogIndex(4));
+    // It was to come, and did not: what the log brings is needed until it is applied.
+    let mut positions = LogPositions::default();
+    shows(&mut positions, RecordKind::Accept, 1, 1, 10);
+    shows(&mut positions, RecordKind::Decided, 0, 4, 20);
+    (2..=3).for_each(|index| shows(&mut positions, RecordKind::Accept, 1, index, index * 20));
+    let ballots = [Some(ballot(1)), None];
+    assert_eq!(positions.needed(LogIndex(1), ballots, false), Some(Position(40)));
+}
+
+#[test]
+fn behind_values_that_do_not_count_another_run_begins() {
+    let at = |entries: &Entries, index| entries.positions.find(LogIndex(index)).map(|at| at.0);
+    // Cut off by a mark that adopts nothing.
+    let mut entries = Entries::restored(LogIndex(0), [], LogPositions::default());
+    for index in 1..=3 {
+        record(&mut entries, RecordKind::Accept, 1, index, 0, index * 10);
+    }
+    record(&mut entries, RecordKind::Truncate, 2, 2, 0, 40);
+    record(&mut entries, RecordKind::Accept, 2, 3, 0, 50);
+    assert_eq!((at(&entries, 2), at(&entries, 3)), (Some(10), Some(50)));
+    assert_eq!(entries.positions.end(LogIndex(2)), LogIndex(2));
+    // Staged, and never adopted.
+    record(&mut entries, RecordKind::Stage, 3, 4, 0, 60);
+    record(&mut entries, RecordKind::Truncate, 4, 3, 0, 70);
+    record(&mut entries, RecordKind::Accept, 4, 4, 0, 80);
+    assert_eq!((at(&entries, 3), at(&entries, 4)), (Some(50), Some(80)));
+}
