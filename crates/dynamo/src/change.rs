@@ -5,8 +5,8 @@
 
 use super::data_type::{Change, together};
 use super::layout::{Row, Stored};
-use super::local::{SeenVersions, Write, WriteCondition, WriteContent};
 use super::request::{KeyRequest, done_untold};
+use super::vnode_ops::{SeenVersions, Write, WriteCondition, WriteContent};
 use base::available::{TypeChange, TypeFound};
 use base::datatype::{FieldKind, TypeOperation};
 use base::error::corrupt;

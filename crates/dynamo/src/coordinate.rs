@@ -4,16 +4,16 @@
 //! The caller is answered as soon as enough have answered; what is left (the last replicas of a
 //! write, the repairs of a read) goes on behind it, until it is done or the time is up.
 
-use super::crowd::Crowd;
+use super::handoff::ExtraReceivers;
 use super::held::{HeldRow, held};
-use super::key_owners::{Chosen, KeyOwners};
+use super::join_set::JoinSet;
+use super::key_owners::{KeyOwners, RingTarget};
 use super::layout::Row;
-use super::letter::{self, VnodeQuestion};
-use super::local::{EvaluatedWrite, Rules, Spot, Write};
-use super::moving::ExtraReceivers;
+use super::message::{self, VnodeQuestion};
+use super::put::PutDriver;
 use super::reply;
 use super::timing::{LATE_MS, TO_THE_END, asked_for, until};
-use super::writing::StoreErrand;
+use super::vnode_ops::{EvaluatedWrite, KeyRef, Write, WritePolicy};
 use crate::Available;
 use base::codec::Malformed;
 use base::error::{corrupt, shutting_down};
@@ -39,19 +39,19 @@ impl Available {
         self: &Arc<Available>,
         owners: KeyOwners,
         write: Write,
-        (rules, needs): (Rules, StoreNeeds),
+        (policy, needs): (WritePolicy, StoreNeeds),
         within: Duration,
     ) -> Result<EvaluatedWrite> {
         self.look_at_fence();
         let hint = self.stands_in_for(&owners.replicas);
         let beside = ExtraReceivers::new(self.node, &owners);
-        let KeyOwners { spot, replicas, epoch, .. } = owners;
-        let written = self.shelf.write(&spot, write, rules, hint)?;
+        let KeyOwners { key_ref, replicas, epoch, .. } = owners;
+        let written = self.vnode_store.write(&key_ref, write, policy, hint)?;
         let (sender, receiver) = oneshot::channel();
-        let errand = StoreErrand {
+        let errand = PutDriver {
             available: self.clone(),
-            spot,
-            rules,
+            key_ref,
+            policy,
             ticket: written.ticket,
             row: written.bytes.clone(),
             epoch,
@@ -74,16 +74,16 @@ impl Available {
     pub(super) async fn fetch(
         self: &Arc<Available>,
         owners: KeyOwners,
-        (rules, needs): (Rules, FetchNeeds),
+        (policy, needs): (WritePolicy, FetchNeeds),
         within: Duration,
     ) -> Result<Option<Row>> {
         let (sender, receiver) = oneshot::channel();
-        let KeyOwners { spot, replicas, epoch, .. } = owners;
-        let errand = FetchErrand { available: self.clone(), spot, rules, epoch };
+        let KeyOwners { key_ref, replicas, epoch, .. } = owners;
+        let errand = GetDriver { available: self.clone(), key_ref, policy, epoch };
         world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(Fetched::Found(held)) => {
-                let row = rules.settle(held.0);
+                let row = policy.settle(held.0);
                 self.saw_siblings(&row);
                 Ok(Some(row))
             }
@@ -116,7 +116,7 @@ impl Available {
         question: Bytes,
         within: Duration,
     ) -> Result<Bytes> {
-        let question = letter::enclose(epoch, &question);
+        let question = message::enclose(epoch, &question);
         let alone = || Error::new(Reason::NoQuorum, "this node has no peers");
         let peers = self.peers.get().ok_or_else(alone)?;
         let bytes = peers.ask(node, NO_GROUP, question, within).await?;
@@ -145,17 +145,17 @@ fn came_of(stored: std::result::Result<Stored, oneshot::error::RecvError>) -> Re
 }
 
 /// A read on its way to the replicas.
-struct FetchErrand {
+struct GetDriver {
     available: Arc<Available>,
-    spot: Spot,
-    rules: Rules,
+    key_ref: KeyRef,
+    policy: WritePolicy,
     /// Of the ring that said who the replicas are.
     epoch: u64,
 }
 
 type FetchAnswer = (NodeId, Result<Option<HeldRow>>);
 
-impl FetchErrand {
+impl GetDriver {
     async fn run(
         self,
         mut machine: Fetch<HeldRow>,
@@ -165,7 +165,7 @@ impl FetchErrand {
         let began = world::milliseconds();
         let deadline = began + within.as_millis() as u64;
         let mut late = Some(began + LATE_MS);
-        let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
+        let (mut tasks, mut effects) = (JoinSet::new(), Vec::new());
         let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
         machine.step(FetchEvent::Begun, &mut effects);
         loop {
@@ -173,7 +173,7 @@ impl FetchErrand {
                 match effect {
                     FetchEffect::Ask { node, .. } => {
                         waiting.insert(node);
-                        self.ask(node, deadline, &mut crowd);
+                        self.ask(node, deadline, &mut tasks);
                     }
                     FetchEffect::Done(fetched) => {
                         let _ = caller.take().map(|caller| caller.send(fetched));
@@ -181,12 +181,12 @@ impl FetchErrand {
                     FetchEffect::Repair { node, versions } => {
                         self.repair(node, versions, (deadline, within));
                     }
-                    FetchEffect::Finished => return crowd.finish(TO_THE_END).await,
+                    FetchEffect::Finished => return tasks.finish(TO_THE_END).await,
                 }
             }
             tokio::select! {
                 biased;
-                (by, answer) = crowd.next() => {
+                (by, answer) = tasks.next() => {
                     waiting.remove(&by);
                     if caller.is_some() && self.is_outdated(by, &answer, deadline).await {
                         return; // Who waits asks again.
@@ -222,19 +222,19 @@ impl FetchErrand {
         refused && self.available.learn_ring(by, self.epoch, until(deadline)).await
     }
 
-    fn ask(&self, node: NodeId, deadline: u64, crowd: &mut Crowd<FetchAnswer>) {
+    fn ask(&self, node: NodeId, deadline: u64, tasks: &mut JoinSet<FetchAnswer>) {
         let available = self.available.clone();
         if node == available.node {
-            let spot = self.spot.clone();
-            crowd.push(async move {
-                let held = available.shelf.read(&spot).and_then(|row| held(row.as_ref()));
+            let key_ref = self.key_ref.clone();
+            tasks.push(async move {
+                let held = available.vnode_store.read(&key_ref).and_then(|row| held(row.as_ref()));
                 (node, held)
             });
             return;
         }
-        let question = VnodeQuestion::Fetch(self.spot.clone()).write();
+        let question = VnodeQuestion::Fetch(self.key_ref.clone()).write();
         let epoch = self.epoch;
-        crowd.push(async move {
+        tasks.push(async move {
             let within = asked_for(until(deadline));
             let asking = available.ask_vnode_of(epoch, node, question, within);
             let answer = available.witnessed(node, asking).await;
@@ -254,19 +254,21 @@ impl FetchErrand {
             return;
         }
         Metrics::count(&self.available.metrics.available.read_repairs);
-        let (available, spot, rules) = (self.available.clone(), self.spot.clone(), self.rules);
+        let (available, key_ref, policy) =
+            (self.available.clone(), self.key_ref.clone(), self.policy);
         if node == available.node {
             // The partition may have gone over since the read began.
-            let taken = available.takes_still(self.epoch, &spot);
-            let taken = taken.and_then(|()| available.shelf.merge(&spot, versions.0, rules, None));
+            let taken = available.takes_still(self.epoch, &key_ref);
+            let taken = taken
+                .and_then(|()| available.vnode_store.merge(&key_ref, versions.0, policy, None));
             if let Err(error) = taken {
                 tracing::debug!(target: "node", %error, "a row is not repaired");
             }
             return;
         }
         let row = super::layout::write_row(&versions.0);
-        let question = VnodeQuestion::Store { spot, rules, hint: None, row }.write();
-        let chosen = Chosen { node, epoch: self.epoch };
+        let question = VnodeQuestion::Store { key_ref, policy, hint: None, row }.write();
+        let chosen = RingTarget { node, epoch: self.epoch };
         world::spawn(async move {
             let _ = available.ask_chosen(chosen, question, within).await;
         });

@@ -10,16 +10,16 @@
 //! written again meanwhile keeps its hint, and so does one whose owners have changed.
 //! Never: sends to itself and calls that home.
 
-use super::crowd::Crowd;
-use super::hashes::rows_behind;
-use super::key_owners::Chosen;
+use super::hash_trees::rows_behind;
+use super::join_set::JoinSet;
+use super::key_owners::RingTarget;
 use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
-use super::letter::VnodeQuestion;
-use super::local::{Rules, Spot};
-use super::shelf::{Shelf, ShelfState};
+use super::message::VnodeQuestion;
+use super::pending_hints::StoredHints;
 use super::slots::Slot;
 use super::timing::unhurried;
-use super::waiting::KeptHints;
+use super::vnode_ops::{KeyRef, WritePolicy};
+use super::vnode_store::{VnodeStore, VnodeStoreState};
 use crate::Available;
 use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
@@ -43,8 +43,8 @@ const SENDING: usize = 64;
 const PAGE: usize = 1_024;
 
 /// A hint that can go home.
-struct Homeward {
-    spot: Spot,
+struct HintDelivery {
+    key_ref: KeyRef,
     /// Whom it names.
     primary: NodeId,
     /// Who has to have it before it goes, by the ring of this epoch.
@@ -56,7 +56,7 @@ struct Homeward {
 type HintCursor = (Slot, Option<Bytes>);
 
 /// Hands hints back until the node stops.
-pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow_and_update() {
         if let Err(error) = available.hand_back(&stop).await {
             tracing::warn!(target: "node", %error, "hints stay for now");
@@ -71,13 +71,13 @@ impl Available {
     async fn hand_back(self: &Arc<Available>, stop: &watch::Receiver<bool>) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
         let available = self.clone();
-        let named = unhurried(move || available.shelf.hinted_nodes()).await?;
+        let named = unhurried(move || available.vnode_store.hinted_nodes()).await?;
         let gone = |node: &NodeId| !ring.layout().nodes().contains_key(node);
         for primary in named.into_iter().filter(|node| gone(node) || self.reaches(*node)) {
-            let kept = self.shelf.begin_handing_back(primary);
+            let kept = self.vnode_store.begin_handing_back(primary);
             let handed = self.hand_back_to(&ring, primary, stop).await;
             if kept || handed.as_ref().map_or(true, |(_, left)| *left) {
-                self.shelf.names_again(primary);
+                self.vnode_store.names_again(primary);
             }
             let (sent, _) = handed?;
             if sent > 0 {
@@ -115,21 +115,21 @@ impl Available {
     /// Sends these; how many went home, and whether any stay.
     async fn hand_page(
         self: &Arc<Available>,
-        page: Vec<Homeward>,
+        page: Vec<HintDelivery>,
         stop: &watch::Receiver<bool>,
     ) -> (usize, bool) {
         let all = page.len();
-        let (mut crowd, mut waiting, mut sent) = (Crowd::new(), 0, 0);
+        let (mut tasks, mut waiting, mut sent) = (JoinSet::new(), 0, 0);
         for one in page {
             if waiting == SENDING {
-                sent += usize::from(crowd.next().await);
+                sent += usize::from(tasks.next().await);
                 waiting -= 1;
             }
             if *stop.borrow() {
                 break;
             }
             let available = self.clone();
-            crowd.push(async move {
+            tasks.push(async move {
                 let home = available.hand_one(&one).await;
                 home.inspect_err(|error| {
                     tracing::debug!(target: "node", %error, "a hint stays for now");
@@ -139,7 +139,7 @@ impl Available {
             waiting += 1;
         }
         for _ in 0..waiting {
-            sent += usize::from(crowd.next().await);
+            sent += usize::from(tasks.next().await);
         }
         (sent, sent < all)
     }
@@ -150,7 +150,7 @@ impl Available {
         ring: &Ring,
         primary: NodeId,
         (first, mut after): HintCursor,
-    ) -> Result<(Vec<Homeward>, Option<HintCursor>)> {
+    ) -> Result<(Vec<HintDelivery>, Option<HintCursor>)> {
         let snapshot = self.trees.snapshot();
         let mut page = Vec::new();
         for slot in Slot::all().skip(first.0 as usize) {
@@ -158,9 +158,9 @@ impl Available {
             for hint in rows_behind(&*snapshot, &front, after.take().as_deref()) {
                 let (whole, _) = hint?;
                 let Some((_, bucket, key)) = read_hint_key(&whole) else { continue };
-                let spot = Spot { slot, bucket, key };
-                let Some(homes) = self.homes(ring, primary, &spot) else { continue };
-                page.push(Homeward { spot, primary, homes, epoch: ring.epoch() });
+                let key_ref = KeyRef { slot, bucket, key };
+                let Some(homes) = self.homes(ring, primary, &key_ref) else { continue };
+                page.push(HintDelivery { key_ref, primary, homes, epoch: ring.epoch() });
                 if page.len() == PAGE {
                     let behind = whole.slice(front.len()..);
                     return Ok((page, Some((slot, Some(behind)))));
@@ -172,9 +172,9 @@ impl Available {
 
     /// Who has to have a row before its hint goes: whom it names, or, if that one does not own the
     /// key any more, all others that do.
-    fn homes(&self, ring: &Ring, primary: NodeId, spot: &Spot) -> Option<Vec<NodeId>> {
-        let copies = (self.shelf.copies)(&spot.bucket)?;
-        let partition = spot.partition(ring);
+    fn homes(&self, ring: &Ring, primary: NodeId, key_ref: &KeyRef) -> Option<Vec<NodeId>> {
+        let copies = (self.vnode_store.copies)(&key_ref.bucket)?;
+        let partition = key_ref.partition(ring);
         let mut owners = ring.owners(partition, usize::from(copies));
         let receives = || ring.receivers(partition, usize::from(copies)).contains(&primary);
         if owners.contains(&primary) || receives() {
@@ -185,59 +185,59 @@ impl Available {
     }
 
     /// Sends one row home; whether its hint has gone.
-    async fn hand_one(self: &Arc<Available>, one: &Homeward) -> Result<bool> {
-        let Homeward { spot, homes, epoch, .. } = one;
-        let sent = self.shelf.read(spot)?;
+    async fn hand_one(self: &Arc<Available>, one: &HintDelivery) -> Result<bool> {
+        let HintDelivery { key_ref, homes, epoch, .. } = one;
+        let sent = self.vnode_store.read(key_ref)?;
         if let Some(row) = &sent
-            && let Some(properties) = self.schema.find(&spot.bucket)
+            && let Some(properties) = self.schema.find(&key_ref.bucket)
         {
             // What goes home must not be lost there, whatever the bucket's writes risk: nobody
             // else will send it again.
-            let rules = Rules { sync: true, ..Rules::of(&properties) };
+            let policy = WritePolicy { sync: true, ..WritePolicy::of(&properties) };
             let within = Duration::from_millis(FORWARD_MS_MAX);
             for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
-                let (spot, row) = (spot.clone(), row.clone());
-                let question = VnodeQuestion::Store { spot, rules, hint: None, row };
-                let chosen = Chosen { node: *home, epoch: *epoch };
+                let (key_ref, row) = (key_ref.clone(), row.clone());
+                let question = VnodeQuestion::Store { key_ref, policy, hint: None, row };
+                let chosen = RingTarget { node: *home, epoch: *epoch };
                 self.ask_chosen(chosen, question.write(), within).await?;
             }
         }
         let Some(released) = self.release(one, sent.as_ref())? else { return Ok(false) };
-        self.shelf.settled(released).await?;
+        self.vnode_store.settled(released).await?;
         Ok(true)
     }
 
     /// The hint goes, unless the row is another one by now, or others are to have it; so does the
     /// row, if nobody needs it here. Gives the ticket.
-    fn release(&self, one: &Homeward, sent: Option<&Bytes>) -> Result<Option<u64>> {
-        let Homeward { spot, primary, epoch, .. } = one;
+    fn release(&self, one: &HintDelivery, sent: Option<&Bytes>) -> Result<Option<u64>> {
+        let HintDelivery { key_ref, primary, epoch, .. } = one;
         // Whoever took it may keep the key no more.
-        if self.is_stale(*epoch, spot) && !flawed(Flaw::HintGoesAnywhere) {
+        if self.is_stale(*epoch, key_ref) && !flawed(Flaw::HintGoesAnywhere) {
             return Ok(None);
         }
-        let row = spot.row_key();
-        let mut guard = self.shelf.admit()?;
+        let row = key_ref.row_key();
+        let mut guard = self.vnode_store.admit()?;
         let state = &mut *guard;
-        let (_, newest) = self.shelf.newest(state, &row)?;
+        let (_, newest) = self.vnode_store.newest(state, &row)?;
         if newest.as_ref() != sent {
             return Ok(None);
         }
-        let mut changes = vec![(spot.hint_key(*primary), None)];
-        if self.shelf.newest(state, &changes[0].0)?.1.is_some() {
+        let mut changes = vec![(key_ref.hint_key(*primary), None)];
+        if self.vnode_store.newest(state, &changes[0].0)?.1.is_some() {
             state.waiting.went_home(*primary);
         }
         if newest.is_some() && self.is_only_a_guest(state, one)? {
             changes.push((row, None));
         }
-        Ok(Some(self.shelf.change(state, changes, false)))
+        Ok(Some(self.vnode_store.change(state, changes, false)))
     }
 
     /// Returns true if this node keeps a row for nobody else, and not as its own.
-    fn is_only_a_guest(&self, state: &ShelfState, one: &Homeward) -> Result<bool> {
-        let Homeward { spot, primary, .. } = one;
+    fn is_only_a_guest(&self, state: &VnodeStoreState, one: &HintDelivery) -> Result<bool> {
+        let HintDelivery { key_ref, primary, .. } = one;
         let Some(ring) = self.schema.ring() else { return Ok(false) };
-        let Some(copies) = (self.shelf.copies)(&spot.bucket) else { return Ok(false) };
-        let (partition, copies) = (spot.partition(&ring), usize::from(copies));
+        let Some(copies) = (self.vnode_store.copies)(&key_ref.bucket) else { return Ok(false) };
+        let (partition, copies) = (key_ref.partition(&ring), usize::from(copies));
         // Who is to have the partition has it row by row; who had it lets go of it by and by.
         let forgets = flawed(Flaw::GuestsForget);
         if ring.owners(partition, copies).contains(&self.node)
@@ -247,7 +247,7 @@ impl Available {
             return Ok(false);
         }
         for node in ring.layout().nodes().keys().filter(|node| *node != primary) {
-            if self.shelf.newest(state, &spot.hint_key(*node))?.1.is_some() {
+            if self.vnode_store.newest(state, &key_ref.hint_key(*node))?.1.is_some() {
                 return Ok(false);
             }
         }
@@ -255,9 +255,9 @@ impl Available {
     }
 }
 
-impl Shelf {
+impl VnodeStore {
     /// For whom how much is kept.
-    pub fn kept(&self) -> BTreeMap<NodeId, KeptHints> {
+    pub fn kept(&self) -> BTreeMap<NodeId, StoredHints> {
         self.state().waiting.all()
     }
 
@@ -302,7 +302,7 @@ impl Shelf {
     /// not in the store yet.
     fn unseen_hints(
         &self,
-        state: &ShelfState,
+        state: &VnodeStoreState,
         snapshot: &dyn Snapshot,
     ) -> Result<BTreeMap<NodeId, i64>> {
         let mut unseen = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Owners of a key on the ring, and the nodes that stand beside them.
 
 use super::Available;
-use super::local::Spot;
+use super::vnode_ops::KeyRef;
 use base::{BucketName, Error, Key, NodeId, Partition, Reason, Result};
 use logic::quorum::Replicas;
 use runtime::mutants::{Flaw, flawed};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// A node, and the epoch of the ring by which it was chosen to be asked. That ring may be an older
 /// one by the time it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct RingTarget {
     /// Node that coordinates.
     pub node: NodeId,
     /// Epoch of the ring it was chosen from.
@@ -20,7 +20,7 @@ pub struct Chosen {
 /// Nodes that keep a key, by the ring of one epoch.
 pub struct KeyOwners {
     /// Slot, bucket and key.
-    pub spot: Spot,
+    pub key_ref: KeyRef,
     /// Partition of the slot.
     pub partition: Partition,
     /// Number of nodes that keep anything.
@@ -39,8 +39,8 @@ impl Available {
     /// Finds the nodes that keep a key of which there are `n` copies.
     pub fn key_owners(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<KeyOwners> {
         let ring = self.schema.ring().ok_or_else(no_ring)?;
-        let spot = Spot::new(bucket.clone(), key.clone());
-        let partition = spot.partition(&ring);
+        let key_ref = KeyRef::new(bucket.clone(), key.clone());
+        let partition = key_ref.partition(&ring);
         let mut primaries = ring.preference(partition, n.into());
         if flawed(Flaw::AsksReceivers)
             && let Some(pending) = ring.pending()
@@ -61,13 +61,13 @@ impl Available {
         former.retain(|node| !primaries.contains(node) && !receivers.contains(node));
         let replicas = Replicas { primaries, fallbacks, down };
         let epoch = ring.epoch();
-        Ok(KeyOwners { spot, partition, nodes, replicas, receivers, former, epoch })
+        Ok(KeyOwners { key_ref, partition, nodes, replicas, receivers, former, epoch })
     }
 
     /// Says whether a node can be asked now: this one, or one with a connection.
     pub fn reaches(&self, node: NodeId) -> bool {
         let linked = || self.peers.get().is_some_and(|peers| peers.linked(node));
-        node == self.node || (linked() && !self.watching.doubts(node))
+        node == self.node || (linked() && !self.failure_detector.doubts(node))
     }
 }
 

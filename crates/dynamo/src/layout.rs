@@ -18,8 +18,8 @@
 //!            links; every length and count a varint
 //! ```
 //!
-//! Spaces 1 and 2 were those of rows and hints that lay by partitions: `former.rs` puts them into
-//! their slots.
+//! Spaces 1 and 2 were those of rows and hints that lay by partitions: `migrate_v1.rs` puts them
+//! into their slots.
 
 use super::headers;
 use super::slots::Slot;

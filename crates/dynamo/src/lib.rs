@@ -2,84 +2,84 @@
 //! each other stands beside each other.
 //!
 //! A life of a write: `request.rs` makes the client's words an operation (`change.rs`, where it is
-//! one of a data type), unless a node that keeps the key is to coordinate it (`passing.rs`), and
+//! one of a data type), unless a node that keeps the key is to coordinate it (`redirect.rs`), and
 //! finds the key's owners on the ring (`key_owners.rs`); `coordinate.rs` has this node's vnode give
-//! the write its dot (`local.rs`, on `shelf.rs`), and brings the result to all owners
-//! (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for one that is down a
+//! the write its dot (`vnode_ops.rs`, on `vnode_store.rs`), and brings the result to all owners
+//! (`put.rs`, driven by `logic::quorum`; over there `replica.rs`); for one that is down a
 //! fallback keeps it, with a hint. A read asks all owners and merges what they
 //! say.
 //! A vnode is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
-//! `moving/` brings partitions to new owners when the ring changes.
+//! `handoff/` brings partitions to new owners when the ring changes.
 //! `docs/inside/life-of-an-available-write.md` tells it.
 //!
 //! Promises: a vnode answers after what it wrote is as firm as the bucket wants; a reader sees only
 //! what would outlive a crash; no dot is given twice; an acknowledged value goes only when a
 //! context that had seen it replaced it, or where the bucket's properties ask for less.
 //! Never: needs a majority of the directory; drops a sibling to make room (it refuses the write).
-//! Read next: `layout.rs`, `shelf.rs`, then `coordinate.rs`.
+//! Read next: `layout.rs`, `vnode_store.rs`, then `coordinate.rs`.
 
+pub mod anti_entropy;
 pub mod batch;
 mod change;
-mod claim;
 mod contexts;
 mod coordinate;
-mod crowd;
 mod data_type;
-pub mod finding;
-pub mod former;
-mod hashes;
+pub mod failure_detector;
+pub mod handoff;
+mod hash_tree_build;
+mod hash_trees;
 mod headers;
 mod held;
 pub mod hints;
+mod incarnations;
+mod join_set;
 mod key_owners;
 pub mod layout;
-mod letter;
 pub mod list;
-mod lives;
-pub mod local;
 mod members;
-pub mod moving;
+mod message;
+pub mod migrate_v1;
 pub mod multi_key;
-pub mod offered;
-mod passing;
-pub mod quickest;
+mod pending_hints;
+mod put;
 pub mod reap;
+mod redirect;
 pub mod replay;
 pub mod replica;
 mod reply;
 mod request;
+mod ring_bootstrap;
 mod ring_call;
-pub mod shelf;
-mod shelf_hashes;
+pub mod schema_cache;
 pub mod slots;
+pub mod snitch;
 mod span_rows;
-pub mod sync;
-mod telling;
+mod status;
 mod tickets;
 mod timing;
-mod waiting;
-pub mod watching;
-mod writing;
+pub mod vnode_ops;
+pub mod vnode_store;
+pub mod warmup;
 
 pub use members::Members;
 pub use replica::asked;
-pub use telling::{AvailableStatus, HintsStatus};
+pub use status::{AvailableStatus, HintsStatus};
 
 use base::{ClusterId, NodeId, Result, RingCall};
-use finding::Finding;
-use moving::Moving;
-use multi_key::Seats;
-use offered::Offered;
-use quickest::Quickest;
+use failure_detector::PeerHealth;
+use handoff::HandoffTracker;
+use multi_key::KeyPermits;
 use runtime::{DiskSpace, Metrics};
-use shelf::Shelf;
+use schema_cache::SchemaCache;
+use snitch::Snitch;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use store::Trees;
 use transport::Peers;
 use transport::incoming::CallAdmission;
-use watching::Watching;
+use vnode_store::VnodeStore;
+use warmup::Warmup;
 
 /// Settings of the available path.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ pub struct Available {
     /// Limits and times of the available path.
     pub settings: Settings,
     /// Buckets and their properties as this node knows them.
-    pub schema: Arc<Offered>,
+    pub schema: Arc<SchemaCache>,
     /// Nodes of the cluster, with their names.
     pub members: Members,
     /// The other nodes; a node that takes none never has any.
@@ -121,19 +121,19 @@ pub struct Available {
     /// Set once, when the node is put together.
     pub directory: OnceLock<Box<dyn RingDirectory>>,
     /// Content of this node's vnodes.
-    pub shelf: Arc<Shelf>,
+    pub vnode_store: Arc<VnodeStore>,
     /// Opinion of the other nodes.
-    pub watching: Watching,
+    pub failure_detector: PeerHealth,
     /// Search for the other nodes since the start.
-    pub finding: Finding,
+    pub warmup: Warmup,
     /// Times that the others take to make a row durable.
-    pub quickest: Quickest,
+    pub snitch: Snitch,
     /// Free space of the disk.
     pub space: Arc<DiskSpace>,
     /// Room for keys that are asked beside others.
-    pub seats: Seats,
+    pub key_permits: KeyPermits,
     /// Progress of what this node receives when the ring changes.
-    pub moving: Moving,
+    pub moving: HandoffTracker,
     /// Store of the rows.
     pub trees: Arc<dyn Trees>,
     /// Counters of this node.

@@ -5,13 +5,13 @@
 //! What is listed is what those replicas have: a key that a node missed while it was down is listed
 //! once it has been repaired there.
 
-use super::key_owners::{Chosen, no_ring};
+use super::key_owners::{RingTarget, no_ring};
 use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
-use super::letter::VnodeQuestion;
-use super::local::living;
+use super::message::VnodeQuestion;
 use super::reply;
 use super::slots::{Slot, SlotSpan};
 use super::timing::unhurried;
+use super::vnode_ops::living;
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -162,7 +162,7 @@ impl Available {
         for (node, spans) in plan {
             let names = names.clone();
             let page = if node != self.node {
-                self.page_of(Chosen { node, epoch }, names.question(spans, rows_max)).await
+                self.page_of(RingTarget { node, epoch }, names.question(spans, rows_max)).await
             } else {
                 // Those before it may have taken so long that the ring is another one by now.
                 match self.covers_still(epoch, &spans, copies) {
@@ -178,7 +178,7 @@ impl Available {
 
     /// How many copies the keys of a bucket have.
     pub(super) fn copies_of(&self, bucket: &BucketName) -> Result<usize> {
-        let copies = (self.shelf.copies)(bucket).map(usize::from);
+        let copies = (self.vnode_store.copies)(bucket).map(usize::from);
         copies.ok_or_else(|| base::bucket::no_such_bucket(bucket))
     }
 
@@ -210,7 +210,7 @@ impl Available {
 
     /// A page of the names that a node keeps. It is told by which ring it was chosen: by the time
     /// it is asked that may be an older one, by which it keeps what it has let go of since.
-    async fn page_of(&self, chosen: Chosen, question: VnodeQuestion) -> Result<NamePage> {
+    async fn page_of(&self, chosen: RingTarget, question: VnodeQuestion) -> Result<NamePage> {
         let (node, within) = (chosen.node, Duration::from_millis(FORWARD_MS_MAX));
         let asking = self.ask_chosen(chosen, question.write(), within);
         let answer = self.while_there(node, asking).await.unwrap_or_else(|| Err(self.gone(node)));

@@ -33,11 +33,11 @@ const ROWS_AT_FIRST: usize = 1_024;
 const SEATS: usize = 1_024;
 
 /// Room for keys beside the first of their request.
-pub struct Seats(Arc<Semaphore>);
+pub struct KeyPermits(Arc<Semaphore>);
 
-impl Default for Seats {
-    fn default() -> Seats {
-        Seats(Arc::new(Semaphore::new(SEATS)))
+impl Default for KeyPermits {
+    fn default() -> KeyPermits {
+        KeyPermits(Arc::new(Semaphore::new(SEATS)))
     }
 }
 
@@ -47,7 +47,7 @@ struct RunningKey<T> {
     _seat: Option<OwnedSemaphorePermit>,
 }
 
-impl Seats {
+impl KeyPermits {
     /// Has tasks done beside each other, as many as there is room for and one in any case. What
     /// came of each is taken in their order; `take` says how many bytes it brought.
     async fn beside<T: Send + 'static>(
@@ -144,7 +144,7 @@ impl MultiKeyRequest {
             rows.push(row);
             check::values(bytes).map(|()| brought)
         };
-        self.available.seats.beside(gets, take).await?;
+        self.available.key_permits.beside(gets, take).await?;
         Ok(Reply::new(LogIndex(0), Body::Rows(rows)))
     }
 
@@ -166,7 +166,7 @@ impl MultiKeyRequest {
             sum += count;
             Ok(0)
         };
-        self.available.seats.beside(looks, take).await?;
+        self.available.key_permits.beside(looks, take).await?;
         Ok(Reply::new(LogIndex(0), Body::Count(sum)))
     }
 
@@ -190,7 +190,11 @@ impl MultiKeyRequest {
                 outcomes.push(Ok(outcome));
                 Ok(0)
             };
-            self.available.seats.beside(asks, take).await.map_err(|error| partly(error, count))?;
+            self.available
+                .key_permits
+                .beside(asks, take)
+                .await
+                .map_err(|error| partly(error, count))?;
         }
         Ok(Reply::new(LogIndex(0), Body::Updated(Outcome::Steps(outcomes))))
     }
@@ -235,18 +239,18 @@ mod tests {
 
     /// Counts how many are under way, and how many ever were.
     #[derive(Default)]
-    struct Crowd {
+    struct JoinSet {
         now: AtomicUsize,
         most: AtomicUsize,
     }
 
-    struct Present(Arc<Crowd>);
+    struct Present(Arc<JoinSet>);
 
     impl Present {
-        fn among(crowd: &Arc<Crowd>) -> Present {
-            let now = crowd.now.fetch_add(1, Ordering::SeqCst) + 1;
-            crowd.most.fetch_max(now, Ordering::SeqCst);
-            Present(crowd.clone())
+        fn among(tasks: &Arc<JoinSet>) -> Present {
+            let now = tasks.now.fetch_add(1, Ordering::SeqCst) + 1;
+            tasks.most.fetch_max(now, Ordering::SeqCst);
+            Present(tasks.clone())
         }
     }
 
@@ -258,7 +262,11 @@ mod tests {
 
     /// What came of tasks in the order they were taken; each brings so many bytes. They hang if
     /// they wait for others that never begin.
-    async fn taken<F>(seats: &Seats, tasks: impl Iterator<Item = F>, bytes: usize) -> Vec<usize>
+    async fn taken<F>(
+        key_permits: &KeyPermits,
+        tasks: impl Iterator<Item = F>,
+        bytes: usize,
+    ) -> Vec<usize>
     where
         F: Future<Output = Result<usize>> + Send + 'static,
     {
@@ -267,7 +275,7 @@ mod tests {
             taken.push(number);
             Ok(bytes)
         };
-        let all = tokio::time::timeout(Duration::from_secs(20), seats.beside(tasks, take));
+        let all = tokio::time::timeout(Duration::from_secs(20), key_permits.beside(tasks, take));
         all.await.expect("they are beside each other").expect("none fails");
         taken
     }
@@ -288,17 +296,17 @@ mod tests {
                 Ok(number)
             }
         };
-        let found = taken(&Seats::default(), (0..40).map(task), 10).await;
+        let found = taken(&KeyPermits::default(), (0..40).map(task), 10).await;
         assert_eq!(found, (0..40).collect::<Vec<_>>());
     }
 
     #[tokio::test]
     async fn as_many_are_under_way_as_the_limits_allow_and_no_more() {
-        let (crowd, gate) = (Arc::new(Crowd::default()), Arc::new(Barrier::new(KEYS_BESIDE_MAX)));
+        let (tasks, gate) = (Arc::new(JoinSet::default()), Arc::new(Barrier::new(KEYS_BESIDE_MAX)));
         let task = |number: usize| {
-            let (crowd, gate) = (crowd.clone(), gate.clone());
+            let (tasks, gate) = (tasks.clone(), gate.clone());
             async move {
-                let _present = Present::among(&crowd);
+                let _present = Present::among(&tasks);
                 // By then it is known that they are small.
                 if number >= 64 {
                     gate.wait().await;
@@ -307,17 +315,17 @@ mod tests {
             }
         };
         let all = 64 + 3 * KEYS_BESIDE_MAX;
-        assert_eq!(taken(&Seats::default(), (0..all).map(task), 10).await.len(), all);
-        assert_eq!(crowd.most.load(Ordering::SeqCst), KEYS_BESIDE_MAX);
+        assert_eq!(taken(&KeyPermits::default(), (0..all).map(task), 10).await.len(), all);
+        assert_eq!(tasks.most.load(Ordering::SeqCst), KEYS_BESIDE_MAX);
     }
 
     /// How many were under way at most, of those behind the first ones.
-    async fn most(seats: &Seats, bytes: usize) -> usize {
-        let crowd = Arc::new(Crowd::default());
+    async fn most(key_permits: &KeyPermits, bytes: usize) -> usize {
+        let tasks = Arc::new(JoinSet::default());
         let task = |number: usize| {
-            let crowd = crowd.clone();
+            let tasks = tasks.clone();
             async move {
-                let present = (number >= 20).then(|| Present::among(&crowd));
+                let present = (number >= 20).then(|| Present::among(&tasks));
                 for _ in 0..10 {
                     tokio::task::yield_now().await;
                 }
@@ -325,16 +333,16 @@ mod tests {
                 Ok(number)
             }
         };
-        assert_eq!(taken(seats, (0..60).map(task), bytes).await, (0..60).collect::<Vec<_>>());
-        crowd.most.load(Ordering::SeqCst)
+        assert_eq!(taken(key_permits, (0..60).map(task), bytes).await, (0..60).collect::<Vec<_>>());
+        tasks.most.load(Ordering::SeqCst)
     }
 
     #[tokio::test]
     async fn large_values_and_a_busy_node_leave_room_for_few() {
-        assert_eq!(most(&Seats::default(), BESIDE_BYTES_MAX / 4).await, 4);
-        assert_eq!(most(&Seats::default(), 3 * BESIDE_BYTES_MAX).await, 1);
-        assert_eq!(most(&Seats(Arc::new(Semaphore::new(3))), 10).await, 3);
-        assert_eq!(most(&Seats(Arc::new(Semaphore::new(0))), 10).await, 1, "one in any case");
+        assert_eq!(most(&KeyPermits::default(), BESIDE_BYTES_MAX / 4).await, 4);
+        assert_eq!(most(&KeyPermits::default(), 3 * BESIDE_BYTES_MAX).await, 1);
+        assert_eq!(most(&KeyPermits(Arc::new(Semaphore::new(3))), 10).await, 3);
+        assert_eq!(most(&KeyPermits(Arc::new(Semaphore::new(0))), 10).await, 1, "one in any case");
     }
 
     #[test]
@@ -350,11 +358,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_error_by_place_is_the_answer_and_nothing_goes_on_behind_it() {
-        let (crowd, seats) = (Arc::new(Crowd::default()), Seats::default());
+        let (tasks, key_permits) = (Arc::new(JoinSet::default()), KeyPermits::default());
         let task = |number: usize| {
-            let crowd = crowd.clone();
+            let tasks = tasks.clone();
             async move {
-                let _present = Present::among(&crowd);
+                let _present = Present::among(&tasks);
                 match number {
                     0..3 => Ok(number),
                     3 => {
@@ -367,17 +375,17 @@ mod tests {
             }
         };
         let mut taken = Vec::new();
-        let answer = seats.beside((0..20).map(task), |number| {
+        let answer = key_permits.beside((0..20).map(task), |number| {
             taken.push(number);
             Ok(0)
         });
         assert_eq!(answer.await, Err(Error::new(Reason::NoQuorum, "of the fourth")));
         assert_eq!(taken, [0, 1, 2]);
-        while crowd.now.load(Ordering::SeqCst) > 0 {
+        while tasks.now.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(seats.0.available_permits(), SEATS);
-        let full = seats.beside((0..9).map(|number| async move { Ok(number) }), |number| {
+        assert_eq!(key_permits.0.available_permits(), SEATS);
+        let full = key_permits.beside((0..9).map(|number| async move { Ok(number) }), |number| {
             if number == 2 { Err(Error::new(Reason::TooLarge, "all of them")) } else { Ok(0) }
         });
         assert_eq!(full.await, Err(Error::new(Reason::TooLarge, "all of them")));

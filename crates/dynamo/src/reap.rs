@@ -4,8 +4,8 @@
 //! it, a fallback with a hint, a request that is under way. So the first owner of each partition
 //! goes through its rows, and of each that holds nothing living it asks *all* members of the
 //! cluster, twice: does every owner have exactly this row, on disk, and nobody else any? Between
-//! the two lies more time than any request, repair or hint is under way. Agreed twice, the owners
-//! drop it. Nobody who is away can be asked, so while a member is away nothing goes.
+//! the two lies more time than any request, repair or hint is under way. Agreed twice, the
+//! owners drop it. Nobody who is away can be asked, so while a member is away nothing goes.
 //!
 //! What goes leaves no gap for dots to be given twice: a vnode counts on above all it ever gave
 //! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard
@@ -16,12 +16,12 @@
 //! changed in between, stays.
 //! Never: drops a row while the ring changes; asks a clock on the wall whether a row may go.
 
-use super::crowd::Crowd;
-use super::hashes::hash;
+use super::hash_trees::hash;
+use super::join_set::JoinSet;
 use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
-use super::letter::{BARE_ROWS_MAX, VnodeQuestion};
-use super::local::{Rules, Spot, living};
+use super::message::{BARE_ROWS_MAX, VnodeQuestion};
 use super::timing::unhurried;
+use super::vnode_ops::{KeyRef, WritePolicy, living};
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -59,28 +59,28 @@ const MEMORY_PER_AGREED: u64 = 256;
 type ReapCursor = Option<Bytes>;
 
 /// The bare rows of a page.
-struct BarePage {
-    bare: Vec<Bare>,
+struct TombstonePage {
+    bare: Vec<Tombstone>,
     /// True if values were found whose time to live is over.
     expired: bool,
     next: ReapCursor,
 }
 
 /// A row without living values, of whose partition this node is the first owner.
-struct Bare {
-    spot: Spot,
+struct Tombstone {
+    key_ref: KeyRef,
     digest: u128,
 }
 
 /// A first agreement of all nodes on a row.
-struct Agreed {
+struct Agreement {
     since_ms: u64,
     /// The last round in which it was there still.
     round: u64,
 }
 
 /// Goes through the rows, turn by turn, until the node stops.
-pub async fn tend(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
     let mut reaper = Reaper::default();
     while !*stop.borrow_and_update() {
         let time = match reaper.turn(&available).await {
@@ -104,7 +104,7 @@ struct Reaper {
     read: Duration,
     goes_on: bool,
     /// Rows that all agreed on once, by the digest of key and row.
-    agreed: BTreeMap<u128, Agreed>,
+    agreed: BTreeMap<u128, Agreement>,
 }
 
 impl Reaper {
@@ -134,7 +134,7 @@ impl Reaper {
         let first: Vec<_> = first.into_iter().take(room).collect();
         let (round, agreed) = (self.round, available.all_agree(&ring, first).await?);
         let since_ms = world::milliseconds();
-        self.agreed.extend(agreed.iter().map(|row| (row.digest, Agreed { since_ms, round })));
+        self.agreed.extend(agreed.iter().map(|row| (row.digest, Agreement { since_ms, round })));
         let gone = available.all_agree(&ring, second).await?;
         self.goes_on |= !agreed.is_empty() || !gone.is_empty();
         available.reap(&ring, gone).await?;
@@ -142,7 +142,7 @@ impl Reaper {
     }
 
     /// Rows to be asked about for the first time, and for the second.
-    fn sorted(&mut self, rows: Vec<Bare>, after_ms: u64) -> (Vec<Bare>, Vec<Bare>) {
+    fn sorted(&mut self, rows: Vec<Tombstone>, after_ms: u64) -> (Vec<Tombstone>, Vec<Tombstone>) {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for row in rows {
             match self.agreed.get_mut(&row.digest) {
@@ -176,8 +176,8 @@ impl Reaper {
     }
 }
 
-fn named(rows: &[Bare]) -> Vec<(Spot, u128)> {
-    rows.iter().map(|row| (row.spot.clone(), row.digest)).collect()
+fn named(rows: &[Tombstone]) -> Vec<(KeyRef, u128)> {
+    rows.iter().map(|row| (row.key_ref.clone(), row.digest)).collect()
 }
 
 /// Those of which the same was said as of all.
@@ -188,9 +188,9 @@ fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
 impl Available {
     /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
     /// and for which this node speaks.
-    fn bare_rows(&self, ring: &Ring, after: ReapCursor) -> Result<BarePage> {
+    fn bare_rows(&self, ring: &Ring, after: ReapCursor) -> Result<TombstonePage> {
         let snapshot = self.trees.snapshot();
-        let mut page = BarePage { bare: Vec::new(), expired: false, next: None };
+        let mut page = TombstonePage { bare: Vec::new(), expired: false, next: None };
         let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
         let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
         let (mut bytes, mut asked) = (0, 0);
@@ -216,7 +216,7 @@ impl Available {
         &self,
         ring: &Ring,
         (tree_key, bytes): (&Bytes, Bytes),
-        page: &mut BarePage,
+        page: &mut TombstonePage,
     ) -> Result<()> {
         let row = read_row(&bytes).map_err(corrupt)?;
         let expired = row.values().any(|value| value.has_expired(world::unix_ms()));
@@ -226,20 +226,24 @@ impl Available {
         let named = read_row_key(tree_key).ok_or_else(|| corrupt(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.schema.find(&bucket) else { return Ok(()) };
-        let spot = Spot::new(bucket, key);
+        let key_ref = KeyRef::new(bucket, key);
         if expired {
             page.expired = true;
-            return self.shelf.expire(&spot, Rules::of(&properties));
+            return self.vnode_store.expire(&key_ref, WritePolicy::of(&properties));
         }
-        let owners = ring.owners(spot.partition(ring), properties.replication.n_val.into());
+        let owners = ring.owners(key_ref.partition(ring), properties.replication.n_val.into());
         if owners.first() == Some(&self.node) {
-            page.bare.push(Bare { digest: hash(tree_key, &bytes).digest, spot });
+            page.bare.push(Tombstone { digest: hash(tree_key, &bytes).digest, key_ref });
         }
         Ok(())
     }
 
     /// Those of these rows that every owner has exactly so, and nobody else at all.
-    async fn all_agree(self: &Arc<Available>, ring: &Ring, rows: Vec<Bare>) -> Result<Vec<Bare>> {
+    async fn all_agree(
+        self: &Arc<Available>,
+        ring: &Ring,
+        rows: Vec<Tombstone>,
+    ) -> Result<Vec<Tombstone>> {
         let known = self.members.cluster();
         let members = known.members.iter().map(|member| member.node);
         let mut all: BTreeSet<_> = members.chain(ring.layout().nodes().keys().copied()).collect();
@@ -250,16 +254,16 @@ impl Available {
         let epoch = ring.epoch();
         let here = self.have_just(named(&rows), epoch).await?;
         let rows = those(rows, here);
-        let asked = |node: NodeId, row: &Bare| {
-            !flawed(Flaw::ReapsWithoutGuests) || self.owners_of(ring, &row.spot).contains(&node)
+        let asked = |node: NodeId, row: &Tombstone| {
+            !flawed(Flaw::ReapsWithoutGuests) || self.owners_of(ring, &row.key_ref).contains(&node)
         };
         let said = self.all_say_yes(all, epoch, &rows, asked, false).await;
         Ok(those(rows, said))
     }
 
-    fn owners_of(&self, ring: &Ring, spot: &Spot) -> Vec<NodeId> {
-        let copies = (self.shelf.copies)(&spot.bucket).unwrap_or_default();
-        ring.owners(spot.partition(ring), copies.into())
+    fn owners_of(&self, ring: &Ring, key_ref: &KeyRef) -> Vec<NodeId> {
+        let copies = (self.vnode_store.copies)(&key_ref.bucket).unwrap_or_default();
+        ring.owners(key_ref.partition(ring), copies.into())
     }
 
     /// Asks the nodes; one answer for each row, true if every node that was `asked` about it says
@@ -268,21 +272,22 @@ impl Available {
         self: &Arc<Available>,
         all: impl IntoIterator<Item = NodeId>,
         epoch: u64,
-        rows: &[Bare],
-        asked: impl Fn(NodeId, &Bare) -> bool,
+        rows: &[Tombstone],
+        asked: impl Fn(NodeId, &Tombstone) -> bool,
         drop: bool,
     ) -> Vec<bool> {
-        let (mut crowd, mut waiting) = (Crowd::new(), 0);
+        let (mut tasks, mut waiting) = (JoinSet::new(), 0);
         for node in all {
             let places = (0..rows.len()).filter(|place| asked(node, &rows[*place]));
             let places: Vec<usize> = places.collect();
-            let about = places.iter().map(|place| (rows[*place].spot.clone(), rows[*place].digest));
-            let question = VnodeQuestion::Bare { epoch, rows: about.collect(), drop };
+            let about =
+                places.iter().map(|place| (rows[*place].key_ref.clone(), rows[*place].digest));
+            let question = VnodeQuestion::Tombstones { epoch, rows: about.collect(), drop };
             if places.is_empty() {
                 continue;
             }
             let available = self.clone();
-            crowd.push(async move {
+            tasks.push(async move {
                 let within = Duration::from_millis(FORWARD_MS_MAX);
                 (
                     places,
@@ -293,7 +298,7 @@ impl Available {
         }
         let mut agreed = vec![true; rows.len()];
         for _ in 0..waiting {
-            let (places, answer) = crowd.next().await;
+            let (places, answer) = tasks.next().await;
             for (at, place) in places.into_iter().enumerate() {
                 agreed[place] &= answer.get(at) == Some(&1);
             }
@@ -303,11 +308,12 @@ impl Available {
 
     /// All owners drop the rows. One that does not sends it to the others again, and it is looked
     /// at anew.
-    async fn reap(self: &Arc<Available>, ring: &Ring, rows: Vec<Bare>) -> Result<()> {
-        let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.spot)).collect();
+    async fn reap(self: &Arc<Available>, ring: &Ring, rows: Vec<Tombstone>) -> Result<()> {
+        let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.key_ref)).collect();
         let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();
         others.remove(&self.node);
-        let asked = |node: NodeId, row: &Bare| self.owners_of(ring, &row.spot).contains(&node);
+        let asked =
+            |node: NodeId, row: &Tombstone| self.owners_of(ring, &row.key_ref).contains(&node);
         let said = self.all_say_yes(others, ring.epoch(), &rows, asked, true).await;
         self.reap_here(named(&those(rows, said)), ring.epoch()).await.map(|_| ())
     }
@@ -315,7 +321,7 @@ impl Available {
     /// An answer to whoever asks whether rows may go, or that they go.
     pub(super) async fn are_bare(
         self: &Arc<Available>,
-        rows: Vec<(Spot, u128)>,
+        rows: Vec<(KeyRef, u128)>,
         epoch: u64,
         drop: bool,
     ) -> Result<Vec<bool>> {
@@ -328,7 +334,7 @@ impl Available {
     /// `has_just` for each row, off the threads that answer; false for one that can't be read.
     async fn have_just(
         self: &Arc<Available>,
-        rows: Vec<(Spot, u128)>,
+        rows: Vec<(KeyRef, u128)>,
         epoch: u64,
     ) -> Result<Vec<bool>> {
         let available = self.clone();
@@ -341,14 +347,14 @@ impl Available {
 
     /// Returns true if this node has of a key just the row of this digest, firm, if it is an owner,
     /// and nothing otherwise.
-    fn has_just(&self, (spot, digest): &(Spot, u128), epoch: u64) -> Result<bool> {
+    fn has_just(&self, (key_ref, digest): &(KeyRef, u128), epoch: u64) -> Result<bool> {
         let Some(ring) = self.schema.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {
             return Ok(false);
         }
-        let owns = self.owners_of(&ring, spot).contains(&self.node);
-        let (state, tree_key) = (self.shelf.state(), spot.row_key());
-        let (batch, row) = self.shelf.newest(&state, &tree_key)?;
+        let owns = self.owners_of(&ring, key_ref).contains(&self.node);
+        let (state, tree_key) = (self.vnode_store.state(), key_ref.row_key());
+        let (batch, row) = self.vnode_store.newest(&state, &tree_key)?;
         let found = row.map(|row| hash(&tree_key, &row).digest);
         Ok(batch == 0 && found == owns.then_some(*digest))
     }
@@ -356,7 +362,7 @@ impl Available {
     /// Drops rows, if they are those that were agreed on; of each whether it is gone, for good.
     async fn reap_here(
         self: &Arc<Available>,
-        rows: Vec<(Spot, u128)>,
+        rows: Vec<(KeyRef, u128)>,
         epoch: u64,
     ) -> Result<Vec<bool>> {
         let available = self.clone();
@@ -372,19 +378,19 @@ impl Available {
         };
         let (gone, last) = unhurried(dropped).await?;
         if let Some(ticket) = last {
-            self.shelf.settled(ticket).await?;
+            self.vnode_store.settled(ticket).await?;
         }
         Ok(gone)
     }
 
     /// Drops one row, if it is the one that was agreed on; the ticket.
-    fn drop_just(&self, row: &(Spot, u128), epoch: u64) -> Result<Option<u64>> {
+    fn drop_just(&self, row: &(KeyRef, u128), epoch: u64) -> Result<Option<u64>> {
         let (tree_key, is_there) = (row.0.row_key(), self.has_just(row, epoch)?);
-        let mut guard = self.shelf.admit()?;
-        let (_, newest) = self.shelf.newest(&guard, &tree_key)?;
+        let mut guard = self.vnode_store.admit()?;
+        let (_, newest) = self.vnode_store.newest(&guard, &tree_key)?;
         let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
         let drop = is_there && same;
-        Ok(drop.then(|| self.shelf.change(&mut guard, [(tree_key, None)], true)))
+        Ok(drop.then(|| self.vnode_store.change(&mut guard, [(tree_key, None)], true)))
     }
 }
 

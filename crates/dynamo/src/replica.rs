@@ -4,10 +4,10 @@
 //! once, a store when its batch is in the store.
 
 use super::key_owners::no_ring;
-use super::letter::{self, VnodeQuestion};
 use super::list::ListedNames;
-use super::local::{Rules, Spot};
+use super::message::{self, VnodeQuestion};
 use super::reply;
+use super::vnode_ops::{KeyRef, WritePolicy};
 use crate::Available;
 use base::codec::Malformed;
 use base::error::corrupt;
@@ -25,14 +25,14 @@ const ROOM: usize = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
 /// Answers another node's question. Hands over and returns.
 pub fn asked(available: &Arc<Available>, peers: &Peers, asked: IncomingCall) {
     let what = "a question to a vnode";
-    match letter::open(&asked.payload) {
-        Ok((epoch, VnodeQuestion::Fetch(spot))) => {
+    match message::open(&asked.payload) {
+        Ok((epoch, VnodeQuestion::Fetch(key_ref))) => {
             let Some(permit) = available.incoming.admit_or_decline(peers, &asked) else { return };
-            let answer = fitting(available.fetched(epoch, &spot));
+            let answer = fitting(available.fetched(epoch, &key_ref));
             incoming::reply(permit, peers, asked, answer);
         }
-        Ok((epoch, VnodeQuestion::Store { spot, rules, hint, row })) => {
-            take_up(available, peers, asked, epoch, Brought { spot, rules, hint, row });
+        Ok((epoch, VnodeQuestion::Store { key_ref, policy, hint, row })) => {
+            take_up(available, peers, asked, epoch, ReceivedRow { key_ref, policy, hint, row });
         }
         Ok((epoch, question)) => {
             let owner = available.clone();
@@ -45,11 +45,11 @@ pub fn asked(available: &Arc<Available>, peers: &Peers, asked: IncomingCall) {
 }
 
 /// A row that another replica brings.
-pub struct Brought {
+pub struct ReceivedRow {
     /// Bucket and key.
-    pub spot: Spot,
+    pub key_ref: KeyRef,
     /// The bucket's rules for siblings, and whether the row is synced.
-    pub rules: Rules,
+    pub policy: WritePolicy,
     /// The node in whose place this one keeps it, if it is for another.
     pub hint: Option<NodeId>,
     /// Its versions, as [`crate::layout`] writes them.
@@ -62,7 +62,7 @@ fn take_up(
     peers: &Peers,
     asked: IncomingCall,
     epoch: u64,
-    brought: Brought,
+    brought: ReceivedRow,
 ) {
     let Some(permit) = available.incoming.admit_or_decline(peers, &asked) else { return };
     let ticket = match available.take(epoch, &brought) {
@@ -74,18 +74,18 @@ fn take_up(
     };
     // A node that is given up with this in hand must not be kept by it.
     let (owner, peers) = (Arc::downgrade(available), peers.clone());
-    available.shelf.when_settled(ticket, move |settled| {
+    available.vnode_store.when_settled(ticket, move |settled| {
         let Some(owner) = owner.upgrade() else { return };
         // It is looked at behind the write: whoever compares with this node from now on finds it.
-        let goes_on = settled.is_ok() && owner.is_stale(epoch, &brought.spot);
+        let goes_on = settled.is_ok() && owner.is_stale(epoch, &brought.key_ref);
         if !goes_on {
             let answer = fitting(settled.map(|()| reply::stored(true)));
             incoming::reply(permit, &peers, asked, answer);
             return;
         }
         world::spawn(async move {
-            let Brought { spot, rules, row, .. } = brought;
-            let everywhere = owner.hand_on(epoch, spot, rules, row).await;
+            let ReceivedRow { key_ref, policy, row, .. } = brought;
+            let everywhere = owner.hand_on(epoch, key_ref, policy, row).await;
             incoming::reply(permit, &peers, asked, reply::stored(everywhere).into());
         });
     });
@@ -102,9 +102,9 @@ fn fitting(answer: Result<Vec<u8>>) -> Bytes {
 }
 
 impl Available {
-    fn fetched(&self, epoch: u64, spot: &Spot) -> Result<Vec<u8>> {
-        self.keeps_still(epoch, spot)?;
-        let row = self.shelf.read(spot)?;
+    fn fetched(&self, epoch: u64, key_ref: &KeyRef) -> Result<Vec<u8>> {
+        self.keeps_still(epoch, key_ref)?;
+        let row = self.vnode_store.read(key_ref)?;
         Ok(reply::told(|out| {
             out.push(row.is_some().into());
             out.extend_from_slice(&row.unwrap_or_default());
@@ -112,14 +112,14 @@ impl Available {
     }
 
     /// Merges what another replica brings; gives the ticket.
-    pub fn take(&self, epoch: u64, brought: &Brought) -> Result<u64> {
-        let Brought { spot, rules, hint, row } = brought;
+    pub fn take(&self, epoch: u64, brought: &ReceivedRow) -> Result<u64> {
+        let ReceivedRow { key_ref, policy, hint, row } = brought;
         self.look_at_fence();
         if hint.is_none() {
-            self.takes_still(epoch, spot)?;
+            self.takes_still(epoch, key_ref)?;
         }
         let versions = super::layout::read_row(row).map_err(corrupt)?;
-        self.shelf.merge(spot, versions, *rules, *hint)
+        self.vnode_store.merge(key_ref, versions, *policy, *hint)
     }
 
     async fn attend(self: &Arc<Available>, epoch: u64, question: VnodeQuestion) -> Result<Vec<u8>> {
@@ -168,7 +168,7 @@ impl Available {
                 let ring = self.schema.ring().ok_or_else(no_ring)?;
                 Ok(reply::told(|out| out.extend_from_slice(&ring.encode())))
             }
-            VnodeQuestion::Bare { epoch, rows, drop } => {
+            VnodeQuestion::Tombstones { epoch, rows, drop } => {
                 let said = self.are_bare(rows, epoch, drop).await?;
                 Ok(reply::told(|out| out.extend(said.into_iter().map(u8::from))))
             }

@@ -1,10 +1,10 @@
-//! Answers of nodes to each other's questions about available buckets (`letter.rs`).
+//! Answers of nodes to each other's questions about available buckets (`message.rs`).
 //!
 //! ```text
 //! answer = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 
-use super::letter::LetterResult;
+use super::message::MessageResult;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::KEY_BYTES_MAX;
 use base::{Error, Result};
@@ -41,7 +41,7 @@ pub(super) fn refused(error: &Error) -> Vec<u8> {
 }
 
 /// Reads an answer: its fields, or the error that it carries.
-pub(super) fn answer(bytes: &Bytes) -> LetterResult<Result<Bytes>> {
+pub(super) fn answer(bytes: &Bytes) -> MessageResult<Result<Bytes>> {
     match bytes.first() {
         Some(0) => Ok(Ok(bytes.slice(1..))),
         Some(1) => Ok(Err(Error::read(&bytes.slice(1..))?)),
@@ -57,7 +57,7 @@ pub(super) fn put_names(names: &[Bytes], more: bool, out: &mut Vec<u8>) {
 }
 
 /// The same, read.
-pub(super) fn take_names(bytes: &Bytes) -> LetterResult<(Vec<Bytes>, bool)> {
+pub(super) fn take_names(bytes: &Bytes) -> MessageResult<(Vec<Bytes>, bool)> {
     let mut from = Reader::new(bytes);
     let more = from.u8("more")? != 0;
     let count = from.u32("names")? as usize;

@@ -7,11 +7,11 @@
 
 use super::contexts::{ContextCodec, seen_in, shortened};
 use super::layout::{Row, Stored};
-use super::local::{
-    EvaluatedWrite, Rules, SeenVersions, Write, WriteCondition, WriteContent, living,
-};
-use super::passing::only_key;
+use super::redirect::only_key;
 use super::timing::until;
+use super::vnode_ops::{
+    EvaluatedWrite, SeenVersions, Write, WriteCondition, WriteContent, WritePolicy, living,
+};
 use crate::Available;
 use base::error::corrupt;
 use base::request::{Expiry, Missing};
@@ -247,13 +247,13 @@ impl KeyRequest<'_> {
             basic_quorum: options.basic_quorum.unwrap_or(it.basic_quorum),
             notfound_ok: options.notfound_ok.unwrap_or(it.notfound_ok),
         };
-        let rules = Rules::of(self.properties);
+        let policy = WritePolicy::of(self.properties);
         let until_ms = world::milliseconds() + within(options.timeout_ms).as_millis() as u64;
         loop {
             let owners = self.available.key_owners(self.bucket, key, it.n_val)?;
             let needs = wish.needs(it.n_val, owners.nodes).map_err(excessive)?;
             let epoch = owners.epoch;
-            match self.available.fetch(owners, (rules, needs), until(until_ms)).await {
+            match self.available.fetch(owners, (policy, needs), until(until_ms)).await {
                 // Each time by a newer ring, and within the same time.
                 Err(error)
                     if error.reason == Reason::Changed && self.available.knows_newer(epoch) => {}
@@ -300,9 +300,9 @@ impl KeyRequest<'_> {
         };
         let owners = self.available.key_owners(self.bucket, key, it.n_val)?;
         let needs = wish.needs(it.n_val, owners.nodes).map_err(excessive)?;
-        let rules = Rules::of(self.properties);
+        let policy = WritePolicy::of(self.properties);
         let within = within(options.timeout_ms);
-        let written = self.available.store(owners, write, (rules, needs), within).await;
+        let written = self.available.store(owners, write, (policy, needs), within).await;
         written.inspect_err(|error| self.available.saw_refusal(error))
     }
 

@@ -2,9 +2,9 @@
 //! down, how many bytes a plan would move, and how far a change is.
 
 use crate::Available;
-use crate::letter::VnodeQuestion;
-use crate::moving::give::PartitionWeight;
-use crate::moving::progress::MoveProgress;
+use crate::handoff::progress::HandoffProgress;
+use crate::handoff::send::PartitionWeight;
+use crate::message::VnodeQuestion;
 use base::error::corrupt;
 use base::{Body, Error, NodeId, Reason, Reply, Result, RingCall, RingTransfer};
 use bytes::Bytes;
@@ -124,7 +124,7 @@ impl Available {
             return Ok(());
         }
         let bytes = self.told_by(transfer.node, VnodeQuestion::Progress).await?;
-        MoveProgress::read(&bytes).map_err(corrupt)?.fill(transfer);
+        HandoffProgress::read(&bytes).map_err(corrupt)?.fill(transfer);
         Ok(())
     }
 

@@ -3,13 +3,13 @@
 //! Each part gets the handles that it uses, of the parts below it. Upwards leads one way only, a
 //! weak one: that of the vnodes to the directory's master, by the router.
 //!
-//! Never: begins anything; that is `life.rs`.
+//! Never: begins anything; that is `startup.rs`.
 
 use crate::Node;
 use crate::answers::Answers;
 use crate::audit::ReplicaAudit;
 use crate::checkpoint::Checkpointer;
-use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnLives};
+use crate::cluster::{ClusterAgent, ClusterView, MemberCalls, OwnIncarnations};
 use crate::data_dir::OpenDataDir;
 use crate::disk_health::DiskHealth;
 use crate::flush::StoreFlusher;
@@ -20,21 +20,21 @@ use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::metadata::Directory;
 use crate::metadata::catalog::Catalog;
-use crate::observe::StatusReader;
 use crate::peer_links::PeerLinks;
 use crate::readiness::Readiness;
 use crate::ring;
 use crate::route::Router;
 use crate::settings::NodeSettings;
+use crate::status_reader::StatusReader;
 use crate::transfer::{BucketMoves, Transfers};
 use base::{BucketName, ClusterDescription, ClusterId, GroupId, NodeId, Result};
 use dynamo::batch::Mark;
-use dynamo::finding::Finding;
-use dynamo::moving::Moving;
-use dynamo::multi_key::Seats;
-use dynamo::quickest::Quickest;
-use dynamo::shelf::Shelf;
-use dynamo::watching::Watching;
+use dynamo::failure_detector::PeerHealth;
+use dynamo::handoff::HandoffTracker;
+use dynamo::multi_key::KeyPermits;
+use dynamo::snitch::Snitch;
+use dynamo::vnode_store::VnodeStore;
+use dynamo::warmup::Warmup;
 use dynamo::{Available, Members};
 use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
@@ -55,7 +55,7 @@ pub(crate) struct Parts {
     pub node: NodeId,
     /// None: it has no directory.
     pub data: Option<DataDir>,
-    pub lives: OwnLives,
+    pub lives: OwnIncarnations,
     pub known: ClusterDescription,
     pub trees: Arc<dyn Trees>,
     pub reader: LogReader,
@@ -82,7 +82,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     let data = Arc::new(OpenDataDir::new(data));
     let handles = Handles {
         links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
-        lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.shelf.clone())),
+        lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone())),
         disk: Arc::new(DiskHealth {
             log_writer: shared.log_writer.clone(),
             metrics: shared.metrics.clone(),
@@ -92,7 +92,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
         flusher: Arc::new(StoreFlusher::new(
             (shared.trees.clone(), shared.log_writer.clone()),
             groups.clone(),
-            available.shelf.clone(),
+            available.vnode_store.clone(),
             settings.log_bytes_max,
             data.clone(),
         )),
@@ -167,26 +167,26 @@ fn available(
         peers: Arc::clone(&shared.peers),
         incoming: Arc::<CallAdmission>::default(),
         directory: OnceLock::new(),
-        shelf: shelf(shared, catalog.clone(), found),
-        watching: Watching::new(shared.metrics.clone()),
-        finding: Finding::begin(),
-        quickest: Quickest::default(),
-        seats: Seats::default(),
+        vnode_store: vnode_store(shared, catalog.clone(), found),
+        failure_detector: PeerHealth::new(shared.metrics.clone()),
+        warmup: Warmup::begin(),
+        snitch: Snitch::default(),
+        key_permits: KeyPermits::default(),
         space: Arc::new(DiskSpace::default()),
-        moving: Moving::default(),
+        moving: HandoffTracker::default(),
         trees: shared.trees.clone(),
         metrics: shared.metrics.clone(),
     })
 }
 
 /// Returns the vnodes with what was found of them.
-fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
+fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<VnodeStore> {
     let Shared { node, trees, log_writer, maintenance, .. } = shared;
     let known = catalog.clone();
     let alone = Box::new(move || known.cluster().members.len() < 2);
     let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
     let around = (Box::new(copies) as _, alone as _);
-    Arc::new(Shelf::new(
+    Arc::new(VnodeStore::new(
         *node,
         found,
         trees.clone(),
@@ -307,7 +307,7 @@ impl Handles {
 
     fn agent(
         &self,
-        lives: OwnLives,
+        lives: OwnIncarnations,
         calls: Arc<MemberCalls>,
         router: &Arc<Router>,
     ) -> Arc<ClusterAgent> {
@@ -339,7 +339,7 @@ impl Handles {
             settings: self.settings.clone(),
             flusher: self.flusher.clone(),
             groups: self.groups.clone(),
-            shelf: self.available.shelf.clone(),
+            vnode_store: self.available.vnode_store.clone(),
             directory: self.directory.clone(),
             disk: self.disk.clone(),
             signal: shared.maintenance.clone(),

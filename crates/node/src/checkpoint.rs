@@ -11,7 +11,7 @@ use runtime::log_writer::store_error;
 use std::path::Path;
 use std::sync::Arc;
 use store::failpoint::{Point, reach};
-use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, Unfinished};
+use store::{FileDisk, Log, LogSettings, Owner, Record, RecordKind, StagedFile};
 
 /// Makes such copies.
 pub(crate) struct Checkpointer {
@@ -55,7 +55,7 @@ impl Checkpointer {
         self.flusher.flush_tables()?;
         let data = self.data.get();
         let data = data.as_ref().ok_or_else(shutting_down)?;
-        let unfinished = Unfinished::begin(target).map_err(store_error)?;
+        let unfinished = StagedFile::begin(target).map_err(store_error)?;
         let copy = data.twin(unfinished.path()).map_err(store_error)?;
         self.flusher.trees.checkpoint(&copy.store()).map_err(store_error)?;
         if self.groups.all().len() != consensus.len() {

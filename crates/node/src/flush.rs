@@ -13,7 +13,7 @@
 use crate::data_dir::OpenDataDir;
 use crate::groups::Groups;
 use base::{LogIndex, Result};
-use dynamo::shelf::Shelf;
+use dynamo::vnode_store::VnodeStore;
 use replication::group::Group;
 use runtime::log_writer::{LogWriterHandle, store_error};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub(crate) struct StoreFlusher {
     pub trees: Arc<dyn Trees>,
     pub log_writer: Arc<LogWriterHandle>,
     groups: Arc<Groups>,
-    shelf: Arc<Shelf>,
+    vnode_store: Arc<VnodeStore>,
     log_bytes_max: u64,
     /// End of the log when all before it was made durable in the store.
     flushed_at: AtomicU64,
@@ -45,7 +45,7 @@ impl StoreFlusher {
     pub(crate) fn new(
         (trees, log_writer): (Arc<dyn Trees>, Arc<LogWriterHandle>),
         groups: Arc<Groups>,
-        shelf: Arc<Shelf>,
+        vnode_store: Arc<VnodeStore>,
         log_bytes_max: u64,
         data: Arc<OpenDataDir>,
     ) -> StoreFlusher {
@@ -53,7 +53,7 @@ impl StoreFlusher {
             trees,
             log_writer,
             groups,
-            shelf,
+            vnode_store,
             log_bytes_max,
             flushed_at: AtomicU64::new(0),
             flushing: Mutex::new(()),
@@ -81,7 +81,8 @@ impl StoreFlusher {
         let shared = groups.iter().any(|group| !group.is_alone());
         let spare = if shared { self.log_bytes_max / KEPT_PART } else { 0 };
         let (trees, log_writer) = (self.trees.clone(), self.log_writer.clone());
-        let mut round = Flush::new(trees, log_writer, groups, Some(self.shelf.clone()), spare);
+        let mut round =
+            Flush::new(trees, log_writer, groups, Some(self.vnode_store.clone()), spare);
         loop {
             match round.step()? {
                 FlushStep::Went => {}
@@ -136,7 +137,7 @@ pub(crate) struct Flush {
     log_writer: Arc<LogWriterHandle>,
     groups: Vec<Arc<Group>>,
     /// None: there are no vnodes.
-    shelf: Option<Arc<Shelf>>,
+    vnode_store: Option<Arc<VnodeStore>>,
     /// So many bytes of log are kept for members that lag.
     spare_bytes: u64,
     phase: FlushPhase,
@@ -154,14 +155,14 @@ impl Flush {
         trees: Arc<dyn Trees>,
         log_writer: Arc<LogWriterHandle>,
         groups: Vec<Arc<Group>>,
-        shelf: Option<Arc<Shelf>>,
+        vnode_store: Option<Arc<VnodeStore>>,
         spare_bytes: u64,
     ) -> Flush {
         Flush {
             trees,
             log_writer,
             groups,
-            shelf,
+            vnode_store,
             spare_bytes,
             phase: FlushPhase::FlushEarlier,
             end: Position(0),
@@ -226,8 +227,9 @@ impl Flush {
         self.end = self.log_writer.end();
         self.keep_from = Position(self.end.0.saturating_sub(self.spare_bytes));
         let groups = self.groups.iter().filter_map(|group| group.log_needed_from());
-        let shelf = self.shelf.iter().filter_map(|shelf| shelf.log_needed_from());
-        self.keep_from = groups.chain(shelf).fold(self.keep_from, Position::min);
+        let vnode_store =
+            self.vnode_store.iter().filter_map(|vnode_store| vnode_store.log_needed_from());
+        self.keep_from = groups.chain(vnode_store).fold(self.keep_from, Position::min);
         self.applied = self.groups.iter().map(|group| group.applied.index()).collect();
     }
 

@@ -32,8 +32,8 @@ pub(crate) struct GroupHost {
 }
 
 impl GroupHost {
-    /// Begins a group on this node, unless it is here. Whom it began with is written down already:
-    /// after any crash the node knows that it has a word in it.
+    /// Begins a group on this node, unless it is here. The members it began with are written down
+    /// already: after any crash the node knows that it has a word in it.
     pub(crate) fn begin(&self, placement: &Placement) -> Result<()> {
         if self.groups.get(placement.group).is_some() {
             return Ok(());

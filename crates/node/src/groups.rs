@@ -1,6 +1,6 @@
 //! The groups this node has a part in.
 
-use crate::away::Away;
+use crate::group_ref::RemoteGroup;
 use base::{Error, GroupId, NodeId, Reason, Result};
 use replication::bucket::Bucket;
 use replication::group::Group;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 pub(crate) struct Groups {
     all: RwLock<BTreeMap<GroupId, Arc<Group>>>,
     /// Groups this node has no part in, once someone asked for them.
-    away: RwLock<BTreeMap<GroupId, Arc<Away>>>,
+    remote: RwLock<BTreeMap<GroupId, Arc<RemoteGroup>>>,
     /// The node stops: nobody would wait for a group that begins now.
     closed: AtomicBool,
     /// Groups that began or ended here: who remembers one compares it.
@@ -86,10 +86,10 @@ impl Groups {
         })
     }
 
-    /// One that is away from here.
-    pub(crate) fn away(&self, id: GroupId) -> Arc<Away> {
-        let mut away = self.away.write().expect("no one panics while holding it");
-        Arc::clone(away.entry(id).or_insert_with(|| Arc::new(Away::new(id))))
+    /// One that is remote from here.
+    pub(crate) fn remote(&self, id: GroupId) -> Arc<RemoteGroup> {
+        let mut remote = self.remote.write().expect("no one panics while holding it");
+        Arc::clone(remote.entry(id).or_insert_with(|| Arc::new(RemoteGroup::new(id))))
     }
 
     /// All of them, by their id.

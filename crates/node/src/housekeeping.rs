@@ -13,7 +13,7 @@ use crate::metadata::Directory;
 use crate::reclaimed::Reclaimed;
 use crate::settings::NodeSettings;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
-use dynamo::shelf::Shelf;
+use dynamo::vnode_store::VnodeStore;
 use replication::layout;
 use runtime::disk_space::Figures;
 use runtime::log_writer::store_error;
@@ -48,7 +48,7 @@ pub(crate) struct Housekeeper {
     pub settings: Arc<NodeSettings>,
     pub flusher: Arc<StoreFlusher>,
     pub groups: Arc<Groups>,
-    pub shelf: Arc<Shelf>,
+    pub vnode_store: Arc<VnodeStore>,
     pub directory: Arc<Directory>,
     pub disk: Arc<DiskHealth>,
     /// Raised when there is something to do.
@@ -91,7 +91,7 @@ impl Housekeeper {
     /// anybody wrote: what stands in a hole must be known for each.
     pub(crate) fn state_again(&self, statements: &mut Statements) {
         let groups = self.groups.all();
-        let mut wrote = self.shelf.has_written();
+        let mut wrote = self.vnode_store.has_written();
         for group in &groups {
             wrote |= group.has_written();
         }
@@ -105,7 +105,7 @@ impl Housekeeper {
         for place in 0..now {
             groups[(statements.next + place) % groups.len()].state_again();
         }
-        self.shelf.state_again();
+        self.vnode_store.state_again();
         statements.left -= now;
         statements.next = (statements.next + now) % groups.len();
     }

@@ -3,46 +3,46 @@
 //! Promises: an update is answered only after it is decided; an answer carries the index it
 //! reflects.
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
-//! Read next: `life.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
+//! Read next: `startup.rs`, then `route.rs`; then the crates `replication` and `dynamo`.
 
 mod answers;
 mod assembly;
 mod audit;
-mod away;
 mod checkpoint;
 mod checkpoints;
 mod cluster;
 mod data_dir;
 mod disk_alarm;
 mod disk_health;
+mod dispatch;
 mod emptying;
-mod exchange;
 mod flow;
 mod flush;
 mod forward;
 mod group_lifecycle;
+mod group_ref;
 mod groups;
 mod housekeeping;
-mod life;
 mod lifecycle;
+mod location;
 mod locator;
 mod master_alarm;
 mod metadata;
-mod observe;
 mod peer_links;
-mod place;
 mod process;
+mod read;
 mod readiness;
-mod reading;
 mod reclaimed;
 mod recovery;
 mod ring;
-mod ring_heirs;
+mod ring_replacement;
 mod route;
 mod settings;
-mod single;
+mod shutdown;
+mod sibling_adapter;
+mod startup;
 mod status;
-mod stopping;
+mod status_reader;
 mod transfer;
 mod updating;
 mod warnings;
@@ -55,9 +55,9 @@ pub use cluster::{
 pub use dynamo::{AvailableStatus, HintsStatus};
 pub use emptying::{Emptied, EmptyingCursor};
 pub use flow::{Elsewhere, Flow};
-pub use place::{BucketPlacement, PlacedMember};
+pub use location::{BucketPlacement, PlacedMember};
 pub use process::processor_seconds;
-pub use recovery::{Mending, trust_log};
+pub use recovery::{LogRepair, trust_log};
 pub use replication::comparison::{ComparisonStatus, DifferenceStatus};
 pub use replication::snapshot::SnapshotStatus;
 pub use runtime::mutants::break_rule;
@@ -78,8 +78,8 @@ use checkpoint::Checkpointer;
 use cluster::ClusterAgent;
 use housekeeping::Housekeeper;
 use lifecycle::Lifecycle;
-use observe::StatusReader;
 use route::Router;
+use status_reader::StatusReader;
 use std::sync::Arc;
 use transfer::BucketMoves;
 
@@ -103,7 +103,7 @@ impl Node {
     /// Errors name the remedy: `Corrupt` (file and offset), `NotSupported` (foreign format
     /// version), `TooMany` (the directory is locked by another process), `StoreFailed`.
     pub async fn start(settings: NodeSettings) -> Result<Node> {
-        life::start(settings, None).await
+        startup::start(settings, None).await
     }
 
     /// Takes a request without waiting: the front-end's hot path. `flow` belongs to one connection
@@ -252,12 +252,12 @@ impl Node {
     /// told to go. What is taken already is decided and answered; what comes is answered by the
     /// new masters. Resolves when those are known, or soon after. It leads nothing any more.
     pub async fn step_down(&self) {
-        stopping::step_down(self).await;
+        shutdown::step_down(self).await;
     }
 
     /// Stops taking requests, finishes those in flight, flushes the store, closes the log.
     pub async fn stop(&self) -> Result<()> {
-        stopping::stop(self).await
+        shutdown::stop(self).await
     }
 
     /// An online checkpoint of the whole data directory into `target` (which must not exist): hard

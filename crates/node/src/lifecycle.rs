@@ -1,11 +1,11 @@
 //! The life of a node as its parts see it: it serves, it stops, it has failed.
 //!
 //! Promises: the first failure is the one that is told; after it nothing is acknowledged any more.
-//! Never: ends the parts; that is `stopping.rs`.
+//! Never: ends the parts; that is `shutdown.rs`.
 
 use crate::groups::Groups;
 use base::Error;
-use dynamo::shelf::Shelf;
+use dynamo::vnode_store::VnodeStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// State of a node's life, and those who must hear of its failure.
 pub(crate) struct Lifecycle {
     groups: Arc<Groups>,
-    shelf: Arc<Shelf>,
+    vnode_store: Arc<VnodeStore>,
     /// No request is taken any more.
     pub stopping: AtomicBool,
     /// Ends the loops in the background.
@@ -22,10 +22,10 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    pub(crate) fn new(groups: Arc<Groups>, shelf: Arc<Shelf>) -> Lifecycle {
+    pub(crate) fn new(groups: Arc<Groups>, vnode_store: Arc<VnodeStore>) -> Lifecycle {
         Lifecycle {
             groups,
-            shelf,
+            vnode_store,
             stopping: AtomicBool::new(false),
             stop: watch::Sender::new(false),
             failed: watch::Sender::new(None),
@@ -54,7 +54,7 @@ impl Lifecycle {
         for group in self.groups.all() {
             group.fail(error.clone());
         }
-        self.shelf.fail(error.clone());
+        self.vnode_store.fail(error.clone());
     }
 
     /// Returns the reason if the node has failed.

@@ -1,6 +1,6 @@
 //! Location of buckets: the bucket of a name, and who decides about its rows.
 
-use crate::away::Whom;
+use crate::group_ref::GroupRef;
 use crate::groups::Groups;
 use crate::metadata::catalog::Catalog;
 use crate::peer_links::PeerLinks;
@@ -32,12 +32,12 @@ impl GroupLocator {
     }
 
     /// Finds the group that decides about a bucket's rows.
-    pub(crate) fn whom(&self, name: &BucketName) -> Result<Whom> {
+    pub(crate) fn group_ref(&self, name: &BucketName) -> Result<GroupRef> {
         let bucket = self.known_bucket(name)?;
         Ok(self.whom_of(&bucket))
     }
 
-    fn whom_of(&self, bucket: &Bucket) -> Whom {
+    fn whom_of(&self, bucket: &Bucket) -> GroupRef {
         let known = self.groups.get(bucket.group);
         // Of a group it has left, or is only about to get a part in, this node hears nothing.
         // Of one that it only witnesses it has no rows.
@@ -47,32 +47,32 @@ impl GroupLocator {
             (hears || group.leadership.has_part()) && !group.is_bare()
         };
         match known.filter(here) {
-            Some(group) => Whom::Here(group),
+            Some(group) => GroupRef::Local(group),
             None => self.whom_away(bucket.group),
         }
     }
 
     /// Chooses the node to ask for a group without a part here.
-    fn whom_away(&self, group: GroupId) -> Whom {
-        let away = self.groups.away(group);
-        if away.asked().is_none_or(|node| !self.links.is_linked(node)) {
-            away.ask_next(self.another_of(group, None));
+    fn whom_away(&self, group: GroupId) -> GroupRef {
+        let remote = self.groups.remote(group);
+        if remote.asked().is_none_or(|node| !self.links.is_linked(node)) {
+            remote.ask_next(self.another_of(group, None));
         }
-        Whom::Away(away)
+        GroupRef::Remote(remote)
     }
 
     /// Looks again for the group of a request that began with this answer: it may have dismissed
     /// this node since.
-    pub(crate) fn whom_now(&self, whom: &Whom) -> Whom {
-        match whom {
+    pub(crate) fn whom_now(&self, group_ref: &GroupRef) -> GroupRef {
+        match group_ref {
             // Every node has a part in the directory, as long as it belongs to the cluster.
-            Whom::Here(group)
+            GroupRef::Local(group)
                 if group.id != GroupId::DIRECTORY
                     && group.leadership.standing().borrow().dismissed =>
             {
                 self.whom_away(group.id)
             }
-            whom => whom.clone(),
+            group_ref => group_ref.clone(),
         }
     }
 
@@ -90,16 +90,16 @@ impl GroupLocator {
     /// named instead.
     pub(crate) fn asked_in_vain(
         &self,
-        whom: &Whom,
+        group_ref: &GroupRef,
         asked: NodeId,
         error: &Error,
     ) -> Option<NodeId> {
-        let Whom::Away(away) = whom else { return None };
+        let GroupRef::Remote(remote) = group_ref else { return None };
         let named = (error.reason == Reason::NotMaster)
             .then(|| self.links.node_of(&error.text()))
             .flatten()
             .filter(|named| *named != asked && *named != self.links.node);
-        away.ask_next(named.or_else(|| self.another_of(whom.id(), Some(asked))));
+        remote.ask_next(named.or_else(|| self.another_of(group_ref.id(), Some(asked))));
         named
     }
 }

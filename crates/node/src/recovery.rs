@@ -4,33 +4,34 @@
 //! log's records to `logic::consensus::Replay` in stream order, applies what is known to be
 //! decided, and keeps only the undecided tail.
 //!
-//! Whom a group began with stands in the node's list of members, which is written before anything
-//! of the group is logged: so a node comes back to every group in which it ever had a word.
+//! The members that a group began with stand in the node's list of members, which is written before
+//! anything of the group is logged: so a node comes back to every group in which it ever had a
+//! word.
 //!
-//! A log that can't be read everywhere may be mended where it is: `recovery/mending.rs`.
+//! A log that can't be read everywhere may be mended where it is: `recovery/repair.rs`.
 //!
 //! Promises: what was acknowledged is found again; damage ends the start with file and offset,
 //! nothing is cut silently.
 //! Never: answers anyone; writes to the log.
 
-mod mending;
-mod replaying;
-mod trusting;
+mod repair;
+mod replay;
+mod trust_log;
 
 use crate::settings::NodeSettings;
 use base::{
     ClusterDescription, ConfigurationId, Error, GroupId, Millis, NodeId, Part, Placement, Reason,
     Result,
 };
-use dynamo::{batch, former};
+use dynamo::{batch, migrate_v1};
 use logic::consensus::{Configuration, LeaseClock, Member};
-pub use mending::Mending;
+pub use repair::LogRepair;
 #[cfg(test)]
-pub(crate) use mending::write_anew;
-use replaying::Replaying;
+pub(crate) use repair::write_anew;
+use replay::Replaying;
 #[cfg(test)]
-pub(crate) use replaying::{Lost, survey};
-pub(crate) use replaying::{Mended, replay};
+pub(crate) use replay::{Lost, survey};
+pub(crate) use replay::{RepairedEntries, replay};
 use replication::recovered::RecoveredGroup;
 use runtime::log_writer::store_error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use store::{
     Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, StoreError, TreeSettings, Trees,
 };
-pub use trusting::trust_log;
+pub use trust_log::trust_log;
 
 /// What was found in the data directory.
 pub(crate) struct Recovered {
@@ -77,9 +78,9 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     let directory = DataDir::open(&settings.data_dir).map_err(unusable)?;
     let Opened { trees, log, records, terms } = open(settings, &directory, first, false)?;
     let incarnation = directory.begin_life().map_err(unusable)?;
-    let (groups, vnodes) = replay(&log, records, &*trees, &terms, &Mended::default())?;
+    let (groups, vnodes) = replay(&log, records, &*trees, &terms, &RepairedEntries::default())?;
     drop_rows(&terms, &*trees)?;
-    let rows = former::put_in_slots(&*trees)?;
+    let rows = migrate_v1::put_in_slots(&*trees)?;
     if rows > 0 {
         tracing::info!(target: "store", rows, "rows of an earlier version have their new places");
     }

@@ -1,8 +1,8 @@
 //! Router of requests: picks a request's path; the only place that looks at a bucket's consistency.
 
 use crate::answers::Answers;
-use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
+use crate::group_ref::GroupRef;
 use crate::groups::Local;
 use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
@@ -143,10 +143,10 @@ impl Router {
             }
             Reason::NotMaster if alone => Submitted::Ready(Err(error)),
             Reason::NotMaster => match self.group_of(&request) {
-                Ok(whom) if elsewhere.named => {
-                    Submitted::Ready(Err(links.not_master(whom.standing().borrow().master)))
+                Ok(group_ref) if elsewhere.named => {
+                    Submitted::Ready(Err(links.not_master(group_ref.standing().borrow().master)))
                 }
-                Ok(whom) => self.pass_on(whom, flow.last.take(), elsewhere, request),
+                Ok(group_ref) => self.pass_on(group_ref, flow.last.take(), elsewhere, request),
                 Err(error) => Submitted::Ready(Err(error)),
             },
             Reason::NoSuchBucket if !elsewhere.named && !alone && self.may_be_new(&request) => {
@@ -157,11 +157,11 @@ impl Router {
     }
 
     /// The group that decides about a request.
-    pub(crate) fn group_of(&self, request: &Request) -> Result<Whom> {
+    pub(crate) fn group_of(&self, request: &Request) -> Result<GroupRef> {
         match &request.call {
-            Call::Directory(_) => Ok(Whom::Here(self.directory.group.clone())),
+            Call::Directory(_) => Ok(GroupRef::Local(self.directory.group.clone())),
             Call::Update(_) | Call::Read(..) | Call::Session(_) | Call::Available(_) => {
-                self.locator.whom(&request.bucket)
+                self.locator.group_ref(&request.bucket)
             }
         }
     }

@@ -16,24 +16,24 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-mod aside;
+mod atomic_file;
 mod checkpoints;
 mod identity;
 mod incarnation;
+mod incarnations;
 mod joiner;
-mod lives;
 mod lock;
 mod members;
-mod refound;
+mod quarantine;
+mod rebootstrap;
 mod secret;
-mod unfinished;
-mod whole;
+mod staging;
 
-pub use aside::Rejoin;
 pub use checkpoints::{StoredCheckpoint, checkpoints, remove_checkpoint};
 pub use joiner::{Joiner, Opening};
-pub use unfinished::Unfinished;
-use unfinished::is_unfinished;
+pub use quarantine::Rejoin;
+pub use staging::StagedFile;
+use staging::is_unfinished;
 
 /// The version of everything this program writes into a data directory. In the second large values
 /// lie packed in the trees.

@@ -17,7 +17,7 @@ pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{
-    DataDir, FORMAT, Joiner, Opening, Rejoin, StoredCheckpoint, Unfinished, checkpoints,
+    DataDir, FORMAT, Joiner, Opening, Rejoin, StagedFile, StoredCheckpoint, checkpoints,
     remove_checkpoint,
 };
 pub use disk::{Disk, DiskCall, FileDisk, Honesty, MemoryDisk};
@@ -27,5 +27,5 @@ pub use log::{
     ReadError, Record, RecordKind, Recovered, Replay,
 };
 pub use trees::{
-    Chunk, Install, LsmTrees, MemoryTrees, RowChange, Snapshot, TreeRow, TreeSettings, Trees,
+    Chunk, Ingest, LsmTrees, MemoryTrees, RowChange, Snapshot, TreeRow, TreeSettings, Trees,
 };

@@ -5,7 +5,7 @@
 use super::{found, join};
 use crate::settings::Settings;
 use base::{BucketName, ClusterCall, DirectoryCall, Error, Kind, Reason};
-use node::{Mending, Node, Rejoining};
+use node::{LogRepair, Node, Rejoining};
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
 use server::native::NativeClient;
@@ -41,7 +41,7 @@ pub async fn start(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcom
 /// be taken is there before what it lost.
 async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
     let node = settings.node.clone();
-    let mut mending = match join::blocking(move || Mending::look(&node)).await {
+    let mut mending = match join::blocking(move || LogRepair::look(&node)).await {
         Ok(mending) if mending.is_of_use() => mending,
         Ok(_) => return Ok(false),
         Err(why) => {
@@ -68,7 +68,7 @@ async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
 
 /// Fetches what the log lost, of whichever member has it. `false`: none has all of it, and there is
 /// a majority that can let this node's place be taken.
-async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
+async fn fetch(settings: &Settings, mending: &mut LogRepair) -> Outcome<bool> {
     let members = mending.members.clone();
     let mut clients = join::clients(&members, settings.node.join_token.as_ref())?;
     let mut rounds_with_majority = 0;

@@ -121,7 +121,7 @@ fn targets_find_their_sections() {
     let section = |target| SECTIONS[section_of(target)];
     assert_eq!(section("node::route"), "node");
     assert_eq!(section("replication::group"), "consensus");
-    for of_the_node in ["runtime::log_writer", "transport::tcp", "dynamo::shelf", "peers"] {
+    for of_the_node in ["runtime::log_writer", "transport::tcp", "dynamo::vnode_store", "peers"] {
         assert_eq!(section(of_the_node), "node");
     }
     assert_eq!(section("consensus"), "consensus");

@@ -11,19 +11,19 @@ fn at(milliseconds: u64) {
     world::set_time(Some(milliseconds * 1_000_000));
 }
 
-fn bare(digests: &[u128]) -> Vec<Bare> {
+fn bare(digests: &[u128]) -> Vec<Tombstone> {
     let bucket = BucketName::new("available", "b").expect("a name");
-    let spot = |digest: u128| Spot::new(bucket.clone(), digest.to_be_bytes().to_vec().into());
-    digests.iter().map(|digest| Bare { spot: spot(*digest), digest: *digest }).collect()
+    let key_ref = |digest: u128| KeyRef::new(bucket.clone(), digest.to_be_bytes().to_vec().into());
+    digests.iter().map(|digest| Tombstone { key_ref: key_ref(*digest), digest: *digest }).collect()
 }
 
 fn agree(reaper: &mut Reaper, digest: u128) {
     let since_ms = world::milliseconds();
-    reaper.agreed.insert(digest, Agreed { since_ms, round: reaper.round });
+    reaper.agreed.insert(digest, Agreement { since_ms, round: reaper.round });
 }
 
-fn digests(rows: (Vec<Bare>, Vec<Bare>)) -> (Vec<u128>, Vec<u128>) {
-    let of = |rows: Vec<Bare>| rows.into_iter().map(|row| row.digest).collect();
+fn digests(rows: (Vec<Tombstone>, Vec<Tombstone>)) -> (Vec<u128>, Vec<u128>) {
+    let of = |rows: Vec<Tombstone>| rows.into_iter().map(|row| row.digest).collect();
     (of(rows.0), of(rows.1))
 }
 

@@ -26,7 +26,7 @@
 mod clock;
 mod coding;
 mod minter;
-mod settle;
+mod resolve;
 
 pub use clock::{Clock, Dot, Entry};
 pub use coding::{Coded, decode, encode};

@@ -11,12 +11,12 @@
 //! Promises: a node without a link is never called up; one that is up is suspected only upon
 //! evidence; a suspect with a link is probed until it is trusted again, so no verdict is for ever.
 //! Never: decides who is a member; asks the time (it comes in with events); rolls dice.
-//! Read next: `stories/answers_pings_but_no_requests.txt`, then `watch.rs`.
+//! Read next: `stories/answers_pings_but_no_requests.txt`, then `failure_detector.rs`.
 
-mod pace;
-mod watch;
+mod failure_detector;
+mod latency;
 
-pub use watch::{Effect, Event, Health, Watch};
+pub use failure_detector::{Effect, Event, FailureDetector, Health};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Stories and laws of who seems alive.
 
-use super::{Effect, Event, Health, Watch};
+use super::{Effect, Event, FailureDetector, Health};
 use base::{Millis, NodeId};
 use goldenscript::{Command, Context, Runner};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ stories!(
 
 #[derive(Default)]
 struct Stage {
-    watch: Watch,
+    watch: FailureDetector,
     now: Millis,
 }
 
@@ -93,7 +93,7 @@ proptest! {
     fn no_verdict_without_evidence_and_none_for_ever(
         events in proptest::collection::vec(event(), 0..200),
     ) {
-        let mut watch = Watch::new();
+        let mut watch = FailureDetector::new();
         let nodes: BTreeSet<_> = (1..5).map(NodeId).collect();
         let mut linked = BTreeSet::new();
         let mut evidence = BTreeSet::new();

@@ -15,16 +15,16 @@
 //! is never called stored by fewer than asked for; a replica that already has all is not written.
 //! Never: waits (that time is up comes in as an event); goes on without end: with the time up it
 //! finishes.
-//! Read next: `stories/one_of_three_is_down.txt`, then `needs.rs`, `asking.rs`, `read.rs`.
+//! Read next: `stories/one_of_three_is_down.txt`, then `needs.rs`, `replicas.rs`, `read.rs`.
 
-mod asking;
 mod needs;
 mod read;
+mod replicas;
 mod write;
 
-pub use asking::Replicas;
 pub use needs::{Excess, FetchNeeds, FetchWish, StoreNeeds, StoreWish};
 pub use read::{Fetch, FetchEffect, FetchEvent, Fetched, Versions};
+pub use replicas::Replicas;
 pub use write::{Store, StoreEffect, StoreEvent, Stored};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A read: asks all, answers at R, repairs who was behind.
 
-use super::asking::{Ask, AskedReplicas, Replicas};
 use super::needs::FetchNeeds;
+use super::replicas::{Ask, ReplicaCalls, Replicas};
 use base::{NodeId, Share, Shortfall};
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ struct AnswerCount {
 #[derive(Clone, Debug)]
 pub struct Fetch<V> {
     needs: FetchNeeds,
-    asking: AskedReplicas,
+    asking: ReplicaCalls,
     heard: BTreeMap<NodeId, Option<V>>,
     done: bool,
     finished: bool,
@@ -94,7 +94,7 @@ impl<V: Versions> Fetch<V> {
     /// A read of what these replicas have.
     pub fn new(needs: FetchNeeds, replicas: Replicas) -> Fetch<V> {
         let heard = BTreeMap::new();
-        Fetch { needs, asking: AskedReplicas::new(replicas), heard, done: false, finished: false }
+        Fetch { needs, asking: ReplicaCalls::new(replicas), heard, done: false, finished: false }
     }
 
     /// Whether the last effect was given.

@@ -1,7 +1,7 @@
 //! A write: brings what the coordinator laid out to all N, answers at W.
 
-use super::asking::{Ask, AskedReplicas, Replicas};
 use super::needs::StoreNeeds;
+use super::replicas::{Ask, ReplicaCalls, Replicas};
 use base::{NodeId, Share, Shortfall};
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ pub enum Stored {
 #[derive(Clone, Debug)]
 pub struct Store {
     needs: StoreNeeds,
-    asking: AskedReplicas,
+    asking: ReplicaCalls,
     taken: BTreeSet<NodeId>,
     stored: BTreeSet<NodeId>,
     done: bool,
@@ -77,7 +77,7 @@ impl Store {
     pub fn new(needs: StoreNeeds, replicas: Replicas) -> Store {
         Store {
             needs,
-            asking: AskedReplicas::new(replicas),
+            asking: ReplicaCalls::new(replicas),
             taken: BTreeSet::new(),
             stored: BTreeSet::new(),
             done: false,

@@ -22,8 +22,8 @@ mod claim;
 mod coding;
 mod layout;
 mod plan;
+mod plan_text;
 mod point;
-mod shown;
 mod table;
 
 pub use change::{RingWish, Unsafe};

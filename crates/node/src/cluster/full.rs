@@ -5,7 +5,7 @@
 //! voters that are connected and near, the nearest first.
 //! Never: hands a group over while its members change; where an order of masters is set.
 
-use super::steward::{ClusterSight, StewardStep, next_step};
+use super::membership_controller::{ClusterSight, MembershipStep, next_step};
 use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ impl Cramped {
         now: u64,
     ) -> Option<NodeId> {
         self.asked.retain(|_, at| now < at.saturating_add(REST_MS));
-        if next_step(seen) != StewardStep::Rest {
+        if next_step(seen) != MembershipStep::Rest {
             return None;
         }
         let is_linked = |node| linked.contains(&node);
@@ -47,7 +47,7 @@ impl Cramped {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steward::Parts;
+    use super::super::membership_controller::Parts;
     use super::*;
     use base::{LogIndex, Part};
 

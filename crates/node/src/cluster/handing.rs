@@ -8,9 +8,9 @@
 //! answer   = as to a request that was passed on: done, or the number of the pass; or an error
 //! ```
 
+use super::master_lookup::MemberCalls;
 use super::parts_of;
 use super::question::MemberQuestion;
-use super::told::MemberCalls;
 use crate::metadata::no_such_group;
 use base::codec::Malformed;
 use base::limits::NAME_BYTES_MAX;

@@ -4,14 +4,18 @@
 //! Promises: whom a node knew last it knows again after a start; members only change by the log:
 //! what is wanted stands in the directory, what is stands in each group's configuration.
 //! Never: says who belongs to a group without a stop-sign that is decided.
-//! Read next: `steward.rs`, `tend.rs`, then `../metadata/members.rs` (what is wanted).
+//! Read next: `membership_controller.rs`, `reconcile.rs`, then `../metadata/members.rs` (what is
+//! wanted).
 
 mod full;
 mod handing;
+pub(crate) mod incarnations;
 mod join;
-pub(crate) mod lives;
+mod master_lookup;
+mod membership_controller;
 mod preferred;
 mod question;
+mod reconcile;
 pub(crate) mod recover;
 mod rejoin;
 mod report;
@@ -19,9 +23,6 @@ pub(crate) mod secret;
 mod slow;
 mod spread;
 mod step;
-mod steward;
-mod tend;
-mod told;
 mod view;
 
 use crate::data_dir::OpenDataDir;
@@ -37,23 +38,23 @@ use base::{
     ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription,
     Membership, NodeId, Reason, Result,
 };
+pub(crate) use incarnations::OwnIncarnations;
 pub use join::Joining;
-pub(crate) use lives::OwnLives;
+pub(crate) use master_lookup::{MemberCalls, tell};
+use membership_controller::Parts;
+pub(crate) use reconcile::reconcile;
 pub use recover::{GroupRemains, Remains, RingRemains};
 pub use rejoin::Rejoining;
 use replication::group::Group;
 use runtime::log_writer::store_error;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use steward::Parts;
 use store::DataDir;
-pub(crate) use tend::tend;
-pub(crate) use told::{MemberCalls, tell};
 pub(crate) use view::ClusterView;
 pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
 
-/// Whom this node knew last, and whether that stands in its directory: one that was always alone
-/// knows nobody.
+/// Whom this node knew last, and whether that stands in its directory: one that was always
+/// alone knows nobody.
 pub(crate) fn known(data: &DataDir, settings: &NodeSettings) -> Result<(ClusterDescription, bool)> {
     let known = data.members().map_err(store_error)?;
     let is_written_down = known.is_some();
@@ -110,7 +111,7 @@ fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
 /// Keeps this node's affairs with the others in order, and the groups that it is master of.
 pub(crate) struct ClusterAgent {
     pub settings: Arc<NodeSettings>,
-    pub lives: OwnLives,
+    pub lives: OwnIncarnations,
     pub groups: Arc<Groups>,
     pub directory: Arc<Directory>,
     pub links: Arc<PeerLinks>,

@@ -5,7 +5,7 @@
 //! who has not been all that for a pause, so a member that comes and goes moves nothing.
 //! Never: holds an election up; without a fit one of the list, whoever is master stays it.
 
-use super::steward::{ClusterSight, StewardStep, next_step};
+use super::membership_controller::{ClusterSight, MembershipStep, next_step};
 use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ impl Fit {
 /// The first of the list that is fit to lead, if it stands before the master. While members change
 /// nobody is.
 fn first(seen: &ClusterSight, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Option<NodeId> {
-    if next_step(seen) != StewardStep::Rest {
+    if next_step(seen) != MembershipStep::Rest {
         return None;
     }
     let before = order.iter().take_while(|node| **node != seen.master);
@@ -68,7 +68,7 @@ fn first(seen: &ClusterSight, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::super::steward::Parts;
+    use super::super::membership_controller::Parts;
     use super::*;
     use base::{LogIndex, Part};
 

@@ -12,7 +12,7 @@
 
 use super::ClusterAgent;
 use super::question::MemberQuestion;
-use super::tend::quietly;
+use super::reconcile::quietly;
 use crate::data_dir::OpenDataDir;
 use crate::metadata::catalog::Catalog;
 use crate::metadata::secret::SecretRow;

@@ -5,7 +5,7 @@
 //! and in eleven of twelve looks somebody fit to lead was ahead; not again for a minute.
 //! Never: says anything of another node's disk but that it was quicker than this one's.
 
-use super::steward::{ClusterSight, StewardStep, next_step};
+use super::membership_controller::{ClusterSight, MembershipStep, next_step};
 use base::{GroupId, LogIndex, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl Laggard {
         now: u64,
     ) -> Option<NodeId> {
         let rests = self.handed.get(&group).is_some_and(|at| now < at.saturating_add(REST_MS));
-        if rests || next_step(seen) != StewardStep::Rest {
+        if rests || next_step(seen) != MembershipStep::Rest {
             self.groups.remove(&group);
             return None;
         }
@@ -78,7 +78,7 @@ impl Laggard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steward::Parts;
+    use super::super::membership_controller::Parts;
     use super::*;
     use base::Part;
 

@@ -1,9 +1,9 @@
-//! Takes the step that `steward` names, and then sees to the group's quorum.
+//! Takes the step that `membership_controller` names, and then sees to the group's quorum.
 //!
 //! Promises: a quorum is wished for a group, and in force only where it fits the members that the
 //! group has by then; else a majority is. A node that speaks to nobody takes nobody in.
 
-use super::steward::{ClusterSight, Parts, StewardStep, next_step, words};
+use super::membership_controller::{ClusterSight, MembershipStep, Parts, next_step, words};
 use super::{parts_of, saved};
 use crate::metadata::groups::fitting;
 use crate::peer_links::PeerLinks;
@@ -30,10 +30,12 @@ pub(super) fn take_step(
     match step {
         // It speaks to nobody, so nobody comes near: a survivor, say, before the directory has
         // forgotten the lost. To change members would cost it its office for a moment.
-        StewardStep::HandOver(_) | StewardStep::Reconfigure(_) if links.peers.get().is_none() => {
+        MembershipStep::HandOver(_) | MembershipStep::Reconfigure(_)
+            if links.peers.get().is_none() =>
+        {
             return Ok(());
         }
-        StewardStep::Rest | StewardStep::Wait(_) => {
+        MembershipStep::Rest | MembershipStep::Wait(_) => {
             let quorum = quorum_of(&now, placement.quorum);
             if group.configuration().quorum() != quorum {
                 group.reconfigure(members(&now), quorum)?;
@@ -41,8 +43,8 @@ pub(super) fn take_step(
             }
             return Ok(());
         }
-        StewardStep::HandOver(heir) => group.hand_over(heir)?,
-        StewardStep::Reconfigure(next) => {
+        MembershipStep::HandOver(heir) => group.hand_over(heir)?,
+        MembershipStep::Reconfigure(next) => {
             let quorum = quorum_of(&next, placement.quorum);
             group.reconfigure(members(&next), quorum)?;
         }

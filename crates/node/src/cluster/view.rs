@@ -1,7 +1,7 @@
 //! The cluster as this node sees it: members and their connections, who is wanted in each group and
 //! who is there. Nothing of it is agreed on; it answers without a quorum.
 
-use super::steward::{ClusterSight, Parts, next_step, whole_way, words};
+use super::membership_controller::{ClusterSight, Parts, next_step, whole_way, words};
 use super::{parts_of, saved};
 use crate::audit::ReplicaAudit;
 use crate::groups::Groups;
@@ -161,7 +161,7 @@ impl ClusterView {
             connection_error: unreached
                 .and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
             health: self.available.health_word(member.node),
-            hints: self.available.shelf.kept().get(&member.node).map_or(0, |kept| kept.rows),
+            hints: self.available.vnode_store.kept().get(&member.node).map_or(0, |kept| kept.rows),
         }
     }
 
@@ -195,7 +195,7 @@ impl ClusterView {
         if group.leadership.is_master() {
             let seen = ClusterSight { wanted, now: &now, saved: &saved, master: self.links.node };
             let next = next_step(&seen);
-            if matches!(next, super::steward::StewardStep::Wait(_)) {
+            if matches!(next, super::membership_controller::MembershipStep::Wait(_)) {
                 status.waits_for = words(&now, &next, name);
             }
         }

@@ -7,8 +7,8 @@
 //! group learns first what the directory's master knows; a request passed on says how far its
 //! sender's directory is, and waits until the master's is as far.
 
-use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
+use crate::group_ref::GroupRef;
 use crate::ring;
 use crate::route::Router;
 use base::limits::FORWARD_MS_MAX;
@@ -64,10 +64,12 @@ impl Router {
         if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
             self.available.holds_nothing(name).await?;
         }
-        let whom = self.locator.whom(name).ok().filter(|_| changes);
+        let group_ref = self.locator.group_ref(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
-        match whom {
-            Some(whom) if !whom.is_led_here() => self.known_by_master(&whom, name, reply).await,
+        match group_ref {
+            Some(group_ref) if !group_ref.is_led_here() => {
+                self.known_by_master(&group_ref, name, reply).await
+            }
             _ => Ok(reply),
         }
     }
@@ -76,13 +78,13 @@ impl Router {
     /// read of nothing that was sent by a directory as new as this one.
     async fn known_by_master(
         self: &Arc<Router>,
-        whom: &Whom,
+        group_ref: &GroupRef,
         name: &BucketName,
         reply: Reply,
     ) -> Result<Reply> {
         let nothing = Call::Read(Read::Exists(Vec::new()), ReadLevel::Consistent);
         let request = Request { bucket: name.clone(), call: nothing, retry: None };
-        match self.carry(whom, None, request).await {
+        match self.carry(group_ref, None, request).await {
             Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
                 Reason::DeadlinePassed,
                 format!(
@@ -144,7 +146,7 @@ impl Router {
     ) -> Result<()> {
         let call = Call::Directory(DirectoryCall::ListTypes);
         let look = Request { bucket: BucketName::default(), call, retry: None };
-        let directory = Whom::Here(self.directory.group.clone());
+        let directory = GroupRef::Local(self.directory.group.clone());
         let index = self.carry(&directory, before, look).await?.index;
         let within = Duration::from_millis(FORWARD_MS_MAX);
         timeout(within, self.directory_reaches(index)).await.unwrap_or_else(|| {
@@ -212,15 +214,15 @@ impl Router {
         Submitted::Later(Box::pin(async move {
             let call = Call::Directory(DirectoryCall::DescribeBucket);
             let describe = Request { bucket: request.bucket.clone(), call, retry: None };
-            let directory = Whom::Here(router.directory.group.clone());
+            let directory = GroupRef::Local(router.directory.group.clone());
             let found = router.carry(&directory, before, describe).await?;
             if router.directory.group.applied.index() < found.index {
                 let text = "the bucket exists, and this node's directory is behind: try again";
                 return Err(Error::new(Reason::StaleReplica, text));
             }
             match router.group_of(&request) {
-                Ok(whom) => {
-                    let there = router.carry(&whom, None, request.clone()).await;
+                Ok(group_ref) => {
+                    let there = router.carry(&group_ref, None, request.clone()).await;
                     router.unless_away(there, Elsewhere::default(), request).await
                 }
                 Err(_) => Err(unknown),

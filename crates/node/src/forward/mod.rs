@@ -1,7 +1,7 @@
 //! A request for a group whose master is another node: passed on once, and answered here in the
 //! master's words.
 //!
-//! On the side that was asked, `errand.rs` finds the master, waits for one while an election is
+//! On the side that was asked, `client.rs` finds the master, waits for one while an election is
 //! under way, and tells what did not happen (it may try again) from what may have happened (it
 //! may not, unless the request names its attempt). On the master's side `server.rs` evaluates the
 //! request as if it had been asked there. `docs/inside/life-of-a-forwarded-request.md` tells it
@@ -13,11 +13,11 @@
 //! every wait is bounded; a node takes a bounded number of foreign requests.
 //! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
 //! keeps an order among requests: those of one connection wait for each other in their front-end.
-//! Read next: `errand.rs`, then `server.rs`.
+//! Read next: `client.rs`, then `server.rs`.
 
+mod client;
 mod directory;
-mod errand;
-mod letter;
+mod message;
 mod moved;
 mod server;
 #[cfg(test)]
@@ -25,12 +25,12 @@ mod tests;
 
 pub(crate) use server::answer;
 
-use crate::away::Whom;
 use crate::flow::{Elsewhere, Flow};
+use crate::group_ref::GroupRef;
 use crate::route::Router;
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result, check};
-use errand::{Errand, Repeat};
+use client::{ForwardedRequest, Repeat};
 use runtime::metrics::Metrics;
 use runtime::submit::{Submitted, Ticket};
 use runtime::world::{self, timeout};
@@ -41,14 +41,14 @@ impl Router {
     /// Passes a request on to the group's master; `before` is what the connection waits for.
     pub(crate) fn pass_on(
         self: &Arc<Router>,
-        whom: Whom,
+        group_ref: GroupRef,
         before: Option<Ticket>,
         elsewhere: Elsewhere,
         request: Request,
     ) -> Submitted {
         let router = self.clone();
         Submitted::Later(Box::pin(async move {
-            let there = router.carry(&whom, before, request.clone()).await;
+            let there = router.carry(&group_ref, before, request.clone()).await;
             router.unless_away(there, elsewhere, request).await
         }))
     }
@@ -56,7 +56,7 @@ impl Router {
     /// The same, to be awaited at once.
     pub(crate) async fn carry(
         self: &Arc<Router>,
-        whom: &Whom,
+        group_ref: &GroupRef,
         before: Option<Ticket>,
         request: Request,
     ) -> Result<Reply> {
@@ -70,9 +70,9 @@ impl Router {
                  this one; try again",
             ));
         }
-        let errand = Errand {
+        let errand = ForwardedRequest {
             me: self.locator.links.node,
-            group: whom.id(),
+            group: group_ref.id(),
             letter: self.letter(&request)?,
             repeat: Repeat::of(&request),
             began_ms,
@@ -82,15 +82,16 @@ impl Router {
         Metrics::count(&self.metrics.forwarded_out);
         let here = || self.here(request.clone());
         let locator = &self.locator;
-        let group = || locator.whom_now(whom).standing();
-        let onward =
-            |asked, error: &Error| locator.asked_in_vain(&locator.whom_now(whom), asked, error);
+        let group = || locator.whom_now(group_ref).standing();
+        let onward = |asked, error: &Error| {
+            locator.asked_in_vain(&locator.whom_now(group_ref), asked, error)
+        };
         let reply = errand.run(locator.links.peers.get(), group, here, onward).await;
-        let reply = reply.map_err(|error| self.readiness.with_missing(whom.id(), error))?;
+        let reply = reply.map_err(|error| self.readiness.with_missing(group_ref.id(), error))?;
         if let Call::Directory(_) = &request.call {
             // The next request of this client finds the bucket as it left it. If this node can't
             // keep up, the change is no less true.
-            let left = within.saturating_sub(errand::since(began_ms));
+            let left = within.saturating_sub(client::since(began_ms));
             let _ = timeout(left, self.directory.group.applied.reached(reply.index)).await;
         }
         Ok(reply)
@@ -112,6 +113,6 @@ impl Router {
             Call::Read(read, _) => check::read(read, &house)?,
             Call::Directory(_) | Call::Session(_) | Call::Available(_) => {}
         }
-        letter::write(self.directory.group.applied.shown(), request)
+        message::write(self.directory.group.applied.shown(), request)
     }
 }

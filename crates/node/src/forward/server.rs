@@ -1,6 +1,6 @@
 //! The master's side: requests that other nodes pass on, evaluated as if they were asked here.
 
-use super::letter::{self, BYTES_MAX};
+use super::message::{self, BYTES_MAX};
 use crate::answers::Answers;
 use crate::route::Router;
 use base::wire::{answer_bytes, changes, write_answer_to};
@@ -19,7 +19,7 @@ pub(crate) fn answer(router: &Arc<Router>, asked: IncomingCall) {
     let Some(peers) = router.locator.links.peers.get() else { return };
     let owner = router.clone();
     let attend = move |group, payload: Bytes| async move {
-        let (directory, request) = letter::read(&payload)?;
+        let (directory, request) = message::read(&payload)?;
         let call = request.call.clone();
         let answer = evaluate(&owner, group, directory, request).await;
         Ok(written(&owner.answers, (&payload[..], &call), answer))
@@ -49,7 +49,7 @@ fn written(answers: &Answers, (letter, call): (&[u8], &Call), answer: Result<Rep
         (Err(error), _) => (Err(error), None),
     };
     let mut bytes = Vec::new();
-    letter::put_version(letter, &answer, &mut bytes);
+    message::put_version(letter, &answer, &mut bytes);
     write_answer_to(call, &answer, BYTES_MAX - bytes.len(), &mut bytes);
     match room {
         None => bytes.into(),

@@ -1,7 +1,7 @@
 //! Catalog: the buckets and members that exist, this node's copy of what the metadata group (group
 //! 0) has decided, a function of its applied rows.
 
-use super::lives::{self, LifeRecord};
+use super::incarnations::{self, IncarnationRecord};
 use super::read_ring;
 use super::rows::{self, BUCKETS, CLUSTER, CUSTOM, GROUPS, LIVES, MEMBERS, RING, SECRET, TYPES};
 use super::secret::{self, SecretRow};
@@ -11,7 +11,7 @@ use base::{
     NodeId, Properties, Result, Value,
 };
 use bytes::Bytes;
-use dynamo::offered::Offered;
+use dynamo::schema_cache::SchemaCache;
 use replication::bucket::Bucket;
 use replication::group::Observer;
 use replication::layout::StoredRow;
@@ -31,7 +31,7 @@ pub(crate) struct Catalog {
     /// The cluster's secret as the applied rows have it.
     secret: Mutex<Option<SecretRow>>,
     /// What is known of available buckets.
-    pub(crate) available: Arc<Offered>,
+    pub(crate) available: Arc<SchemaCache>,
     /// The newest that this node knows of: while it catches up, what it was told when it joined or
     /// knew before it stopped, so that it does not forget the way to those who can help it.
     cluster: watch::Sender<Arc<ClusterDescription>>,
@@ -100,11 +100,11 @@ impl Catalog {
     }
 
     /// What the applied rows say of a member's lives; none: nothing.
-    pub(crate) fn record(&self, node: NodeId) -> Option<LifeRecord> {
+    pub(crate) fn record(&self, node: NodeId) -> Option<IncarnationRecord> {
         // In the order in which the rows are written: of two changes a life is never the older.
         let drawn = self.drawn.lock().expect("no one panics while holding it");
         let number = drawn.member(node)?.incarnation;
-        Some(LifeRecord { number, lived: self.lived(node) })
+        Some(IncarnationRecord { number, lived: self.lived(node) })
     }
 
     /// Exactly these lives are on record.
@@ -139,8 +139,8 @@ impl Catalog {
                 self.available.set_custom(name, properties);
             }
         } else if key.starts_with(LIVES) {
-            let lived = value.map(|value| lives::read(value)).transpose()?;
-            if let Some(node) = lives::node_of(key) {
+            let lived = value.map(|value| incarnations::read(value)).transpose()?;
+            if let Some(node) = incarnations::node_of(key) {
                 let mut lives = self.lives.lock().expect("no one panics while holding it");
                 lives.remove(&node);
                 lives.extend(lived.map(|lived| (node, lived)));

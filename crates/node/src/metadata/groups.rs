@@ -56,7 +56,7 @@ impl Directory {
     }
 
     /// A group without buckets ends: its row goes, and its members end their parts when they see
-    /// that (`cluster/tend.rs`). The count of numbers stays, so that none is given twice.
+    /// that (`cluster/reconcile.rs`). The count of numbers stays, so that none is given twice.
     pub(super) fn drop_group(&self, group: GroupId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         if group.0 < FIRST {
@@ -138,7 +138,8 @@ impl Draft {
     }
 
     /// How many voters of a group save a value from now on; its master brings that about
-    /// (`cluster/tend.rs`), and goes by a majority where it no longer fits the group's members.
+    /// (`cluster/reconcile.rs`), and goes by a majority where it no longer fits the group's
+    /// members.
     pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<CallPlan> {
         let placement = self.known.placement(group).ok_or_else(|| no_such_group(group))?;
         let placement = Placement { quorum, ..placement.clone() };

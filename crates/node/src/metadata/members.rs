@@ -2,7 +2,7 @@
 //! asserts that it saw the last one, so two changes never mix.
 
 use super::admission::lets_in;
-use super::heirs::Heirs;
+use super::replacements::Replacements;
 use super::rows::{
     CLUSTER, ClusterRow, assert, group_key, member_key, read_cluster, set, write_cluster,
     write_group, write_member,
@@ -25,7 +25,7 @@ pub(super) struct Draft {
     pub known: ClusterDescription,
     pub steps: Vec<Update>,
     /// What follows for the ring.
-    pub heirs: Heirs,
+    pub heirs: Replacements,
     /// The cluster's row itself is other than before.
     changed: bool,
 }

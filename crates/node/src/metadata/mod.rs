@@ -4,7 +4,7 @@
 //! Promises: a call changes all its rows or none; the catalog is a function of the rows that were
 //! applied, on every node.
 //! Never: gives a dropped bucket's space back (`housekeeping.rs`), or moves a group (its master's
-//! `cluster/steward.rs`): here only the rows change.
+//! `cluster/membership_controller.rs`): here only the rows change.
 //! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
 
 mod admission;
@@ -12,10 +12,10 @@ mod available;
 mod buckets;
 pub(crate) mod catalog;
 pub(crate) mod groups;
-mod heirs;
-pub(crate) mod lives;
+pub(crate) mod incarnations;
 mod members;
 mod moves;
+mod replacements;
 mod ring;
 mod ring_words;
 pub(crate) mod rows;
@@ -83,7 +83,7 @@ impl Directory {
     fn load(&self) -> Result<()> {
         let mut lives = BTreeMap::new();
         self.each(LIVES, |key, value| {
-            lives.extend(lives::node_of(key).zip(Some(lives::read(value)?)));
+            lives.extend(incarnations::node_of(key).zip(Some(incarnations::read(value)?)));
             Ok(())
         })?;
         // Before the members: who hears of those asks for these.

@@ -4,7 +4,7 @@
 //! and begun together; from then on the row holds both layouts, and each node that has its copy of
 //! a partition says so here, until the last one makes the partition go over. `Claim` gives every
 //! member that stays its even part at once: nothing is moved by it, so it is decided only when its
-//! caller has made sure that there is nothing to be moved (`dynamo/claim.rs`).
+//! caller has made sure that there is nothing to be moved (`dynamo/ring_bootstrap.rs`).
 
 use super::ring_words::{RingNames, described, transfers};
 use super::rows::{RING, assert, bad_row, set};

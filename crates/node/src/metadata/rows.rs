@@ -12,7 +12,7 @@
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
 //! r/plan, r/heirs        -> planned changes of it, and those that replaced members owe
-//! l/<node, 16 digits>    -> the last life of a member that was let in (`lives.rs`)
+//! l/<node, 16 digits>    -> the last life of a member that was let in (`incarnations.rs`)
 //! j/<digest, 64 digits>  -> a join token that lets nodes in
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```

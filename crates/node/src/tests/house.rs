@@ -1,7 +1,7 @@
 //! A house of several nodes in one process: real files, real sockets, and members from the start.
 
 use super::Place;
-use crate::{Node, PeerPlace, life};
+use crate::{Node, PeerPlace, startup};
 use base::request::Expiry;
 use base::{
     BucketId, ClusterDescription, ClusterId, ConfigurationId, GroupId, LogIndex, NodeId, Outcome,
@@ -107,7 +107,7 @@ impl House {
         let voters = self.ids[..self.founders].iter();
         let voters = voters.map(|node| Member { node: *node, part: Part::Voter }).collect();
         let first = Configuration::new(ConfigurationId(0), voters).expect("a configuration");
-        let node = life::start(settings, Some(first)).await.expect("it starts");
+        let node = startup::start(settings, Some(first)).await.expect("it starts");
         let peer = |(place, node): (usize, &NodeId)| Peer {
             node: *node,
             name: format!("n{place}"),

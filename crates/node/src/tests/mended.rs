@@ -4,7 +4,7 @@
 use super::{Place, bytes, set, update};
 use crate::housekeeping::Statements;
 use crate::recovery::{Recovered, recover};
-use crate::{Mending, NodeSettings};
+use crate::{LogRepair, NodeSettings};
 use base::{
     AvailableCall, BucketName, Call, Content, GroupId, LogIndex, Reason, Request, Result, Store,
 };
@@ -140,7 +140,7 @@ async fn damaged_everywhere(with_available: bool) -> (u64, u64) {
         std::fs::write(&file, log).expect("ours");
         let damage = free(|| recover(&settings(&harmed), None)).err().expect("it is found");
         assert_eq!(damage.reason, Reason::Corrupt, "{at}: {damage}");
-        let mut mending = match free(|| Mending::look(&settings(&harmed))) {
+        let mut mending = match free(|| LogRepair::look(&settings(&harmed))) {
             Ok(mending) => mending,
             Err(error) => {
                 assert_eq!(error.reason, Reason::Corrupt, "{at}: {error}");

@@ -84,11 +84,12 @@ async fn a_stop_brings_available_writes_home_though_nobody_flushes_any_more() {
     let value = "v".repeat(VALUE_BYTES);
     let write = |n: usize| Call::Available(storing(&n.to_string(), &value, None));
     fill(&node, &bucket, write).await;
-    wait("a write that waits", || node.router.available.shelf.log_needed_from()).await;
+    wait("a write that waits", || node.router.available.vnode_store.log_needed_from()).await;
     let stopping = node.clone();
     let stopped = tokio::spawn(async move { stopping.stop().await });
     let home =
-        tokio::time::timeout(Duration::from_secs(10), node.router.available.shelf.ends()).await;
+        tokio::time::timeout(Duration::from_secs(10), node.router.available.vnode_store.ends())
+            .await;
     assert_eq!(home, Ok(true), "what was begun waits for a flush that never comes");
     drop(flushes);
     stopped.await.expect("no panic").expect("it stops");

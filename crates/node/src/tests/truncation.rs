@@ -2,10 +2,10 @@
 //! driver, one step at a time.
 
 use crate::assembly::{Parts, assemble};
-use crate::cluster::OwnLives;
+use crate::cluster::OwnIncarnations;
 use crate::flush::{self, Flush};
-use crate::life::Post;
-use crate::recovery::{Mended, replay, terms};
+use crate::recovery::{RepairedEntries, replay, terms};
+use crate::startup::LogCompletions;
 use crate::{Node, NodeSettings};
 use base::codec::Writer as _;
 use base::request::Expiry;
@@ -32,7 +32,7 @@ pub(crate) struct Sole {
     trees: Arc<MemoryTrees>,
     pub node: Node,
     pub group: Arc<Group>,
-    pub post: Post,
+    pub post: LogCompletions,
 }
 
 /// The bucket and key of a value.
@@ -53,13 +53,13 @@ impl Sole {
         let terms = terms(NodeId(1), 600, None).expect("terms");
         let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
         let (log, records) = Log::open(files, settings()).expect("an empty disk");
-        let (groups, vnodes) =
-            replay(&log, records, &*shared, &terms, &Mended::default()).expect("an empty log");
+        let (groups, vnodes) = replay(&log, records, &*shared, &terms, &RepairedEntries::default())
+            .expect("an empty log");
         let parts = Parts {
             began_ms: world::milliseconds(),
             node: NodeId(1),
             data: None,
-            lives: OwnLives { incarnation: 1, known: Vec::new() },
+            lives: OwnIncarnations { incarnation: 1, known: Vec::new() },
             known: ClusterDescription::default(),
             trees: shared,
             reader: log.reader(),
@@ -72,7 +72,7 @@ impl Sole {
             (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, log_writer, metrics, Duration::from_secs(1));
         let group = node.router.locator.groups.find(GroupId::DEFAULT).expect("it is there");
-        let sole = Sole { disk, trees, post: Post::of(&node), group, node };
+        let sole = Sole { disk, trees, post: LogCompletions::of(&node), group, node };
         (sole, writer)
     }
 
@@ -143,8 +143,8 @@ impl Sole {
     pub(super) fn flush(&self) -> Flush {
         let (trees, log_writer) =
             (self.node.status.trees.clone(), self.node.housekeeper.disk.log_writer.clone());
-        let shelf = Some(self.node.router.available.shelf.clone());
-        Flush::new(trees, log_writer, self.node.router.locator.groups.all(), shelf, 0)
+        let vnode_store = Some(self.node.router.available.vnode_store.clone());
+        Flush::new(trees, log_writer, self.node.router.locator.groups.all(), vnode_store, 0)
     }
 
     /// A whole round of maintenance.
@@ -162,7 +162,7 @@ impl Sole {
         let terms = terms(NodeId(1), 600, None).expect("terms");
         let disk = Arc::new(self.disk.clone()) as Arc<dyn Disk>;
         let (log, records) = Log::open(disk, settings()).expect("it opens");
-        let (found, _) = replay(&log, records, &*self.trees, &terms, &Mended::default())?;
+        let (found, _) = replay(&log, records, &*self.trees, &terms, &RepairedEntries::default())?;
         let group = found.into_iter().find(|group| group.id == GroupId::DEFAULT).expect("there");
         let tail = group.tail.last_key_value().map(|(index, _)| *index);
         Ok(tail.unwrap_or(LogIndex(group.mark.applied)))

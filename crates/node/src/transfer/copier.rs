@@ -1,7 +1,7 @@
 //! Reader of a moving bucket: rows, sessions and outcomes of the group that the bucket leaves, from
 //! applied state, in parts of bounded size.
 
-use super::letter::Item;
+use super::message::Item;
 use base::codec::Reader;
 use base::error::corrupt;
 use base::{BucketDigest, Result, SessionId};

@@ -13,7 +13,7 @@
 //! that nothing comes back that a client saw gone.
 
 use super::BucketMoves;
-use super::letter::{Item, MoveAnswer, MoveQuestion};
+use super::message::{Item, MoveAnswer, MoveQuestion};
 use base::codec::{Malformed, Reader};
 use base::error::corrupt;
 use base::limits::SESSION_WINDOW;

@@ -38,11 +38,11 @@
 
 mod copier;
 mod intake;
-mod letter;
+mod message;
 mod mover;
 mod progress;
+mod reconcile;
 mod target;
-mod tend;
 mod view;
 
 pub(crate) use intake::asked;
@@ -53,7 +53,7 @@ mod tests;
 pub(crate) use progress::MovePoint;
 pub(crate) use progress::Transfers;
 pub use progress::{MovePhase, MoveProgress};
-pub(crate) use tend::tend;
+pub(crate) use reconcile::reconcile;
 pub use view::Movement;
 
 use crate::groups::Groups;

@@ -2,7 +2,7 @@
 
 use super::BucketMoves;
 use super::copier::{Copier, Cursor};
-use super::letter::{Item, MoveAnswer, MoveQuestion};
+use super::message::{Item, MoveAnswer, MoveQuestion};
 use super::progress::{MovePhase, MovePoint, MoveProgress};
 use super::target::MoveTarget;
 use base::error::shutting_down;

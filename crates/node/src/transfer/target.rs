@@ -1,7 +1,7 @@
 //! The way to the master of a group, which may be this node, or one of a group this node has no
 //! part in.
 
-use super::letter::{MoveAnswer, MoveQuestion};
+use super::message::{MoveAnswer, MoveQuestion};
 use super::{BucketMoves, intake};
 use base::codec::Malformed;
 use base::{Error, GroupId, NodeId, Reason, Result};
@@ -27,7 +27,7 @@ impl MoveTarget {
 
     /// Asks once. Whoever is not master says who is, and is asked next time.
     pub(super) async fn ask(&mut self, question: MoveQuestion) -> Result<MoveAnswer> {
-        let node = self.whom()?;
+        let node = self.group_ref()?;
         let asked = if node == self.moves.links.node {
             Ok(intake::answer(&self.moves, self.group, question).await)
         } else {
@@ -57,7 +57,7 @@ impl MoveTarget {
     }
 
     /// Who is master, or who may know.
-    fn whom(&self) -> Result<NodeId> {
+    fn group_ref(&self) -> Result<NodeId> {
         let here = self.moves.groups.get(self.group);
         if let Some(master) = here.and_then(|group| group.leadership.standing().borrow().master) {
             return Ok(master);

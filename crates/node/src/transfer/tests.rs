@@ -1,7 +1,7 @@
 //! Tests of a move's messages and rows, kept as version 1 wrote them.
 
 use super::intake::BucketIntake;
-use super::letter::{Item, MoveAnswer, MoveQuestion};
+use super::message::{Item, MoveAnswer, MoveQuestion};
 use super::progress::{MovePhase, MoveProgress};
 use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
 use bytes::Bytes;

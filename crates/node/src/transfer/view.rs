@@ -1,7 +1,7 @@
 //! View of a bucket's location and of its move, from any node.
 
 use super::BucketMoves;
-use super::letter::{MoveAnswer, MoveQuestion};
+use super::message::{MoveAnswer, MoveQuestion};
 use super::progress::MoveProgress;
 use super::target::MoveTarget;
 use base::bucket::no_such_bucket;

@@ -5,7 +5,7 @@
 //! answers with an [`Offer`]: which index, which configuration, about how much. Then it sends the
 //! rows in the order of their keys by the lane of bulk, in numbered parts. Each part carries the
 //! digest of all rows up to its end, chained from part to part, so the last one vouches for
-//! everything. The receiver hands the rows to the store (`store/trees/install.rs`), where nobody
+//! everything. The receiver hands the rows to the store (`store/trees/ingest.rs`), where nobody
 //! sees them, and gives the lane's credit back when they are taken: a slow disk slows the snapshot
 //! down and nothing else. At the end stands [`Staged`], which the group's driver installs between
 //! two turns.
@@ -48,7 +48,7 @@ use send::Sender;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Install, RowChange, Trees};
+use store::{Ingest, RowChange, Trees};
 use tokio::task::JoinSet;
 use transport::{IncomingCall, IncomingMessage, Peers};
 
@@ -105,7 +105,7 @@ pub struct StagedSnapshot {
 /// Rows on their way into the store. Its files are written, and removed where it is given up, by
 /// whoever has it: the node does not stop before.
 struct Installing {
-    install: Box<dyn Install>,
+    install: Box<dyn Ingest>,
     /// Let go of behind the files.
     _task: FileTask,
 }

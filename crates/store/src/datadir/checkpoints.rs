@@ -4,7 +4,7 @@
 //! a removal that is cut short leaves nothing that is taken for a checkpoint.
 
 use super::identity::IDENTITY;
-use super::unfinished::{beside, failed, is_unfinished, sync_folder};
+use super::staging::{beside, failed, is_unfinished, sync_folder};
 use super::{LOCK, LOCK_BYTES_MAX};
 use crate::StoreError;
 use rustix::fs::{self, FlockOperation};

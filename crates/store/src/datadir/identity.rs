@@ -3,7 +3,7 @@
 //! Promises: what `write` returned for is read after any crash; a crash before leaves nothing that
 //! is taken for an identity.
 
-use super::whole::checked;
+use super::atomic_file::checked;
 use super::{FORMAT, FORMAT_FIRST};
 use crate::StoreError;
 use crate::disk::{Access, Disk};

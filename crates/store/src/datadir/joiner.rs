@@ -4,9 +4,9 @@
 //! list of members is known for one. The list is written before the identity: a directory with an
 //! identity has joined, one without can be joined again, under the same id.
 
+use super::atomic_file::{AtomicFile, id};
 use super::identity::Identity;
 use super::lock::Lock;
-use super::whole::{WholeFile, id};
 use super::{DataDir, OpenDirectory, chance, members, secret};
 use crate::StoreError;
 use crate::disk::Disk;
@@ -14,8 +14,8 @@ use base::{ClusterDescription, ClusterSecret};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-pub(super) const FILE: WholeFile =
-    WholeFile { name: "JOINER", beside: "JOINER.new", head: "credenza joiner 1", bytes_max: 4096 };
+pub(super) const FILE: AtomicFile =
+    AtomicFile { name: "JOINER", beside: "JOINER.new", head: "credenza joiner 1", bytes_max: 4096 };
 
 /// What was found where a node is to join a cluster.
 #[derive(Debug)]

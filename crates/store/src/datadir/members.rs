@@ -4,7 +4,7 @@
 //! Promises: there whole or not at all; damage is named.
 //! Never: says who belongs to a group now; that stands in the log.
 
-use super::whole::{WholeFile, id};
+use super::atomic_file::{AtomicFile, id};
 use crate::StoreError;
 use crate::disk::Disk;
 use base::{
@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-pub(super) const FILE: WholeFile = WholeFile {
+pub(super) const FILE: AtomicFile = AtomicFile {
     name: "MEMBERS",
     beside: "MEMBERS.new",
     head: "credenza members 1",

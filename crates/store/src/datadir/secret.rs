@@ -4,14 +4,14 @@
 //! Promises: there whole or not at all; readable by its owner alone, as everything here.
 
 use super::DataDir;
-use super::whole::WholeFile;
+use super::atomic_file::AtomicFile;
 use crate::StoreError;
 use crate::disk::Disk;
 use base::ClusterSecret;
 use std::path::Path;
 
-pub(super) const FILE: WholeFile =
-    WholeFile { name: "SECRET", beside: "SECRET.new", head: "credenza secret 1", bytes_max: 4096 };
+pub(super) const FILE: AtomicFile =
+    AtomicFile { name: "SECRET", beside: "SECRET.new", head: "credenza secret 1", bytes_max: 4096 };
 /// Greetings without a MAC are refused, or not yet.
 const REQUIRED: &str = "required";
 const OFFERED: &str = "offered";

@@ -17,6 +17,7 @@
 //! one owner.
 //! Read next: `writer.rs` (the hot path), `walk.rs` (reading), `recover.rs` (torn tail or damage).
 
+mod active_segment;
 mod damage;
 mod frame;
 mod reader;
@@ -24,8 +25,7 @@ mod record;
 mod recover;
 mod replay;
 mod segment;
-mod spares;
-mod tail;
+mod segment_pool;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -35,7 +35,7 @@ mod writer;
 pub use reader::{LogReader, LogRecords, ReadError};
 pub use record::{OwnedRecord, Owner, OwnerRange, Record, RecordKind};
 pub use replay::{Hole, Recovered, Replay};
-pub use spares::Ahead;
+pub use segment_pool::Ahead;
 pub use verify::{BadFrame, LogReport, SegmentReport, VerifyProgress, verify};
 pub use writer::Log;
 

@@ -3,13 +3,13 @@
 //! Only the last segment can have a torn tail: a successor's header says that its predecessor was
 //! synced whole. The last segment is read here; the others are verified while they are replayed.
 
+use super::active_segment::ActiveSegment;
 use super::damage::{corrupt, resume};
 use super::frame::FOOTER;
 use super::record::Owners;
 use super::replay::{Recovered, Replay};
 use super::segment::{HEADER_BYTES, Header, LogNames, Segment, VERSION_FIRST, read_at};
-use super::spares::Spares;
-use super::tail::Tail;
+use super::segment_pool::SegmentPool;
 use super::walk::{Bad, FrameWalk, Unit, WalkStep};
 use super::writer::{Log, name_segment, segment_bytes, write_header};
 use super::{LogSettings, Position, SEGMENT_BYTES_MIN};
@@ -75,13 +75,14 @@ impl Log {
         };
         let scan = scan(&last, past_damage)?;
         make_durable(&*disk, &last, &scan)?;
-        let spares = Spares::start(disk.clone(), &names, settings.segment_bytes, settings.ahead)?;
+        let pool =
+            SegmentPool::start(disk.clone(), &names, settings.segment_bytes, settings.ahead)?;
         let found = Recovered { torn_bytes: scan.torn_bytes, records: 0, unclean: !scan.closed };
         let replay = Replay::new(segments.clone(), scan.end, found, past_damage);
         segments.pop_back();
         let Scan { end, generation, owners, sealed, torn_bytes, .. } = scan;
-        let tail = Tail::new(last, generation, end, owners);
-        let mut log = Log::new(disk, settings, segments, tail, spares);
+        let tail = ActiveSegment::new(last, generation, end, owners);
+        let mut log = Log::new(disk, settings, segments, tail, pool);
         log.opening = Some(torn_bytes);
         if sealed {
             // The process ended between sealing this segment and naming the next one.
@@ -97,9 +98,9 @@ fn begin(
     settings: LogSettings,
     names: &LogNames,
 ) -> Result<(Log, Replay), StoreError> {
-    let spares = Spares::start(disk.clone(), names, settings.segment_bytes, settings.ahead)?;
+    let pool = SegmentPool::start(disk.clone(), names, settings.segment_bytes, settings.ahead)?;
     let length = segment_bytes(&settings, 0);
-    let spare = spares.take(length, length)?;
+    let spare = pool.take(length, length)?;
     let header = Header {
         version: VERSION_FIRST,
         generation: 1,
@@ -111,7 +112,7 @@ fn begin(
     write_header(&spare, &header)?;
     name_segment(&*disk, &spare, &header)?;
     let segment = Segment { header, file: spare.file };
-    let log = Log::new(disk, settings, VecDeque::new(), Tail::fresh(segment), spares);
+    let log = Log::new(disk, settings, VecDeque::new(), ActiveSegment::fresh(segment), pool);
     let found = Recovered { torn_bytes: 0, records: 0, unclean: false };
     Ok((log, Replay::new(VecDeque::new(), 0, found, false)))
 }

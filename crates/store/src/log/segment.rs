@@ -160,7 +160,7 @@ pub(super) struct LogNames {
     /// Sequence numbers, going up.
     pub segments: Vec<u64>,
     /// Numbers of spares, going up.
-    pub spares: Vec<u64>,
+    pub pool: Vec<u64>,
     /// Numbers of files that did not become spares.
     pub unready: Vec<u64>,
 }
@@ -173,14 +173,14 @@ impl LogNames {
         for name in &names {
             let list = [
                 (SEGMENT, &mut known.segments),
-                (SPARE, &mut known.spares),
+                (SPARE, &mut known.pool),
                 (UNREADY, &mut known.unready),
             ];
             for (ending, numbers) in list {
                 numbers.extend(name.strip_suffix(ending).and_then(number));
             }
         }
-        for numbers in [&mut known.segments, &mut known.spares, &mut known.unready] {
+        for numbers in [&mut known.segments, &mut known.pool, &mut known.unready] {
             numbers.sort_unstable();
         }
         Ok(known)

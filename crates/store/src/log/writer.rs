@@ -1,10 +1,10 @@
 //! Appending: one buffer, one write, one sync.
 
+use super::active_segment::{ActiveSegment, segment_bytes_for};
 use super::reader::KnownLog;
 use super::record::Record;
 use super::segment::{HEADER_BYTES, Header, Segment, VERSION_FIRST};
-use super::spares::{Spare, Spares};
-use super::tail::{Tail, segment_bytes_for};
+use super::segment_pool::{SegmentPool, SpareSegment};
 use super::{LogSettings, Position};
 use crate::StoreError;
 use crate::disk::Disk;
@@ -25,15 +25,15 @@ pub struct Log {
     settings: LogSettings,
     /// Complete segments, oldest first.
     sealed: VecDeque<Segment>,
-    tail: Tail,
+    tail: ActiveSegment,
     /// Before the first frame of this life goes out: the bytes that were cut when the log was
     /// opened.
     pub(super) opening: Option<u64>,
-    spares: Spares,
+    pool: SegmentPool,
     /// What readers on other threads are told.
     pub(super) known: Arc<KnownLog>,
     /// The next segment behind a tail that is sealed: the disk had no room for its name.
-    unnamed: Option<(Spare, Header)>,
+    unnamed: Option<(SpareSegment, Header)>,
     durable: u64,
     /// Whether the log's last frame states that all before it is durable.
     settled: bool,
@@ -45,8 +45,8 @@ impl Log {
         disk: Arc<dyn Disk>,
         settings: LogSettings,
         sealed: VecDeque<Segment>,
-        tail: Tail,
-        spares: Spares,
+        tail: ActiveSegment,
+        pool: SegmentPool,
     ) -> Log {
         let durable = tail.position();
         let headers = sealed.iter().map(|it| it.header).chain([tail.header]);
@@ -57,7 +57,7 @@ impl Log {
             sealed,
             tail,
             opening: None,
-            spares,
+            pool,
             known,
             unnamed: None,
             durable,
@@ -130,7 +130,7 @@ impl Log {
         let mut freed = 0;
         while let Some(oldest) = self.sealed.pop_front_if(|it| it.header.end() <= keep_from.0) {
             self.known.collapse();
-            self.spares.retire(oldest);
+            self.pool.retire(oldest);
             freed += 1;
         }
         self.usable()?;
@@ -168,7 +168,7 @@ impl Log {
     /// records.
     pub fn room(&self) -> u64 {
         let next = self.unnamed.as_ref().map_or(self.tail.room(), |(spare, _)| spare.length);
-        next + self.spares.ready_bytes()
+        next + self.pool.ready_bytes()
     }
 
     /// Not closed by a failure, here or while clearing away.
@@ -176,7 +176,7 @@ impl Log {
         if self.failed {
             return Err(StoreError::Closed);
         }
-        match self.spares.failure() {
+        match self.pool.failure() {
             None => Ok(()),
             Some(error) => Err(self.fail(error)),
         }
@@ -276,7 +276,7 @@ impl Log {
         self.tail.put_footer();
         if let Err(error) = self.write_out() {
             self.tail.take_back(waiting);
-            self.spares.give_back(spare);
+            self.pool.give_back(spare);
             return Err(error);
         }
         self.sync()?;
@@ -294,11 +294,15 @@ impl Log {
     }
 
     /// A spare with the header of the next segment in it, still under its old name.
-    fn prepare(&mut self, at_least: u64, version: u32) -> Result<(Spare, Header), StoreError> {
+    fn prepare(
+        &mut self,
+        at_least: u64,
+        version: u32,
+    ) -> Result<(SpareSegment, Header), StoreError> {
         self.usable()?;
         let before = &self.tail.header;
         let length = segment_bytes(&self.settings, before.length).max(at_least);
-        let spare = self.spares.take(at_least.max(HEADER_BYTES * 2), length)?;
+        let spare = self.pool.take(at_least.max(HEADER_BYTES * 2), length)?;
         let header = Header {
             version: before.version.max(version),
             generation: next(self.tail.generation)?,
@@ -313,7 +317,7 @@ impl Log {
                 Ok((spare, header))
             }
             Err(StoreError::Full) => {
-                self.spares.give_back(spare);
+                self.pool.give_back(spare);
                 Err(StoreError::Full)
             }
             Err(error) => Err(self.fail(error)),
@@ -332,7 +336,7 @@ impl Log {
         let Some((spare, header)) = self.unnamed.take() else { return Ok(()) };
         // Its generation is above that of all before it: this life has begun with it.
         self.opening = None;
-        let fresh = Tail::fresh(Segment { header, file: spare.file });
+        let fresh = ActiveSegment::fresh(Segment { header, file: spare.file });
         let sealed = std::mem::replace(&mut self.tail, fresh);
         self.known.add(header);
         self.sealed.push_back(sealed.into_segment());
@@ -342,7 +346,7 @@ impl Log {
     }
 
     fn look_ahead(&mut self) {
-        self.spares.want(segment_bytes(&self.settings, self.tail.header.length));
+        self.pool.want(segment_bytes(&self.settings, self.tail.header.length));
     }
 }
 
@@ -364,7 +368,7 @@ pub(super) fn no_space(error: &io::Error) -> bool {
 }
 
 /// Writes a segment's header page into a spare and syncs it.
-pub(super) fn write_header(spare: &Spare, header: &Header) -> Result<(), StoreError> {
+pub(super) fn write_header(spare: &SpareSegment, header: &Header) -> Result<(), StoreError> {
     let what = |verb| format!("can't {verb} the header of {}", header.name());
     spare
         .file
@@ -377,7 +381,7 @@ pub(super) fn write_header(spare: &Spare, header: &Header) -> Result<(), StoreEr
 /// nothing changed.
 pub(super) fn name_segment(
     disk: &dyn Disk,
-    spare: &Spare,
+    spare: &SpareSegment,
     header: &Header,
 ) -> Result<(), StoreError> {
     let what = || format!("can't name {}", header.name());

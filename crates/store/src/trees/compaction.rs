@@ -19,11 +19,11 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, ValueType};
 
 use super::manifest::TABLES;
+use super::memtable::Memtable;
 use super::packed::pack;
-use super::run::RunWalk;
+use super::sorted_run::RunWalk;
 use super::span::DeadStretch;
 use super::study::{Gaps, PrefixExchange};
-use super::table::MemoryTable;
 use super::view::{Bounds, Version, may_be_on_disk};
 use super::{LsmTrees, RowChange, Trees, hash};
 use crate::StoreError;
@@ -60,7 +60,7 @@ impl LsmTrees {
     /// Makes a sealed table durable, the newest row of each key; readers then read that. A
     /// tombstone that has nothing to hide goes with the memory: most rows that live for seconds
     /// leave nothing at all.
-    fn flush_table(&self, table: &Arc<MemoryTable>) -> Result<(), StoreError> {
+    fn flush_table(&self, table: &Arc<Memtable>) -> Result<(), StoreError> {
         let whole = Arc::new(table.whole());
         // While the table is in every reader's view it does not matter when its rows are offered to
         // the cache: all as they are written, or those that it has.

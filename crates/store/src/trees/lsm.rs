@@ -17,12 +17,12 @@ use lsm_tree::{
 };
 
 use super::cache::{Loaded, RowCache};
-use super::install::{Install, LsmInstall, Watch};
-use super::kept::TableList;
+use super::ingest::{Ingest, LsmIngest, Watch};
 use super::manifest::{self, Manifest};
+use super::memtable::Memtable;
+use super::resident_tables::TableList;
 use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{Sight, Spans};
-use super::table::MemoryTable;
 use super::view::View;
 use super::{Pressure, RowChange, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
 use crate::StoreError;
@@ -65,7 +65,7 @@ pub(super) struct WriterState {
     /// The newest batch.
     sequence: u64,
     /// Where the next one goes.
-    active: Arc<MemoryTable>,
+    active: Arc<Memtable>,
     /// Who wants to know what is written under a prefix.
     pub(super) watches: Vec<Arc<Watch>>,
 }
@@ -88,7 +88,7 @@ impl LsmTrees {
             Err(panic) => return Err(manifest::damage(&path, manifest::panic_words(&*panic))),
         };
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
-        let active = Arc::new(MemoryTable::new());
+        let active = Arc::new(Memtable::new());
         let view = Arc::new(View::capture(&tree, active, Vec::new(), Arc::default()));
         let writer =
             WriterState { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
@@ -174,7 +174,7 @@ impl LsmTrees {
         }
         let view = self.view();
         let (mut sealed, in_vain) = (view.sealed.clone(), Arc::clone(&view.in_vain_on_disk));
-        sealed.push(std::mem::replace(&mut writer.active, Arc::new(MemoryTable::new())));
+        sealed.push(std::mem::replace(&mut writer.active, Arc::new(Memtable::new())));
         let active = Arc::clone(&writer.active);
         retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
         self.spans.seal();
@@ -185,7 +185,7 @@ impl LsmTrees {
     }
 
     /// Turns readers from a sealed table to what was made of it on disk.
-    pub(super) fn let_go(&self, flushed: &Arc<MemoryTable>) -> Result<(), StoreError> {
+    pub(super) fn let_go(&self, flushed: &Arc<Memtable>) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
         let mut sealed = view.sealed.clone();
@@ -351,8 +351,8 @@ impl Trees for LsmTrees {
         self.drop_rows_under(prefix)
     }
 
-    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Install>, StoreError> {
-        Ok(Box::new(LsmInstall::begin(self, prefix)?))
+    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError> {
+        Ok(Box::new(LsmIngest::begin(self, prefix)?))
     }
 
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {

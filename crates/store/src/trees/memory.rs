@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 
 use super::compaction::bounds_of;
-use super::install::{Install, Watch};
+use super::ingest::{Ingest, Watch};
 use super::view::crossed;
 use super::{Pressure, RowChange, Rows, Snapshot, TreeRow, TreeStatistics, Trees};
 use crate::StoreError;
@@ -189,10 +189,10 @@ impl Trees for MemoryTrees {
         self.flush()
     }
 
-    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Install>, StoreError> {
+    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError> {
         let watch = Watch::new(prefix);
         self.state()?.watches.push(Arc::clone(&watch));
-        Ok(Box::new(MemoryInstall { trees: self, watch, rows: Vec::new() }))
+        Ok(Box::new(MemoryIngest { trees: self, watch, rows: Vec::new() }))
     }
 
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {
@@ -213,13 +213,13 @@ impl Trees for MemoryTrees {
     }
 }
 
-struct MemoryInstall {
+struct MemoryIngest {
     trees: Arc<MemoryTrees>,
     watch: Arc<Watch>,
     rows: Vec<TreeRow>,
 }
 
-impl Install for MemoryInstall {
+impl Ingest for MemoryIngest {
     fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError> {
         self.watch.check(self.rows.last().map(|(key, _)| key), &rows);
         self.rows.extend(rows);
@@ -250,7 +250,7 @@ impl Install for MemoryInstall {
     }
 }
 
-impl Drop for MemoryInstall {
+impl Drop for MemoryIngest {
     fn drop(&mut self) {
         if let Ok(mut state) = self.trees.state() {
             state.watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));

@@ -1,10 +1,10 @@
 //! The local store: one ordered tree for the node, filled by one writer from the log.
 //!
 //! The tree keeps every change under the number of the batch that made it. A batch is inserted
-//! whole into the active table in memory (`table.rs`, `run.rs`) and then *published* by moving one
-//! number, so a reader sees all of it or none. A table that has grown is *sealed* (between batches
-//! only), written to disk by *flush*, and merged with older ones by *compaction*. What was flushed
-//! survives any crash; what was not is replayed from the log.
+//! whole into the active table in memory (`memtable.rs`, `sorted_run.rs`) and then *published* by
+//! moving one number, so a reader sees all of it or none. A table that has grown is *sealed*
+//! (between batches only), written to disk by *flush*, and merged with older ones by *compaction*.
+//! What was flushed survives any crash; what was not is replayed from the log.
 //!
 //! What a reader reads is a *view*: the tables as they were at one moment, immutable but for the
 //! active one, plus the newest published number. Because a view keeps its tables alive, flush and
@@ -15,30 +15,30 @@
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
-//! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `kept.rs`, `cache.rs`, `compaction.rs`,
-//! `reclaim.rs`, `install.rs`; `snapshot.rs` and `spans.rs` for range reads.
+//! Read next: `lsm.rs`, then `view.rs`, `memtable.rs`, `resident_tables.rs`, `cache.rs`,
+//! `compaction.rs`, `reclaim.rs`, `ingest.rs`; `snapshot.rs` and `spans.rs` for range reads.
 
 pub(crate) mod archive;
 mod cache;
 mod checkpoint;
 mod compaction;
 mod heads;
-mod install;
-mod kept;
+mod ingest;
 mod lsm;
 pub(crate) mod manifest;
 mod memory;
+mod memtable;
 mod packed;
 mod reclaim;
-mod run;
+mod resident_tables;
 mod settings;
 mod snapshot;
+mod sorted_run;
 mod span;
 mod spanfile;
 mod spans;
 mod stream;
 mod study;
-mod table;
 mod view;
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use install::Install;
+pub use ingest::Ingest;
 pub use lsm::LsmTrees;
 pub use memory::MemoryTrees;
 pub use settings::TreeSettings;
@@ -126,9 +126,9 @@ pub trait Trees: Send + Sync {
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError>;
 
     /// Begins to take the rows that will stand under the prefix instead of those that do. Readers
-    /// see none of them, and a crash forgets them, until [`Install::switch`]. Nobody may write
+    /// see none of them, and a crash forgets them, until [`Ingest::switch`]. Nobody may write
     /// under the prefix meanwhile, or the switch is refused.
-    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Install>, StoreError>;
+    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError>;
 
     /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what
     /// is durable now: rotate and flush first to have all. Copies nothing but names.

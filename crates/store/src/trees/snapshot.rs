@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::manifest::{damage, error};
 use super::packed::unpack;
-use super::run::RunWalk;
+use super::sorted_run::RunWalk;
 use super::span::{DeadStretch, after};
 use super::spans::{DEAD_MIN, Sight, Spans};
 use super::view::{Bounds, OnDisk, Version, View, crossed};

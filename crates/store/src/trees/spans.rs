@@ -26,8 +26,8 @@ use bytes::Bytes;
 
 use super::RowChange;
 use super::compaction::bounds_of;
+use super::memtable::Memtable;
 use super::span::{DeadStretch, Span, after, is_after};
-use super::table::MemoryTable;
 
 /// Fewer dead rows in succession are walked over each time: that costs less than to seek anew.
 pub(super) const DEAD_MIN: u64 = if cfg!(test) { 2 } else { 32 };
@@ -99,7 +99,7 @@ impl Spans {
     }
 
     /// A batch is about to be inserted into this table.
-    pub fn begin<'a>(&'a self, active: &'a MemoryTable) -> Inserting<'a> {
+    pub fn begin<'a>(&'a self, active: &'a Memtable) -> Inserting<'a> {
         self.index().writing = true;
         Inserting { spans: self, active }
     }
@@ -153,7 +153,7 @@ impl Spans {
     /// A reader of this table found no row there. Refused if a batch that the reader does not see
     /// has put a row there: then the next reader may note it. While a batch is being inserted
     /// nobody can tell: it waits for the end of that.
-    pub fn note(&self, found: DeadStretch, sight: Sight, active: &MemoryTable) {
+    pub fn note(&self, found: DeadStretch, sight: Sight, active: &Memtable) {
         let short = |key: &Bytes| key.len() <= KEY_BYTES_MAX;
         if found.start >= found.end || !short(&found.start) || !short(&found.end) {
             return;
@@ -228,7 +228,7 @@ impl Spans {
 /// A batch is being inserted.
 pub(super) struct Inserting<'a> {
     spans: &'a Spans,
-    active: &'a MemoryTable,
+    active: &'a Memtable,
 }
 
 impl Drop for Inserting<'_> {
@@ -256,7 +256,7 @@ impl Index {
 
     /// Notes a dead stretch that a reader of batches up to `sequence` found, unless a later batch
     /// put a row there.
-    fn note(&mut self, found: DeadStretch, sequence: u64, active: &MemoryTable) {
+    fn note(&mut self, found: DeadStretch, sequence: u64, active: &Memtable) {
         let closed = self.closed.iter().any(|prefix| found.meets(prefix));
         if !closed && !active.wrote_since(sequence, &found.start, &found.end) {
             self.insert(found, sequence);

@@ -9,10 +9,10 @@ use std::sync::PoisonError;
 use bytes::Bytes;
 use lsm_tree::AbstractTree;
 
+use super::memtable::Memtable;
 use super::snapshot::Merge;
 use super::span::{DeadStretch, after};
 use super::spans::DEAD_MIN;
-use super::table::MemoryTable;
 use super::{LsmTrees, spanfile};
 
 /// Fewer removals are not worth a look.
@@ -31,7 +31,7 @@ const FOUND_MAX: usize = 1_024;
 impl LsmTrees {
     /// Walks where rows of this table were removed since it was asked last; the walk itself notes
     /// what it finds. An error is left to whoever reads there for a client.
-    pub(super) fn study(&self, table: &MemoryTable) {
+    pub(super) fn study(&self, table: &Memtable) {
         // One at a time, so that who comes second finds known what the first took on.
         let _one = self.studying.lock().unwrap_or_else(PoisonError::into_inner);
         let mut removed = table.removed_lately(REMOVED_MIN);

@@ -14,8 +14,8 @@ use lsm_tree::table::filter::standard_bloom::Builder as Bloom;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 
 use super::manifest::damage;
+use super::memtable::Memtable;
 use super::packed::unpack;
-use super::table::MemoryTable;
 use super::{FLUSHED_EARLY, LEVEL0_RUNS_FEW, ROWS_IN_VAIN_MIN, ROWS_WRITTEN_PER_ROW_IN_VAIN};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -42,9 +42,9 @@ type ReadRange = dyn Fn(&Bounds) -> Vec<OnDisk> + Send + Sync;
 /// Tables of one moment. Only the active one still grows, by batches that a reader's number hides.
 pub(super) struct View {
     /// Takes the batches.
-    pub active: Arc<MemoryTable>,
+    pub active: Arc<Memtable>,
     /// Waits for flush, oldest first.
-    pub sealed: Vec<Arc<MemoryTable>>,
+    pub sealed: Vec<Arc<Memtable>>,
     /// Unmerged runs on disk.
     pub level0_runs: usize,
     /// Rows on disk that range reads passed in vain since levels began to be drained last.
@@ -60,8 +60,8 @@ impl View {
     /// harmless.
     pub fn capture(
         tree: &Tree,
-        active: Arc<MemoryTable>,
-        sealed: Vec<Arc<MemoryTable>>,
+        active: Arc<Memtable>,
+        sealed: Vec<Arc<Memtable>>,
         in_vain_on_disk: Arc<AtomicU64>,
     ) -> View {
         let version = tree.current_version();
@@ -121,7 +121,7 @@ impl View {
     }
 
     /// Tables in memory, newest first.
-    pub fn in_order(&self) -> impl Iterator<Item = &Arc<MemoryTable>> {
+    pub fn in_order(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(self.sealed.iter().rev())
     }
 

@@ -2,7 +2,7 @@
 
 use super::fakes::{Nobody, bridge};
 use crate::Node;
-use crate::forward::{answer, letter};
+use crate::forward::{answer, message};
 use crate::route::Router;
 use crate::tests::{Place, bytes, get, request, set};
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
@@ -46,9 +46,9 @@ async fn house(place: &Place) -> (Node, Peers) {
 }
 
 async fn ask(asker: &Peers, request: &Request) -> Result<Reply> {
-    let sent = letter::write(LogIndex(0), request).expect("small");
+    let sent = message::write(LogIndex(0), request).expect("small");
     let answer = asker.ask(MASTER, GroupId(1), sent.clone(), LONG).await.expect("it is answered");
-    letter::read_answer_to(&sent, answer).expect("it is an answer")
+    message::read_answer_to(&sent, answer).expect("it is an answer")
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_request_passed_on_is_answered_as_if_it_were_asked_here() {
 async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    let good = letter::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
+    let good = message::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
     let mut hostile: Vec<Bytes> =
         vec![Bytes::new(), Bytes::copy_from_slice(&[CallKind::Request.byte()])];
     hostile.extend((0..good.len()).map(|end| good.slice(..end)));
@@ -103,8 +103,8 @@ async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
 async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
-    let letter = letter::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
-    let plain = letter::without_version(&letter);
+    let letter = message::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
+    let plain = message::without_version(&letter);
     let answer = asker.ask(MASTER, GroupId(1), plain, LONG).await.expect("it is answered");
     let reply = base::wire::read_answer(&answer).expect("an answer").expect("written");
     assert_eq!((reply.body, reply.version), (Body::Updated(Outcome::Done), None));
@@ -135,7 +135,7 @@ async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
     let directory = &node.router.directory.group.applied;
     // Behind whatever a node writes into its directory when it starts.
     let ahead = LogIndex(directory.index().0 + 10);
-    let letter = letter::write(ahead, &request(Call::Update(set("k", "1")))).expect("small");
+    let letter = message::write(ahead, &request(Call::Update(set("k", "1")))).expect("small");
     let asking = asker.ask(MASTER, GroupId(1), letter, LONG);
     tokio::pin!(asking);
     for _ in 0..100 {
@@ -160,7 +160,7 @@ async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let (node, asker) = house(&place).await;
     let incoming = &node.router.incoming;
     let look = request(Call::Read(Read::KeyCount, ReadLevel::Consistent));
-    let letter = letter::write(LogIndex(0), &look).expect("small");
+    let letter = message::write(LogIndex(0), &look).expect("small");
     let mut permits: Vec<_> =
         (0..FORWARDED_MAX).map(|_| incoming.admit(1).expect("a permit")).collect();
     let answer = asker.ask(MASTER, GroupId(1), letter, LONG).await;

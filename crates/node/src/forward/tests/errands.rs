@@ -1,8 +1,8 @@
 //! A request on its way: what is tried again, what is not, and what its client is told.
 
 use super::fakes::{Script, Will};
-use crate::forward::errand::{Errand, Repeat};
-use crate::forward::letter;
+use crate::forward::client::{ForwardedRequest, Repeat};
+use crate::forward::message;
 use base::{Body, Error, GroupId, Kind, LogIndex, NodeId, Reason, Reply, Result};
 use bytes::Bytes;
 use logic::consensus::Role;
@@ -13,8 +13,8 @@ use tokio::sync::watch;
 const ME: u64 = 1;
 const LONG_MS: u64 = 60_000;
 
-fn errand(repeat: Repeat) -> Errand {
-    Errand {
+fn errand(repeat: Repeat) -> ForwardedRequest {
+    ForwardedRequest {
         me: NodeId(ME),
         group: GroupId(1),
         letter: Bytes::from_static(b"letter"),
@@ -47,7 +47,7 @@ async fn nowhere() -> Result<Reply> {
 }
 
 /// Sends an errand to node 2 and its script.
-async fn try_one(errand: Errand, script: &std::sync::Arc<Script>) -> Result<Reply> {
+async fn try_one(errand: ForwardedRequest, script: &std::sync::Arc<Script>) -> Result<Reply> {
     let group = watch::Sender::new(standing(2));
     errand.run(Some(&script.peers()), || group.subscribe(), nowhere, nobody).await
 }
@@ -72,8 +72,8 @@ async fn the_master_is_asked_once_and_its_words_are_the_answer() {
 async fn an_older_master_is_asked_again_as_it_understands() {
     let update = crate::tests::request(base::Call::Update(crate::tests::set("k", "v")));
     let asking = || {
-        let letter = letter::write(LogIndex(1), &update).expect("small");
-        Errand { letter, ..errand(Repeat::Never) }
+        let letter = message::write(LogIndex(1), &update).expect("small");
+        ForwardedRequest { letter, ..errand(Repeat::Never) }
     };
     let script = Script::of([(2, Will::Decline), (2, Will::Answer(Ok(done())))]);
     assert_eq!(try_one(asking(), &script).await, Ok(done()));
@@ -154,7 +154,7 @@ async fn what_may_have_happened_is_told_and_not_tried_again() {
         let told = try_one(errand(Repeat::Never), &script).await.expect_err("in doubt");
         assert_eq!((told.kind(), script.asked().len()), (Kind::Unknown, 1), "{told}");
     }
-    let hurried = Errand { within_ms: 30, ..errand(Repeat::Never) };
+    let hurried = ForwardedRequest { within_ms: 30, ..errand(Repeat::Never) };
     let told = try_one(hurried, &Script::of([(2, Will::Silence)])).await.expect_err("in doubt");
     assert_eq!(told.reason, Reason::DeadlinePassed);
 }
@@ -168,7 +168,7 @@ async fn a_named_attempt_is_asked_again_until_it_is_answered() {
         (2, Will::Answer(Ok(done()))),
     ]);
     // Not even a patience of nothing ends a doubt.
-    let errand = Errand { patience_ms: 0, ..errand(Repeat::Once) };
+    let errand = ForwardedRequest { patience_ms: 0, ..errand(Repeat::Once) };
     assert_eq!(try_one(errand, &script).await, Ok(done()));
     assert_eq!(script.asked().len(), 4);
 }
@@ -178,7 +178,7 @@ async fn a_doubt_that_was_never_answered_stays_a_doubt() {
     let script = Script::of([(2, Will::Break), (2, fails(Reason::Overloaded))]);
     let told = try_one(errand(Repeat::Once), &script).await.expect_err("in doubt");
     assert_eq!(told.kind(), Kind::Unknown, "the first attempt may have happened: {told}");
-    let hurried = Errand { within_ms: 120, ..errand(Repeat::Once) };
+    let hurried = ForwardedRequest { within_ms: 120, ..errand(Repeat::Once) };
     let told = try_one(hurried, &Script::of([(2, Will::Break)])).await.expect_err("in doubt");
     assert_eq!(told.kind(), Kind::Unknown, "then nobody was reached: {told}");
     // But an answer is one.
@@ -191,7 +191,7 @@ async fn a_doubt_that_was_never_answered_stays_a_doubt() {
 async fn a_read_is_asked_again_and_nobody_is_told_that_it_may_have_happened() {
     let script = Script::of([(2, Will::Break), (2, Will::Answer(Ok(done())))]);
     assert_eq!(try_one(errand(Repeat::Harmless), &script).await, Ok(done()));
-    let hurried = Errand { within_ms: 30, ..errand(Repeat::Harmless) };
+    let hurried = ForwardedRequest { within_ms: 30, ..errand(Repeat::Harmless) };
     let told = try_one(hurried, &Script::of([(2, Will::Silence)])).await.expect_err("late");
     assert_eq!(told.reason, Reason::NoQuorum);
 }
@@ -200,14 +200,14 @@ async fn a_read_is_asked_again_and_nobody_is_told_that_it_may_have_happened() {
 async fn without_a_master_patience_ends_with_a_remedy() {
     let script = Script::of([]);
     let group = watch::Sender::new(standing(0));
-    let errand = Errand { patience_ms: 120, ..errand(Repeat::Never) };
+    let errand = ForwardedRequest { patience_ms: 120, ..errand(Repeat::Never) };
     let told = errand.run(Some(&script.peers()), || group.subscribe(), nowhere, nobody).await;
     let told = told.expect_err("there is none");
     assert_eq!((told.reason, told.kind()), (Reason::NoQuorum, Kind::Unavailable));
     assert!(told.text().contains("majority"), "{told}");
     // Nor is a client sent to a master that says it is none.
     let script = Script::of((0..1_000).map(|_| (2, fails(Reason::NotMaster))));
-    let errand = Errand { patience_ms: 120, ..errand };
+    let errand = ForwardedRequest { patience_ms: 120, ..errand };
     let told = try_one(errand, &script).await.expect_err("there is none");
     assert_eq!(told.reason, Reason::NoQuorum);
 }

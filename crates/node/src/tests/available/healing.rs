@@ -1,5 +1,5 @@
-//! Copies come together by themselves: what was kept for a node that was away goes home, and what
-//! nobody reads is compared in the background.
+//! Copies come together by themselves: what was kept for a node that was away goes home, and
+//! what nobody reads is compared in the background.
 
 use super::three::{settled, three};
 use super::{bucket, fetch, living, store};
@@ -46,8 +46,9 @@ fn owners(node: &Node, key: &str, n: u8) -> Vec<NodeId> {
 }
 
 fn own_values(node: &Node, key: &str) -> Option<Vec<bytes::Bytes>> {
-    let spot = node.router.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring").spot;
-    let row = node.router.available.shelf.read(&spot).expect("it reads")?;
+    let key_ref =
+        node.router.available.key_owners(&bucket(), &bytes(key), 3).expect("a ring").key_ref;
+    let row = node.router.available.vnode_store.read(&key_ref).expect("it reads")?;
     let row = read_row(&row).expect("it reads");
     let value =
         |value: &dynamo::layout::Stored| value.sibling(None).expect("it reads").content.value;
@@ -152,20 +153,21 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
     settled(&cluster).await;
     // A row that was lost without a trace, as by damage that was cut away.
     let lost = cluster.node(1);
-    let spot = lost.router.available.key_owners(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
-    let gone = spot.row_key();
+    let key_ref =
+        lost.router.available.key_owners(&bucket(), &bytes("k7"), 3).expect("a ring").key_ref;
+    let gone = key_ref.row_key();
     let ticket = {
-        let mut state = lost.router.available.shelf.admit().expect("it takes changes");
-        lost.router.available.shelf.change(&mut state, [(gone, None)], true)
+        let mut state = lost.router.available.vnode_store.admit().expect("it takes changes");
+        lost.router.available.vnode_store.change(&mut state, [(gone, None)], true)
     };
-    lost.router.available.shelf.settled(ticket).await.expect("it is gone");
+    lost.router.available.vnode_store.settled(ticket).await.expect("it is gone");
     // Who changed nothing does not wait for whoever changes something next (seed 354).
-    let nothing = lost.router.available.shelf.change(
-        &mut lost.router.available.shelf.admit().expect("it takes changes"),
+    let nothing = lost.router.available.vnode_store.change(
+        &mut lost.router.available.vnode_store.admit().expect("it takes changes"),
         [],
         true,
     );
-    let settled = lost.router.available.shelf.settled(nothing);
+    let settled = lost.router.available.vnode_store.settled(nothing);
     let settled = tokio::time::timeout(std::time::Duration::from_secs(10), settled).await;
     settled.expect("nobody writes").expect("it is in the store");
     assert_eq!(own_values(lost, "k7"), None);
@@ -199,7 +201,7 @@ fn speak_against(speaker: &Node, node: NodeId) {
     for _ in 0..3 {
         let now = Millis(runtime::world::milliseconds());
         let after = Millis(1_000);
-        speaker.router.available.watching.hear(Event::Unanswered { node, after, now });
+        speaker.router.available.failure_detector.hear(Event::Unanswered { node, after, now });
     }
 }
 
@@ -213,7 +215,7 @@ async fn a_node_that_is_doubted_is_stood_in_for_until_its_probes_are_answered() 
     // It is heard once the node knows its members.
     let begun = || {
         speak_against(writer, doubted);
-        writer.router.available.watching.doubts(doubted)
+        writer.router.available.failure_detector.doubts(doubted)
     };
     wait("the doubt", || begun().then_some(())).await;
     assert!(!writer.router.available.reaches(doubted), "there is a link, and yet it is spared");

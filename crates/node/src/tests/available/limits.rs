@@ -11,7 +11,7 @@ use base::{
     Actor, AvailableCall, Call, Condition, Content, NodeId, Read, ReadLevel, Reason, Store, Update,
 };
 use dynamo::layout::Row;
-use dynamo::local::Rules;
+use dynamo::vnode_ops::WritePolicy;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
@@ -72,11 +72,11 @@ async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_a
     let lives = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
     let (name, key) = (bucket(), bytes("k"));
     let owners = node.router.available.key_owners(&name, &key, 3).expect("there is a ring");
-    let rules = Rules { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
+    let rules = WritePolicy { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
     node.router
         .available
-        .shelf
-        .merge(&owners.spot, Row::empty().discard(&lives), rules, None)
+        .vnode_store
+        .merge(&owners.key_ref, Row::empty().discard(&lives), rules, None)
         .expect("kept");
     // What is written later is readable later.
     store(&node, "other", "1", None).await.expect("a write");

@@ -122,7 +122,8 @@ async fn a_copy_of_a_directory_in_use_has_what_was_acknowledged_and_mints_as_ano
     let actor = |node: &Node, key: &str| {
         let (name, key) = (bucket(), bytes(key));
         let owners = node.router.available.key_owners(&name, &key, 3).expect("there is a ring");
-        let row = node.router.available.shelf.read(&owners.spot).expect("a row").expect("there");
+        let row =
+            node.router.available.vnode_store.read(&owners.key_ref).expect("a row").expect("there");
         let row = dynamo::layout::read_row(&row).expect("it reads");
         row.ids().copied().collect::<Vec<_>>()
     };

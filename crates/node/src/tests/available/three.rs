@@ -122,7 +122,7 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
                 .available
                 .key_owners(&bucket(), &bytes(&key(number)), 3)
                 .expect("a ring");
-            let row = node.router.available.shelf.read(&owners.spot).expect("it reads");
+            let row = node.router.available.vnode_store.read(&owners.key_ref).expect("it reads");
             row.is_some_and(|row| {
                 let row = dynamo::layout::read_row(&row).expect("it reads");
                 let value = |value: &Stored| value.sibling(None).expect("it reads").content.value;

@@ -178,7 +178,7 @@ fn unlink(hub: &Hub, one: usize, other: usize) {
 }
 
 /// Looks after the links for ever.
-pub(super) async fn tend(hub: Hub, stage: Rc<Stage>) {
+pub(super) async fn run(hub: Hub, stage: Rc<Stage>) {
     let count = at(&hub).ends.len();
     loop {
         for one in 0..count {

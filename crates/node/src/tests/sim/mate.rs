@@ -5,7 +5,7 @@ use super::remains;
 use super::rot::Rot;
 use super::wire::{Outbox, peers};
 use crate::flush::{Flush, FlushStep};
-use crate::recovery::{Mended, Terms, replay, terms};
+use crate::recovery::{RepairedEntries, Terms, replay, terms};
 use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
@@ -94,7 +94,7 @@ impl Life {
 
     /// The log writer's next step.
     pub fn write(&mut self) -> std::result::Result<log_writer::WriterStep, StoreError> {
-        self.writer.step(&Post(&self.seats))
+        self.writer.step(&LogCompletions(&self.seats))
     }
 
     /// A round of maintenance begins. `keep` is what others may still want to be sent, group by
@@ -125,9 +125,9 @@ impl Life {
 }
 
 /// Brings the log writer's news to the groups.
-struct Post<'a>(&'a [Seat]);
+struct LogCompletions<'a>(&'a [Seat]);
 
-impl AppendSink for Post<'_> {
+impl AppendSink for LogCompletions<'_> {
     fn done(&self, done: &[LoggedRecord]) {
         for done in done {
             let seat = self.0.iter().find(|seat| seat.group.id == done.group);
@@ -199,7 +199,8 @@ impl Mate {
     pub fn start(&mut self, number: u64) -> Result<()> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let (log, records) = Log::open(disk, self.log_settings()).map_err(store_error)?;
-        let (found, _) = replay(&log, records, &*self.trees, &self.terms(), &Mended::default())?;
+        let (found, _) =
+            replay(&log, records, &*self.trees, &self.terms(), &RepairedEntries::default())?;
         let (log_writer, outbox, all) =
             (LogWriterHandle::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));

@@ -8,7 +8,7 @@
 use super::chance::Chance;
 use super::mate::{Life, Mate};
 use super::world::{Event, World};
-use crate::recovery::{Mended, survey, write_anew};
+use crate::recovery::{RepairedEntries, survey, write_anew};
 use base::{GroupId, LogIndex, Result};
 use dynamo::batch::last_batch;
 use replication::records::LogHead;
@@ -133,7 +133,7 @@ impl Mate {
         Some(lost.iter().flat_map(each).collect())
     }
 
-    fn mended_with(&mut self, found: &Mended) -> Result<()> {
+    fn mended_with(&mut self, found: &RepairedEntries) -> Result<()> {
         let (mut log, records) = self.open_past_damage()?;
         write_anew(&mut log, records, &*self.trees, &self.terms(), found)?;
         self.rot = None;
@@ -156,7 +156,7 @@ impl World {
             *self.counts.entry("damage refused").or_default() += 1;
             return true;
         };
-        let mut found = Mended::default();
+        let mut found = RepairedEntries::default();
         for (group, index) in lost {
             let others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
             let mut lives = others.filter_map(|(_, mate)| mate.life.as_ref());

@@ -7,7 +7,7 @@ use runtime::file_tasks::FileTasks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use store::{Install, MemoryTrees, StoreError, TreeRow};
+use store::{Ingest, MemoryTrees, StoreError, TreeRow};
 
 /// Takes long to write a part.
 struct Slow {
@@ -16,7 +16,7 @@ struct Slow {
     gone: Arc<AtomicBool>,
 }
 
-impl Install for Slow {
+impl Ingest for Slow {
     fn put(&mut self, _: Vec<TreeRow>) -> Result<(), StoreError> {
         self.begins.send(()).expect("somebody waits");
         let _ = self.goes_on.recv(); // The other end is dropped.

@@ -247,7 +247,7 @@ fn setting_aside_that_was_cut_short_between_two_moves_goes_on() {
     }
     let text = format!("moving damaged-{before:016x}\nmember 127.0.0.1:7711\n");
     let disk = FileDisk::open(&path).expect("opens");
-    let file = super::super::aside::FILE;
+    let file = super::super::quarantine::FILE;
     file.replace(&disk, &path, &text).expect("written");
     let rejoin = DataDir::rejoins(&path).expect("goes on").expect("it is under way");
     assert_eq!((&rejoin.aside, &rejoin.members), (&aside, &members));

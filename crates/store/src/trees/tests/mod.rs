@@ -10,12 +10,12 @@ mod damage;
 mod dead_rows;
 mod everyday;
 mod growth;
-mod install;
+mod ingest;
+mod memtable;
 mod model;
 mod ranges;
 mod space;
 mod stream;
-mod table;
 mod threads;
 
 use std::path::{Path, PathBuf};

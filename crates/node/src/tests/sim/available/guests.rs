@@ -4,8 +4,8 @@
 use super::strays::Story;
 use super::world::World;
 use base::Properties;
-use dynamo::local::{Rules, Spot};
-use dynamo::replica::Brought;
+use dynamo::replica::ReceivedRow;
+use dynamo::vnode_ops::{KeyRef, WritePolicy};
 use logic::ring::RingWish;
 use runtime::mutants::{Flaw, break_on_thread};
 use std::cell::Cell;
@@ -34,15 +34,16 @@ fn has_it_still(world: u64) -> Option<bool> {
     let which = story.at(next);
     world.stage.within(which, || {
         let mates = world.mates.borrow();
-        let spot = Spot::new(story.place.0.clone(), story.place.1.clone());
-        let rules = Rules::of(&Properties::available());
-        let brought = Brought { spot, rules, hint: Some(*old), row };
+        let key_ref = KeyRef::new(story.place.0.clone(), story.place.1.clone());
+        let policy = WritePolicy::of(&Properties::available());
+        let brought = ReceivedRow { key_ref, policy, hint: Some(*old), row };
         let node = mates[which].running().expect("it lives");
         node.router.available.take(0, &brought).expect("it takes it");
     });
     let kept = || {
         let mates = world.mates.borrow();
-        let kept = mates[story.at(next)].running().expect("it lives").router.available.shelf.kept();
+        let kept =
+            mates[story.at(next)].running().expect("it lives").router.available.vnode_store.kept();
         kept.get(old).is_some_and(|kept| kept.rows > 0)
     };
     world.stage.run(20_000);

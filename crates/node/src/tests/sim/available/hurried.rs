@@ -25,7 +25,7 @@ fn write(timeout_ms: u64) -> AvailableCall {
 fn doubts(world: &World, which: usize, other: usize) -> bool {
     let mates = world.mates.borrow();
     let node = world.told().nodes[other];
-    mates[which].running().expect("it lives").router.available.watching.doubts(node)
+    mates[which].running().expect("it lives").router.available.failure_detector.doubts(node)
 }
 
 fn second_owner(world: &World) -> usize {

@@ -6,10 +6,10 @@ use super::directory::{COPIES, DIRECTORY as MASTER};
 use super::stage::{Stage, here};
 use super::wire::{self, End, Hub, Wire};
 use crate::assembly::{Parts, assemble};
-use crate::cluster::OwnLives;
-use crate::exchange::Exchange;
-use crate::life::{Post, tend_vnodes};
-use crate::recovery::{Mended, replay, terms};
+use crate::cluster::OwnIncarnations;
+use crate::dispatch::Dispatcher;
+use crate::recovery::{RepairedEntries, replay, terms};
+use crate::startup::{LogCompletions, start_vnode_loops};
 use crate::{Node, NodeSettings};
 use base::{
     ClusterDescription, ClusterId, GroupId, MemberDescription, Membership, NodeId, Properties,
@@ -133,14 +133,15 @@ impl Mate {
         let trees: Arc<dyn Trees> = self.place.trees.clone();
         let terms = terms(self.node, 600, None).expect("terms");
         let (mut groups, vnodes) =
-            replay(&log, records, &*trees, &terms, &Mended::default()).expect("it is replayed");
+            replay(&log, records, &*trees, &terms, &RepairedEntries::default())
+                .expect("it is replayed");
         groups.retain(|group| group.id == GroupId::DIRECTORY);
         self.place.begun += 1;
         let parts = Parts {
             began_ms: runtime::world::milliseconds(),
             node: self.node,
             data: None,
-            lives: OwnLives { incarnation: self.place.begun, known: Vec::new() },
+            lives: OwnIncarnations { incarnation: self.place.begun, known: Vec::new() },
             known: told.known(),
             trees,
             reader: log.reader(),
@@ -173,12 +174,12 @@ impl Mate {
             mailroom = Some(sink);
             Arc::new(wire) as Arc<dyn transport::Network>
         };
-        let peers = Peers::over(over, Arc::new(Exchange::new(&node)), process << 32);
+        let peers = Peers::over(over, Arc::new(Dispatcher::new(&node)), process << 32);
         let _ = node.cluster.links.peers.set(peers);
         let sink = mailroom.expect("the network is made with its sink");
         let incarnation = self.place.begun;
         wire::at(hub).begins(self.which, End { node: self.node, incarnation, process, sink });
-        tend_vnodes(&node.router.available, &node.lifecycle);
+        start_vnode_loops(&node.router.available, &node.lifecycle);
         let (log_writer, metrics) =
             (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, log_writer, metrics, NEVER);
@@ -241,7 +242,8 @@ impl Mate {
             return;
         }
         let end = writer.log().end();
-        let keep_from = life.node.router.available.shelf.log_needed_from().unwrap_or(end).min(end);
+        let keep_from =
+            life.node.router.available.vnode_store.log_needed_from().unwrap_or(end).min(end);
         make_durable(&self.place.trees);
         writer.log_mut().collapse(keep_from).expect("a disk without faults");
         life.node.housekeeper.disk.log_writer.publish(writer.log());
@@ -250,17 +252,22 @@ impl Mate {
     /// Takes everything from the store that a bad disk could take without a word.
     pub(super) fn lose(&mut self, keys: &[bytes::Bytes]) {
         let Some(life) = &self.life else { return };
-        let Ok(mut state) = life.node.router.available.shelf.admit() else { return };
+        let Ok(mut state) = life.node.router.available.vnode_store.admit() else { return };
         let changes = keys.iter().map(|key| (key.clone(), None));
-        life.node.router.available.shelf.change(&mut state, changes.collect::<Vec<_>>(), true);
+        life.node.router.available.vnode_store.change(
+            &mut state,
+            changes.collect::<Vec<_>>(),
+            true,
+        );
     }
 }
 
 /// Ends a life in good order; the mate is dead when it resolves. `false`: it did not come to that.
 pub(super) async fn end_well(node: Node) -> bool {
     node.lifecycle.end_loops();
-    let ended = runtime::world::timeout(Duration::from_secs(5), node.router.available.shelf.ends());
-    ended.await == Some(true) && node.router.available.shelf.end_well().is_ok()
+    let ended =
+        runtime::world::timeout(Duration::from_secs(5), node.router.available.vnode_store.ends());
+    ended.await == Some(true) && node.router.available.vnode_store.end_well().is_ok()
 }
 
 impl Told {
@@ -289,7 +296,7 @@ impl Told {
 
 /// The disk: takes what is given, writes it, and says so.
 async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, slow: Arc<Mutex<bool>>) {
-    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&node));
+    let post: Arc<dyn AppendSink> = Arc::new(LogCompletions::of(&node));
     loop {
         if runtime::world::timeout(INTERVAL, node.housekeeper.disk.log_writer.given.notified())
             .await

@@ -112,7 +112,7 @@ impl World {
             self.stage.begin(None, directory::hears(Rc::clone(self), which));
         }
         (0..self.count).for_each(|which| self.start(which));
-        self.stage.begin(None, wire::tend(self.hub.clone(), Rc::clone(&self.stage)));
+        self.stage.begin(None, wire::run(self.hub.clone(), Rc::clone(&self.stage)));
     }
 
     /// A cluster of which no node has started.

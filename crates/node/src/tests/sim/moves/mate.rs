@@ -5,10 +5,10 @@ use super::super::links::{self, End, Hub, Wire};
 use super::super::remains;
 use super::super::stage::{Stage, here};
 use crate::assembly::{Parts, assemble};
-use crate::cluster::OwnLives;
-use crate::exchange::Exchange;
-use crate::life::Post;
-use crate::recovery::{Mended, replay, terms};
+use crate::cluster::OwnIncarnations;
+use crate::dispatch::Dispatcher;
+use crate::recovery::{RepairedEntries, replay, terms};
+use crate::startup::LogCompletions;
 use crate::{Node, NodeSettings, transfer};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
@@ -83,14 +83,14 @@ impl Mate {
         for placement in &known.groups {
             terms.add(placement).expect("founders");
         }
-        let (groups, vnodes) =
-            replay(&log, records, &*trees, &terms, &Mended::default()).expect("it is replayed");
+        let (groups, vnodes) = replay(&log, records, &*trees, &terms, &RepairedEntries::default())
+            .expect("it is replayed");
         self.begun += 1;
         let parts = Parts {
             began_ms: world::milliseconds(),
             node: self.node,
             data: None,
-            lives: OwnLives { incarnation: self.begun, known: Vec::new() },
+            lives: OwnIncarnations { incarnation: self.begun, known: Vec::new() },
             known: known.clone(),
             trees,
             reader: log.reader(),
@@ -111,7 +111,7 @@ impl Mate {
             mailroom = Some(sink);
             Arc::new(wire) as Arc<dyn Network>
         };
-        let peers = Peers::over(over, Arc::new(Exchange::new(&node)), process << 32);
+        let peers = Peers::over(over, Arc::new(Dispatcher::new(&node)), process << 32);
         let _ = node.cluster.links.peers.set(peers);
         let sink = mailroom.expect("the network is made with its sink");
         let end = End { node: self.node, incarnation: self.begun, process, sink };
@@ -122,7 +122,7 @@ impl Mate {
             .all()
             .into_iter()
             .for_each(|group| crate::group_lifecycle::drive(&node.lifecycle, group));
-        world::spawn(transfer::tend(node.moves.clone()));
+        world::spawn(transfer::reconcile(node.moves.clone()));
         let (log_writer, metrics) =
             (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, log_writer, metrics, NEVER);
@@ -159,7 +159,7 @@ impl Mate {
 
 /// The disk: takes what is given, writes it, and says so.
 async fn write(node: Node, desk: Arc<Mutex<LogWriter>>, takes: Arc<Mutex<Takes>>) {
-    let post: Arc<dyn AppendSink> = Arc::new(Post::of(&node));
+    let post: Arc<dyn AppendSink> = Arc::new(LogCompletions::of(&node));
     loop {
         node.housekeeper.disk.log_writer.given.notified().await;
         loop {

@@ -189,7 +189,7 @@ impl World {
             talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
         });
         (0..count).for_each(|which| world.start(which));
-        world.stage.begin(None, links::tend(world.hub.clone(), Rc::clone(&world.stage)));
+        world.stage.begin(None, links::run(world.hub.clone(), Rc::clone(&world.stage)));
         world
     }
 

@@ -1,0 +1,229 @@
+//! A copy of a partition comes to this node: page by page from one that has it, then compared with
+//! all that have it.
+//!
+//! ```text
+//! arrival = since u64 | whole u8 | after    the change's name, whether all pages came, up to where
+//! ```
+//!
+//! How far it is stands in the store beside the rows, in the same batch: after any crash it goes on
+//! there. Rows merge, so it does not matter what comes twice, nor that clients write meanwhile.
+//!
+//! What the comparison is for: pages come from one owner alone, which may have missed writes that
+//! others took; and a write that a coordinator sent out before it knew of the change went to old
+//! owners only. An owner that knows of the change hands such writes on (`epoch_check.rs`), so only
+//! those are asked that know as much of the ring as this node.
+
+use super::send::{PAGE_BYTES, RowPage};
+use crate::Available;
+use crate::hash_trees::TreeId;
+use crate::key_owners::RingTarget;
+use crate::layout::{arrival_key, read_row, read_row_tail};
+use crate::message::VnodeQuestion;
+use crate::vnode_ops::{KeyRef, WritePolicy};
+use base::codec::{Malformed, Reader, Writer};
+use base::error::{corrupt, shutting_down};
+use base::limits::FORWARD_MS_MAX;
+use base::{Error, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::ring::Ring;
+use runtime::world::sleep;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How far a copy has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Arrival {
+    /// The change it is for.
+    since: u64,
+    /// Every page has come.
+    whole: bool,
+    after: Option<Bytes>,
+}
+
+impl Arrival {
+    fn write(&self) -> Bytes {
+        let after = self.after.as_deref().unwrap_or_default();
+        let mut out = Vec::with_capacity(9 + after.len());
+        out.put_u64(self.since);
+        out.put_u8(self.whole.into());
+        out.extend_from_slice(after);
+        out.into()
+    }
+
+    fn read(bytes: &Bytes) -> std::result::Result<Arrival, Malformed> {
+        let mut from = Reader::new(bytes);
+        let since = from.u64("since when a copy comes")?;
+        let whole = match from.u8("whether a copy is whole")? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed("whether a copy is whole")),
+        };
+        let after = Some(bytes.slice_ref(from.rest())).filter(|after| !after.is_empty());
+        Ok(Arrival { since, whole, after })
+    }
+}
+
+impl Available {
+    /// Brings a copy of a partition here, of the buckets with so many copies.
+    pub(super) async fn receive(
+        self: &Arc<Available>,
+        ring: &Ring,
+        which: TreeId,
+        since: u64,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        let sources = self.sources(ring, which)?;
+        let mut arrival = self.arrival(which)?;
+        if arrival.since != since {
+            arrival = Arrival { since, ..Arrival::default() };
+        }
+        if !arrival.whole {
+            self.fetch_pages(which, sources[0], arrival, stop).await?;
+        }
+        for other in sources {
+            let chosen = RingTarget { node: other, epoch: ring.epoch() };
+            let summary = self.compare_copies(which, chosen).await?;
+            if !summary.complete {
+                let text =
+                    format!("a comparison with {} was cut short", self.members.name_of(other));
+                return Err(Error::new(Reason::NoQuorum, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who is asked for a partition: all that own it and can be reached, if they are so many that
+    /// one of them has heard of every write that was acknowledged by a majority.
+    fn sources(&self, ring: &Ring, (span, n): TreeId) -> Result<Vec<NodeId>> {
+        let partition = span.partition;
+        let owners = ring.owners(partition, n.into());
+        let members = owners.iter().filter(|node| self.members.member(**node).is_some());
+        let needed = owners.len().div_ceil(2).min(members.count()).max(1);
+        let (reached, away): (Vec<_>, Vec<_>) =
+            owners.into_iter().partition(|node| self.reaches(*node));
+        if reached.len() >= needed {
+            return Ok(reached);
+        }
+        let text = format!(
+            "partition {partition} waits until {needed} of its owners can be reached; these can't: \
+             {}",
+            self.names(&away)
+        );
+        Err(Error::new(Reason::NoQuorum, text))
+    }
+
+    fn arrival(&self, (span, n): TreeId) -> Result<Arrival> {
+        let found = self.vnode_store.firm(&arrival_key(span.partition, n))?;
+        let arrival = found.map(|bytes| Arrival::read(&bytes)).transpose().map_err(corrupt)?;
+        Ok(arrival.unwrap_or_default())
+    }
+
+    /// Fetches what is left of a partition's rows. While one page is synced, the next one is on its
+    /// way.
+    async fn fetch_pages(
+        self: &Arc<Available>,
+        which: TreeId,
+        from: NodeId,
+        mut arrival: Arrival,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        let mut next = self.fetch_page(which, from, arrival.after.clone()).await?;
+        loop {
+            let RowPage { rows, upto } = next;
+            arrival.whole = upto.is_none();
+            arrival.after = upto;
+            let ticket = self.take_page(which, rows, &arrival)?;
+            if arrival.whole {
+                return self.vnode_store.settled(ticket).await;
+            }
+            let fetching = self.fetch_page(which, from, arrival.after.clone());
+            let (settled, page) = tokio::join!(self.vnode_store.settled(ticket), fetching);
+            settled?;
+            next = page?;
+            if *stop.borrow() {
+                return Err(shutting_down());
+            }
+            let ring = self.schema.ring();
+            let on = ring.as_ref().is_some_and(|ring| {
+                let same = ring.pending().is_some_and(|it| it.since() == arrival.since);
+                same && self.copies_to_receive(ring, which.0.partition).contains(&which.1)
+            });
+            if !on {
+                return Err(Error::new(Reason::Changed, "the ring has changed"));
+            }
+        }
+    }
+
+    async fn fetch_page(
+        self: &Arc<Available>,
+        which: TreeId,
+        from: NodeId,
+        after: Option<Bytes>,
+    ) -> Result<RowPage> {
+        // What came before has used up this much of the rate.
+        sleep(self.moving.pause()).await;
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        let question = VnodeQuestion::Rows { which, after, bytes_max: PAGE_BYTES };
+        let epoch = self.schema.changed_in(which.0.slots());
+        let bytes = self.ask_vnode_of(epoch, from, question.write(), within).await?;
+        RowPage::read(&bytes).map_err(corrupt)
+    }
+
+    /// Merges a page's rows, and notes how far the copy is: in that order in the log. Gives the
+    /// ticket.
+    fn take_page(
+        &self,
+        which: TreeId,
+        rows: Vec<(Bytes, Bytes)>,
+        arrival: &Arrival,
+    ) -> Result<u64> {
+        let (count, mut bytes) = (rows.len(), 0);
+        for (tail, row) in rows {
+            bytes += tail.len() + row.len();
+            let named = read_row_tail(&tail).ok_or_else(|| corrupt(Malformed("row's key")))?;
+            let (bucket, key) = named;
+            let Some(properties) = self.schema.find(&bucket) else { continue };
+            // What is here is let go of there: it must not be lost, whatever the bucket risks.
+            let policy = WritePolicy { sync: true, ..WritePolicy::of(&properties) };
+            let key_ref = KeyRef::new(bucket, key);
+            self.vnode_store.merge(&key_ref, read_row(&row).map_err(corrupt)?, policy, None)?;
+        }
+        let mut state = self.vnode_store.admit()?;
+        let noted = [(arrival_key(which.0.partition, which.1), Some(arrival.write()))];
+        let ticket = self.vnode_store.change(&mut state, noted, true);
+        drop(state);
+        let least_ms = least_ms(bytes, self.settings.handoff_bytes_per_second);
+        self.moving.took((count as u64, bytes as u64), least_ms);
+        Ok(ticket)
+    }
+}
+
+/// So many bytes must not take less, if there are to be at most so many a second (0: as many as
+/// come).
+fn least_ms(bytes: usize, per_second: u64) -> u64 {
+    (bytes as u64).saturating_mul(1_000).checked_div(per_second).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_a_copy_is_reads_back_and_the_bytes_are_for_ever() {
+        let after = Some(Bytes::from_static(b"\x01key"));
+        let arrival = Arrival { since: 7, whole: false, after };
+        assert_eq!(arrival.write(), b"\x07\0\0\0\0\0\0\0\0\x01key"[..]);
+        let whole = Arrival { since: 7, whole: true, after: None };
+        for one in [arrival, whole, Arrival::default()] {
+            assert_eq!(Arrival::read(&one.write()), Ok(one));
+        }
+        assert!(Arrival::read(&Bytes::from_static(b"\x07\0\0\0\0\0\0\0\x02")).is_err());
+    }
+
+    #[test]
+    fn a_rate_is_a_least_time() {
+        assert_eq!(least_ms(1 << 20, 1 << 20), 1_000);
+        assert_eq!(least_ms(1 << 20, 0), 0, "no rate, no pause");
+    }
+}

@@ -1,0 +1,130 @@
+//! First ring: an even part for every member, all at once, only while the ring holds nothing.
+//!
+//! A partition whose owner changes has to be copied before the new owner answers for it
+//! (`handoff/`). This is the short way of a cluster that was just made, where there is nothing to
+//! be copied: every owner of today is asked whether it holds a row; one that holds none promises to
+//! take none for a while. So no write is left at a node that nobody asks any more.
+
+use super::message::{VnodeQuestion, WriteAdmission};
+use crate::Available;
+use base::limits::FORWARD_MS_MAX;
+use base::{Error, Reason, Result};
+use runtime::log_writer::store_error;
+use runtime::world;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that holds nothing takes no write for so long, unless the ring changes before.
+const FENCE_MS: u64 = 10_000;
+
+impl Available {
+    /// Makes sure that no owner holds a row, and that none will until the ring has changed.
+    pub async fn nothing_moves(self: &Arc<Available>) -> Result<()> {
+        // Nobody refuses a write for a ring that can't be given out.
+        self.nothing_held(WriteAdmission::Open).await?;
+        self.nothing_held(WriteAdmission::Fenced).await
+    }
+
+    async fn nothing_held(self: &Arc<Available>, meanwhile: WriteAdmission) -> Result<()> {
+        let Some(ring) = self.schema.ring() else { return Ok(()) };
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        // Who was taken out of the cluster is not waited for.
+        let members = ring.layout().nodes().keys();
+        for node in members.filter(|node| self.members.member(**node).is_some()) {
+            let holds = if *node == self.node {
+                self.holds_rows(meanwhile).await
+            } else {
+                let question = VnodeQuestion::Holds(meanwhile).write();
+                let answer = self.ask_vnode(*node, question, within).await;
+                answer.map(|bytes| bytes.first() != Some(&0))
+            };
+            let name = self.members.name_of(*node);
+            match holds {
+                Ok(false) => {}
+                Ok(true) => {
+                    let text = format!(
+                        "`{name}` holds data of available buckets, and this moves none: lay the \
+                         changes down instead, `credenza cluster ring join NODE`"
+                    );
+                    return Err(Error::new(Reason::NotSupported, text));
+                }
+                Err(error) => {
+                    let text = format!(
+                        "`{name}` does not say whether it holds data of available buckets: {}; \
+                         nothing was changed, try again when it is up",
+                        error.text()
+                    );
+                    return Err(Error::new(Reason::NoQuorum, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to take a member out that can be reached and has something to do with the ring.
+    pub async fn holds_nothing(self: &Arc<Available>, name: &str) -> Result<()> {
+        let known = self.members.cluster();
+        let member = known.members.iter().find(|member| member.name == name);
+        let Some(node) = member.map(|member| member.node) else { return Ok(()) };
+        let Some(ring) = self.schema.ring() else { return Ok(()) };
+        let coming = ring.pending().is_some_and(|it| it.layout().nodes().contains_key(&node));
+        let clearing = ring.left_at(node).next().is_some();
+        if !ring.layout().nodes().contains_key(&node) && !coming && !clearing {
+            return Ok(());
+        }
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        let holds = if node == self.node {
+            self.has_rows()?
+        } else {
+            let answer = self
+                .ask_vnode(node, VnodeQuestion::Holds(WriteAdmission::Open).write(), within)
+                .await;
+            answer.is_ok_and(|bytes| bytes.first() != Some(&0))
+        };
+        if !holds {
+            return Ok(());
+        }
+        let text = format!(
+            "`{name}` keeps data of available buckets: `credenza cluster ring leave {name}`, then \
+             `credenza cluster ring commit`, and wait until `credenza cluster ring transfers` has \
+             nothing left for it"
+        );
+        Err(Error::new(Reason::NotSupported, text))
+    }
+
+    /// Returns true if any vnode here holds a row; fenced: if none does, none will for a while.
+    pub(super) async fn holds_rows(
+        self: &Arc<Available>,
+        meanwhile: WriteAdmission,
+    ) -> Result<bool> {
+        if meanwhile == WriteAdmission::Open {
+            return self.has_rows();
+        }
+        let epoch = self.schema.ring().map_or(0, |ring| ring.epoch());
+        // What came before the fence is in the store when everything written so far is.
+        let last = self.vnode_store.fence(epoch, world::milliseconds() + FENCE_MS);
+        self.vnode_store.settled(last).await?;
+        let holds = self.has_rows()?;
+        if holds {
+            self.vnode_store.lift();
+        }
+        Ok(holds)
+    }
+
+    fn has_rows(&self) -> Result<bool> {
+        let snapshot = self.trees.snapshot();
+        let low = Bound::Included(super::layout::first_key());
+        let high = Bound::Excluded(super::layout::mark_key());
+        Ok(snapshot.range(low, high, false).next().transpose().map_err(store_error)?.is_some())
+    }
+
+    /// A ring newer than the one that was to be given out lifts the fence.
+    pub(super) fn look_at_fence(&self) {
+        if let Some(fenced) = self.vnode_store.fenced()
+            && self.schema.ring().is_some_and(|ring| ring.epoch() > fenced)
+        {
+            self.vnode_store.lift();
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Store of this node's vnodes: rows in the local store, and over it what is logged but not yet
+//! durable.
+//!
+//! All vnodes of a node write through one vnode_store, so that whatever arrives while one record is
+//! being synced goes into the next: batches come from the shape. A change is evaluated on the
+//! newest state (`vnode_ops.rs`); what readers see is the store alone, and that holds only what
+//! would outlive a crash.
+//!
+//! Promises: batches are applied in their order, each with the mark; a ticket is reached when its
+//! batch is in the store.
+//! Never: holds its lock across a wait; knows who else has a replica.
+
+use super::batch::{Batch, Mark, apply, job, last_batch};
+use super::hash_trees::{CopyCount, HashTrees};
+use super::pending_hints::PendingHints;
+use super::slots::Slot;
+use super::tickets::Tickets;
+use base::error::shutting_down;
+use base::{Error, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::causal::Minter;
+use runtime::complaint::Complaint;
+use runtime::log_writer::{LogWriterHandle, LoggedRecord, store_error};
+use runtime::maintenance_signal::MaintenanceSignal;
+use runtime::world;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use store::{Position, Trees};
+use tokio::sync::{Notify, oneshot, watch};
+
+/// An open batch is closed when it has so many bytes, even while another is being written.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Most bytes of changes that are not yet in the store; one more is answered `overloaded`.
+const UNFIRM_BYTES_MAX: usize = 64 << 20;
+/// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
+const FULL_PAUSE: Duration = Duration::from_millis(2);
+
+/// See the head of this file.
+pub struct VnodeStore {
+    pub(super) node: NodeId,
+    pub(super) trees: Arc<dyn Trees>,
+    log_writer: Arc<LogWriterHandle>,
+    maintenance: Arc<MaintenanceSignal>,
+    /// The number of this life of the node.
+    pub(super) life: u64,
+    /// True if there was a life before, and nobody knows that it ended with everything in place.
+    pub(super) after_a_fall: bool,
+    /// True if another node took this life for the newest of its node: a data directory that was
+    /// put back from a copy finds nobody who does.
+    pub(super) met: AtomicBool,
+    /// Tells if there is nobody to meet.
+    pub(super) alone: IsSoleMember,
+    state: Mutex<VnodeStoreState>,
+    mailbox: Mutex<Vec<LoggedRecord>>,
+    wake: Notify,
+    pub(super) landed: watch::Sender<StoreProgress>,
+    tickets: Tickets,
+    /// How many copies a bucket's keys have.
+    pub(super) copies: CopyCount,
+    /// Warning about keys that get many siblings.
+    pub(super) many_siblings: Complaint,
+}
+
+/// Tells if this node is the only member of its cluster.
+pub type IsSoleMember = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// What is logged, or is to be, and is not in the store yet.
+pub struct VnodeStoreState {
+    pub(super) minters: BTreeMap<Slot, Minter>,
+    /// The newest of each tree key, and in which batch.
+    pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
+    open: Batch,
+    pending: VecDeque<SentBatch>,
+    /// Bytes in the open batch and those on their way.
+    bytes: usize,
+    closing: bool,
+    /// A batch was written since the housekeeper looked.
+    wrote: bool,
+    /// The ring of this epoch is being given out: no change before this time, milliseconds.
+    fence: Option<(u64, u64)>,
+    pub(super) hash_trees: HashTrees,
+    /// For whom hints may be kept; none: the store was not asked yet.
+    pub(super) hinted: Option<BTreeSet<NodeId>>,
+    pub(super) waiting: PendingHints,
+}
+
+impl VnodeStoreState {
+    /// The ticket of the last change that was taken.
+    fn last(&self) -> u64 {
+        if self.open.changes > 0 { self.open.index } else { self.open.index - 1 }
+    }
+}
+
+/// A batch that the keeper has.
+struct SentBatch {
+    index: u64,
+    payload: Bytes,
+    /// Where its record can begin at the earliest.
+    bound: Position,
+}
+
+/// How far batches are in the store, and why no more will be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StoreProgress {
+    pub(super) upto: u64,
+    failed: Option<Error>,
+    ended: bool,
+}
+
+impl VnodeStore {
+    /// What was found when the node started; `life`: the number of the life that begins.
+    pub fn new(
+        node: NodeId,
+        (life, mark): (u64, Mark),
+        trees: Arc<dyn Trees>,
+        log_writer: Arc<LogWriterHandle>,
+        maintenance: Arc<MaintenanceSignal>,
+        (copies, alone): (CopyCount, IsSoleMember),
+    ) -> VnodeStore {
+        let state = VnodeStoreState {
+            minters: BTreeMap::new(),
+            overlay: BTreeMap::new(),
+            open: Batch::new(mark.applied + 1),
+            pending: VecDeque::new(),
+            bytes: 0,
+            closing: false,
+            wrote: false,
+            fence: None,
+            hash_trees: HashTrees::default(),
+            hinted: None,
+            waiting: PendingHints::default(),
+        };
+        let landed = StoreProgress { upto: mark.applied, ..StoreProgress::default() };
+        VnodeStore {
+            node,
+            trees,
+            log_writer,
+            maintenance,
+            life,
+            after_a_fall: (life > 1 || mark.applied > 0)
+                && (mark.ended == 0 || mark.ended + 1 != life),
+            met: AtomicBool::new(false),
+            alone,
+            state: Mutex::new(state),
+            mailbox: Mutex::default(),
+            wake: Notify::new(),
+            landed: watch::Sender::new(landed),
+            tickets: Tickets::default(),
+            copies,
+            many_siblings: Complaint::default(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, VnodeStoreState> {
+        self.state.lock().expect("no one panics while holding it")
+    }
+
+    /// The state, for a change.
+    pub fn admit(&self) -> Result<MutexGuard<'_, VnodeStoreState>> {
+        if let Some(error) = &self.landed.borrow().failed {
+            return Err(error.clone());
+        }
+        let state = self.state();
+        if state.closing {
+            return Err(shutting_down());
+        }
+        if state.fence.is_some_and(|(_, until)| world::milliseconds() < until) {
+            let text = "the ring is being given out: nothing was written; try again in a moment";
+            return Err(Error::new(Reason::Overloaded, text));
+        }
+        if state.bytes > UNFIRM_BYTES_MAX {
+            let text = "too much of available buckets waits for the disk: try again later";
+            return Err(Error::new(Reason::Overloaded, text));
+        }
+        Ok(state)
+    }
+
+    /// Takes no change until then; gives the ticket of the last one that was taken.
+    pub(super) fn fence(&self, epoch: u64, until_ms: u64) -> u64 {
+        let mut state = self.state();
+        state.fence = Some((epoch, until_ms));
+        state.last()
+    }
+
+    /// The ticket of the last change that was taken.
+    pub(super) fn last(&self) -> u64 {
+        self.state().last()
+    }
+
+    /// The epoch of the ring that is being given out.
+    pub(super) fn fenced(&self) -> Option<u64> {
+        self.state().fence.map(|(epoch, _)| epoch)
+    }
+
+    /// Takes changes again.
+    pub(super) fn lift(&self) {
+        self.state().fence = None;
+    }
+
+    /// The newest of a tree key, firm or not, and the batch it is in (0: the store has it).
+    pub(super) fn newest(
+        &self,
+        state: &VnodeStoreState,
+        key: &Bytes,
+    ) -> Result<(u64, Option<Bytes>)> {
+        match state.overlay.get(key) {
+            Some((index, value)) => Ok((*index, value.clone())),
+            None => Ok((0, self.trees.get(key).map_err(store_error)?)),
+        }
+    }
+
+    /// Changes tree keys together; gives the ticket. `sync`: they must be synced before they count.
+    pub fn change(
+        &self,
+        state: &mut VnodeStoreState,
+        changes: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,
+        sync: bool,
+    ) -> u64 {
+        let changes: Vec<_> = changes.into_iter().collect();
+        for (key, value) in &changes {
+            self.follow(state, key, value.as_ref());
+        }
+        self.note(state, changes, sync)
+    }
+
+    /// The same, for those whose row's tree has followed already.
+    pub(super) fn note(
+        &self,
+        state: &mut VnodeStoreState,
+        changes: Vec<(Bytes, Option<Bytes>)>,
+        sync: bool,
+    ) -> u64 {
+        let index = state.open.index;
+        let before = state.open.payload.len();
+        for (key, value) in changes {
+            state.open.change(&key, value.as_deref());
+            state.overlay.insert(key, (index, value));
+        }
+        // Nothing was changed: who waits for it waits for what was changed before, and not for a
+        // batch that may never come.
+        if state.open.changes == 0 {
+            return index - 1;
+        }
+        state.open.sync |= sync;
+        state.bytes += state.open.payload.len() - before;
+        if state.pending.is_empty() || state.open.payload.len() >= BATCH_BYTES_MAX {
+            self.close(state);
+        }
+        index
+    }
+
+    /// Gives the open batch to the keeper.
+    fn close(&self, state: &mut VnodeStoreState) {
+        if state.open.changes == 0 {
+            return;
+        }
+        let next = Batch::new(state.open.index + 1);
+        let batch = std::mem::replace(&mut state.open, next);
+        let payload = Bytes::from(batch.payload);
+        state.wrote = true;
+        // Whatever the keeper writes from now on begins behind what it has written.
+        let bound = self.log_writer.end();
+        state.pending.push_back(SentBatch { index: batch.index, payload: payload.clone(), bound });
+        self.log_writer.write([job(batch.index, payload, batch.sync)]);
+    }
+
+    /// Returns true if it wrote since it was asked last.
+    pub fn has_written(&self) -> bool {
+        std::mem::take(&mut self.state().wrote)
+    }
+
+    /// Has the log say again which batch was written last.
+    pub fn state_again(&self) {
+        let state = self.state();
+        // Given under the lock: no batch comes between.
+        self.log_writer.write([last_batch(state.open.index - 1, false)]);
+    }
+
+    /// What the store has under a tree key: what would outlive a crash.
+    pub(super) fn firm(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.trees.get(key).map_err(store_error)
+    }
+
+    /// Waits until the batch of a ticket is in the store.
+    pub async fn settled(&self, ticket: u64) -> Result<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.when_settled(ticket, move |settled| drop(sender.send(settled)));
+        receiver.await.unwrap_or_else(|_| Err(shutting_down()))
+    }
+
+    /// Calls `then` when the batch of a ticket is in the store, or never will be. At once, if that
+    /// is known.
+    pub(super) fn when_settled(&self, ticket: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
+        let known = || {
+            let landed = self.landed.borrow();
+            let is_there = (landed.upto >= ticket).then_some(Ok(()));
+            is_there.or_else(|| landed.failed.clone().map(Err))
+        };
+        self.tickets.wait(ticket, known, then);
+    }
+
+    /// The keeper's news.
+    pub fn done(&self, done: &[LoggedRecord]) {
+        self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(done);
+        self.wake.notify_one();
+    }
+
+    /// Nothing more will be written.
+    pub fn fail(&self, error: Error) {
+        self.landed.send_modify(|landed| {
+            landed.failed.get_or_insert_with(|| error.clone());
+        });
+        self.tickets.tell(u64::MAX, &Err(error));
+        self.wake.notify_one();
+    }
+
+    /// Applies what is firm, and writes what gathered meanwhile, until the node stops.
+    pub async fn drive(&self, mut stop: watch::Receiver<bool>) -> Result<()> {
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.wake.notified() => {}
+                _ = stop.wait_for(|stop| *stop), if !stopping => {
+                    stopping = true;
+                    self.state().closing = true;
+                }
+            }
+            let applied = self.apply_done(&stop).await;
+            if let Err(error) = applied {
+                self.fail(error.clone());
+                return Err(error);
+            }
+            let ended = {
+                let mut state = self.state();
+                if state.pending.is_empty() {
+                    self.close(&mut state);
+                }
+                stopping && state.pending.is_empty()
+            };
+            if ended || self.landed.borrow().failed.is_some() {
+                self.landed.send_modify(|landed| landed.ended = true);
+                return Ok(());
+            }
+        }
+    }
+
+    async fn apply_done(&self, stop: &watch::Receiver<bool>) -> Result<()> {
+        let done =
+            std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"));
+        let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
+        loop {
+            let next = {
+                let state = self.state();
+                let front = state.pending.front().filter(|sent| sent.index <= upto);
+                front.map(|sent| (sent.index, sent.payload.clone()))
+            };
+            let Some((index, payload)) = next else { return Ok(()) };
+            // The disk is behind. A stopping node must come to its end, whatever memory that takes:
+            // nobody flushes for it any more.
+            while self.trees.pressure().must_wait() && !*stop.borrow() {
+                self.maintenance.raise();
+                world::sleep(FULL_PAUSE).await;
+            }
+            apply(&*self.trees, index, &payload)?;
+            if self.trees.pressure().rotate_is_due() {
+                self.maintenance.raise();
+            }
+            self.land(index, payload.len());
+        }
+    }
+
+    fn land(&self, index: u64, bytes: usize) {
+        {
+            let mut guard = self.state();
+            let state = &mut *guard;
+            state.pending.pop_front();
+            state.bytes = state.bytes.saturating_sub(bytes);
+            // What a later batch holds newer stays.
+            state.overlay.retain(|_, (newest, _)| *newest > index);
+        }
+        self.landed.send_modify(|landed| landed.upto = index);
+        self.tickets.tell(index, &Ok(()));
+    }
+
+    /// Where the first record begins that a restart would still need, or a little before.
+    pub fn log_needed_from(&self) -> Option<Position> {
+        self.state().pending.front().map(|sent| sent.bound)
+    }
+
+    /// Waits until everything that was begun is in the store; false: something failed.
+    pub async fn ends(&self) -> bool {
+        let mut landed = self.landed.subscribe();
+        landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
+    }
+}

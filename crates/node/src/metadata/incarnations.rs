@@ -1,0 +1,152 @@
+//! Last incarnation that was let in, for each member: its number stands in the member's row, and
+//! what tells it from all others, if it has that, in a row of its own. A node that does not know
+//! the recorded incarnation runs on an old copy of its directory (`docs/inside/peers.md`).
+//!
+//! Promises: of a member among others only a later life takes the place of the recorded one, and
+//! none below the recorded number ever goes on record.
+
+use super::members::Draft;
+use super::rows::{FORM, LIVES, bad_row, form, member_key, set};
+use super::{CallPlan, Directory};
+use base::codec::{Reader, Writer};
+use base::request::Missing;
+use base::{Body, Key, Lived, MemberDescription, NodeId, Result, Update, Value};
+use bytes::Bytes;
+
+/// What is on record of a member's lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IncarnationRecord {
+    /// The highest number of all that were let in.
+    pub number: u64,
+    /// The last of them that has a token.
+    pub lived: Option<Lived>,
+}
+
+impl IncarnationRecord {
+    /// What is on record once this life was let in. Who is alone has nobody to be mistaken by, and
+    /// its directory may come from a checkpoint, where lives are counted anew.
+    pub(crate) fn with(self, lived: Lived, alone: bool) -> IncarnationRecord {
+        let (number, told) = (lived.number, (lived.token != 0).then_some(lived));
+        match alone {
+            true => IncarnationRecord { number, lived: told },
+            false if number < self.number => self,
+            false => {
+                let later = |_: &Lived| self.lived.is_none_or(|known| number > known.number);
+                IncarnationRecord { number, lived: told.filter(later).or(self.lived) }
+            }
+        }
+    }
+}
+
+impl Directory {
+    /// A member lives this life.
+    pub(crate) async fn record_life(&self, node: NodeId, lived: Lived) -> Result<()> {
+        self.change(|| self.plan_life(node, lived)).await.map(|_| ())
+    }
+
+    fn plan_life(&self, node: NodeId, lived: Lived) -> Result<CallPlan> {
+        let mut draft = self.draft()?;
+        let Some(member) = draft.known.member(node).cloned() else {
+            return Ok(CallPlan::Answer(Body::Done));
+        };
+        let told = self.get(&key(node))?.map(|row| read(&row)).transpose()?;
+        let before = IncarnationRecord { number: member.incarnation, lived: told };
+        let after = before.with(lived, draft.known.members.len() == 1);
+        if after.lived != before.lived {
+            draft.steps.push(after.lived.map_or_else(|| gone(node), |lived| written(node, lived)));
+        }
+        if after.number != before.number {
+            draft.put_member(&MemberDescription { incarnation: after.number, ..member });
+        }
+        draft.done()
+    }
+}
+
+impl Draft {
+    /// It is no member any more.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        let key = member_key(node);
+        self.steps.push(Update::Delete { key, missing: Missing::Fails });
+        self.steps.push(gone(node));
+    }
+}
+
+fn key(node: NodeId) -> Key {
+    Bytes::from(format!("l/{:016x}", node.0))
+}
+
+fn written(node: NodeId, lived: Lived) -> Update {
+    set(key(node), write(lived))
+}
+
+fn gone(node: NodeId) -> Update {
+    Update::Delete { key: key(node), missing: Missing::Skipped }
+}
+
+/// The member of a row's key.
+pub(crate) fn node_of(key: &[u8]) -> Option<NodeId> {
+    let digits = std::str::from_utf8(key.strip_prefix(LIVES)?).ok()?;
+    u64::from_str_radix(digits, 16).ok().map(NodeId)
+}
+
+fn write(lived: Lived) -> Value {
+    let mut bytes = vec![FORM];
+    bytes.put_u64(lived.number);
+    bytes.put_u64(lived.token);
+    Bytes::from(bytes)
+}
+
+/// The life in a row.
+pub(crate) fn read(value: &[u8]) -> Result<Lived> {
+    let read = || {
+        let mut reader = Reader::new(value);
+        form(&mut reader, "life")?;
+        let lived = Lived { number: reader.u64("life")?, token: reader.u64("life")? };
+        reader.end("life").map(|()| lived)
+    };
+    read().map_err(bad_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(number: u64, token: u64) -> Lived {
+        Lived { number, token }
+    }
+
+    #[test]
+    fn only_a_later_life_replaces_the_recorded_one_unless_its_node_is_alone() {
+        let record = |number, lived| IncarnationRecord { number, lived };
+        let known = record(5, Some(life(5, 1)));
+        assert_eq!(
+            IncarnationRecord::default().with(life(1, 1), false),
+            record(1, Some(life(1, 1)))
+        );
+        assert_eq!(known.with(life(6, 2), false), record(6, Some(life(6, 2))));
+        assert_eq!(known.with(life(5, 2), false), known, "another of that number");
+        assert_eq!(known.with(life(4, 2), false), known);
+        // A life without a token has a number; from then on none below it goes on record.
+        let higher = known.with(life(9, 0), false);
+        assert_eq!(higher, record(9, known.lived));
+        assert_eq!(higher.with(life(7, 7), false), higher);
+        assert_eq!(higher.with(life(9, 9), false), record(9, Some(life(9, 9))));
+        // A checkpoint was put in its place.
+        assert_eq!(known.with(life(1, 2), true), record(1, Some(life(1, 2))));
+        assert_eq!(known.with(life(1, 0), true), record(1, None));
+        assert_eq!(known.with(life(5, 1), true), known);
+    }
+
+    #[test]
+    fn rows_read_back_and_the_bytes_are_for_ever() {
+        let row = write(life(7, 0xABCD));
+        assert_eq!(row, [&[1, 7][..], &[0; 7], &[0xCD, 0xAB], &[0; 6]].concat());
+        assert_eq!(read(&row), Ok(life(7, 0xABCD)));
+        for bad in [&row[..16], &[], &[2; 17], &[1; 18]] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(key(NodeId(0xAB)), "l/00000000000000ab");
+        assert_eq!(node_of(&key(NodeId(0xAB))), Some(NodeId(0xAB)));
+        assert_eq!(node_of(b"l/x"), None);
+    }
+}

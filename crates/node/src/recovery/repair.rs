@@ -1,0 +1,135 @@
+//! A member whose log can't be read everywhere goes on where it is, if nothing is lost for good.
+//!
+//! The log says again now and then what must not be forgotten of it
+//! (`Housekeeper::state_again`). Where that stands behind the damage, all that can be missing are
+//! values; those the store has applied are not needed, and any other member that knows the rest to
+//! be decided gives them back. So members that are damaged at once mend themselves as long as one
+//! sound member has what they lost: no majority is asked, for nothing is decided. Source: Alagappan
+//! et al., *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018.
+//!
+//! Promises: what is mended is what would be there without the damage.
+//! Never: guesses; mends what the log does not vouch for.
+
+use super::replay::{Lost, RepairedEntries, replay, survey};
+use super::{Opened, Terms, open, unusable};
+use crate::NodeSettings;
+use base::limits::MENDED_BYTES_MAX;
+use base::{ClusterDescription, Error, GroupId, LogIndex, NodeId, Reason, Result};
+use bytes::Bytes;
+use dynamo::batch::last_batch;
+use replication::records;
+use replication::recovered::RecoveredGroup;
+use runtime::log_writer::{Append, record, store_error};
+use store::{DataDir, Hole, Log, Trees};
+
+/// A log with holes, and what is to be fetched before its node can go on.
+#[derive(Clone, Debug, Default)]
+pub struct LogRepair {
+    /// Where clients reach the other members.
+    pub members: Vec<String>,
+    holes: Vec<Hole>,
+    lost: Vec<Lost>,
+    found: RepairedEntries,
+    bytes: usize,
+}
+
+impl LogRepair {
+    /// What the node's log lost. Blocking; it must not run.
+    ///
+    /// Errors: `Corrupt`, with why it can't be mended where it is.
+    pub fn look(settings: &NodeSettings) -> Result<LogRepair> {
+        let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
+        let known = data.members().map_err(store_error)?;
+        let others = |known: &ClusterDescription| known.clients_of_others(NodeId(data.node));
+        let members = known.as_ref().map(others).unwrap_or_default();
+        let Opened { trees, log, records, terms } = open(settings, &data, None, true)?;
+        let (lost, holes) = survey(&log, records, &*trees, &terms)?;
+        Ok(LogRepair { members, holes, lost, ..LogRepair::default() })
+    }
+
+    /// Whether it is the log that is damaged, and somebody has what it lost.
+    pub fn is_of_use(&self) -> bool {
+        let nothing = self.lost.is_empty();
+        !self.holes.is_empty() && (nothing || !self.members.is_empty())
+    }
+
+    /// The next value that is to be fetched; none: everything is here.
+    pub fn next(&self) -> Option<(GroupId, LogIndex)> {
+        self.lost.iter().find_map(|Lost { group, first, last }| {
+            let found = self.found.get(group);
+            let lacks = |index: &u64| !found.is_some_and(|it| it.contains_key(&LogIndex(*index)));
+            (first.0..=last.0).find(lacks).map(|index| (*group, LogIndex(index)))
+        })
+    }
+
+    /// A member says that this value was decided.
+    ///
+    /// Errors: `TooLarge` when so much was lost that it is better fetched as a whole.
+    pub fn take(&mut self, (group, index): (GroupId, LogIndex), value: Bytes) -> Result<()> {
+        self.bytes += value.len();
+        if self.bytes > MENDED_BYTES_MAX {
+            let text = format!("more than {MENDED_BYTES_MAX} bytes of the log are lost");
+            return Err(Error::new(Reason::TooLarge, text));
+        }
+        self.found.entry(group).or_default().insert(index, value);
+        Ok(())
+    }
+
+    /// Writes everything that is needed of the log to a fresh segment, and lets go of what is
+    /// before. Then the node starts as if nothing had been. Blocking. What a crash cuts short is
+    /// mended anew.
+    ///
+    /// Errors: `Corrupt` where something is still to be fetched.
+    pub fn mend(&self, settings: &NodeSettings) -> Result<()> {
+        let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
+        let Opened { trees, mut log, records, terms } = open(settings, &data, None, true)?;
+        write_anew(&mut log, records, &*trees, &terms, &self.found)?;
+        log.close().map_err(store_error)?;
+        data.forget_damage().map_err(store_error)
+    }
+
+    /// How many values the log lost that are still needed.
+    pub fn values(&self) -> u64 {
+        self.lost.iter().map(|lost| lost.last.0 + 1 - lost.first.0).sum()
+    }
+
+    /// Where the log can't be read: each file, and where in it the first such place is.
+    pub fn places(&self) -> String {
+        let place = |hole: &Hole| format!("{} at byte {}", hole.file, hole.offset);
+        self.holes.iter().map(place).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Applies what a log with holes holds, with what was found elsewhere, and says all that is needed
+/// of it again in a segment of its own; what is before goes.
+pub(crate) fn write_anew(
+    log: &mut Log,
+    records: store::Replay,
+    trees: &dyn Trees,
+    terms: &Terms,
+    found: &RepairedEntries,
+) -> Result<()> {
+    let (groups, vnodes) = replay(log, records, trees, terms, found)?;
+    // What was fetched stands nowhere else: from now on the store holds it.
+    trees.rotate().map_err(store_error)?;
+    trees.flush().map_err(store_error)?;
+    let start = log.begin_segment().map_err(store_error)?;
+    let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied, true)]);
+    for job in jobs {
+        log.append(&record(&job)).map_err(store_error)?;
+    }
+    log.commit(true).map_err(store_error)?;
+    log.collapse(start).map_err(store_error)?;
+    Ok(())
+}
+
+/// The records that a group's log begins with: what is accepted and not decided, and what lives
+/// only in the log.
+fn again(group: &RecoveredGroup) -> impl Iterator<Item = Append> {
+    let (id, replica) = (group.id, &group.replica);
+    let (ballot, decided) = (replica.accepted_ballot(), replica.decided());
+    let accept = move |(index, value): (&LogIndex, &Bytes)| {
+        records::accept(id, ballot, *index, decided, value.clone(), true)
+    };
+    group.tail.iter().map(accept).chain(records::LogHead::of(replica).records(id, true))
+}

@@ -1,0 +1,101 @@
+//! Whoever took a member's place takes over its part of the ring.
+//!
+//! The directory writes down who that is (`metadata/replacements.rs`); where its master is, it is
+//! looked again and again whether the ring can be changed so: it may be changing already, or who
+//! comes may not be reached yet. What then moves moves like in any change of the ring (`moving/`).
+//!
+//! Never: changes the ring of a cluster in which nobody was replaced, or is no member any more.
+
+use crate::metadata::Directory;
+use base::{Error, NodeId, Partition, Reason, Result};
+use dynamo::Available;
+use runtime::world;
+use runtime::world::rest;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+/// After so many refusals in a row it is said in the log: at first who comes is often not reached.
+const REFUSALS: u32 = 20;
+
+/// Whose place was taken and who can't be reached for so long is not waited for any more,
+/// milliseconds.
+const GONE_MS: u64 = 20_000;
+
+/// Since when those can't be reached whose place was taken.
+type UnreachableSince = BTreeMap<NodeId, u64>;
+
+/// Gives replacements of members their parts of the ring.
+pub(crate) struct RingReplacement {
+    pub directory: Arc<Directory>,
+    pub available: Arc<Available>,
+}
+
+/// Sees to it until the node stops.
+pub(crate) async fn run(heirs: RingReplacement, mut stop: watch::Receiver<bool>) {
+    let (mut refused, mut away) = (RefusedAttempts::default(), UnreachableSince::new());
+    while !*stop.borrow_and_update() {
+        match heirs.pay(&mut away).await {
+            Ok(()) => refused = RefusedAttempts::default(),
+            Err(error) => refused.note(&error),
+        }
+        rest(&mut stop, PAUSE).await;
+    }
+}
+
+/// How often it could not be done.
+#[derive(Default)]
+struct RefusedAttempts {
+    times: u32,
+}
+
+impl RefusedAttempts {
+    fn note(&mut self, error: &Error) {
+        self.times = self.times.saturating_add(1);
+        if error.reason == Reason::NotMaster || !self.times.is_multiple_of(REFUSALS) {
+            tracing::debug!(target: "node", %error, "who replaced a member waits for its part");
+        } else {
+            tracing::warn!(
+                target: "node", %error, "a member was replaced, and its part of the ring can't go \
+                 over yet"
+            );
+        }
+    }
+}
+
+impl RingReplacement {
+    async fn pay(&self, away: &mut UnreachableSince) -> Result<()> {
+        let directory = &self.directory;
+        if !directory.group.leadership.is_master() {
+            away.clear();
+            return Ok(());
+        }
+        let owed = directory.owed()?;
+        if owed.is_empty() && !self.waits_for_the_gone() {
+            away.clear();
+            return Ok(());
+        }
+        let (down, now) = (self.available.down(), world::milliseconds());
+        away.retain(|node, _| owed.contains(node) && down.contains(node));
+        for node in owed.iter().filter(|node| down.contains(node)) {
+            away.entry(*node).or_insert(now);
+        }
+        let gone = away.iter().filter(|(_, since)| **since + GONE_MS <= now);
+        directory.replace_owners(&down, &gone.map(|(node, _)| *node).collect()).await
+    }
+
+    /// Whether somebody who is no member any more is to receive something by the ring, or to clear
+    /// something away.
+    fn waits_for_the_gone(&self) -> bool {
+        let catalog = &self.directory.catalog;
+        let Some(ring) = catalog.available.ring() else { return false };
+        let numbers: Vec<_> = catalog.available.numbers().into_iter().map(usize::from).collect();
+        let partitions = (0..ring.partitions()).map(Partition);
+        let left = partitions.flat_map(|partition| ring.leftovers(partition).collect::<Vec<_>>());
+        let mut all = left.chain(ring.awaited(&numbers));
+        all.any(|node| catalog.member(node).is_none())
+    }
+}

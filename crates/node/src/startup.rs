@@ -1,0 +1,189 @@
+//! Start of a node.
+
+use crate::assembly::{Parts, assemble};
+use crate::cluster::OwnIncarnations;
+use crate::group_lifecycle::drive;
+use crate::groups::Groups;
+use crate::lifecycle::Lifecycle;
+use crate::recovery::{Recovered, recover};
+use crate::ring_replacement::{self, RingReplacement};
+use crate::{Node, NodeSettings, cluster, disk_alarm, dispatch, master_alarm, transfer};
+use base::error::shutting_down;
+use base::{Error, Lived, NodeId, Reason, Result};
+use dynamo::layout::VNODES;
+use dynamo::vnode_store::VnodeStore;
+use dynamo::{Available, anti_entropy, failure_detector, handoff, hints, reap};
+use logic::consensus::Configuration;
+use replication::group::Group;
+use runtime::log_writer::{AppendSink, LoggedRecord, store_error};
+use runtime::world;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See [`Node::start`].
+pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
+    let began = world::milliseconds();
+    let (found, lives) = found(settings.clone(), first).await?;
+    let Recovered { directory: data, incarnation, trees, log, groups, witness, vnodes } = found;
+    let (known, is_written_down) = cluster::known(&data, &settings)?;
+    let reader = log.reader();
+    let parts = Parts {
+        began_ms: began,
+        node: NodeId(data.node),
+        data: Some(data),
+        lives: OwnIncarnations { incarnation, known: lives },
+        known,
+        trees,
+        reader,
+        groups,
+        witness,
+        vnodes,
+    };
+    let interval = Duration::from_millis(settings.sync_interval_ms.max(1));
+    let node = assemble(settings, parts)?;
+    let post = Arc::new(LogCompletions::of(&node));
+    let disk = &node.housekeeper.disk;
+    disk.log_writer.start(log, interval, post, disk.metrics.clone())?;
+    dispatch::begin(&node).await?;
+    start_loops(&node, is_written_down);
+    become_ready(&node).await?;
+    start_threads(&node)?;
+    tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
+    Ok(node)
+}
+
+/// What the data directory holds, and the lives that this one comes from: of a node that speaks to
+/// no others nobody asks.
+async fn found(
+    settings: NodeSettings,
+    first: Option<Configuration>,
+) -> Result<(Recovered, Vec<Lived>)> {
+    let warmup = move || {
+        let found = recover(&settings, first)?;
+        if let Some(words) = found.directory.outdated().map_err(store_error)? {
+            return Err(Error::new(Reason::Forbidden, cluster::incarnations::outdated(&words)));
+        }
+        let lives = match settings.peers {
+            Some(_) => cluster::incarnations::begin(&found.directory, found.incarnation)?,
+            None => Vec::new(),
+        };
+        Ok((found, lives))
+    };
+    let found = tokio::task::spawn_blocking(warmup).await;
+    found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
+}
+
+/// Begins all that goes on in the background. `is_written_down`: see [`cluster::reconcile`].
+fn start_loops(node: &Node, is_written_down: bool) {
+    let Node { router, cluster, lifecycle, .. } = node;
+    let stop = || lifecycle.stop_signal();
+    let groups = router.locator.groups.all();
+    groups.into_iter().for_each(|group| drive(lifecycle, group));
+    start_vnode_loops(&router.available, lifecycle);
+    tokio::spawn(cluster::reconcile(cluster.clone(), is_written_down));
+    let (directory, available) = (router.directory.clone(), router.available.clone());
+    tokio::spawn(ring_replacement::run(RingReplacement { directory, available }, stop()));
+    tokio::spawn(cluster.calls.audit.clone().run());
+    tokio::spawn(disk_alarm::watch(cluster.disk.clone(), stop()));
+    tokio::spawn(master_alarm::watch(router.readiness.clone(), lifecycle.clone()));
+    world::spawn(transfer::reconcile(node.moves.clone()));
+}
+
+/// All that goes on in the background of available buckets.
+pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Lifecycle>) {
+    let stop = || lifecycle.stop_signal();
+    let (vnode_store, owner, stopped) = (available.vnode_store.clone(), lifecycle.clone(), stop());
+    world::spawn(async move {
+        if let Err(error) = vnode_store.drive(stopped).await {
+            owner.fail(error);
+        }
+    });
+    world::spawn(failure_detector::run(available.clone(), stop()));
+    world::spawn(hints::run(available.clone(), stop()));
+    world::spawn(anti_entropy::run(available.clone(), stop()));
+    world::spawn(handoff::run(available.clone(), stop()));
+    world::spawn(reap::run(available.clone(), stop()));
+}
+
+fn start_threads(node: &Node) -> Result<()> {
+    let (keeper, merger) = (node.housekeeper.clone(), node.housekeeper.clone());
+    start_thread("housekeeper", move || keeper.keep_house())?;
+    start_thread("merger", move || merger.keep_merging())
+}
+
+fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(life)
+        .map(|_| ())
+        .map_err(|error| Error::new(Reason::StartFailed, format!("no thread to be had: {error}")))
+}
+
+async fn become_ready(node: &Node) -> Result<()> {
+    let serving = async {
+        for group in node.router.locator.groups.all() {
+            led(&group).await?;
+        }
+        match is_alone(&node.router.directory.group) {
+            true => node.cluster.found().await,
+            false => Ok(()),
+        }
+    };
+    tokio::select! {
+        biased;
+        error = node.failed() => Err(error),
+        opened = serving => opened,
+    }
+}
+
+/// Whether this node is all there is of the group.
+fn is_alone(group: &Group) -> bool {
+    let configuration = group.configuration();
+    let mut members = configuration.members().iter();
+    members.all(|member| member.node == group.shared.node)
+}
+
+/// Resolves when this node knows who is master of the group, having applied what it must if it is
+/// itself. A group of several need not have one for a node to begin.
+async fn led(group: &Group) -> Result<()> {
+    if !is_alone(group) {
+        return Ok(());
+    }
+    let mut standing = group.leadership.standing();
+    let led = standing.wait_for(|standing| standing.master.is_some()).await;
+    led.map(|_| ()).map_err(|_| shutting_down())
+}
+
+/// Brings completions of the log writer to the groups.
+pub(crate) struct LogCompletions {
+    groups: Arc<Groups>,
+    vnode_store: Arc<VnodeStore>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl LogCompletions {
+    pub(crate) fn of(node: &Node) -> LogCompletions {
+        let Node { router, lifecycle, .. } = node;
+        let (groups, vnode_store) =
+            (router.locator.groups.clone(), router.available.vnode_store.clone());
+        LogCompletions { groups, vnode_store, lifecycle: lifecycle.clone() }
+    }
+}
+
+impl AppendSink for LogCompletions {
+    fn done(&self, done: &[LoggedRecord]) {
+        for mine in done.chunk_by(|one, next| one.group == next.group) {
+            if mine[0].group == VNODES {
+                self.vnode_store.done(mine);
+                continue;
+            }
+            let Some(group) = self.groups.get(mine[0].group) else { continue };
+            group.driver.report(mine);
+        }
+    }
+
+    fn failed(&self, error: Error) {
+        tracing::error!(target: "log", %error, "the log failed: the node stops");
+        self.lifecycle.fail_log(error);
+    }
+}

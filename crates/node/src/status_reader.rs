@@ -1,0 +1,280 @@
+//! Samples of a node, for metrics.
+
+use crate::cluster::ClusterView;
+use crate::disk_health::DiskHealth;
+use crate::groups::keeps_up;
+use crate::lifecycle::Lifecycle;
+use crate::process;
+use crate::readiness::Readiness;
+use crate::settings::NodeSettings;
+use crate::status::{DiskStatus, GroupStatus, LogStatus, Status, StoreStatus};
+use crate::warnings::WarningSigns;
+use replication::group::Group;
+use replication::snapshot::Snapshots;
+use runtime::sample::{Sample, SampleKind};
+use runtime::world;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::Trees;
+
+/// Names of interval buckets shown in status.
+const INTERVAL_BUCKETS_SHOWN: usize = 100;
+
+/// Reads the state of all parts of a node.
+pub(crate) struct StatusReader {
+    pub settings: Arc<NodeSettings>,
+    /// The number of this life of the node.
+    pub incarnation: u64,
+    pub view: Arc<ClusterView>,
+    pub readiness: Arc<Readiness>,
+    pub snapshots: Arc<Snapshots>,
+    pub trees: Arc<dyn Trees>,
+    pub disk: Arc<DiskHealth>,
+    pub lifecycle: Arc<Lifecycle>,
+}
+
+impl StatusReader {
+    /// See [`crate::Node::status`].
+    pub(crate) fn read(&self) -> Status {
+        let ClusterView { groups, catalog, links, available, .. } = &*self.view;
+        let store = self.store_status();
+        let space = &self.disk.space;
+        let full = space.is_full();
+        let interval_buckets = catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
+        let groups = groups.all();
+        let unreached = self.readiness.unreached();
+        // With other members every value is synced before it counts.
+        let unsynced = !interval_buckets.is_empty() && groups.iter().any(|group| group.is_alone());
+        let groups = groups.iter().filter(|group| keeps_up(group));
+        let groups: Vec<_> = groups.map(|group| self.group_status(group)).collect();
+        let cluster = self.view.status();
+        let warnings = WarningSigns {
+            failure: self.lifecycle.failure(),
+            unreached: &unreached,
+            groups: &groups,
+            cluster: &cluster,
+            own: links.node,
+            disk: &self.disk,
+            has_many_siblings: available.vnode_store.has_many_siblings(),
+            unsynced_ms: unsynced.then_some(self.settings.sync_interval_ms),
+        };
+        let warnings = warnings.warnings();
+        Status {
+            name: self.settings.name.clone(),
+            node: links.node,
+            incarnation: self.incarnation,
+            cluster: cluster.cluster,
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_ms: world::milliseconds() - self.readiness.started_ms,
+            ready: unreached.is_empty(),
+            groups,
+            snapshots: self.snapshots.progress().iter().map(|one| one.status()).collect(),
+            log: self.log_status(),
+            store,
+            disk: DiskStatus {
+                total_bytes: space.total_bytes(),
+                free_bytes: space.free_bytes(),
+                free_files: space.free_files(),
+                full,
+            },
+            resident_bytes: process::resident(),
+            buckets: catalog.len(),
+            interval_buckets,
+            lease_ms: cluster.lease_ms,
+            members: cluster.members,
+            available: available.status(),
+            warnings,
+        }
+    }
+
+    fn log_status(&self) -> LogStatus {
+        let DiskHealth { log_writer, metrics, .. } = &*self.disk;
+        let (sync_us_p50, sync_us_p99) = metrics.sync_percentiles();
+        LogStatus {
+            bytes: log_writer.bytes(),
+            segments: log_writer.segments(),
+            syncs: metrics.syncs.load(Ordering::Relaxed),
+            sync_us_p50,
+            sync_us_p99,
+            sync_us_mean: metrics.sync_mean_us(),
+            slow: metrics.is_slow(),
+            hangs: self.disk.hangs(),
+            unanswered_ms: log_writer.unanswered_ms(),
+        }
+    }
+
+    fn store_status(&self) -> StoreStatus {
+        let trees = self.trees.statistics();
+        StoreStatus {
+            disk_bytes: trees.disk_bytes,
+            memory_bytes: trees.memory_bytes,
+            cached_rows: trees.cached_rows,
+            cached_bytes: trees.cached_bytes,
+            rows_estimated: trees.rows_estimated,
+        }
+    }
+
+    fn group_status(&self, group: &Group) -> GroupStatus {
+        let view = &self.view;
+        let (members, expect_progress_possible) = (view.members_of(group), view.may_restart(group));
+        let comparison = view.audit.comparison(group);
+        let name_of = |node| view.links.name_of(node);
+        let unsound = group.driver.unsound_member().map(name_of);
+        let kept = group.witness_log().map(|kept| (kept.count() as u64, kept.bytes()));
+        let (kept_values, kept_bytes) = kept.unwrap_or_default();
+        let state = group.state();
+        let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());
+        let torn = group.told_of_tears(&state, name_of);
+        let lacks_ballots = state.replica.lacks_ballots();
+        let master = state.replica.master();
+        let (undecided, _) = state.queue.undecided();
+        GroupStatus {
+            id: group.id,
+            role: state.replica.role().word(),
+            master: master.map(name_of),
+            ballot: state.replica.promised(),
+            decided: state.replica.decided(),
+            applied: group.applied.index(),
+            flushed: group.applied.flushed(),
+            undecided,
+            sessions: state.master.sessions,
+            kept_values,
+            kept_bytes,
+            waits_for_witness,
+            torn,
+            lacks_ballots,
+            unsound,
+            expect_progress_possible,
+            members,
+            comparison,
+        }
+    }
+
+    /// Numbers for operators; see [`crate::Node::samples`].
+    pub(crate) fn samples(&self) -> Vec<Sample> {
+        let status = self.read();
+        let (m, log, store, disk) = (&self.disk.metrics, &status.log, &status.store, &status.disk);
+        let trees = self.trees.statistics();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        #[rustfmt::skip]
+        let counters = [
+            ("credenza_updates_total", "Updates taken.", of(&m.updates)),
+            ("credenza_updates_refused_total", "Updates refused for lack of room or space.",
+             of(&m.updates_refused)),
+            ("credenza_reads_total", "Reads taken.", of(&m.reads)),
+            ("credenza_forwarded_out_total", "Requests forwarded to another node.",
+             of(&m.forwarded_out)),
+            ("credenza_forwarded_in_total", "Requests that other nodes forwarded to this one.",
+             of(&m.forwarded_in)),
+            ("credenza_forwarded_rejected_total",
+             "Forwarded requests rejected because too many were in progress here.",
+             of(&m.forwarded_rejected)),
+            ("credenza_log_entries_total", "Log entries (batches of updates) accepted.",
+             of(&m.log_entries)),
+            ("credenza_expired_total", "Expiry hints looked at.", of(&m.expired)),
+            ("credenza_log_syncs_total", "Syncs of the log.", of(&m.syncs)),
+            ("credenza_log_records_synced_total", "Log records made durable.", of(&m.records)),
+            ("credenza_snapshots_sent_total", "Snapshots sent whole.", of(&m.snapshots_sent)),
+            ("credenza_snapshots_received_total", "Snapshots received whole.",
+             of(&m.snapshots_received)),
+            ("credenza_snapshot_bytes_sent_total", "Bytes of snapshots sent.",
+             of(&m.snapshot_bytes_sent)),
+            ("credenza_snapshot_bytes_received_total", "Bytes of snapshots received.",
+             of(&m.snapshot_bytes_received)),
+            ("credenza_snapshot_resumes_total", "Parts of snapshots lost and asked for again.",
+             of(&m.snapshot_resumes)),
+            ("credenza_may_lack_total",
+             "Elections past torn logs that may have held acknowledged values.", of(&m.may_lack)),
+            ("credenza_cache_hits_total", "Point reads answered by the row cache.",
+             trees.cache_hits as f64),
+            ("credenza_cache_misses_total", "Point reads that went to the trees.",
+             trees.cache_misses as f64),
+            ("credenza_store_rows_walked_total",
+             "Rows that range reads passed, tombstones too.", trees.rows_walked as f64),
+            ("credenza_store_rows_returned_total", "Rows that range reads found alive.",
+             trees.rows_returned as f64),
+        ];
+        #[rustfmt::skip]
+        let gauges = [
+            ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),
+            ("credenza_store_memory_bytes", "Bytes of the store not yet flushed.",
+             store.memory_bytes as f64),
+            ("credenza_store_rows_estimated", "Estimated rows.", store.rows_estimated as f64),
+            ("credenza_cache_rows", "Rows in the row cache.", store.cached_rows as f64),
+            ("credenza_cache_bytes", "Bytes of the row cache.", store.cached_bytes as f64),
+            ("credenza_disk_free_bytes", "Free space under the data directory.",
+             disk.free_bytes as f64),
+            ("credenza_disk_total_bytes", "Size of that disk.", disk.total_bytes as f64),
+            ("credenza_disk_full", "1 while writes are refused for lack of space.",
+             u64::from(disk.full) as f64),
+            ("credenza_buckets", "Buckets.", status.buckets as f64),
+            ("credenza_uptime_seconds", "Time since the start.", status.uptime_ms as f64 / 1e3),
+        ];
+        let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
+        let gauges = gauges.into_iter().chain(log_rows(log));
+        let gauges = gauges.map(|row| plain(SampleKind::Gauge, row));
+        let groups = status.groups.iter().flat_map(group_samples).chain(process::samples());
+        let files = disk.free_files.map(|free| {
+            let help = "Files (inodes) that can still be made under the data directory.";
+            plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
+        });
+        let paths = groups.chain(self.view.available.samples());
+        counters.chain(gauges).chain(files).chain(paths).collect()
+    }
+}
+
+/// A sample's name, what it is, and its number.
+type SampleRow = (&'static str, &'static str, f64);
+
+fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {
+    Sample { name, help, kind, labels: vec![], value }
+}
+
+/// What is measured of the log.
+#[rustfmt::skip]
+fn log_rows(log: &LogStatus) -> [SampleRow; 7] {
+    [
+        ("credenza_log_sync_seconds_p50", "Median of the last syncs.",
+         log.sync_us_p50 as f64 / 1e6),
+        ("credenza_log_sync_seconds_p99", "99th percentile of the last syncs.",
+         log.sync_us_p99 as f64 / 1e6),
+        ("credenza_log_slow", "1 while syncs take so long that they bound the node.",
+         u64::from(log.slow) as f64),
+        ("credenza_log_hangs", "1 while the disk does not finish what the log asked of it.",
+         u64::from(log.hangs) as f64),
+        ("credenza_log_unanswered_seconds", "Time for which the log has waited for the disk.",
+         log.unanswered_ms as f64 / 1e3),
+        ("credenza_log_bytes", "Bytes of the log that can't be truncated yet.", log.bytes as f64),
+        ("credenza_log_segments", "Segments of the log.", log.segments as f64),
+    ]
+}
+
+fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {
+    let label = group.id.to_string();
+    let master = u64::from(group.role == "master");
+    let comparison = group.comparison.as_ref();
+    let differences = comparison.map_or(0, |found| found.differences.len() as u64);
+    [
+        ("credenza_group_differences", "Key ranges in which replicas differ.", differences),
+        (
+            "credenza_group_comparisons",
+            "Passes that compared replicas.",
+            comparison.map_or(0, |found| found.passes),
+        ),
+        ("credenza_group_decided_index", "Index of the last decided entry.", group.decided.0),
+        ("credenza_group_applied_index", "Index of the last applied entry.", group.applied.0),
+        ("credenza_group_undecided_updates", "Updates not decided yet.", group.undecided),
+        ("credenza_group_sessions", "Open sessions.", group.sessions),
+        (
+            "credenza_witness_log_bytes",
+            "Bytes of log entries that a witness keeps.",
+            group.kept_bytes,
+        ),
+        ("credenza_group_master", "1 where this node is master.", master),
+    ]
+    .into_iter()
+    .map(move |(name, help, value)| {
+        let labels = vec![("group", label.clone())];
+        Sample { name, help, kind: SampleKind::Gauge, labels, value: value as f64 }
+    })
+}

@@ -1,0 +1,233 @@
+//! Another content for a prefix: the old one or the new one, and nothing in between.
+
+use super::super::{Chunk, Ingest, MemoryTrees, Snapshot, TreeRow, Trees};
+use super::{Scratch, apply, open, open_narrow, put, remove};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+const PREFIX: &[u8] = &[7, 0xFF];
+/// So that the incoming rows fill more than one table of the smallest size.
+const LARGE: usize = 3_000;
+
+fn key(number: u32) -> Bytes {
+    [PREFIX, &number.to_be_bytes()].concat().into()
+}
+
+fn value(number: u32, life: u8) -> Bytes {
+    vec![life; 100 + (number as usize * 37) % 400].into()
+}
+
+/// What the prefix holds.
+fn content(snapshot: &dyn Snapshot) -> Vec<TreeRow> {
+    Chunk::read(snapshot, PREFIX, None, usize::MAX).unwrap().rows
+}
+
+fn neighbours() -> [(&'static [u8], &'static str); 3] {
+    [(&[7, 0xFE, 0xFF], "before"), (&[8], "behind"), (&[7], "above")]
+}
+
+/// Old rows on disk, in a kept table, in the row cache and in memory; some removed.
+fn old(trees: &dyn Trees) -> Vec<TreeRow> {
+    for part in 0..4 {
+        let rows = (0..400).filter(|number| number % 4 == part);
+        apply(trees, rows.map(|number| put(key(number), value(number, 1))));
+        apply(trees, neighbours().map(|(key, value)| put(key, value)));
+        if part < 3 {
+            trees.rotate().unwrap();
+            trees.flush().unwrap();
+        }
+        (0..400).step_by(3).for_each(|number| drop(trees.get(&key(number)).unwrap()));
+    }
+    apply(trees, (0..400).step_by(10).map(|number| remove(key(number))));
+    content(&*trees.snapshot())
+}
+
+/// Rows that come: some are there today, some are not, some stay away.
+fn new(large: bool) -> Vec<TreeRow> {
+    let some = (200..700).filter(|number| number % 5 != 0);
+    let value = |number: u32| match large {
+        true => Bytes::from(vec![number as u8; 5 * LARGE]),
+        false => value(number, 2),
+    };
+    some.map(|number| (key(number), value(number))).collect()
+}
+
+fn begin(trees: &Arc<impl Trees + 'static>, rows: &[TreeRow]) -> Box<dyn Ingest> {
+    let trees: Arc<dyn Trees> = Arc::clone(trees) as _;
+    let mut install = trees.begin_install(PREFIX).unwrap();
+    for chunk in rows.chunks(7) {
+        install.put(chunk.to_vec()).unwrap();
+    }
+    install
+}
+
+/// Points and ranges tell the same story.
+fn holds(trees: &dyn Trees, rows: &[TreeRow], what: &str) {
+    assert!(content(&*trees.snapshot()) == rows, "{what}: a range differs");
+    for number in 0..700 {
+        let wanted = rows.binary_search_by(|(at, _)| at.cmp(&key(number)));
+        let wanted = wanted.ok().map(|at| rows[at].1.clone());
+        assert!(trees.get(&key(number)).unwrap() == wanted, "{what}: row {number}");
+    }
+    for (key, value) in neighbours() {
+        assert_eq!(trees.get(key).unwrap().as_deref(), Some(value.as_bytes()), "{what}");
+    }
+}
+
+fn takes_its_place<T: Trees + 'static>(trees: T, large: bool) {
+    let trees = Arc::new(trees);
+    let (old, new) = (old(&*trees), new(large));
+    let before = trees.snapshot();
+    let mut install = begin(&trees, &new);
+    holds(&*trees, &old, "rows came");
+    install.complete().unwrap();
+    holds(&*trees, &old, "all came");
+    apply(&*trees, [put("elsewhere", "x")]);
+    assert!(install.switch().unwrap());
+    holds(&*trees, &new, "switched");
+    drop(install);
+    holds(&*trees, &new, "after");
+    assert!(content(&*before) == old, "who looked before sees what was");
+    // Life goes on above it, and merging does not bring the old rows back.
+    apply(&*trees, [put(key(1), "later"), remove(key(201))]);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    while trees.compact().unwrap() {}
+    let mut later = new;
+    later.retain(|(at, _)| *at != key(201));
+    later.insert(0, (key(1), "later".into()));
+    holds(&*trees, &later, "later");
+}
+
+#[test]
+fn the_new_content_takes_the_place_of_the_old() {
+    let scratch = Scratch::new();
+    takes_its_place(open(&scratch), false);
+    takes_its_place(open_narrow(&Scratch::new()), false);
+    takes_its_place(open_narrow(&Scratch::new()), true);
+    takes_its_place(MemoryTrees::new(1 << 20), false);
+}
+
+#[test]
+fn nothing_is_a_content_too_and_so_is_something_where_nothing_was() {
+    fn empties<T: Trees + 'static>(trees: T) {
+        let trees = Arc::new(trees);
+        assert!(begin(&trees, &[]).switch().unwrap());
+        apply(&*trees, neighbours().map(|(key, value)| put(key, value)));
+        let rows = new(false);
+        assert!(begin(&trees, &rows).switch().unwrap());
+        holds(&*trees, &rows, "from nothing");
+        assert!(begin(&trees, &[]).switch().unwrap());
+        holds(&*trees, &[], "to nothing");
+    }
+    empties(open(&Scratch::new()));
+    empties(MemoryTrees::new(1 << 20));
+}
+
+#[test]
+fn who_writes_under_the_prefix_meanwhile_prevents_the_switch() {
+    fn refused<T: Trees + 'static>(trees: T) {
+        let trees = Arc::new(trees);
+        let mut old = old(&*trees);
+        let mut install = begin(&trees, &new(false));
+        install.complete().unwrap();
+        apply(&*trees, [put("elsewhere", "x"), put(key(3), "written meanwhile")]);
+        assert!(!install.switch().unwrap());
+        drop(install);
+        let at = old.binary_search_by(|(at, _)| at.cmp(&key(3))).unwrap();
+        old[at].1 = "written meanwhile".into();
+        holds(&*trees, &old, "refused");
+        assert!(begin(&trees, &old).switch().unwrap(), "the next one begins anew");
+        holds(&*trees, &old, "the same again");
+    }
+    refused(open(&Scratch::new()));
+    refused(MemoryTrees::new(1 << 20));
+}
+
+fn files(scratch: &Scratch) -> usize {
+    std::fs::read_dir(scratch.path().join("store/tables")).unwrap().count()
+}
+
+#[test]
+fn one_that_is_given_up_leaves_no_file_and_no_change() {
+    let scratch = Scratch::new();
+    let trees = Arc::new(open_narrow(&scratch));
+    let old = old(&*trees);
+    let before = files(&scratch);
+    let install = begin(&trees, &new(true));
+    assert!(files(&scratch) > before, "a table was written");
+    drop(install);
+    assert_eq!(files(&scratch), before);
+    holds(&*trees, &old, "given up");
+}
+
+#[test]
+fn the_sweeper_leaves_alone_what_is_coming() {
+    let scratch = Scratch::new();
+    let trees = Arc::new(open_narrow(&scratch));
+    old(&*trees);
+    let rows = new(true);
+    let mut install = begin(&trees, &rows);
+    trees.sweep().unwrap();
+    assert!(install.switch().unwrap());
+    trees.sweep().unwrap();
+    holds(&*trees, &rows, "swept");
+}
+
+#[test]
+fn the_end_of_the_process_leaves_the_old_or_the_new() {
+    for switched in [false, true] {
+        let scratch = Scratch::new();
+        let trees = Arc::new(open_narrow(&scratch));
+        let (old, new) = (old(&*trees), new(true));
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+        let mut install = begin(&trees, &new);
+        install.complete().unwrap();
+        let unfinished = files(&scratch);
+        if switched {
+            assert!(install.switch().unwrap());
+        }
+        // As a killed process leaves it: nothing is tidied up.
+        std::mem::forget(install);
+        let again = open_narrow(&scratch);
+        holds(&again, if switched { &new } else { &old }, "opened again");
+        assert!(switched || files(&scratch) < unfinished, "what no list names is gone");
+    }
+    let trees = Arc::new(MemoryTrees::new(1 << 20));
+    let (_, new) = (old(&*trees), new(false));
+    let mut late = begin(&trees, &new);
+    assert!(begin(&trees, &new).switch().unwrap());
+    trees.crash().unwrap();
+    holds(&*trees, &new, "the switch is durable");
+    assert!(!late.switch().unwrap(), "one that began before a crash ends with it");
+}
+
+#[test]
+fn who_has_seen_the_new_content_never_sees_the_old_again() {
+    let scratch = Scratch::new();
+    let trees = Arc::new(open_narrow(&scratch));
+    let life = |number: u32, life: u8| (key(number), Bytes::from(vec![life; 60]));
+    apply(&*trees, (0..50).map(|number| put(key(number), life(number, 0).1)));
+    let done = Arc::new(AtomicBool::new(false));
+    let readers = (0..3u32).map(|reader| {
+        let (trees, done) = (Arc::clone(&trees), Arc::clone(&done));
+        std::thread::spawn(move || {
+            let (mut newest, mut number) = (0, reader);
+            while !done.load(SeqCst) {
+                number = (number * 7 + 1) % 50;
+                let seen = trees.get(&key(number)).unwrap().unwrap()[0];
+                assert!(seen >= newest, "{seen} after {newest}");
+                newest = seen;
+            }
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    for round in 1..30 {
+        let rows: Vec<TreeRow> = (0..50).map(|number| life(number, round)).collect();
+        assert!(begin(&trees, &rows).switch().unwrap());
+    }
+    done.store(true, SeqCst);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
