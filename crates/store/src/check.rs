@@ -11,7 +11,7 @@ use crate::panics::spared;
 use crate::trees::archive;
 use crate::trees::manifest::{Listed, Manifest, panic_words};
 
-/// What a check of the trees found.
+/// Result of a check of the trees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeReport {
     /// Tables read.
@@ -24,18 +24,18 @@ pub struct TreeReport {
     pub rows: u64,
     /// Tombstones.
     pub tombstones: u64,
-    /// Every bad place; none: all is well.
+    /// Every damaged place. Empty: the trees are sound.
     pub damage: Vec<Damage>,
 }
 
 /// A bad place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which file.
+    /// Name of the damaged file.
     pub file: String,
-    /// Where the bad block begins.
+    /// Offset in the file at which the damaged block begins, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the damage, in words.
     pub what: String,
 }
 

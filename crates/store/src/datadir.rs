@@ -49,13 +49,13 @@ const FOLDERS: [&str; 3] = ["log", "store", "crash"];
 /// An open data directory. It stays locked until this is dropped.
 #[derive(Debug)]
 pub struct DataDir {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
     /// The cluster's durable id, never 0.
     pub cluster: u64,
     /// The node's durable id, never 0.
     pub node: u64,
-    /// Whether it was made by this call.
+    /// True if this call created the directory.
     pub fresh: bool,
     directory: OwnedFd,
     _lock: Lock,
@@ -71,8 +71,8 @@ impl DataDir {
         DataDir::open_as(path, None)
     }
 
-    /// Whether no node has begun anything here: there is nothing, or an empty directory, which is
-    /// made. Errors: as of [`DataDir::open`].
+    /// Returns true if no node has started here: the directory is absent or empty. Creates an
+    /// absent directory. Errors: as for [`DataDir::open`].
     pub fn is_fresh(path: &Path) -> Result<bool, StoreError> {
         refuse_unfinished(path)?;
         let directory = make_or_open(path)?;
@@ -97,8 +97,8 @@ impl DataDir {
         Ok(Opening::Joining(Joiner { path: path.to_owned(), node, directory, lock }))
     }
 
-    /// Whom this node knew last; none: it never had others. A node that joined always has such a
-    /// list, so a lost one is damage.
+    /// Reads the members that this node last knew. `None`: it never had peers. A node that joined a
+    /// cluster always has such a list, so a missing list is `Corrupt`.
     pub fn members(&self) -> Result<Option<ClusterDescription>, StoreError> {
         let disk = self.disk()?;
         let known = members::read(&disk, &self.path)?;
@@ -108,19 +108,18 @@ impl DataDir {
         Ok(known)
     }
 
-    /// The highest number that any group had, as far as this node ever knew; 0: it knew none.
+    /// The highest group number that this node has ever known. 0: it knew no group.
     pub fn made_upto(&self) -> Result<GroupId, StoreError> {
         members::made_upto(&self.disk()?, &self.path)
     }
 
-    /// Writes down whom this node knows, durably.
+    /// Writes the list of known members, durably.
     pub fn write_members(&self, known: &ClusterDescription) -> Result<(), StoreError> {
         members::write(&self.disk()?, &self.path, known)
     }
 
-    /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two
-    /// may serve, not both.
-    /// Its lives are counted anew.
+    /// Creates a data directory of the same cluster and node, for a checkpoint. Only one of the two
+    /// may serve. The copy counts its incarnations from the beginning.
     pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
         let identity = Identity::of(self.cluster, self.node);
         let twin = DataDir::open_as(path, Some(identity))?;
@@ -180,15 +179,15 @@ impl DataDir {
         OpenDirectory { path: &self.path, directory: &self.directory }.disk()
     }
 
-    /// Begins another life of this node: gives its number, 1 for the first, once that is durable.
-    /// To be called once the log is open, see `check_log`.
-    /// `Corrupt` if the number of the last life is damaged.
+    /// Begins the next incarnation of this node. Returns its number, 1 for the first, once that is
+    /// durable. The caller opens the log first, see `check_log`. `Corrupt` if the stored number is
+    /// damaged.
     pub fn begin_life(&self) -> Result<u64, StoreError> {
         incarnation::raise(&self.disk()?, &self.path)
     }
 
-    /// Whether the log is there that this node's earlier lives have written. Without it the node
-    /// would begin anew under its old id, and break what it promised: `Corrupt`.
+    /// Checks that the log which earlier incarnations wrote is present. Without it the node would
+    /// start empty under its old id and break its promises to the group: `Corrupt`.
     pub fn check_log(&self) -> Result<(), StoreError> {
         let at = OpenDirectory { path: &self.path, directory: &self.directory };
         let failed = |error| StoreError::io(format!("can't list {}", self.log().display()), error);
@@ -202,17 +201,17 @@ impl DataDir {
         Err(StoreError::Corrupt { file, offset: 0, what: what.into() })
     }
 
-    /// Where the transaction log lives.
+    /// Path of the transaction log.
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
-    /// Where the ordered trees live.
+    /// Path of the ordered trees.
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
-    /// Where crash reports go.
+    /// Path of crash reports.
     pub fn crash(&self) -> PathBuf {
         self.path.join("crash")
     }

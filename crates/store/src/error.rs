@@ -2,16 +2,16 @@
 
 use std::io;
 
-/// Why the store could not do what it was asked.
+/// Reasons for which a call of the store fails.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The operating system refused; the store is not to be trusted further until it is opened
     /// again.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried, with the file's name.
+        /// The operation that was tried, with the file's name.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Bytes on disk are not the ones that were written.
@@ -19,9 +19,9 @@ pub enum StoreError {
     Corrupt {
         /// The damaged file.
         file: String,
-        /// Where in it the first bad byte or block begins.
+        /// Offset of the first bad byte or block in the file, in bytes.
         offset: u64,
-        /// What was expected there.
+        /// Description of the damage.
         what: String,
     },
     /// No space is left on the disk; nothing was lost, and it goes on when space is there.
@@ -30,7 +30,7 @@ pub enum StoreError {
     /// Another process holds the data directory.
     #[error("the data directory is in use by {by}")]
     Locked {
-        /// Who holds it, as it wrote itself down.
+        /// Process that holds the lock, as it describes itself in the lock file.
         by: String,
     },
     /// The files were written in a format that this program does not know.

@@ -1,9 +1,9 @@
 //! Places where a test lets the process die, to see that what is left can be opened again.
 //!
-//! A place costs one relaxed load and a branch that is never taken. Which place is armed is said
-//! once, before anything runs, by whoever starts the process (`CREDENZA_FAILPOINT=NAME=abort`, or
-//! `NAME=abort@7` for the seventh time it is reached; `panic` instead of `abort` lets the thread
-//! panic there); this room reads no environment.
+//! A point costs one relaxed load and a branch that is never taken. The program that starts the
+//! process arms a point once, before anything runs (`CREDENZA_FAILPOINT=NAME=abort`, or
+//! `NAME=abort@7` for the seventh time it is reached; `panic` instead of `abort` makes the thread
+//! panic there). This crate reads no environment.
 //!
 //! A process that dies here ends with an exit code that nothing else has, so that a test never
 //! takes a panic, an abort or a signal for a death at the place it armed.
@@ -40,9 +40,9 @@ points! {
     SyncBefore = "log.sync.before",
     /// The log is synced and nobody was told.
     SyncAfter = "log.sync.after",
-    /// What an earlier life left and nothing states to be durable is written again, not synced.
+    /// An unsynced tail of an earlier run is written again, not synced.
     TailRewritten = "log.tail.rewritten",
-    /// The first frame of this life is written and not synced.
+    /// The first frame of this run of the log is written and not synced.
     OpeningWritten = "log.opening.written",
     /// A file for the next segment is filled, synced and not yet named a spare.
     SpareFilled = "log.spare.filled",
@@ -54,9 +54,9 @@ points! {
     RollNamed = "log.roll.named",
     /// A segment nobody needs is about to lose its name.
     CollapseBefore = "log.collapse.before",
-    /// It was renamed to be used again; the directory is not synced.
+    /// The oldest segment was renamed to be used again; the directory is not synced.
     CollapseRenamed = "log.collapse.renamed",
-    /// It was removed; the directory is not synced.
+    /// The oldest segment was removed; the directory is not synced.
     CollapseRemoved = "log.collapse.removed",
     /// A decided batch is about to be put into the trees.
     ApplyBefore = "apply.before",
@@ -93,14 +93,14 @@ points! {
 /// Exit code of a process that died at its armed place, and of no other.
 pub const EXIT_CODE: i32 = 86;
 
-/// Nothing is armed.
+/// Value of `ARMED` if no point is armed.
 const NONE: usize = 0;
 
 /// One more than the armed point's number.
 static ARMED: AtomicUsize = AtomicUsize::new(NONE);
-/// How often the armed point is still passed unharmed.
+/// Number of times that the armed point is still passed unharmed.
 static SPARED: AtomicU64 = AtomicU64::new(0);
-/// Whether the thread panics there, instead of the process dying without a word.
+/// True if the thread panics at the point. False: the process dies without a message.
 static PANICS: AtomicBool = AtomicBool::new(false);
 
 /// Arms one point: `NAME=abort`, `NAME=abort@7` or `NAME=panic`. Words that mean nothing here are

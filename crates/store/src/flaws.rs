@@ -1,13 +1,13 @@
 //! Rules that a build for tests can break, so that experiments prove that they notice it.
 //!
-//! Only with the feature `mutants`, which no shipped build has, and only the one rule that whoever
-//! starts the process names before anything runs (`CREDENZA_MUTANT=NAME`); this room reads no
-//! environment. Without the feature no rule can be broken, and asking costs nothing.
+//! Only with the feature `mutants`, which no shipped build has, and only the one rule that the
+//! program that starts the process names before anything runs (`CREDENZA_MUTANT=NAME`). This crate
+//! reads no environment. Without the feature no rule can be broken, and the check costs nothing.
 
 #[cfg(feature = "mutants")]
 use std::sync::OnceLock;
 
-/// The rules of one room that can be broken, of which each room has its own list.
+/// Declares the rules of one crate that can be broken. Each crate has its own list.
 #[macro_export]
 macro_rules! flaws {
     ($($(#[$doc:meta])* $flaw:ident,)+) => {
@@ -30,12 +30,12 @@ flaws! {
     BelievesFrames,
 }
 
-/// The one that is broken, of whichever room.
+/// Name of the broken rule, of any crate.
 #[cfg(feature = "mutants")]
 static BROKEN: OnceLock<&'static str> = OnceLock::new();
 
-/// Breaks the rule of this name, of this room or of one above, whose names are given. Where no rule
-/// can be broken, and for a name that is none, says so in words.
+/// Breaks the rule of this name. `above` holds the rules of the crates above. An error says in
+/// words that no rule can be broken in this build, or that the name is unknown.
 pub fn arm(name: &str, above: &[&'static str]) -> Result<(), String> {
     let names = || NAMES.iter().chain(above);
     match names().find(|known| **known == name) {
@@ -52,7 +52,7 @@ pub fn arm(name: &str, above: &[&'static str]) -> Result<(), String> {
     }
 }
 
-/// Whether the rule of this name is broken, of whichever room.
+/// Returns true if the rule of this name is broken, whichever crate it belongs to.
 #[inline(always)]
 pub fn is_broken(_name: &str) -> bool {
     #[cfg(feature = "mutants")]
@@ -61,7 +61,7 @@ pub fn is_broken(_name: &str) -> bool {
     false
 }
 
-/// Whether a test has broken this rule; never in a program that serves.
+/// Returns true if a test has broken this rule of the store. Never true in a program that serves.
 #[inline(always)]
 pub(crate) fn flawed(_flaw: Flaw) -> bool {
     #[cfg(feature = "mutants")]

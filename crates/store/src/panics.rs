@@ -1,13 +1,14 @@
 //! Sections in which a panic is damage, and not the end of the process.
 //!
-//! The crate below the trees panics at bytes that make no sense to it. Whoever reads through it
-//! gets an error that names the file, and everything else goes on. The node's panic hook ends the
-//! process before anything unwinds, so it asks here whether the panicking thread is in such a
-//! section.
+//! The LSM library below the trees panics at bytes that make no sense to it. A read through it
+//! returns an error that names the file instead, and the process goes on. The node's panic hook
+//! ends the process before anything unwinds, so it checks here whether the panicking thread is in
+//! such a section.
 //!
-//! Promises: a panic outside such a section is never spared, also not one of a thread that was in
-//! one before.
-//! Never: spares what this room or a room above it does, but for what the crate below calls back.
+//! Promises: a panic outside such a section is never spared, nor one of a thread that was in one
+//! before.
+//! Never: spares a panic of this crate or of a crate above it, except in callbacks from the
+//! library.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,12 +19,12 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a panic of this thread now will be caught and taken for damage.
+/// Returns true if a panic of this thread now would be caught and reported as damage.
 pub fn is_spared() -> bool {
     DEPTH.get() > 0
 }
 
-/// Does work of the crate below; an error holds the words of its panic.
+/// Runs work of the library. An error holds the panic's payload.
 pub(crate) fn spared<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     struct Section;
     impl Drop for Section {

@@ -1,5 +1,5 @@
-//! F-07 for this room alone: a process dies at every failpoint there is, opens what it left, and
-//! dies there again; log, trees and what was acknowledged agree each time.
+//! F-07 for this crate alone: a process dies at every failpoint, opens what it left, and dies there
+//! again; log, trees and what was acknowledged agree each time.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use store::{Position, TreeSettings, Trees, check_trees};
 
 /// Reached by a node only, `proof` has it; and a read, which leaves nothing half done.
 const ELSEWHERE: [Point; 2] = [Point::CheckpointNamed, Point::RowRead];
-/// Updates of one life.
+/// Number of updates in one run.
 const LIFE: u64 = 160;
 /// One sync for so many.
 const BATCH: u64 = 4;
@@ -29,7 +29,7 @@ struct Node {
     log: Log,
     trees: Arc<LsmTrees>,
     applied: u64,
-    /// Where the last record begins, or a little before.
+    /// Position of the last record's beginning, or a little before.
     before: Position,
 }
 
@@ -127,7 +127,7 @@ impl Node {
         assert!(install.switch().expect("switches"), "nobody writes there");
     }
 
-    /// What was installed is of one index, and all of it.
+    /// Checks that the installed rows are complete and of one index.
     fn judge_installed(&self) {
         let rows =
             Chunk::read(&*self.trees.snapshot(), CAME, None, usize::MAX).expect("reads").rows;
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// The index up to which all is there; every row is the one of the newest index.
+    /// Returns the index up to which all is there; every row is the one of the newest index.
     fn judge(&self) -> u64 {
         self.judge_installed();
         for index in 1..=self.applied {
@@ -152,7 +152,7 @@ impl Node {
     }
 }
 
-/// One life in a process of its own, which this test starts.
+/// One run in a process of its own, which this test starts.
 #[test]
 #[ignore = "a part of the test below, in a process of its own"]
 fn one_life() {
@@ -178,7 +178,8 @@ fn life(path: &Path, ends_at: &str) -> (Output, u64) {
     (output, last)
 }
 
-/// What is left after a life opens and holds all that was acknowledged; gives how far.
+/// Opens what a run left and checks that it holds all that was acknowledged. Returns the last
+/// index.
 fn left(path: &Path, acknowledged: u64, name: &str) -> u64 {
     let node = Node::open(path);
     let there = node.judge();
@@ -208,7 +209,7 @@ fn every_failpoint_is_reached_and_what_dies_there_opens_again() {
         let above = tempfile::tempdir().expect("a directory");
         let path = above.path().join("data");
         let (mut there, mut died) = (0, false);
-        // In the first life, late in the second, and early in the third.
+        // In the first run, late in the second, and early in the third.
         for ends_at in [format!("{name}=abort"), format!("{name}=abort@3"), format!("{name}=abort")]
         {
             let (output, acknowledged) = life(&path, &ends_at);

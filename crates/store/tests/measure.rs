@@ -1,5 +1,5 @@
-//! What the log and the trees cost on this machine, and the memory they may take. Not run by
-//! default: `cargo test --release -p store --test measure -- --ignored --nocapture [NAME]`.
+//! Measurement of the cost of the log and the trees on this machine, and of their memory. Not run
+//! by default: `cargo test --release -p store --test measure -- --ignored --nocapture [NAME]`.
 //!
 //! Only memory is asserted. Times are of this thread on a processor where that is said, so that a
 //! busy machine disturbs little. `ROWS` and `DIR` in the environment say how many and where.
@@ -162,7 +162,7 @@ fn what_the_log_costs() {
     }
 }
 
-/// What a start does with the log: reads it, and applies every record to the trees.
+/// Measures a start: reads the log and applies every record to the trees.
 #[test]
 #[ignore = "a measurement"]
 fn what_a_million_puts_in_the_log_cost_at_start() {

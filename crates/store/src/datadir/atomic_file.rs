@@ -63,7 +63,7 @@ impl AtomicFile {
         Ok(lines.map(String::from).collect())
     }
 
-    /// What is wrong with it.
+    /// Returns the `Corrupt` error of this file; `what` describes the damage.
     pub fn damaged(&self, path: &Path, what: &str) -> StoreError {
         let file = path.join(self.name).display().to_string();
         StoreError::Corrupt { file, offset: 0, what: what.into() }

@@ -19,7 +19,7 @@ const SLOT_BYTES: usize = 64;
 const SLOTS: u64 = 2;
 const BYTES: u64 = SLOTS * SLOT_BYTES as u64;
 
-/// Begins another life: gives its number, once that is durable.
+/// Begins the next incarnation. Returns its number once that is durable.
 pub(super) fn raise(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     let (file, before) = match disk.open(INCARNATION, Access::Write) {
         Ok(file) => {
@@ -42,7 +42,7 @@ pub(super) fn raise(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     Ok(number)
 }
 
-/// How many lives were begun; 0 also where none was ever counted.
+/// Number of incarnations begun. 0 also if the file is absent.
 pub(super) fn begun(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     match disk.open(INCARNATION, Access::Read) {
         Ok(file) => read(&*file, path),

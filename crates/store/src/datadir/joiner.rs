@@ -17,19 +17,19 @@ use std::path::{Path, PathBuf};
 pub(super) const FILE: AtomicFile =
     AtomicFile { name: "JOINER", beside: "JOINER.new", head: "credenza joiner 1", bytes_max: 4096 };
 
-/// What was found where a node is to join a cluster.
+/// State of a directory of a node that is to join a cluster.
 #[derive(Debug)]
 pub enum Opening {
-    /// A directory that belongs to a cluster already.
+    /// The directory belongs to a cluster already.
     Open(DataDir),
-    /// One that has yet to join.
+    /// The directory has yet to join.
     Joining(Joiner),
 }
 
 /// A directory that has yet to join. It stays locked until this is dropped.
 #[derive(Debug)]
 pub struct Joiner {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
     /// The node's durable id, never 0.
     pub node: u64,

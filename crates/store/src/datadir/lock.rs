@@ -35,7 +35,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// The same open file once more, as a child of this process has it.
+    /// Returns a second descriptor of the same open file, as a child process has one.
     #[cfg(test)]
     pub(super) fn twin(&self) -> OwnedFd {
         self.0.try_clone().expect("a file can be opened twice")

@@ -27,7 +27,7 @@ pub(super) const FILE: AtomicFile = AtomicFile {
     head: "credenza rejoin 1",
     bytes_max: 65_536,
 };
-/// Why the last life ended, where damage was found while the node ran.
+/// Reason for which the last incarnation ended, if it found damage while the node ran.
 const DAMAGE: AtomicFile = AtomicFile {
     name: "DAMAGE",
     beside: "DAMAGE.new",
@@ -41,16 +41,16 @@ const WITNESS: &str = "witness";
 /// A joining that takes the place of damaged data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejoin {
-    /// Where the damaged data are.
+    /// Path of the damaged data.
     pub aside: PathBuf,
-    /// Where clients reach members that may let the node in.
+    /// Client addresses of members that may let the node join.
     pub members: Vec<String>,
-    /// It was a witness, and is to be one again.
+    /// True if the node was a witness. It rejoins as one.
     pub witness: bool,
 }
 
 struct State {
-    /// Everything is moved.
+    /// True once all files are moved.
     moved: bool,
     folder: String,
     members: Vec<String>,
@@ -106,8 +106,8 @@ impl DataDir {
         go_on(&at, state)
     }
 
-    /// Goes on with what `set_aside` began in an earlier life; none: there is nothing of the kind,
-    /// or the node has joined since.
+    /// Continues a `set_aside` that an earlier incarnation began. `None`: there was none, or the
+    /// node has joined since.
     pub fn rejoins(path: &Path) -> Result<Option<Rejoin>, StoreError> {
         if !path.join(FILE.name).exists() {
             return Ok(None);
@@ -145,12 +145,13 @@ impl DataDir {
         fs::fsync(&self.directory).map_err(failed)
     }
 
-    /// Whether an earlier life found damage; looks, and opens nothing.
+    /// Returns true if an earlier incarnation recorded damage. Checks that the file exists; opens
+    /// nothing.
     pub fn has_noted_damage(path: &Path) -> bool {
         path.join(DAMAGE.name).exists()
     }
 
-    /// The damage that an earlier life found.
+    /// Reads the damage that an earlier incarnation recorded. `None`: it recorded none.
     pub fn noted_damage(&self) -> Result<Option<String>, StoreError> {
         let at = OpenDirectory { path: &self.path, directory: &self.directory };
         Ok(DAMAGE.read(&at.disk()?, &self.path)?.map(|lines| lines.join(" ")))

@@ -39,12 +39,13 @@ impl StagedFile {
         Ok(StagedFile { path, target: target.to_owned(), finished: false })
     }
 
-    /// Where to make it; the folder itself is not made yet.
+    /// Path under which the copy is made. The folder does not exist yet.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// It is whole, and what is in it is synced: gives it its name, durably.
+    /// Renames the folder to its target, durably. The caller has written and synced all of its
+    /// content.
     pub fn finish(mut self) -> Result<(), StoreError> {
         let above = self.target.parent().unwrap_or(Path::new("."));
         std::fs::rename(&self.path, &self.target)
@@ -70,7 +71,7 @@ pub(super) fn beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}{ENDING}"))
 }
 
-/// Whether a folder bears the name of one that was cut short.
+/// Returns true if the folder's name is that of a copy that was cut short.
 pub(super) fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     name.starts_with('.') && name.ends_with(ENDING)

@@ -100,7 +100,8 @@ impl Disk for FileDisk {
     }
 }
 
-/// Why a file can't be opened: what passes by itself is told from what does not.
+/// Converts the reason for which a file can't be opened. A lack of descriptors, which passes by
+/// itself, becomes `WouldBlock`.
 pub(super) fn refused(error: Errno) -> io::Error {
     match error {
         Errno::MFILE | Errno::NFILE => io::Error::new(io::ErrorKind::WouldBlock, error),

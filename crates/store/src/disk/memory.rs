@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a device writes whole or not at all.
+/// Bytes that a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 /// The calls of a disk, for faults.
@@ -36,12 +36,12 @@ pub enum DiskCall {
     List,
 }
 
-/// Whether a sync does what it says.
+/// Kind of sync: real or pretended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Honesty {
-    /// It does.
+    /// A sync makes data durable.
     Honest,
-    /// It says so and does nothing: the positive control of every test of durability.
+    /// A sync reports success and does nothing: the positive control of every durability test.
     Lying,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct State {
     pub changes: Vec<NameChange>,
     calls: u64,
     faults: Vec<DiskFault>,
-    /// Those that happened and were not asked for yet.
+    /// Faults that happened since `take_failures` was last called.
     happened: Vec<(DiskCall, io::ErrorKind)>,
     power_off_after: Option<u64>,
 }
@@ -127,28 +127,29 @@ impl MemoryDisk {
         self.lock().faults.push(DiskFault { operation: sync, countdown: nth, error: None });
     }
 
-    /// Whether every fault that was asked for has happened.
+    /// Returns true if every requested fault has happened.
     pub fn has_failed(&self) -> bool {
         self.lock().faults.is_empty()
     }
 
-    /// Which calls failed since this was asked last, and why.
+    /// Takes the calls that failed since the last call of this function, with the kinds of their
+    /// errors.
     pub fn take_failures(&self) -> Vec<(DiskCall, io::ErrorKind)> {
         std::mem::take(&mut self.lock().happened)
     }
 
-    /// What was to fail and has not, will not.
+    /// Cancels the requested faults that have not happened yet.
     pub fn fail_no_more(&self) {
         self.lock().faults.clear();
     }
 
-    /// After this many further calls every call fails: the machine is without power.
+    /// Cuts the power after this many further calls: every later call fails.
     pub fn power_off_after(&self, calls: u64) {
         let mut state = self.lock();
         state.power_off_after = Some(state.calls + calls);
     }
 
-    /// How many calls were made.
+    /// Number of calls made.
     pub fn calls(&self) -> u64 {
         self.lock().calls
     }

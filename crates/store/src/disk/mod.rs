@@ -22,12 +22,12 @@ pub use memory::{DiskCall, Honesty, MemoryDisk};
 use std::io;
 use std::sync::Arc;
 
-/// What a file is opened for.
+/// Access mode of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To look, which works on a read-only file system too.
+    /// Read only; works on a read-only file system too.
     Read,
-    /// To read and write.
+    /// Read and write.
     Write,
 }
 

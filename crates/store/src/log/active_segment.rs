@@ -23,7 +23,7 @@ pub(super) struct ActiveSegment {
     pub generation: u32,
     pub owners: Owners,
     file: Arc<dyn DiskFile>,
-    /// Where in the file the buffer begins.
+    /// Offset in the file at which the buffer begins, in bytes.
     written: u64,
     buffer: Vec<u8>,
 }
@@ -68,8 +68,8 @@ impl ActiveSegment {
         self.header.length - self.offset()
     }
 
-    /// Whether a record may stand in this segment, and goes in with room left for the statements
-    /// and the footer behind it.
+    /// Returns true if the segment's version permits the record and it fits, with space left for
+    /// the statements and the footer behind it.
     #[inline]
     pub fn takes(&self, record: &Record) -> bool {
         let more = usize::from(!self.owners.0.contains_key(&record.owner));
@@ -77,7 +77,7 @@ impl ActiveSegment {
             && needed(record, self.owners.footer_bytes(more)) <= self.room()
     }
 
-    /// Whether an opening goes in.
+    /// Returns true if an opening fits, with the statements and the footer behind it.
     pub fn takes_opening(&self) -> bool {
         let footer = unit_bytes_max(self.owners.footer_bytes(0));
         unit_bytes_max(16) + STATEMENTS_BYTES + footer <= self.room()

@@ -6,13 +6,13 @@ use super::segment::Segment;
 use super::walk::{Bad, FrameWalk, Unit, WalkStep};
 use crate::StoreError;
 
-/// What a segment holds.
+/// Content of a segment.
 pub(super) struct Survey {
     pub records: u64,
     pub good: Owners,
     pub footer: Option<Owners>,
     pub first_bad: Option<Bad>,
-    /// Where the last good unit ends.
+    /// Offset at which the last good unit ends, in bytes.
     pub end: u64,
     pub generation: u32,
     pub closed: bool,

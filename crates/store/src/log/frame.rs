@@ -17,7 +17,7 @@ pub(super) const COMMIT: u8 = 32;
 pub(super) const OPENING: u8 = 33;
 pub(super) const FOOTER: u8 = 34;
 
-/// Which piece of a unit a frame holds.
+/// Position of a frame in its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameShape {
     Whole = 1,
@@ -33,13 +33,13 @@ impl FrameShape {
             .find(|shape| *shape as u8 == byte)
     }
 
-    /// Whether a unit can begin with it.
+    /// Returns true if a unit can begin with this frame.
     pub fn begins(self) -> bool {
         matches!(self, FrameShape::Whole | FrameShape::First)
     }
 }
 
-/// What a checksum is seeded with: a frame is valid at one place of one log.
+/// Seed of a checksum. It makes a frame valid at one position of one log only.
 #[inline]
 pub(super) fn salt(log: u64, position: u64) -> u64 {
     log ^ position.wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -56,7 +56,7 @@ pub(super) struct Frame<'a> {
     pub bytes: u64,
 }
 
-/// What a header says before its checksum is looked at.
+/// A frame's header, read before its checksum is verified.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     checksum: u64,
@@ -104,7 +104,7 @@ fn record_or_own(kind: u8) -> bool {
     super::RecordKind::of(kind).is_some() || matches!(kind, COMMIT | OPENING | FOOTER)
 }
 
-/// Begins a frame at the end of `out`: leaves room for the checksum.
+/// Begins a frame at the end of `out` and reserves space for the checksum.
 #[inline]
 pub(super) fn begin(
     out: &mut Vec<u8>,

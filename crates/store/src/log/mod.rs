@@ -43,14 +43,14 @@ pub use writer::Log;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// What a log needs to know.
+/// Settings of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSettings {
     /// Length of a full-grown segment's file in bytes, at least [`SEGMENT_BYTES_MIN`].
     pub segment_bytes: u64,
     /// The log's id (the node's): segments of another log are refused.
     pub id: u64,
-    /// Who prepares the next segment.
+    /// Thread that prepares the next segment.
     pub ahead: Ahead,
 }
 

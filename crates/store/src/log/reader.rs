@@ -20,25 +20,26 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Why a reader could not go on.
+/// Reasons for which a reader can't go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The log let go of what was to be read next: it can be had from a snapshot only.
+    /// The log was collapsed past the reader's position. The records can be had from a snapshot
+    /// only.
     #[error("the log begins at {} now: what was before is collapsed", start.0)]
     Collapsed {
-        /// Where the log begins now.
+        /// Position at which the log begins now.
         start: Position,
     },
-    /// No descriptor is left to open a segment with; nothing is wrong with the log, and later the
-    /// same can be read.
+    /// No file descriptor is left to open a segment with. The log is sound; the read can be
+    /// retried.
     #[error("no file descriptor is left to read the log with")]
     NoDescriptors,
-    /// What was read is damaged, the system refused, or the log is no longer open.
+    /// The record is damaged, the system refused, or the log is closed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What readers may know of a log that is open.
+/// State of an open log, shared with its readers.
 pub(super) struct KnownLog {
     state: Mutex<State>,
 }
@@ -50,7 +51,8 @@ struct State {
 
 struct KnownSegment {
     header: Header,
-    /// Where its footer ends, if it was sealed in this life; nothing stands behind that.
+    /// End of its footer, if this process sealed it; no frame follows. `None`: the segment is open,
+    /// or was sealed before.
     sealed: Option<u64>,
 }
 
@@ -158,9 +160,9 @@ pub struct LogRecords {
     reader: LogReader,
     /// Records that begin before are passed by.
     from: u64,
-    /// Where reading goes on.
+    /// Stream position of the next read.
     at: u64,
-    /// What is read before the list is asked again.
+    /// Stream position up to which to read before `committed` is checked again.
     limit: u64,
     walk: Option<FrameWalk>,
     /// The last generation of the segment that was just left.
@@ -202,7 +204,8 @@ impl LogRecords {
         }
     }
 
-    /// Whether more was committed. What was read ahead of the limit may have been written since.
+    /// Returns true if more was committed. Discards what was read ahead, which may have been
+    /// rewritten since.
     fn more(&mut self) -> Result<bool, ReadError> {
         self.limit = self.reader.look(|state| Ok(state.committed))?;
         if let Some(walk) = &mut self.walk {
@@ -243,7 +246,7 @@ impl LogRecords {
     }
 }
 
-/// What the system refused for now is told from what it refused.
+/// Converts an error of opening a segment. A lack of descriptors becomes `NoDescriptors`.
 fn refused(error: StoreError) -> ReadError {
     match error {
         StoreError::Io { source, .. } if source.kind() == ErrorKind::WouldBlock => {

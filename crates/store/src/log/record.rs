@@ -7,12 +7,12 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Whose record it is: a group or vnode in one of its lives.
+/// Owner of a record: one generation of a group or vnode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// The group or vnode.
     pub group: u32,
-    /// Its life: a reset begins a new one.
+    /// Generation of the group or vnode. A reset begins a new one.
     pub generation: u32,
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What a record says. Replay goes in stream order; later supersedes earlier.
+/// Kind of record. Replay goes in stream order; a later record supersedes an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -36,7 +36,7 @@ pub enum RecordKind {
     Decided = 4,
     /// A vnode wrote.
     Vnode = 5,
-    /// The owner begins anew: what its earlier lives wrote is silent.
+    /// The owner begins a new generation. Records of earlier generations no longer count.
     Reset = 6,
     /// State that was only in older segments, written again.
     Checkpoint = 7,
@@ -67,13 +67,13 @@ impl RecordKind {
 /// A record to append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it says.
+    /// Kind of record.
     pub kind: RecordKind,
-    /// Whose it is.
+    /// Owner of the record.
     pub owner: Owner,
-    /// The configuration, where it is consensus.
+    /// The configuration, for consensus records.
     pub configuration: u32,
-    /// The ballot, where it is consensus: round and node.
+    /// The ballot, for consensus records: round and node.
     pub ballot: (u64, u64),
     /// The owner's index, from 1; 0 where the record has none.
     pub index: u64,
@@ -86,13 +86,13 @@ pub struct Record<'a> {
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRecord {
-    /// What it says.
+    /// Kind of record.
     pub kind: RecordKind,
-    /// Whose it is.
+    /// Owner of the record.
     pub owner: Owner,
-    /// The configuration, where it is consensus.
+    /// The configuration, for consensus records.
     pub configuration: u32,
-    /// The ballot, where it is consensus: round and node.
+    /// The ballot, for consensus records: round and node.
     pub ballot: (u64, u64),
     /// The owner's index, from 1; 0 where the record has none.
     pub index: u64,
@@ -141,7 +141,7 @@ impl OwnedRecord {
         Ok(OwnedRecord { kind, owner, configuration, ballot, index, decided, payload })
     }
 
-    /// The same record, borrowed.
+    /// Borrows the record.
     pub fn as_record(&self) -> Record<'_> {
         let OwnedRecord { kind, owner, configuration, ballot, index, decided, .. } = *self;
         let payload = &self.payload;
@@ -149,14 +149,14 @@ impl OwnedRecord {
     }
 }
 
-/// What a segment holds of one owner.
+/// Summary of one owner's records in a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerRange {
     /// The lowest index, 0 if no record has one.
     pub first: u64,
     /// The highest index, 0 if no record has one.
     pub last: u64,
-    /// How many records.
+    /// Number of records.
     pub records: u64,
 }
 
@@ -179,7 +179,7 @@ impl Owners {
         }
     }
 
-    /// The length of the footer's body if there is room for `more` owners.
+    /// Length of the footer's body, in bytes, with space for `more` owners.
     pub fn footer_bytes(&self, more: usize) -> usize {
         FOOTER_HEADER_BYTES + (self.0.len() + more) * FOOTER_ENTRY_BYTES
     }

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 /// The last segment as it was found.
 struct Scan {
-    /// Where the log ends.
+    /// Offset at which the log ends, in bytes.
     end: u64,
     generation: u32,
     owners: Owners,
-    /// Whether a footer is its last unit.
+    /// True if the last unit is a footer.
     sealed: bool,
     closed: bool,
     /// The highest stream position stated to be durable.
@@ -43,9 +43,9 @@ impl Log {
         Log::open_as(disk, settings, false)
     }
 
-    /// The same, but damage in frames is passed over: [`Replay::holes`] says where. Whoever opens
-    /// it so must know that it needs nothing of what stood there. The damaged bytes stay as they
-    /// are until their segment is collapsed; reading them again is an error again.
+    /// Opens the log like `open`, but skips damaged frames; [`Replay::holes`] lists them. The
+    /// caller must know that it needs no record that stood there. The damaged bytes stay until
+    /// their segment is collapsed. Reading them again is an error again.
     pub fn open_past_damage(
         disk: Arc<dyn Disk>,
         settings: LogSettings,
@@ -53,8 +53,9 @@ impl Log {
         Log::open_as(disk, settings, true)
     }
 
-    /// Makes all of it durable, and goes on in a fresh segment; gives where that begins. Who writes
-    /// again there what is still needed can let go of everything before, damage and all.
+    /// Makes all records durable and continues in a new segment. Returns the position at which that
+    /// begins. A caller that writes again there what it still needs can collapse everything before,
+    /// damage included.
     pub fn begin_segment(&mut self) -> Result<Position, StoreError> {
         self.ready()?;
         self.commit(true)?;
@@ -132,7 +133,8 @@ fn open_all(disk: &dyn Disk, sequences: &[u64], log: u64) -> Result<VecDeque<Seg
     Ok(segments)
 }
 
-/// Why a segment can't follow the one before: where in its header, and in words.
+/// Returns the reason for which a segment can't follow the one before: offset in its header, and
+/// words. `None`: it can.
 pub(super) fn misfit(before: Option<&Header>, header: &Header, log: u64) -> Option<(u64, String)> {
     if header.log != log {
         let what = format!("it belongs to log {:016x}, not to {log:016x}", header.log);
@@ -190,8 +192,8 @@ fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
     Ok(scan)
 }
 
-/// How much is torn behind a bad frame, or the error if it is damage: see the drawing in the file
-/// format's page.
+/// Returns the length of the torn tail behind a bad frame, in bytes, or `Corrupt` if the frame is
+/// damage. See the drawing on the file format's page.
 pub(super) fn torn_bytes(walk: &mut FrameWalk, bad: Bad) -> Result<u64, StoreError> {
     let position = walk.position(bad.start);
     let mut end = bad.start + walk.claimed(bad.start)?;

@@ -8,14 +8,14 @@ use super::walk::{FrameWalk, Unit, WalkStep};
 use crate::StoreError;
 use std::collections::VecDeque;
 
-/// What opening a log found.
+/// Outcome of opening a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Bytes of a torn tail that were cut, as far as they can be told from nothing.
+    /// Bytes of a torn tail that were cut, as far as they differ from zeros.
     pub torn_bytes: u64,
     /// Records streamed.
     pub records: u64,
-    /// Whether the log was not closed in order the last time.
+    /// True if the log was not closed in order the last time.
     pub unclean: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Recovered {
 pub struct Replay {
     segments: VecDeque<Segment>,
     walk: Option<FrameWalk>,
-    /// Where in the last segment the log ends.
+    /// Offset in the last segment at which the log ends, in bytes.
     end: u64,
     found: Recovered,
     failed: bool,
@@ -38,9 +38,9 @@ pub struct Replay {
 pub struct Hole {
     /// The segment's file.
     pub file: String,
-    /// Where in it the hole begins, in bytes.
+    /// Offset of the hole in the file, in bytes.
     pub offset: u64,
-    /// Where in the stream the next record can begin.
+    /// Stream position at which the next record can begin.
     pub end: Position,
 }
 
@@ -55,19 +55,20 @@ impl Replay {
         Replay { segments, walk, end, found, failed: false, past_damage, holes, tears }
     }
 
-    /// What was passed over so far: all of it stands before the record that was given last.
+    /// Returns the holes passed so far. Each stands before the record that was returned last.
     pub fn holes(&self) -> &[Hole] {
         &self.holes
     }
 
-    /// Where earlier lives cut a torn tail, as far as it was read: each stands before the record
-    /// that was given last. That of this life, if there is one, is at the log's end.
+    /// Returns the positions at which earlier runs cut a torn tail, as far as the log was read.
+    /// Each stands before the record that was returned last. A tail cut by this opening is at the
+    /// log's end.
     pub fn tears(&self) -> &[Position] {
         &self.tears
     }
 
-    /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is
-    /// `Closed`.
+    /// Reads the remaining records and returns the outcome. `Closed` if damage was reported
+    /// earlier.
     pub fn finish(mut self) -> Result<Recovered, StoreError> {
         for record in self.by_ref() {
             record?;
@@ -96,7 +97,7 @@ impl Replay {
                 }
                 WalkStep::Unit(_, Unit::Footer(_)) => {
                     let generation = walk.generation;
-                    // A life that found no room to say whether a tail was torn.
+                    // A run that had no space to record whether it cut a torn tail.
                     if generation > before {
                         self.tears.push(Position(walk.position(start)));
                     }

@@ -14,10 +14,10 @@ pub(super) const VERSION_FIRST: u32 = 1;
 const VERSION_LAST: u32 = 2;
 const CHECKSUM_AT: usize = HEADER_BYTES as usize - 8;
 
-/// What a header page says.
+/// Content of a header page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Which kinds of records it may hold.
+    /// Format version: determines which kinds of records the segment may hold.
     pub version: u32,
     pub generation: u32,
     pub log: u64,
@@ -154,7 +154,7 @@ pub(super) fn spare_name(number: u64, ending: &str) -> String {
     format!("{number:016x}{ending}")
 }
 
-/// What a directory of the log holds, by its names. Other names are none of ours.
+/// Files in the log's directory, by their names. Other names are ignored.
 #[derive(Debug, Default)]
 pub(super) struct LogNames {
     /// Sequence numbers, going up.

@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// Who prepares the next segment and clears old ones away.
+/// Thread that prepares the next segment and clears old ones away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// A thread that ends with the log.
+    /// A thread of the log's own, which ends with the log.
     Thread,
-    /// Whoever appends or collapses.
+    /// The caller that appends or collapses.
     Inline,
 }
 
@@ -144,7 +144,7 @@ impl SegmentPool {
         self.shared.lock().ready.iter().map(|spare| spare.length).sum()
     }
 
-    /// What went wrong while clearing away, once.
+    /// Takes the failure of a background removal. `None`: there was none, or it was taken already.
     pub fn failure(&self) -> Option<StoreError> {
         if !self.shared.failed.load(Ordering::Acquire) {
             return None;

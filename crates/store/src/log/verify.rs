@@ -8,7 +8,7 @@ use super::walk::{Bad, FrameWalk};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 
-/// What the log's files hold.
+/// Result of a check of the log's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogReport {
     /// Each segment, oldest first.
@@ -19,12 +19,12 @@ pub struct LogReport {
     pub bytes: u64,
     /// Bytes of a torn tail, which the next start will cut: no damage.
     pub torn_bytes: u64,
-    /// Whether the log was closed in order.
+    /// True if the log was closed in order.
     pub closed: bool,
 }
 
 impl LogReport {
-    /// Whether a start would find nothing damaged.
+    /// Returns true if a start would find no damage.
     pub fn is_sound(&self) -> bool {
         self.segments.iter().all(|segment| segment.first_bad.is_none())
     }
@@ -39,7 +39,7 @@ pub struct SegmentReport {
     pub base: u64,
     /// Bytes of the file that hold good frames.
     pub used_bytes: u64,
-    /// Whether it ends with a footer.
+    /// True if the segment ends with a footer.
     pub sealed: bool,
     /// Good records.
     pub records: u64,
@@ -54,13 +54,13 @@ pub struct SegmentReport {
 /// A damaged place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadFrame {
-    /// Where in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What was found there.
+    /// Description of the damage.
     pub what: String,
 }
 
-/// How far a check is.
+/// Progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyProgress {
     /// Bytes read.
@@ -69,8 +69,8 @@ pub struct VerifyProgress {
     pub total_bytes: u64,
 }
 
-/// Reads every segment and says what is there; goes on behind damage. `progress` is called often.
-/// An error is a refusal of the system, or a segment of a foreign format: damage is in the report.
+/// Reads every segment and reports its content; continues behind damage, which is in the report.
+/// `progress` is called often. Errors: the system refused, or a segment has a foreign format.
 pub fn verify(
     disk: &dyn Disk,
     progress: &mut dyn FnMut(VerifyProgress),
@@ -173,7 +173,7 @@ impl LogReport {
     }
 }
 
-/// Whether a segment follows the one before.
+/// Returns the reason for which a segment can't follow the one before. `None`: it can.
 fn chain(segment: &Segment, before: Option<&(Segment, u32)>) -> Option<BadFrame> {
     let (before, generation) = before?;
     let header = &segment.header;

@@ -19,12 +19,12 @@ pub(super) enum Unit {
     Footer(Owners),
 }
 
-/// Where reading in order ends: offsets in the file.
+/// Place at which reading in order ends, as offsets in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bad {
-    /// Where the unit begins.
+    /// Offset of the unit's beginning, in bytes.
     pub start: u64,
-    /// Where the bad piece of it begins.
+    /// Offset of the unit's bad piece, in bytes.
     pub offset: u64,
     pub why: &'static str,
 }
@@ -44,7 +44,7 @@ pub(super) struct FoundFrame {
     pub generation: u32,
     pub shape: FrameShape,
     pub kind: u8,
-    /// What it states to be durable, if it is of a kind that does.
+    /// Stream position that the frame states to be durable, if it is of a kind that states one.
     pub stated: u64,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct FrameWalk {
     pub segment: Segment,
     /// The present generation.
     pub generation: u32,
-    /// Where the next unit is read.
+    /// Offset of the next unit to read, in bytes.
     pub offset: u64,
     chunk: Vec<u8>,
     chunk_at: u64,
@@ -61,13 +61,14 @@ pub(super) struct FrameWalk {
 const CHUNK_BYTES: u64 = 8 * BLOCK_BYTES;
 
 impl FrameWalk {
-    /// From the segment's first frame on.
+    /// Walks from the segment's first frame.
     pub fn new(segment: Segment) -> FrameWalk {
         let generation = segment.header.generation;
         FrameWalk { segment, generation, offset: HEADER_BYTES, chunk: Vec::new(), chunk_at: 0 }
     }
 
-    /// From the unit that begins at `offset` on; from the segment's first frame on, if none does.
+    /// Walks from the unit that begins at `offset`, or from the segment's first frame if no unit
+    /// begins there.
     pub fn at(segment: Segment, offset: u64) -> Result<FrameWalk, StoreError> {
         let mut walk = FrameWalk::new(segment);
         if let Some(generation) = walk.generation_at(offset)? {
@@ -199,7 +200,7 @@ impl FrameWalk {
         Ok(claim.filter(|claim| claim.generation == generation).map_or(0, |claim| claim.bytes))
     }
 
-    /// What is left of the block (or of the file) from `offset` on.
+    /// Returns the bytes from `offset` to the end of the block, or of the file.
     fn rest(&mut self, offset: u64) -> Result<&[u8], StoreError> {
         let end = self.chunk_at + self.chunk.len() as u64;
         if offset < self.chunk_at || offset >= end {
@@ -235,8 +236,8 @@ struct Assembled {
 
 type WalkFault = (u64, &'static str);
 
-/// Whether a valid frame may stand here: `begun` is the generation and kind of the pieces before
-/// it.
+/// Checks that a valid frame may stand here. `begun` is the generation and kind of the unit's
+/// earlier pieces; `present` is the log's generation.
 fn fits(frame: &Frame, begun: Option<(u32, u8)>, present: u32) -> Result<(), &'static str> {
     if let Some(begun) = begun {
         let follows = begun == (frame.generation, frame.kind) && !frame.shape.begins();

@@ -26,16 +26,16 @@ pub struct Log {
     /// Complete segments, oldest first.
     sealed: VecDeque<Segment>,
     tail: ActiveSegment,
-    /// Before the first frame of this life goes out: the bytes that were cut when the log was
-    /// opened.
+    /// Bytes that were cut when the log was opened. `None` once the first frame of this run is
+    /// written.
     pub(super) opening: Option<u64>,
     pool: SegmentPool,
-    /// What readers on other threads are told.
+    /// State shared with readers on other threads.
     pub(super) known: Arc<KnownLog>,
-    /// The next segment behind a tail that is sealed: the disk had no room for its name.
+    /// The next segment behind a tail that is sealed. The disk had no space for its name.
     unnamed: Option<(SpareSegment, Header)>,
     durable: u64,
-    /// Whether the log's last frame states that all before it is durable.
+    /// True if the log's last frame states that all before it is durable.
     settled: bool,
     failed: bool,
 }
@@ -112,8 +112,8 @@ impl Log {
         if self.settled { Ok(()) } else { self.state_and_sync(false) }
     }
 
-    /// Commits with a sync and says in the log that it was closed in order. Where there is no room
-    /// to say so, all is durable all the same, and the next life finds it unclean.
+    /// Commits with a sync and records that the log was closed in order. Without space for that
+    /// record all is durable nevertheless, and the next start finds the log unclean.
     pub fn close(mut self) -> Result<(), StoreError> {
         match self.ready() {
             Err(StoreError::Full) if self.unnamed.is_some() => return Ok(()),
@@ -123,8 +123,8 @@ impl Log {
         self.state_and_sync(true)
     }
 
-    /// Lets go of whole segments below `keep_from`, the position of the oldest record that is still
-    /// needed (where it begins or ends). Gives how many. Their files are used again, or removed.
+    /// Removes whole segments below `keep_from`, the position of the oldest record that is still
+    /// needed (its beginning or end). Returns their number. The files are recycled or removed.
     pub fn collapse(&mut self, keep_from: Position) -> Result<u32, StoreError> {
         self.usable()?;
         let mut freed = 0;
@@ -143,7 +143,7 @@ impl Log {
         Position(self.tail.position())
     }
 
-    /// Everything below is durable.
+    /// Position below which everything is durable.
     #[inline]
     pub fn durable(&self) -> Position {
         Position(self.durable)
@@ -159,7 +159,7 @@ impl Log {
         self.tail.header.end() - self.start().0
     }
 
-    /// How many segments there are.
+    /// Number of segments.
     pub fn segments(&self) -> u32 {
         u32::try_from(self.sealed.len() + 1).expect("far fewer segments than that")
     }
@@ -182,7 +182,7 @@ impl Log {
         }
     }
 
-    /// Usable, this life has begun, and the tail is not sealed.
+    /// Ensures that the log is usable, this run has begun, and the tail is not sealed.
     #[inline]
     pub(super) fn ready(&mut self) -> Result<(), StoreError> {
         if self.opening.is_some() || self.unnamed.is_some() || self.failed {
@@ -334,7 +334,7 @@ impl Log {
             Err(error) => return Err(self.fail(error)),
         }
         let Some((spare, header)) = self.unnamed.take() else { return Ok(()) };
-        // Its generation is above that of all before it: this life has begun with it.
+        // The generation is above all earlier ones: this run has begun with it.
         self.opening = None;
         let fresh = ActiveSegment::fresh(Segment { header, file: spare.file });
         let sealed = std::mem::replace(&mut self.tail, fresh);
@@ -377,7 +377,7 @@ pub(super) fn write_header(spare: &SpareSegment, header: &Header) -> Result<(), 
     spare.file.sync_data().map_err(|source| StoreError::Io { what: what("sync"), source })
 }
 
-/// Gives the spare its name as a segment, durably. `Full`: there was no room for the name, and
+/// Gives the spare its name as a segment, durably. `Full`: the disk had no space for the name, and
 /// nothing changed.
 pub(super) fn name_segment(
     disk: &dyn Disk,

@@ -26,20 +26,20 @@ const OF_BLOCKS: [&[u8]; 6] = [b"data", b"tli", b"index", b"filter", b"filter_tl
 /// One section of an archive.
 #[derive(Debug)]
 pub(crate) struct ArchiveSection {
-    /// What it is called.
+    /// Name of the section.
     pub name: Vec<u8>,
-    /// Where it begins.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// What reading a whole file found.
+/// Result of reading a whole file.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveWalk {
     /// Blocks whose checksums match.
     pub blocks: u64,
-    /// Bad places: offset and what is wrong there.
+    /// Bad places: offset in bytes, and description.
     pub damage: Vec<(u64, String)>,
     /// xxh3-128 of all bytes.
     pub checksum: u128,

@@ -24,8 +24,7 @@ use crate::StoreError;
 
 /// Larger rows are not cached: the block cache and the system's pages serve them well enough.
 const ROW_BYTES_MAX: usize = 64 * 1024;
-/// What a cached row costs beside its key and value: entry, hash slot and three allocations, in
-/// bytes.
+/// Bytes that a cached row costs beside its key and value: entry, hash slot and three allocations.
 const ROW_OVERHEAD_BYTES: u64 = 192;
 /// Looking so many up in a table costs nothing beside flushing it.
 const ROWS_FEW: usize = 1_000;
@@ -54,11 +53,11 @@ pub(super) struct RowCache {
     misses: AtomicU64,
 }
 
-/// What was read below the cache.
+/// Value that was read below the cache.
 pub(super) enum Loaded {
-    /// From a table in memory: not for the cache.
+    /// A value from a table in memory, which is not cached.
     Memory(Option<Bytes>),
-    /// From the disk.
+    /// A value from the disk.
     Disk(Option<Bytes>),
 }
 

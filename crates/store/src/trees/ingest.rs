@@ -33,7 +33,7 @@ use super::{LsmTrees, RowChange, Rows, Snapshot, TreeRow, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
-/// What a row that waits for its table costs beside its key and value, in bytes.
+/// Bytes that a row which waits for its table costs beside its key and value.
 const ROW_OVERHEAD_BYTES: u64 = 64;
 
 /// The rows that will take the place of everything under a prefix; see [`Trees::begin_install`].
@@ -44,15 +44,15 @@ pub trait Ingest: Send {
     /// keeps in memory what one table holds.
     fn put(&mut self, rows: Vec<TreeRow>) -> Result<(), StoreError>;
 
-    /// Nothing more comes: writes what is not on disk yet. Blocks.
+    /// Ends the stream of rows and writes those that are not on disk yet. Blocks.
     fn complete(&mut self) -> Result<(), StoreError>;
 
-    /// Old content out, new content in, durably: a few syncs, whatever the size. `false`: somebody
-    /// wrote under the prefix since the beginning, and nothing has changed.
+    /// Replaces the old content by the new, durably, with a few syncs, whatever the size. `false`:
+    /// a row under the prefix was written since the beginning, and nothing has changed.
     fn switch(&mut self) -> Result<bool, StoreError>;
 }
 
-/// Notices whether anybody writes under a prefix.
+/// Detects writes under a prefix.
 pub(super) struct Watch {
     prefix: Bytes,
     written: AtomicBool,
@@ -68,14 +68,14 @@ impl Watch {
         &self.prefix
     }
 
-    /// This is written.
+    /// Notes a write.
     pub fn see(&self, change: &RowChange) {
         if change.key().starts_with(&self.prefix) {
             self.spoil();
         }
     }
 
-    /// As if somebody had written.
+    /// Marks the prefix as written.
     pub fn spoil(&self) {
         self.written.store(true, Ordering::Relaxed);
     }
@@ -106,12 +106,12 @@ pub(super) struct LsmIngest {
     waiting_bytes: u64,
     /// The last row that came.
     last: Option<Bytes>,
-    /// Where the next table begins, in the order of keys.
+    /// Lower bound of the next table's keys.
     from: Bound<Bytes>,
     tables: Vec<Table>,
-    /// Where no row comes.
+    /// Stretches of keys without a row.
     gaps: Gaps,
-    /// The last table is written.
+    /// True once the last table is written.
     whole: bool,
     complete: bool,
 }

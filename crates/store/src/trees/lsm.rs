@@ -53,20 +53,20 @@ pub struct LsmTrees {
     pub(super) studying: Mutex<()>,
     /// Table files of installations, which no list names yet.
     arriving: Mutex<BTreeSet<TableId>>,
-    /// Where no row is left.
+    /// Stretches of keys in which no row is left.
     pub(super) spans: Arc<Spans>,
     counts: Arc<RowCounts>,
     /// Set by the first failure that leaves doubt.
     closed: AtomicBool,
 }
 
-/// What the one writer knows.
+/// State of the single writer.
 pub(super) struct WriterState {
-    /// The newest batch.
+    /// Number of the newest batch.
     sequence: u64,
-    /// Where the next one goes.
+    /// Table that takes the next batch.
     active: Arc<Memtable>,
-    /// Who wants to know what is written under a prefix.
+    /// Watches that note writes under a prefix.
     pub(super) watches: Vec<Arc<Watch>>,
 }
 
@@ -121,15 +121,17 @@ impl LsmTrees {
         Arc::clone(&self.view.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// What a read that begins now reads. The view must be taken before the number: on disk it has
-    /// only the newest row of each key, and all that was published when it was made is below the
-    /// number then. The other way round the row below an older number could be gone.
+    /// Returns the view and the batch number of a read that begins now. The view must be taken
+    /// before the number: on disk it has only the newest row of each key, and all that was
+    /// published when it was made is below the number then. The other way round the row below an
+    /// older number could be gone.
     fn now(&self) -> (Arc<View>, u64) {
         let view = self.view();
         (view, self.published.load(Ordering::Acquire))
     }
 
-    /// The rows as they are now, for a reader whose rows are counted there, or nowhere.
+    /// Returns a snapshot of the rows as they are now. `counts`: statistics that count its rows, if
+    /// any.
     pub(super) fn look(&self, counts: Option<&Arc<RowCounts>>) -> LsmSnapshot {
         let turn = self.spans.turn();
         let (view, sequence) = self.now();

@@ -24,7 +24,7 @@ const FORMAT: u32 = 3;
 
 /// Both files, as they are on disk, proven to belong together.
 pub(crate) struct Manifest {
-    /// Which list.
+    /// Number of the list.
     pub id: u64,
     /// The list's file.
     pub path: PathBuf,
@@ -46,8 +46,8 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// Whether the file is there and its contents can be believed; its blocks are checked when they
-    /// are read.
+    /// Checks that the file exists and its contents are valid. Its blocks are checked when they are
+    /// read.
     pub fn is_sound(&self) -> Result<(), StoreError> {
         if !self.path.exists() {
             return Err(damage(&self.path, "the file is missing"));
@@ -57,8 +57,8 @@ impl Listed {
 }
 
 impl Manifest {
-    /// Reads and checks both files. None: there is no tree here yet. Tables without a list are
-    /// damage: opening would begin a new tree and throw them away.
+    /// Reads and checks both files. `None`: there is no tree here yet. Tables without a list are
+    /// damage: opening would begin a new tree and delete them.
     pub fn read(path: &Path) -> Result<Option<Manifest>, StoreError> {
         let current_path = path.join(CURRENT);
         if !current_path.try_exists().map_err(|why| read_error(&current_path, why))? {

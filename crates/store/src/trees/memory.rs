@@ -17,7 +17,7 @@ use super::view::crossed;
 use super::{Pressure, RowChange, Rows, Snapshot, TreeRow, TreeStatistics, Trees};
 use crate::StoreError;
 
-/// What a version costs beside its key and value, in bytes; as in the real trees.
+/// Bytes that a version costs beside its key and value; as in the LSM trees.
 const VERSION_OVERHEAD_BYTES: u64 = 80;
 
 /// Trees in memory.
@@ -37,9 +37,9 @@ struct State {
     active_bytes: u64,
     sealed_bytes: u64,
     sealed_tables: usize,
-    /// How many snapshots read at each batch.
+    /// Number of snapshots that read at each batch.
     snapshots: BTreeMap<u64, usize>,
-    /// Who wants to know what is written under a prefix.
+    /// Watches that note writes under a prefix.
     watches: Vec<Arc<Watch>>,
     /// Rows that ranges passed and gave out.
     walked: u64,
@@ -52,8 +52,8 @@ impl MemoryTrees {
         MemoryTrees { state: Arc::default(), active_bytes_max }
     }
 
-    /// What a power failure leaves: the batches up to the last flush. Snapshots taken before must
-    /// not be used.
+    /// Simulates a power failure: only the batches up to the last flush remain. Snapshots taken
+    /// before must not be used.
     pub fn crash(&self) -> Result<(), StoreError> {
         let mut state = self.state()?;
         let durable = state.durable;

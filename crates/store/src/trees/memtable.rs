@@ -4,8 +4,8 @@
 //! search its place among all others, which costs ten times more than all else that is done for the
 //! row. So rows are kept in the order they came, in chunks that never change once they are full,
 //! with a hash table over them. A range sorts the chunks that came since the last one into *runs*;
-//! small runs are merged into larger ones, so that a row is sorted a few times in its life and a
-//! range meets few runs.
+//! small runs are merged into larger ones, so that each row is sorted only a few times and a range
+//! meets few runs.
 //!
 //! There is one writer. Rows carry the number of their batch, and a reader asks for rows up to a
 //! number: batches that are being inserted are hidden by that alone.
@@ -29,9 +29,9 @@ pub(super) const CHUNK_ROWS: usize = 128;
 const RUN_CHUNKS_MAX: usize = 512;
 /// Rows inserted under one lock: readers wait no longer than that.
 const ROWS_PER_TURN: usize = 64;
-/// What a row costs beside its key and value: entry, hash slot, place in a run; bytes.
+/// Bytes that a row costs beside its key and value: entry, hash slot, place in a run.
 const ROW_OVERHEAD_BYTES: u64 = 108;
-/// No older row.
+/// Marks that there is no older row.
 const NONE: u32 = u32::MAX;
 /// Rows looked at to find whether one was written lately.
 const LATEST_ROWS_MAX: usize = 4_096;
@@ -154,8 +154,8 @@ impl Memtable {
         Run::of(chunks, rows, like.as_ref())
     }
 
-    /// Whether a batch after `sequence` put a row between two keys. Said also when so much was
-    /// written since that looking through it would take long.
+    /// Returns true if a batch after `sequence` put a row between two keys. Also true if so much
+    /// was written since that a search would take long.
     pub fn wrote_since(&self, sequence: u64, start: &[u8], end: &[u8]) -> bool {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         for (looked_at, row) in (0..growing.rows() as u32).rev().enumerate() {
@@ -188,7 +188,7 @@ impl Memtable {
         keys.into()
     }
 
-    /// Whether most of its rows are the newest of their key.
+    /// Returns true if most of its rows are the newest of their key.
     pub fn is_mostly_live(&self) -> bool {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         growing.newest.len() * 2 > growing.rows()

@@ -71,7 +71,7 @@ pub enum RowChange {
 }
 
 impl RowChange {
-    /// Whose row it changes.
+    /// Key of the row that it changes.
     pub fn key(&self) -> &Bytes {
         match self {
             RowChange::Put(key, _) | RowChange::Remove(key) => key,
@@ -95,7 +95,7 @@ pub trait Trees: Send + Sync {
     /// The newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// The same for who is about to write this row: what the disk has of it is not kept in memory.
+    /// Reads a row that the caller is about to write. A row read from disk is not cached.
     fn get_to_write(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         self.get(key)
     }
@@ -107,7 +107,7 @@ pub trait Trees: Send + Sync {
     /// Bytes in tables that are not on disk yet: the active and the sealed ones.
     fn memory_bytes(&self) -> u64;
 
-    /// How far the disk is behind; whoever writes reads it after every batch.
+    /// Write pressure: how far flushes and merges lag. The writer reads it after every batch.
     fn pressure(&self) -> Pressure;
 
     /// Seals the active table; only between batches. False: it was empty.
@@ -134,7 +134,7 @@ pub trait Trees: Send + Sync {
     /// is durable now: rotate and flush first to have all. Copies nothing but names.
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError>;
 
-    /// What operators see.
+    /// Statistics for operators.
     fn statistics(&self) -> TreeStatistics;
 }
 
@@ -147,20 +147,20 @@ pub trait Snapshot: Send {
     fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_>;
 }
 
-/// What tables in memory find a key by.
+/// Hash by which tables in memory find a key.
 fn hash(key: &[u8], salt: u64) -> u32 {
     xxhash_rust::xxh3::xxh3_64_with_seed(key, salt) as u32
 }
 
-/// How far the disk is behind what was applied.
+/// Write pressure: how far the disk lags behind applied batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
     /// Bytes in the active table.
     pub active_bytes: u64,
-    /// Where the active table should be sealed, in bytes.
+    /// Size at which the active table should be sealed, in bytes.
     pub active_bytes_max: u64,
-    /// Range reads have walked over half as many dead rows in memory as the active table has rows
-    /// at all, and those are not few: the living ones are to be written to disk.
+    /// True if range reads have walked over half as many dead rows in memory as the active table
+    /// has rows, and those are not few. The live rows should be flushed.
     pub dead_rows_in_the_way: bool,
     /// Tables that wait for `flush`.
     pub sealed_tables: usize,
@@ -202,7 +202,7 @@ pub const ACTIVE_TABLES_MAX: u64 = 2;
 /// Unmerged runs on disk at which writers wait.
 pub const LEVEL0_RUNS_MAX: usize = 24;
 
-/// What operators see of the trees.
+/// Statistics of the trees, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeStatistics {
     /// Bytes of table files in use by the newest view.
@@ -215,7 +215,7 @@ pub struct TreeStatistics {
     pub tombstones: u64,
     /// Rows in the row cache.
     pub cached_rows: u64,
-    /// Bytes of the row cache, and of the flushed tables that are kept while it has room.
+    /// Bytes of the row cache, and of the flushed tables that are kept while there is space.
     pub cached_bytes: u64,
     /// Point reads that the row cache answered since the start.
     pub cache_hits: u64,

@@ -1,11 +1,11 @@
-//! Tables that are on disk already and stay in memory while there is room, because what was just
-//! written is read soon, and from memory that costs a tenth of what it does from the disk. The row
-//! cache could be filled by the flush instead, but then every row would be copied once more whether
-//! anybody reads it or not.
+//! Flushed tables that stay in memory while there is space. Rows just written are read soon, and a
+//! read from memory costs a tenth of one from disk. The flush could fill the row cache instead, but
+//! would then copy every row once more, read or not.
 //!
 //! Only the newest tables are kept: the row of a key that is found here is newer than any on disk.
-//! So a table is put here *before* readers are turned away from it, and the oldest goes first. One
-//! that holds mostly superseded rows is not worth its memory, and its elders go with it.
+//! So a table is added here *before* readers are turned away from it, and the oldest is dropped
+//! first. A table of mostly superseded rows is not worth its memory, and is dropped with its
+//! elders.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -17,7 +17,7 @@ const RUNS_AT_MOST: u64 = 128;
 /// With less memory fewer, down to this.
 const RUNS_AT_MOST_MIN: u64 = 12;
 
-/// What the trees need to know.
+/// Settings of the trees.
 #[derive(Clone, Debug)]
 pub struct TreeSettings {
     /// The directory; made when absent.
@@ -35,8 +35,8 @@ impl TreeSettings {
         TreeSettings { path: path.into(), memory_bytes_max: 640 * MIB, open_files_max: 512 }
     }
 
-    /// Where the active table is sealed. With the sealed ones (`SEALED_TABLES_MAX`) at most three
-    /// eighths.
+    /// Size at which the active table is sealed, in bytes. With the sealed ones
+    /// (`SEALED_TABLES_MAX`) at most three eighths of the memory.
     pub fn table_bytes_max(&self) -> u64 {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }

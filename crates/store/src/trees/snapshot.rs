@@ -24,7 +24,7 @@ use super::{Rows, Snapshot, TreeRow};
 use crate::StoreError;
 use crate::panics::spared;
 
-/// How many dead rows are passed until spans are asked again, after the first was.
+/// Dead rows to pass before the spans are looked up again, after the first lookup.
 const DEAD_PER_LOOK: u64 = 16;
 
 /// Rows that ranges passed and gave out.
@@ -63,7 +63,7 @@ impl Snapshot for LsmSnapshot {
     }
 }
 
-/// Where rows come from, one key after the other.
+/// Source of rows, one key after the other.
 enum RowSource {
     Memory(RunWalk),
     Disk(OnDisk),
@@ -80,7 +80,7 @@ struct SourceHead {
     reverse: bool,
 }
 
-/// What was passed since the last row that is alive.
+/// Dead rows passed since the last live row.
 #[derive(Default)]
 struct Stretch {
     dead: u64,
@@ -94,7 +94,7 @@ struct Stretch {
 pub(super) struct Merge<'a> {
     snapshot: &'a LsmSnapshot,
     reverse: bool,
-    /// What is not read yet; its beginning is where a stretch begins.
+    /// Bounds of the keys not read yet; a stretch begins at their beginning.
     left: Bounds,
     sources: Vec<RowSource>,
     heads: BinaryHeap<SourceHead>,
@@ -337,7 +337,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Nothing more comes, and nothing is known of what was not read.
+    /// Ends the iteration. No dead span is recorded for keys that were not read.
     fn end(&mut self) {
         self.heads.clear();
         self.sources.clear();

@@ -33,7 +33,7 @@ pub(super) struct RunEntry {
 /// Rows in the order they were written; all but the last chunk of a run are full.
 pub(super) type Chunk = Vec<RunEntry>;
 
-/// Where a row is.
+/// Position of a row in a run's chunks.
 #[derive(Clone, Copy)]
 struct SortedRow {
     /// The number of its key.
@@ -150,7 +150,7 @@ impl Run {
         ends
     }
 
-    /// How many places are below a key, or (`up_to_it`) not above it.
+    /// Number of places below a key, or (`up_to_it`) not above it.
     fn below(&self, key: &[u8], up_to_it: bool) -> usize {
         let head = self.heads.head(key);
         self.order.partition_point(|at| {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 /// Readers that are so many batches behind still profit from a span that grows with each of them.
 const LAG_BATCHES: u64 = if cfg!(test) { 4 } else { 256 };
-/// How a span was: now, lately, and before that.
+/// Extents that a span remembers: now, lately, and before that.
 const EXTENTS_MAX: usize = 3;
 
 /// A stretch of keys without a row, for those who see the batch `since`.
@@ -16,8 +16,8 @@ pub(super) struct Extent {
     pub since: u64,
 }
 
-/// What was found between two bounds: dead rows, how many, and the outermost of them (where there
-/// is none, they say nothing).
+/// Dead rows found between two bounds: their number, and the outermost of them. Without dead rows
+/// `first` and `last` mean nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeadStretch {
     pub start: Bytes,
@@ -100,8 +100,8 @@ impl Span {
         all
     }
 
-    /// What of it lies between two keys. How many of the dead rows are there is known where all
-    /// lie on one side of the cut.
+    /// Returns the part of the span between two keys. `None`: no dead row may lie there. The number
+    /// of dead rows is exact if all lie on one side of the cut.
     pub fn part(&self, start: &Bytes, end: &Bytes) -> Option<Span> {
         let inside = |extent: &Extent| {
             let start = extent.start.clone().max(start.clone());
@@ -128,7 +128,7 @@ pub(super) fn after(key: &[u8]) -> Bytes {
     next.into()
 }
 
-/// Whether one key is directly behind another.
+/// Returns true if `next` is the direct successor of `key`.
 pub(super) fn is_after(next: &[u8], key: &[u8]) -> bool {
     next.split_last() == Some((&0, key))
 }

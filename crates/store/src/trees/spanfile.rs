@@ -1,8 +1,8 @@
-//! The file that tells the next life of the dead spans that hold for what is durable.
+//! File that keeps the dead spans of durable rows for the next start.
 //!
-//! It is a hint and no more: it names the list of tables that it belongs to, so what another flush,
-//! merge, installation or drop made of them is not mistaken for it; and a file that is old, torn or
-//! absent costs a walk. Hence it is not synced. It says nothing of rows that only the log has.
+//! It is a hint only. It names the list of tables that it belongs to, so it is never applied to
+//! what another flush, merge, installation or drop made of them. A file that is old, torn or absent
+//! costs a walk. Hence it is not synced. It covers no rows that only the log has.
 //!
 //! `spans`: `CSPANS01`, list id u64, count u32, and for each its start, end, first and last dead
 //! row (length u32, bytes) and how many are dead u64; then the xxh3-128 of all that u128. Little
@@ -23,7 +23,8 @@ const FILE: &str = "spans";
 const WRITTEN: &str = "spans.unfinished";
 const MAGIC: &[u8] = b"CSPANS01";
 
-/// Writes the spans that belong to this list of tables. Without room there are none.
+/// Writes the spans that belong to this list of tables. A failure, such as a full disk, leaves no
+/// file.
 pub(super) fn write(folder: &Path, list: u64, found: &[DeadStretch]) {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&list.to_le_bytes());

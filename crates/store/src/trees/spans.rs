@@ -40,7 +40,7 @@ const FOUND_MAX: usize = 16;
 /// Ended turns that are remembered; readers from before them use no spans.
 const TURNS_MAX: usize = 64;
 
-/// What a reader sees.
+/// Point in time at which a reader sees the spans.
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
     pub turn: u64,
@@ -51,9 +51,9 @@ pub(super) struct Sight {
 #[derive(Default)]
 pub(super) struct Spans {
     index: Mutex<Index>,
-    /// How many there are, so that a look costs nothing where there are none.
+    /// Number of spans, so that a lookup costs nothing if there are none.
     count: AtomicUsize,
-    /// Tells who waits that a batch is inserted.
+    /// Wakes callers that wait until a batch is inserted.
     inserted: Condvar,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Spans {
 struct Index {
     /// By the start of their newest extent.
     spans: BTreeMap<Bytes, Span>,
-    /// What was published when the last turns ended, oldest first.
+    /// Batches that were published when the last turns ended, oldest first.
     ended: VecDeque<u64>,
     turn: u64,
     /// A batch is being inserted.
@@ -123,7 +123,7 @@ impl Spans {
         self.changed(&index);
     }
 
-    /// Where a reader that goes up finds the next row, if this key lies in a span.
+    /// Returns the key at which an ascending reader continues, if this key lies in a span.
     pub fn behind(&self, key: &[u8], sight: Sight) -> Option<Bytes> {
         if self.is_empty() {
             return None;
@@ -134,8 +134,8 @@ impl Spans {
         Some(extent.end.clone())
     }
 
-    /// Where a reader that goes down from `edge` on finds the next row (below the key that this
-    /// gives), if what is below `edge` lies in a span.
+    /// Returns the key below which a reader that descends from `edge` continues, if what is below
+    /// `edge` lies in a span.
     pub fn below(&self, edge: Bound<&[u8]>, sight: Sight) -> Option<Bytes> {
         if self.is_empty() {
             return None;
@@ -180,7 +180,8 @@ impl Spans {
         self.changed(&index);
     }
 
-    /// It is exchanged, or was not; readers that see this batch see how it is now.
+    /// Ends an exchange under a prefix, successful or not. Readers that see this batch see the
+    /// spans `found`.
     pub fn open(&self, prefix: &[u8], found: Vec<DeadStretch>, sequence: u64) {
         let mut index = self.index();
         if let Some(at) = index.closed.iter().position(|closed| closed == prefix) {
@@ -214,7 +215,7 @@ impl Spans {
         self.index().durable.clone()
     }
 
-    /// What an earlier life knew; readers see this batch.
+    /// Loads the spans that an earlier run stored. Readers see them from this batch on.
     pub fn load(&self, found: Vec<DeadStretch>, sequence: u64) {
         let mut index = self.index();
         index.durable.clone_from(&found);

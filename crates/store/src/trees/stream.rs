@@ -11,7 +11,8 @@ use std::ops::Bound;
 pub struct Chunk {
     /// The rows.
     pub rows: Vec<TreeRow>,
-    /// Where the next chunk goes on: the last key of this one. None: there are no more rows.
+    /// Last key of this chunk, after which the next chunk continues. `None`: there are no more
+    /// rows.
     pub more_after: Option<Bytes>,
 }
 

@@ -1,6 +1,6 @@
-//! What the trees do to know their dead spans (`spans.rs`) before a reader has to pay for it: where
-//! rows were removed is looked at in the background, on followers as on a master; a content that is
-//! exchanged says itself where nothing is left; and what is known goes to disk with a flush.
+//! Discovery of dead spans (`spans.rs`) before a reader has to pay for them. A background task
+//! looks where rows were removed, on followers as on a master. An exchange of content reports its
+//! own dead spans. A flush writes the known spans to disk.
 
 use std::cmp::Reverse;
 use std::ops::Bound;
@@ -57,23 +57,23 @@ impl LsmTrees {
         }
     }
 
-    /// Has the next life know these spans, which hold for what is durable now. Nobody flushes
+    /// Stores these spans, which hold for what is durable now, for the next start. No flush may run
     /// meanwhile.
     pub(super) fn keep_spans(&self, found: &[DeadStretch]) {
         spanfile::write(&self.settings.path, self.tree.current_version().id(), found);
     }
 }
 
-/// The content under a prefix is being exchanged, by other means than batches.
+/// An exchange of the content under a prefix, by other means than batches.
 pub(super) struct PrefixExchange<'a> {
     trees: &'a LsmTrees,
     prefix: Bytes,
-    /// Where nothing is left afterwards.
+    /// Stretches without a row after the exchange.
     found: Vec<DeadStretch>,
 }
 
 impl<'a> PrefixExchange<'a> {
-    /// From here on no span is known under the prefix.
+    /// Begins an exchange. From here on no span is known under the prefix.
     pub fn begin(trees: &'a LsmTrees, prefix: &[u8]) -> PrefixExchange<'a> {
         trees.spans.close(prefix);
         PrefixExchange { trees, prefix: Bytes::copy_from_slice(prefix), found: Vec::new() }
@@ -109,20 +109,20 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    /// From the beginning of a prefix on.
+    /// Begins at the start of a prefix.
     pub fn new(prefix: &[u8]) -> Gaps {
         let start = Bytes::copy_from_slice(prefix);
         Gaps { start, outermost: None, dead: 0, found: Vec::new() }
     }
 
-    /// A row that goes.
+    /// Adds a row that is removed.
     pub fn dead(&mut self, key: &Bytes) {
         self.dead += 1;
         let first = self.outermost.take().map_or_else(|| key.clone(), |(first, _)| first);
         self.outermost = Some((first, key.clone()));
     }
 
-    /// A row that is there, or the end.
+    /// Adds a row that remains, or the end.
     pub fn alive(&mut self, key: &Bytes) {
         let dead = std::mem::take(&mut self.dead);
         let start = std::mem::replace(&mut self.start, after(key));

@@ -1,4 +1,5 @@
-//! What happens where blocks meet, and where one life of the log ends and the next begins.
+//! Boundaries: frames where blocks meet, and units where one run of the log ends and the next
+//! begins.
 
 use super::super::frame::{self, BLOCK_BYTES, COMMIT, FrameShape};
 use super::super::segment::{HEADER_BYTES, Segment};
@@ -83,7 +84,8 @@ fn a_damaged_opening_is_damage_even_if_nothing_behind_it_was_committed() {
     }
 }
 
-/// A tail with so many owners that its footer spans blocks, and no room left for an opening.
+/// Returns a tail with so many owners that its footer spans blocks, and no space left for an
+/// opening.
 fn wide_footer() -> (MemoryDisk, usize) {
     let disk = memory();
     let (mut log, ..) = open(&disk, WIDE).expect("begins");

@@ -21,7 +21,7 @@ enum Step {
     Write,
     /// Lets go of all but the last record.
     Collapse,
-    /// What is still needed is written again and synced; then lets go of all before it.
+    /// Writes the needed records again, syncs them, then collapses everything before.
     Snapshot,
 }
 
@@ -30,13 +30,13 @@ const STEPS: [Step; 8] = {
     [Small, Batch, Large, Roll, Commit, Write, Collapse, Snapshot]
 };
 
-/// What was done, and what of it was said to be durable.
+/// Calls made so far, and how far their records are reported durable.
 #[derive(Clone, Default)]
 struct History {
     records: Vec<(Position, OwnedRecord)>,
-    /// How many of the records are durable.
+    /// Number of durable records.
     durable: usize,
-    /// How many of the records may be gone by collapse.
+    /// Number of records that a collapse may have removed.
     collapsed: usize,
 }
 
@@ -101,8 +101,8 @@ impl History {
         }
     }
 
-    /// What is recovered must be a run of the records from before the first needed one to behind
-    /// the last durable one.
+    /// Checks that the recovered records are consecutive: from before the first needed one to
+    /// behind the last durable one.
     fn judge(&self, found: &[OwnedRecord]) -> Result<(), String> {
         let all: Vec<&OwnedRecord> = self.records.iter().map(|it| &it.1).collect();
         let begin = match found.first() {
@@ -178,12 +178,12 @@ struct Ground {
     history: History,
 }
 
-/// Nothing yet.
+/// An empty log.
 fn fresh_ground() -> Ground {
     Ground { disk: memory(), history: History::default() }
 }
 
-/// A log in its second life whose tail lies in a recycled file, full of frames of an earlier life.
+/// A log in its second run whose tail lies in a recycled file, full of frames of an earlier run.
 fn recycled_ground() -> Ground {
     let disk = memory();
     let mut history = History::default();
@@ -199,8 +199,8 @@ fn recycled_ground() -> Ground {
     Ground { disk, history }
 }
 
-/// A log whose tail has room for its footer and not for an opening: the next life begins by
-/// sealing it.
+/// A log whose tail has space for its footer and not for an opening. The next run begins by sealing
+/// it.
 fn full_ground() -> Ground {
     let disk = memory();
     let mut history = History::default();
@@ -286,7 +286,7 @@ fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
     assert!(states >= 10_000, "{states}");
 }
 
-/// Which of the first `count` syncs must not be left out, as the judge finds.
+/// Returns which of the first `count` syncs must not be skipped, as `judge` finds.
 fn needed(ground: &Ground, steps: &[Step], sync: DiskCall, count: u64) -> Vec<u64> {
     let forgets = |nth: &u64| {
         let verdict = try_history(ground, steps, 12, &|disk| disk.skip_nth(sync, *nth));

@@ -208,7 +208,7 @@ fn once_settled_the_last_batch_is_not_taken_for_a_torn_tail() {
     assert!(matches!(read(&disk), Err(StoreError::Corrupt { .. })));
 }
 
-/// Where earlier lives cut a torn tail, and where the log ends.
+/// Returns the positions at which earlier runs cut a torn tail, and the log's end.
 fn tears(disk: &MemoryDisk) -> (Vec<Position>, Position) {
     let (log, mut replay) = Log::open(Arc::new(disk.clone()), SMALL).expect("opens");
     replay.by_ref().for_each(|record| drop(record.expect("sound")));

@@ -23,7 +23,7 @@ fn golden_records() -> Vec<OwnedRecord> {
     small.chain([record(8, 1700), record(9, 40_000), record(10, 0), record(11, 3000)]).collect()
 }
 
-/// Every kind of frame and every shape: two lives, a record in pieces, footers, an orderly end.
+/// Every kind and shape of frame: two runs, a record in pieces, footers, an orderly end.
 fn write_golden() -> MemoryDisk {
     let disk = memory();
     let records = golden_records();
@@ -100,8 +100,8 @@ fn the_log_of_format_2_is_read_and_written_as_it_always_was() {
     assert_eq!(recovered, Recovered { torn_bytes: 0, records: 4, unclean: false });
 }
 
-/// What every version does with a segment of a later one, said before any record is looked at:
-/// frames of kinds that it does not know would look like a torn tail.
+/// Every version refuses a segment of a later version before it reads a record: frames of unknown
+/// kinds would look like a torn tail.
 #[test]
 fn a_segment_of_a_later_version_is_refused_in_words_and_left_as_it_is() {
     let version_of = |disk: &MemoryDisk, name: &str| disk.bytes(name).expect("there")[8];

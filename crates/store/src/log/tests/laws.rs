@@ -1,5 +1,5 @@
-//! Laws of the format: what is put reads back, nothing takes more room than it was said to, and
-//! bytes of any kind are read without harm.
+//! Laws of the format: every record reads back, nothing takes more space than computed, and bytes
+//! of any kind are read without harm.
 
 use super::super::frame::{BLOCK_BYTES, unit_bytes_max};
 use super::super::record::Owners;
@@ -16,7 +16,7 @@ fn payload_bytes() -> impl Strategy<Value = usize> {
     prop_oneof![0..200_usize, block - 200..block + 100, 2 * block - 200..2 * block + 100]
 }
 
-/// How many of the records end at or below a position.
+/// Counts the records that end at or below a position.
 fn ends(
     written: &[OwnedRecord],
     disk: &MemoryDisk,

@@ -73,7 +73,7 @@ pub(super) fn open(
     Ok((log, records, found))
 }
 
-/// The same as an answer without the log.
+/// Opens the log and returns its records only.
 pub(super) fn read(disk: &MemoryDisk) -> Result<Vec<OwnedRecord>, StoreError> {
     open(disk, SMALL).map(|(_, records, _)| records)
 }

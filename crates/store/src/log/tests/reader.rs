@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What was appended, with the positions before and behind each record.
+/// Appended records, with the positions before and behind each.
 type Written = Vec<(Position, Position, OwnedRecord)>;
 
 fn append(log: &mut Log, written: &mut Written, bytes: usize) {
@@ -20,7 +20,8 @@ fn all(reader: &LogReader, from: Position) -> Result<Vec<(Position, OwnedRecord)
     reader.read_from(from).collect()
 }
 
-/// What a reader is to find from a position on, if `committed` records are.
+/// Returns the records that a reader must find from a position on, if the first `committed` are
+/// committed.
 fn expected(written: &Written, from: Position, committed: usize) -> Vec<(Position, OwnedRecord)> {
     let committed = written[..committed].iter();
     let behind = committed.filter(|(_, after, _)| *after > from);

@@ -15,12 +15,12 @@ const OPERATIONS: [DiskCall; 6] = {
     [Create, Write, Sync, Rename, Remove, SyncDirectory]
 };
 
-/// What a history with one failing call came to.
+/// Outcome of a history with one failing call.
 #[derive(Debug, Default)]
 struct Outcome {
     /// The last record that was acknowledged.
     acknowledged: u64,
-    /// How often the disk was full.
+    /// Number of calls that failed because the disk was full.
     full: u32,
     /// Calls that were refused whole for another reason, and could be tried again.
     refused: u32,

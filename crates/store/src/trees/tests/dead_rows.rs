@@ -199,8 +199,8 @@ fn dead_rows_above_a_wide_bottom_do_not_stay_in_the_way() {
     assert_eq!(trees.statistics().tombstones, 0);
 }
 
-/// Nobody writes, and clients list all day what no flush and no merge makes shorter: the tables
-/// stay as they are.
+/// Without writes the tables stay as they are, though clients keep listing rows that no flush and
+/// no merge makes fewer.
 #[test]
 fn who_only_reads_brings_about_no_merges_and_no_flushes() {
     let scratch = Scratch::new();

@@ -1,6 +1,6 @@
-//! What a range read costs where much lived and died: rows walked per row returned, counted, after
-//! histories of everyday kinds, on a store that goes on, one that was opened anew, and one that
-//! took another content.
+//! Cost of a range read after many writes and removals: rows walked per row returned. The histories
+//! are of everyday kinds, on a store that goes on, one that was reopened, and one whose content was
+//! replaced.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ fn who_never_read_knows_where_nothing_is_left() {
     });
 }
 
-/// The same, while another writer has batches inserted all the time.
+/// As above, while another writer inserts batches all the time.
 #[test]
 fn who_never_read_knows_so_though_others_write() {
     let scratch = Scratch::new();

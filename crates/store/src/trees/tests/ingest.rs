@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const PREFIX: &[u8] = &[7, 0xFF];
-/// So that the incoming rows fill more than one table of the smallest size.
+/// Number of rows at which the incoming rows fill more than one table of the smallest size.
 const LARGE: usize = 3_000;
 
 fn key(number: u32) -> Bytes {
@@ -18,7 +18,7 @@ fn value(number: u32, life: u8) -> Bytes {
     vec![life; 100 + (number as usize * 37) % 400].into()
 }
 
-/// What the prefix holds.
+/// Rows under the prefix.
 fn content(snapshot: &dyn Snapshot) -> Vec<TreeRow> {
     Chunk::read(snapshot, PREFIX, None, usize::MAX).unwrap().rows
 }

@@ -54,7 +54,7 @@ pub(crate) fn open(scratch: &Scratch) -> LsmTrees {
     open_at(&scratch.path().join("store")).unwrap()
 }
 
-/// The same in any directory.
+/// Opens trees in any directory, with 8 MiB of memory.
 pub(crate) fn open_at(path: &Path) -> Result<LsmTrees, StoreError> {
     open_with(path, 8 * 1024 * 1024)
 }

@@ -28,7 +28,7 @@ enum Step {
     Reopen,
 }
 
-/// What is under test, behind one face.
+/// Trees under test, on disk or in memory.
 trait Subject {
     fn trees(&self) -> &dyn Trees;
     /// Falls back to the durable point.

@@ -82,7 +82,7 @@ fn what_never_was_on_disk_leaves_no_tombstone_there() {
     // One filter in a hundred is wrong, and here there is none yet.
     assert_eq!(trees.statistics().tombstones, 0);
     assert_eq!(trees.statistics().rows_estimated, 20);
-    // What is there has to be hidden, also from the next life.
+    // Rows on disk have to be hidden, also after the next start.
     apply(&trees, (0..2_000).map(|n| remove(key("a", n))));
     flush(&trees);
     let tombstones = trees.statistics().tombstones;
