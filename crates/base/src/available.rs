@@ -1,13 +1,13 @@
 //! Calls of available buckets, and their answers.
 //!
-//! A write there is taken by any node that can reach enough replicas; writes that did not know of
-//! each other become *siblings*, which are shown together with a *context*. Whoever sends that
-//! context with its next write says "I have seen these": they are replaced, and nothing else is.
+//! Any node that reaches enough replicas takes a write. Concurrent writes become *siblings*, which
+//! are returned together with a *context*. A client that sends this context with its next write
+//! replaces the siblings that it has seen, and nothing else.
 //!
-//! Differences to what was first agreed upon: a `Stored` answers a write that does not ask for the
-//! body, since its context speaks for the client's own write only; headers of content stand
-//! together in `Headers`, so that a plain value costs nothing for them; conditions are two, and
-//! an entity tag is compared by the front-end that has read it.
+//! `Stored` answers a write that does not ask for the body: its context covers the client's own
+//! write only. Optional headers of a value are kept in `Headers`, so a plain value carries none of
+//! their bytes. There are two conditions only; a front-end compares entity tags with what it has
+//! read.
 
 use crate::datatype::{FieldKind, TypeOperation, TypeValue};
 use crate::quorum::Quorum;
@@ -15,19 +15,19 @@ use crate::{BucketName, Error, Key, Partition, Reason, Result, Value, limits};
 use bytes::Bytes;
 use std::fmt;
 
-/// What a client has seen of a key: opaque bytes, at most [`limits::CONTEXT_BYTES_MAX`].
+/// Causal context that a client has seen of a key: opaque bytes, at most
+/// [`limits::CONTEXT_BYTES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Context(pub Bytes);
 
-/// What can be asked of an available bucket. Plain `Get`, `Set` and `Delete` are understood there,
-/// too.
+/// Call to an available bucket. Such a bucket also accepts the plain `Get`, `Set` and `Delete`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AvailableCall {
     /// All siblings of a key, tombstones among them: `Body::Siblings`.
     Fetch {
         /// The key.
         key: Key,
-        /// How many replicas must answer.
+        /// Quorums and timeout of the read.
         options: FetchOptions,
     },
     /// Writes a sibling. `Body::Stored`, or, with `return_body`, `Body::Siblings`.
@@ -37,21 +37,21 @@ pub enum AvailableCall {
     Remove {
         /// The key.
         key: Key,
-        /// What the client has seen.
+        /// Context that the client has seen. `None`: the coordinating replica's own.
         context: Option<Context>,
-        /// How many replicas must have it.
+        /// Quorums and timeout of the write.
         options: StoreOptions,
     },
-    /// A page of the bucket's keys, in order, those without a value left out: `Body::Keys`. Asks
-    /// every partition.
+    /// Returns a page of the bucket's keys, in key order, without keys that hold no value:
+    /// `Body::Keys`. Reads every partition.
     Keys {
         /// The last key of the page before.
         after: Option<Key>,
         /// Most keys in the answer.
         rows_max: usize,
     },
-    /// The buckets of this bucket's type that hold a key, in order: `Body::BucketNames`. Asks every
-    /// partition; the request's bucket names the type, its name part is ignored.
+    /// Returns the buckets of this bucket's type that hold a key, in order: `Body::BucketNames`.
+    /// Reads every partition; the request's bucket names the type, its name part is ignored.
     Buckets {
         /// The last bucket of the page before.
         after: Option<BucketName>,
@@ -60,127 +60,128 @@ pub enum AvailableCall {
     },
     /// Changes the data type under a key. `Body::Stored`, or, with `return_body`, `Body::Typed`.
     Change(Box<TypeChange>),
-    /// The data type under a key: `Body::Typed`.
+    /// Reads the data type under a key: `Body::Typed`.
     FetchType {
         /// The key.
         key: Key,
-        /// How many replicas must answer.
+        /// Quorums and timeout of the read.
         options: FetchOptions,
     },
-    /// Who keeps a key, the first one first: `Body::Owners`.
+    /// Returns the owners of a key in the order of its preference list: `Body::Owners`.
     Owners {
         /// The key.
         key: Key,
     },
 }
 
-/// Who keeps a key.
+/// Node on the preference list of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The partition of the ring that the key falls into.
     pub partition: Partition,
     /// The node's name.
     pub node: String,
-    /// Where clients reach it, host and port.
+    /// Client address of the node: `host:port`.
     pub address: String,
-    /// Whether the key is its own, or it stands in for a node that is down.
+    /// True if the node is a primary of the key; false if it is a fallback for a node that is down.
     pub primary: bool,
 }
 
-/// A sibling to be written instead of those the context has seen.
+/// Write of one sibling, which replaces those that its context has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Store {
     /// The key.
     pub key: Key,
-    /// What is written.
+    /// Value and headers to write.
     pub content: Content,
-    /// What the client has seen; none: a blind write, which replaces nothing.
+    /// Context that the client has seen. `None`: a blind write, which replaces nothing.
     pub context: Option<Context>,
-    /// How many replicas must have it.
+    /// Quorums and timeout of the write.
     pub options: StoreOptions,
-    /// When it is written at all.
+    /// Condition of the write. `None`: always.
     pub condition: Option<Condition>,
 }
 
-/// How a key is read; what is not said here the bucket's properties say.
+/// Options of a read. `None` in a field: the bucket's property applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// Replicas that must answer.
+    /// Number of replicas that must answer.
     pub r: Option<Quorum>,
-    /// Of them primaries: owners of the key, not those that stand in for one.
+    /// Number of primaries among them: owners of the key, not fallbacks.
     pub pr: Option<Quorum>,
-    /// Nodes that must answer.
+    /// Number of distinct nodes that must answer.
     pub node_confirms: Option<u8>,
-    /// Whether it is enough that more than half say there is nothing.
+    /// True if the read ends as soon as more than half of the replicas report that they hold
+    /// nothing.
     pub basic_quorum: Option<bool>,
-    /// Whether a replica that has nothing counts towards `r`.
+    /// True if a replica that holds nothing counts towards `r`.
     pub notfound_ok: Option<bool>,
-    /// How long it may take, in milliseconds.
+    /// Timeout in milliseconds.
     pub timeout_ms: Option<u64>,
 }
 
-/// How a key is written; what is not said here the bucket's properties say.
+/// Options of a write. `None` in a field: the bucket's property applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Replicas that must have taken it.
+    /// Number of replicas that must have taken the write.
     pub w: Option<Quorum>,
-    /// Replicas that must have synced it.
+    /// Number of replicas that must have synced it.
     pub dw: Option<Quorum>,
-    /// Of them primaries.
+    /// Number of primaries among the replicas that took it.
     pub pw: Option<Quorum>,
-    /// Nodes that must have it.
+    /// Number of distinct nodes that must have it.
     pub node_confirms: Option<u8>,
-    /// How long it may take, in milliseconds.
+    /// Timeout in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Whether all siblings are wanted in the answer.
+    /// True if the answer lists all siblings after the write.
     pub return_body: bool,
 }
 
-/// When a store writes. The coordinating replica looks at what it has itself: two clients at two
-/// nodes may both find their condition true, and become siblings.
+/// Condition of a store. The coordinating replica checks it against its own copy only: two clients
+/// at two nodes may both pass, and their values become siblings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Only if the key has no value.
     Absent,
-    /// Only if nothing was written that this context has not seen; else `changed`.
+    /// Only if this context covers every write to the key; else `changed`.
     Unchanged(Context),
 }
 
-/// What is stored under a key.
+/// Content of a sibling: the value and its headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// The value.
     pub value: Value,
-    /// What is said about it.
+    /// Headers of the value.
     pub headers: Headers,
 }
 
 impl Content {
-    /// A value of which nothing is said.
+    /// Returns a value without headers.
     pub fn plain(value: Value) -> Content {
         Content { value, headers: Headers::default() }
     }
 }
 
-/// What is said about a value. Raw bytes, at most [`limits::CONTENT_HEADERS_BYTES_MAX`] together.
+/// Optional metadata of a value: raw bytes, at most [`limits::CONTENT_HEADERS_BYTES_MAX`] in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// Its media type; empty: none was named.
+    /// Media type; empty: absent.
     pub content_type: Bytes,
-    /// The character set; empty: none was named.
+    /// Character set; empty: absent.
     pub charset: Bytes,
-    /// The encoding; empty: none was named.
+    /// Content encoding; empty: absent.
     pub encoding: Bytes,
-    /// What the client says of it, name and text.
+    /// Metadata of the client: name and text.
     pub meta: Vec<(Bytes, Bytes)>,
-    /// What it points to.
+    /// Links to other keys.
     pub links: Vec<Link>,
-    /// What it is found by, field and value; sorted, none twice.
+    /// Secondary index entries: field and value; sorted, no duplicates.
     pub indexes: Vec<(Bytes, Bytes)>,
 }
 
 impl Headers {
-    /// Whether nothing is said.
+    /// Returns true if no header is set.
     pub fn is_empty(&self) -> bool {
         let Headers { content_type, charset, encoding, meta, links, indexes } = self;
         content_type.is_empty()
@@ -191,7 +192,8 @@ impl Headers {
             && indexes.is_empty()
     }
 
-    /// How many bytes they count, and how many entries.
+    /// Returns the size of the headers in bytes, and the number of metadata, links and index
+    /// entries.
     pub fn size(&self) -> (usize, usize) {
         let Headers { content_type, charset, encoding, meta, links, indexes } = self;
         let pairs = meta.iter().chain(indexes).map(|(name, text)| name.len() + text.len());
@@ -201,7 +203,7 @@ impl Headers {
         (bytes, meta.len() + links.len() + indexes.len())
     }
 
-    /// Whether they keep to the house's limits.
+    /// Checks the headers against the limits. Errors: `too_large`.
     pub fn check(&self) -> Result<()> {
         let (bytes, entries) = self.size();
         let (most, entries_max) = (limits::CONTENT_HEADERS_BYTES_MAX, limits::CONTENT_HEADERS_MAX);
@@ -223,7 +225,7 @@ pub struct Link {
     pub bucket: Bytes,
     /// The key.
     pub key: Bytes,
-    /// What kind of link.
+    /// Tag of the link, chosen by the client.
     pub tag: Bytes,
 }
 
@@ -233,7 +235,7 @@ impl Link {
     }
 }
 
-/// Names one stored value among all that a key ever had: entity tags are made of it.
+/// Unique name of one stored value among all that a key ever had; entity tags are made of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vtag(pub u128);
 
@@ -253,29 +255,29 @@ impl fmt::Display for Vtag {
 /// One of a key's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sibling {
-    /// What was written.
+    /// Value and headers.
     pub content: Content,
-    /// When, by the clock of the replica that took it: information, and never what decides (but
-    /// in buckets that say so).
+    /// Time of the write by the clock of the replica that took it, in milliseconds. Informative
+    /// only, except in buckets with `last_write_wins`, where the newest write stays.
     pub written_ms: u64,
     /// Its name among all values of the key.
     pub vtag: Vtag,
-    /// It says that the key was deleted.
+    /// True if the sibling is a tombstone: a delete.
     pub tombstone: bool,
 }
 
-/// A key's values, all that no one has replaced.
+/// Siblings of a key: its values that no write has replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Siblings {
-    /// What whoever reads this has seen.
+    /// Context that covers all of these values, for the reader's next write.
     pub context: Context,
-    /// The values, the newest first; none: the key never had one, as far as the replicas asked
-    /// know.
+    /// The values, newest first, tombstones among them. Empty: the answering replicas know of no
+    /// write to the key.
     pub values: Vec<Sibling>,
 }
 
 impl Siblings {
-    /// The values that are no tombstones.
+    /// Returns the values that are not tombstones.
     pub fn living(&self) -> impl Iterator<Item = &Sibling> {
         self.values.iter().filter(|value| !value.tombstone)
     }
@@ -309,7 +311,7 @@ pub struct TypeChange {
     /// Context that the client has seen, for what it removes; none: that of the coordinating
     /// replica.
     pub context: Option<Context>,
-    /// Number of replicas that must have it.
+    /// Number of replicas that must have it, and timeout.
     pub options: StoreOptions,
 }
 
@@ -322,7 +324,7 @@ pub struct TypeFound {
     pub value: Option<TypeValue>,
     /// Context of this answer, for the reader's next change.
     pub context: Context,
-    /// It was there, and was deleted.
+    /// True if the value was deleted.
     pub tombstone: bool,
 }
 

@@ -4,7 +4,7 @@ use crate::{BucketDigest, Error, Reason, Result, limits};
 use std::fmt;
 use std::sync::Arc;
 
-/// Keeps a digest of this kind from being taken for one of another.
+/// Context string of the digest: separates it from digests of other kinds.
 const DIGEST_CONTEXT: &str = "credenza 2026 bucket name";
 
 /// A bucket's full name, `type/bucket`. Cheap to clone.
@@ -15,12 +15,13 @@ pub struct BucketName {
 }
 
 impl BucketName {
-    /// The type that is meant when none is named, and the bucket every node makes at first start.
+    /// Name of the type that is used when none is given, and of the bucket that every cluster
+    /// begins with.
     pub const DEFAULT: &'static str = "default";
 
-    /// Reads `type/bucket`, or `bucket` of the type `default`. A type's name is
-    /// `[a-z0-9][a-z0-9_-]{0,62}`, a bucket's 1 to 255 of `A-Z a-z 0-9 - . _ ~ %`: whoever has
-    /// buckets of other bytes (Riak's clients) percent-encodes them.
+    /// Parses `type/bucket`, or `bucket` of the type `default`. A type's name is
+    /// `[a-z0-9][a-z0-9_-]{0,62}`; a bucket's is 1 to 255 of `A-Z a-z 0-9 - . _ ~ %`. A front-end
+    /// whose clients name buckets by other bytes (Riak) percent-encodes them.
     pub fn parse(text: &str) -> Result<BucketName> {
         match text.split_once('/') {
             Some((kind, name)) => BucketName::new(kind, name),
@@ -28,14 +29,14 @@ impl BucketName {
         }
     }
 
-    /// From its two parts.
+    /// Builds a name from its type and its name within the type.
     pub fn new(kind: &str, name: &str) -> Result<BucketName> {
         check_kind(kind)?;
         check_name(name)?;
         Ok(BucketName { full: format!("{kind}/{name}").into(), slash: kind.len() })
     }
 
-    /// From its full name, both parts; what [`BucketName::full`] gave.
+    /// Parses a full name with both parts, as [`BucketName::full`] returns it.
     pub fn from_full(full: &str) -> Result<BucketName> {
         let (kind, name) = full.split_once('/').ok_or_else(no_name)?;
         check_kind(kind)?;
@@ -43,7 +44,7 @@ impl BucketName {
         Ok(BucketName { full: full.into(), slash: kind.len() })
     }
 
-    /// The bucket type whose buckets exist by being named, and always take the write.
+    /// Name of the bucket type whose buckets need not be created, and which always takes writes.
     pub const AVAILABLE: &'static str = "available";
 
     /// The bucket type.
@@ -56,7 +57,8 @@ impl BucketName {
         &self.full[self.slash + 1..]
     }
 
-    /// Whether the name within the type is as plain as a type's: those of consistent buckets are.
+    /// Returns true if the name within the type fits the narrower rule for type names. Names of
+    /// consistent buckets must.
     pub fn is_plain(&self) -> bool {
         check_kind(self.name()).is_ok()
     }

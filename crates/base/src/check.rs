@@ -8,7 +8,8 @@ use crate::limits::{
 use crate::request::Expiry;
 use crate::{Error, Properties, Read, Reason, Result, Update};
 
-/// Whether an update is within the house's limits and its bucket's.
+/// Checks an update against the limits of all requests and those of its bucket. Errors:
+/// `too_large`, or others that name the limit.
 pub fn update(update: &Update, properties: &Properties) -> Result<()> {
     // The common case costs three comparisons.
     if let Update::Set { key, value, expiry } = update {
@@ -20,8 +21,7 @@ pub fn update(update: &Update, properties: &Properties) -> Result<()> {
     count.update(update, 0)
 }
 
-/// Whether a read is within the limits. Keys longer than any key could be are refused, not looked
-/// for.
+/// Checks a read against the limits. A key longer than any key can be is refused, not searched for.
 pub fn read(read: &Read, properties: &Properties) -> Result<()> {
     let many = |keys: &[crate::Key]| {
         if keys.len() > KEYS_PER_READ_MAX {
@@ -58,7 +58,7 @@ pub fn read(read: &Read, properties: &Properties) -> Result<()> {
     }
 }
 
-/// Whether the values found so far still fit into one answer.
+/// Checks that the values found so far fit into one answer. Errors: `too_large`.
 pub fn values(bytes: usize) -> Result<()> {
     if bytes <= VALUES_BYTES_MAX {
         return Ok(());

@@ -1,16 +1,16 @@
-//! Members of the cluster, and where its groups are placed: what the directory keeps of them, and
-//! what can be asked about them.
+//! Members of the cluster and placement of its groups: what the directory stores of them, and calls
+//! about them.
 
 use crate::limits::{NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
 use crate::{ClusterId, Error, GroupId, NodeId, Reason, Result, TokenDigest};
 
-/// What a member does in a group.
+/// Role of a member in a group: voter, witness or learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// Votes, keeps the data, may be master.
     Voter,
-    /// Votes and logs, keeps no data, is never master. A node is one in all its groups, or in none;
-    /// the directory's rows are here all the same.
+    /// Votes and logs, keeps no rows, is never master. A node is a witness in all its groups or in
+    /// none. It keeps the directory's rows all the same.
     Witness,
     /// Receives what is decided; does not vote.
     Learner,
@@ -20,7 +20,7 @@ impl Part {
     /// All of them.
     pub const ALL: [Part; 3] = [Part::Voter, Part::Witness, Part::Learner];
 
-    /// Its word at every front-end.
+    /// Returns the word for it that every front-end uses.
     pub fn word(self) -> &'static str {
         match self {
             Part::Voter => "voter",
@@ -29,7 +29,7 @@ impl Part {
         }
     }
 
-    /// The part of this word.
+    /// Parses that word.
     pub fn parse(word: &str) -> Result<Part> {
         let found = Part::ALL.into_iter().find(|part| part.word() == word);
         found.ok_or_else(|| {
@@ -37,12 +37,12 @@ impl Part {
         })
     }
 
-    /// Whether its answer counts towards a majority.
+    /// Returns true if its answer counts towards a majority.
     pub fn votes(self) -> bool {
         self != Part::Learner
     }
 
-    /// Whether it may become master.
+    /// Returns true if it may become master.
     pub fn leads(self) -> bool {
         self == Part::Voter
     }
@@ -51,17 +51,17 @@ impl Part {
 /// Membership status of a node: a member, leaving, or replaceable by a fresh node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Membership {
-    /// It belongs to the cluster.
+    /// Belongs to the cluster.
     #[default]
     Member,
-    /// It is taken out of its groups, and then forgotten.
+    /// Is being removed from its groups, and is then forgotten.
     Leaving,
     /// Its place waits for a fresh node of the same name.
     Replaceable,
 }
 
 impl Membership {
-    /// Its word at every front-end.
+    /// Returns the word for it that every front-end uses.
     pub fn word(self) -> &'static str {
         match self {
             Membership::Member => "member",
@@ -74,80 +74,81 @@ impl Membership {
 /// A member as the directory knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberDescription {
-    /// Its durable id.
+    /// Durable id of the node.
     pub node: NodeId,
-    /// Its name; among those that stay each once.
+    /// Name of the node; unique among members that are not leaving.
     pub name: String,
-    /// Where the other members reach it: `host:port`.
+    /// Address for the other members: `host:port`.
     pub peer: String,
-    /// Where clients reach it: `host:port`.
+    /// Address for clients: `host:port`.
     pub client: String,
-    /// The highest of its lives that is on record: nothing below is let in.
+    /// Highest recorded incarnation of the node. A node of a lower incarnation is refused.
     pub incarnation: u64,
     /// Its membership status.
     pub membership: Membership,
 }
 
-/// Who is wanted in a group.
+/// Intended members of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The group.
     pub group: GroupId,
-    /// Its members, in the order of their ids.
+    /// The members with their roles, in the order of their ids.
     pub members: Vec<(NodeId, Part)>,
-    /// So many voters it is to have: a node that joins gets a part while there are fewer. 0: every
-    /// node that joins gets one.
+    /// Target number of voters: a node that joins gets a role while there are fewer. 0: every node
+    /// that joins gets one.
     pub replicas: u32,
-    /// The voters it began with, in the order of their ids; none: it began with the cluster's
+    /// The initial voters, in the order of their ids. Empty: the group began with the cluster's
     /// founder alone.
     pub founders: Vec<NodeId>,
-    /// So many voters are to save a value before it is decided; none: a majority.
+    /// Number of voters that must save a value before it is decided. `None`: a majority.
     pub quorum: Option<u8>,
 }
 
 impl Placement {
-    /// How many voters it is to have, and how many save a value, as one number.
+    /// Packs the target number of voters and the quorum into one number: see [`pack_quorum`].
     pub fn counts(&self) -> u32 {
         pack_quorum(self.replicas, self.quorum)
     }
 
-    /// The same, with what such a number says.
+    /// Returns the placement with the two numbers that [`Placement::counts`] packed.
     pub fn with_counts(self, counts: u32) -> Placement {
         let (replicas, quorum) = unpack_quorum(counts);
         Placement { replicas, quorum, ..self }
     }
 
-    /// How many of its members are witnesses.
+    /// Returns the number of its members that are witnesses.
     pub fn witnesses(&self) -> usize {
         self.members.iter().filter(|(_, part)| *part == Part::Witness).count()
     }
 
-    /// How many of its members vote.
+    /// Returns the number of its members that vote.
     pub fn voters(&self) -> usize {
         self.members.iter().filter(|(_, part)| part.votes()).count()
     }
 
-    /// Whether this node is wanted in it.
+    /// Returns true if the node is an intended member of the group.
     pub fn names_member(&self, node: NodeId) -> bool {
         self.members.iter().any(|(member, _)| *member == node)
     }
 
-    /// Whether this node is wanted in it, or was among those it began with.
+    /// Returns true if the node is an intended member of the group, or was among its initial
+    /// voters.
     pub fn concerns(&self, node: NodeId) -> bool {
         self.founders.contains(&node) || self.names_member(node)
     }
 }
 
-/// What the directory knows of the cluster.
+/// Description of the cluster: members and placement, as the directory stores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterDescription {
     /// The cluster's durable id.
     pub cluster: ClusterId,
-    /// The node that made the cluster; it may have left since.
+    /// Id of the node that made the cluster; it may have left since.
     pub founder: NodeId,
-    /// The lease of masters, in milliseconds: the same for every member.
+    /// Duration of the master lease in milliseconds: the same for every member.
     pub lease_ms: u64,
-    /// How many changes led here: of two descriptions the one with more is the newer.
+    /// Number of changes applied so far: of two descriptions the one with more is the newer.
     pub changes: u64,
     /// Every member, in the order of their ids.
     pub members: Vec<MemberDescription>,
@@ -156,18 +157,18 @@ pub struct ClusterDescription {
 }
 
 impl ClusterDescription {
-    /// The member of this id.
+    /// Returns the member with this id.
     pub fn member(&self, node: NodeId) -> Option<&MemberDescription> {
         self.members.iter().find(|member| member.node == node)
     }
 
-    /// Who is wanted in this group.
+    /// Returns the placement of this group.
     pub fn placement(&self, group: GroupId) -> Option<&Placement> {
         let place = self.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
         Some(&self.groups[place])
     }
 
-    /// Where clients reach the members that stay, this one left out.
+    /// Returns the client addresses of all members that stay, except this one.
     pub fn clients_of_others(&self, own: NodeId) -> Vec<String> {
         let others = self.members.iter().filter(|member| {
             member.node != own
@@ -177,113 +178,116 @@ impl ClusterDescription {
         others.map(|member| member.client.clone()).collect()
     }
 
-    /// Whether a node is a witness: it joined as one, and is one in every group. The directory says
-    /// so, in which every member has a part.
+    /// Returns true if the node is a witness. The role in the directory decides: every member has
+    /// one there, and a node is a witness in all groups or in none.
     pub fn is_witness(&self, node: NodeId) -> bool {
         let directory = self.placement(GroupId(0));
         directory.is_some_and(|placement| placement.members.contains(&(node, Part::Witness)))
     }
 }
 
-/// What can be asked about members and placement.
+/// Call about members and placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterCall {
-    /// What the directory knows. `Body::Cluster`.
+    /// Describes the cluster. `Body::Cluster`.
     Describe,
-    /// A node joins, with a part in every group that has no voters enough; asked again by the same
-    /// node, it changes nothing. `Body::Joined`, or `Body::Cluster` of a cluster without a secret.
+    /// Adds a node, with a role in every group that has too few voters. Idempotent for the same
+    /// node. `Body::Joined`, or `Body::Cluster` of a cluster without a secret.
     AddMember {
         /// The new member.
         member: MemberDescription,
-        /// Its part; a voter becomes a learner where the group has voters enough.
+        /// Its role; a voter becomes a learner where the group has voters enough.
         part: Part,
-        /// The lease that the node is set to, which must be the cluster's.
+        /// Lease that the node is configured with, in milliseconds; it must equal the cluster's.
         lease_ms: u64,
     },
-    /// A member's name or addresses are others now. `Body::Done`.
+    /// Changes a member's name and addresses. `Body::Done`.
     UpdateMember {
-        /// Which member.
+        /// Id of the member.
         node: NodeId,
         /// Its name.
         name: String,
-        /// Where the other members reach it.
+        /// Address for the other members.
         peer: String,
-        /// Where clients reach it.
+        /// Address for clients.
         client: String,
     },
-    /// A member leaves every group, and then the cluster. `Body::Done`.
+    /// Removes a member from every group, and then from the cluster. `Body::Done`.
     RemoveMember {
         /// Its name.
         name: String,
     },
-    /// A member's place is taken: by another member at once, or else by the next fresh node that
-    /// joins under its name. `Body::Done`.
+    /// Gives a member's place to another member at once, or else to the next fresh node that joins
+    /// under its name. `Body::Done`.
     ReplaceMember {
         /// Its name.
         name: String,
-        /// Who takes its parts.
+        /// Name of the member that takes over its roles. `None`: the next fresh node of this name.
         by: Option<String>,
     },
-    /// Gives a member a part, or none, in one group or in every group. `Body::Done`.
+    /// Gives a member a role, or none, in one group or in every group. `Body::Done`.
     SetPart {
         /// Its name.
         name: String,
-        /// The part; none: it leaves the group.
+        /// The role. `None`: it leaves the group.
         part: Option<Part>,
-        /// The group; none: those every node has a part in, and those where it has one.
+        /// The group. `None`: the groups in which every node has a role, and those in which it has
+        /// one.
         group: Option<GroupId>,
     },
-    /// Says who is wanted in a group. `Body::Done`.
+    /// Sets the intended members of a group. `Body::Done`.
     PlaceGroup {
         /// The group.
         group: GroupId,
         /// Members by name.
         members: Vec<(String, Part)>,
     },
-    /// Says how many voters of a group save a value before it is decided. `Body::Done`.
+    /// Sets the number of voters of a group that must save a value before it is decided.
+    /// `Body::Done`.
     SetQuorum {
         /// The group.
         group: GroupId,
-        /// So many; none: a majority.
+        /// Number of voters. `None`: a majority.
         quorum: Option<u8>,
     },
-    /// Makes a group. `Body::Group`.
+    /// Creates a group. `Body::Group`.
     CreateGroup {
-        /// How many voters it is to have; none: as many as are named, or else three, or as many
-        /// members as there are, if that is less.
+        /// Target number of voters. `None`: as many as are named, or else three, or the number of
+        /// members if that is less.
         replicas: Option<u32>,
-        /// Its voters by name; none named: the members that are in the fewest groups.
+        /// Its voters by name. Empty: the members that are in the fewest groups.
         members: Vec<String>,
     },
-    /// A group without buckets ends, everywhere and for good. `Body::Done`.
+    /// Ends a group without buckets, everywhere and for good. `Body::Done`.
     DropGroup {
         /// The group.
         group: GroupId,
     },
-    /// Another of these calls, by someone who is no operator and shows a join token: a node that
-    /// joins, or one that gives its place up to join anew. Answered as that call is.
+    /// Carries another of these calls for a node that shows a join token instead of an operator's
+    /// credentials: to join, or to give its place up and join anew. Answered as that call is.
     Shown {
-        /// Of the token.
+        /// Digest of the token.
         digest: TokenDigest,
-        /// What is asked.
+        /// The call.
         call: Box<ClusterCall>,
     },
-    /// A join token lets nodes in from now on. `Body::Done`.
+    /// Adds a join token, which admits nodes from now on. `Body::Done`.
     AddToken {
-        /// Of the token.
+        /// Digest of the token.
         digest: TokenDigest,
-        /// For so long, milliseconds; none: until all tokens are revoked.
+        /// Lifetime of the token in milliseconds. `None`: until all tokens are revoked.
         lifetime_ms: Option<u64>,
     },
-    /// No join token that was made so far lets anybody in any more. `Body::Done`.
+    /// Revokes every join token made so far. `Body::Done`.
     RevokeTokens,
-    /// Gives a cluster of a version before a secret that its members sign their greetings with.
-    /// `Body::Done` once greetings must be signed; `NoQuorum` while members lack it.
+    /// Creates the cluster secret, with which members sign their greetings, in a cluster that an
+    /// older version founded without one. `Body::Done` once greetings must be signed; `NoQuorum`
+    /// while members lack it.
     MakeSecret,
 }
 
 impl ClusterCall {
-    /// Whether a node joins by it.
+    /// Returns true if a node joins by this call.
     pub fn joins(&self) -> bool {
         match self {
             ClusterCall::AddMember { .. } => true,
@@ -293,13 +297,13 @@ impl ClusterCall {
     }
 }
 
-/// A count below 2^24, and in its uppermost byte a quorum (0: a majority): for forms that were made
-/// before there were quorums, and whose readers then refuse what they don't know.
+/// Packs a count below 2^24 and, in the uppermost byte, a quorum (0: a majority). Formats older
+/// than quorums use it: a reader that does not know quorums refuses the large number.
 pub fn pack_quorum(count: u32, quorum: Option<u8>) -> u32 {
     count | u32::from(quorum.unwrap_or(0)) << 24
 }
 
-/// What [`pack_quorum`] made one number of.
+/// Splits a number that [`pack_quorum`] made.
 pub fn unpack_quorum(counts: u32) -> (u32, Option<u8>) {
     let quorum = Some((counts >> 24) as u8).filter(|quorum| *quorum > 0);
     (counts & 0x00FF_FFFF, quorum)

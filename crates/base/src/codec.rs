@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-/// Bytes that do not say what they should; the text names the field.
+/// Error of bytes that do not decode; the text names the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -51,17 +51,17 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// From the beginning of these bytes.
+    /// Returns a reader at the beginning of these bytes.
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// What is left.
+    /// Returns the bytes not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether nothing is left.
+    /// Returns true if all bytes have been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         self.take(length, field)
     }
 
-    /// Nothing may be left.
+    /// Ends the reading. Errors: `Malformed` if bytes are left.
     pub fn end(self, field: &'static str) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed(field)) }
     }

@@ -3,22 +3,22 @@
 use crate::properties::DataType;
 use bytes::Bytes;
 
-/// What a field of a map is. A map may have two fields of one name and different kinds.
+/// Kind of a field of a map. A map may have two fields of one name and different kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FieldKind {
-    /// A number that many add to.
+    /// A counter that concurrent writers add to.
     Counter,
-    /// A set; removing needs a context to be exact.
+    /// A set; a remove needs a context to be exact.
     Set,
-    /// A set that only grows.
+    /// A grow-only set.
     Gset,
-    /// A value; the latest stays.
+    /// A register: the latest value wins.
     Register,
-    /// On or off; on wins.
+    /// A flag; concurrent enable wins over disable.
     Flag,
-    /// Fields of its own.
+    /// A map with fields of its own.
     Map,
-    /// A count of distinct values, about.
+    /// An estimate of the number of distinct values (HyperLogLog).
     Hll,
 }
 
@@ -29,17 +29,17 @@ impl FieldKind {
         [Counter, Set, Gset, Register, Flag, Map, Hll]
     };
 
-    /// Its word at every front-end.
+    /// Returns the word for it that every front-end uses.
     pub fn word(self) -> &'static str {
         ["counter", "set", "gset", "register", "flag", "map", "hll"][self as usize]
     }
 
-    /// The kind of that word.
+    /// Parses that word.
     pub fn parse(word: &str) -> Option<FieldKind> {
         FieldKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// What a bucket's values are; none: any bytes.
+    /// Returns the kind of the values of a bucket with this data type. `None`: any bytes.
     pub fn of(datatype: DataType) -> Option<FieldKind> {
         FieldKind::parse(datatype.word())
     }
@@ -48,18 +48,18 @@ impl FieldKind {
 /// A field of a map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: Bytes,
-    /// What it is.
+    /// Kind of the field.
     pub kind: FieldKind,
 }
 
 /// A change to a data type. Steps of one change are applied in order, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeOperation {
-    /// Adds to a counter, perhaps less than nothing.
+    /// Adds to a counter; may be negative.
     Add(i64),
-    /// Changes a set, a set that only grows, or a count of distinct values.
+    /// Changes a set, a grow-only set, or an estimate of distinct values.
     Elements(Vec<ElementStep>),
     /// Assigns a register.
     Assign(Bytes),
@@ -96,20 +96,20 @@ pub enum TypeValue {
     Counter(i128),
     /// The elements of a set, in order.
     Set(Vec<Bytes>),
-    /// The elements of a set that only grows, in order.
+    /// Elements of a grow-only set, in order.
     Gset(Vec<Bytes>),
     /// A register's value.
     Register(Bytes),
-    /// Whether a flag is on.
+    /// True if the flag is on.
     Flag(bool),
     /// A map's fields, in order.
     Map(Vec<(Field, TypeValue)>),
-    /// About how many distinct values.
+    /// Estimated number of distinct values.
     Hll(u64),
 }
 
 impl TypeValue {
-    /// What it is.
+    /// Returns the kind of the value.
     pub fn kind(&self) -> FieldKind {
         match self {
             TypeValue::Counter(_) => FieldKind::Counter,

@@ -1,30 +1,30 @@
-//! Error of all crates above the store, sorted by what the *caller* can do about it.
+//! Error of all crates above the store, classified by what the *caller* can do about it.
 //!
-//! `Kind` says what to do, `Reason` says which of the known situations it is (front-ends match on
-//! it to speak their clients' words), `detail` says it in a sentence that names the remedy.
+//! `Kind` is the caller's remedy, `Reason` one of the known situations (front-ends match on it to
+//! produce their protocol's error), `detail` a sentence that names the remedy.
 
 use crate::codec::Malformed;
 use std::fmt;
 
-/// What the caller can do.
+/// Kind of an error: what the caller can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Mend the request.
+    /// Fix the request.
     Invalid,
     /// Bring other credentials.
     Denied,
-    /// Read again, decide again.
+    /// Read again, then decide again.
     Conflict,
-    /// Nothing happened: wait or ask elsewhere, then retry.
+    /// Wait or try another node, then retry: nothing happened.
     Unavailable,
-    /// It may have happened: read before retrying.
+    /// Read before retrying: the request may have been carried out.
     Unknown,
     /// Call the operator.
     Corrupt,
 }
 
 impl Kind {
-    /// The kind as one lower-case word; never changes once released.
+    /// Returns the kind as one lower-case word; it never changes once released.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Invalid => "invalid",
@@ -36,8 +36,8 @@ impl Kind {
         }
     }
 
-    /// The exit code of a program that ends with an error of this kind. 1 is none of them: it says
-    /// that nothing went wrong, and that the answer is no.
+    /// Returns the exit code of a program that ends with an error of this kind. 1 is none of them:
+    /// it means that nothing failed and the answer is no.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Invalid => 2,
@@ -50,7 +50,7 @@ impl Kind {
     }
 }
 
-/// The closed list of situations. A reason has exactly one kind.
+/// Situation of an error, from a closed list. A reason has exactly one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     // Invalid
@@ -58,13 +58,13 @@ pub enum Reason {
     Malformed,
     /// Larger than a named limit; the detail names it.
     TooLarge,
-    /// A value that should be a number is none, or the sum leaves its range.
+    /// A value that should be a number is not one, or the sum overflows.
     NotANumber,
     /// No such bucket.
     NoSuchBucket,
     /// No such bucket type.
     NoSuchType,
-    /// A known thing that this node, bucket or front-end can't do.
+    /// Known, but not supported by this node, bucket or front-end.
     NotSupported,
     /// The session has expired or was never opened in this bucket; nothing was applied by this
     /// request.
@@ -96,7 +96,7 @@ pub enum Reason {
     OutOfSpace,
     /// Too many connections, sessions or open cursors; the detail names the limit.
     TooMany,
-    /// This node is not master of the group; the detail names the master, or is `None`.
+    /// The node is not master of the group; the detail is the master's name, or `None`.
     NotMaster,
     /// No majority answers, or the one node that was asked does not.
     NoQuorum,
@@ -108,7 +108,7 @@ pub enum Reason {
     ShuttingDown,
     /// The node belongs to no cluster yet: it waits to be added, or for others to bootstrap one.
     NotBootstrapped,
-    /// The bucket lives elsewhere now; the detail says where.
+    /// The bucket moved to another group; the detail names it.
     Moved,
     /// The ring, the bucket or the directory changed at every attempt.
     MetadataChanged,
@@ -117,7 +117,7 @@ pub enum Reason {
     ReadQuorumUnmet,
     /// A thread or a listener can't be started; the detail holds the system's error.
     StartFailed,
-    /// Another process has the data directory or the port.
+    /// Another process holds the data directory or the port.
     InUse,
     // Unknown
     /// Mastership was lost between proposing and deciding.
@@ -137,7 +137,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What the caller can do about it.
+    /// Returns the kind of this reason: what the caller can do about it.
     pub fn kind(self) -> Kind {
         use Reason::*;
         match self {
@@ -243,37 +243,37 @@ impl Reason {
     };
 }
 
-/// What went wrong, for the caller. The detail never holds a value's bytes; it holds a key only
-/// where a reason says so (`NotFound`, `AssertionFailed`), because clients of those need it.
+/// Error for the caller. The detail never holds a value's bytes. It holds a key only where a reason
+/// says so (`NotFound`, `AssertionFailed`), because clients of those need it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Which situation.
+    /// Situation of the error.
     pub reason: Reason,
     /// A sentence with the remedy, or the key where the reason says so. Bytes, since keys are
     /// bytes.
     pub detail: bytes::Bytes,
 }
 
-/// A result in the words of the house.
+/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error with a sentence.
+    /// Builds an error from a sentence.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Error {
         Error { reason, detail: bytes::Bytes::from(detail.into()) }
     }
 
-    /// An error whose detail is a key.
+    /// Builds an error whose detail is a key.
     pub fn key(reason: Reason, key: &bytes::Bytes) -> Error {
         Error { reason, detail: key.clone() }
     }
 
-    /// What the caller can do.
+    /// Returns the kind of its reason.
     pub fn kind(&self) -> Kind {
         self.reason.kind()
     }
 
-    /// The detail as text, bytes that are none shown as `\xNN`.
+    /// Returns the detail as text; bytes that are not UTF-8 appear as `\xNN`.
     pub fn text(&self) -> String {
         crate::codec::printable(&self.detail)
     }

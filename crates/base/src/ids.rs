@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// A life of a node, told from every other of the same node: its number goes up, its token is drawn
-/// when it begins.
+/// Incarnation of a node: a number that increases, and a random token that tells apart two
+/// incarnations of one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lived {
-    /// Which, counted by the node's data directory.
+    /// Number of the incarnation, counted in the node's data directory.
     pub number: u64,
-    /// 0: it has none, and is known by its number alone.
+    /// Random token. 0: absent; the number alone identifies the incarnation.
     pub token: u64,
 }
 
@@ -25,9 +25,8 @@ macro_rules! number {
     };
 }
 
-/// An id that is drawn by chance: 16 hexadecimal digits wherever people or programs read it. As a
-/// decimal number it would be another word for the same thing, and larger than what many readers of
-/// JSON keep exact.
+/// Id drawn at random: 16 hexadecimal digits wherever people or programs read it. A decimal form
+/// would be a second spelling, and exceed what many JSON readers keep exact.
 macro_rules! drawn {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -47,11 +46,11 @@ macro_rules! drawn {
 }
 
 drawn!(
-    /// A node's durable identity, drawn at first start and kept in its data directory; never 0.
+    /// Durable identity of a node, drawn at first start and kept in its data directory; never 0.
     NodeId
 );
 drawn!(
-    /// The cluster's durable identity, drawn by the first node.
+    /// Durable identity of the cluster, drawn by the first node.
     ClusterId
 );
 number!(
@@ -66,45 +65,45 @@ impl GroupId {
 }
 
 number!(
-    /// A bucket's number; never given twice, not even after a drop. Bucket 0 is a group's own
+    /// Number of a bucket; never reused, not even after a drop. Bucket 0 holds a group's own
     /// bookkeeping.
     BucketId, u32
 );
 number!(
-    /// A digest of a bucket's full name: names the bucket also where it has moved to another group
-    /// or was emptied, which gives it another [`BucketId`].
+    /// Digest of a bucket's full name: identifies the bucket even after it moved to another group
+    /// or was cleared, which changes its [`BucketId`].
     BucketDigest, u64
 );
 number!(
-    /// The place of a value (a batch of updates) in its group's log; the first value has index 1.
+    /// Index of a log entry (a batch of updates) in its group's log; the first entry has index 1.
     LogIndex, u64
 );
 number!(
-    /// Which configuration (set of members) of a group; goes up by one with every stop-sign.
+    /// Number of a group's configuration (its set of members); increases by one with every
+    /// stop-sign.
     ConfigurationId, u32
 );
 number!(
-    /// A span or point of *group time* in milliseconds; group time is advanced by monotonic time
-    /// only.
+    /// Span or point of *group time* in milliseconds; group time advances by monotonic time only.
     Millis, u64
 );
 number!(
-    /// A client session, opened through the log: 64 bits that nobody can guess, drawn by the master
-    /// that opens it.
+    /// Client session, opened through the log: 64 unguessable random bits, drawn by the master that
+    /// opens it.
     SessionId, u64
 );
 number!(
-    /// The version of a row: goes up with every update in the row's group, never given twice.
+    /// Version of a row: increases with every update in the row's group, never reused.
     Version, u64
 );
 
 number!(
-    /// A partition of the ring; its replica on a node is a vnode.
+    /// Partition of the ring; its replica on a node is a vnode.
     Partition, u32
 );
 
 impl LogIndex {
-    /// The index after this one.
+    /// Returns the next index.
     pub fn next(self) -> LogIndex {
         LogIndex(self.0 + 1)
     }
@@ -113,9 +112,9 @@ impl LogIndex {
 /// A ballot: rounds first, the node breaks ties (Lamport, *Paxos Made Simple*).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ballot {
-    /// Goes up with every attempt to lead.
+    /// Round; increases with every attempt to lead.
     pub round: u64,
-    /// Who attempts.
+    /// Node that attempts to lead.
     pub node: NodeId,
 }
 
@@ -125,24 +124,24 @@ impl fmt::Display for Ballot {
     }
 }
 
-/// Names one attempt of one client, so that a repeated request applies once.
+/// Id of one attempt of one client, so that a retried request applies once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RetryId {
     /// The session the client opened.
     pub session: SessionId,
-    /// Chosen by the client, going up; a window of `SESSION_WINDOW` numbers is remembered.
+    /// Number chosen by the client, increasing; the last `SESSION_WINDOW` numbers are remembered.
     pub number: u64,
 }
 
-/// Who gives writes their dots: a vnode in one of its incarnations. A new incarnation begins
-/// whenever the vnode may have forgotten a dot that it gave, so that none is ever given twice.
+/// Minter of dots: a vnode in one of its incarnations. A new incarnation begins whenever the vnode
+/// may have forgotten a dot that it minted, so no dot is minted twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor {
     /// The node.
     pub node: NodeId,
-    /// The partition whose replica it is, by its number.
+    /// Number of the vnode's partition.
     pub vnode: u32,
-    /// Goes up, and is never used again.
+    /// Incarnation of the vnode; increases, and is never reused.
     pub incarnation: u64,
 }
 

@@ -1,11 +1,12 @@
-//! The words everyone knows: plain data and its bytes.
+//! Shared vocabulary of all crates: plain data and its bytes.
 //!
-//! A word stands here when two rooms *speak* it: a bucket's name, a request, a reply, an error
-//! sorted by what the caller can do, a limit the whole house must agree on.
+//! A type belongs here when two crates exchange it: a bucket's name, a request, a reply, an error
+//! classified by what the caller can do, a limit that all crates must agree on.
 //!
-//! Promises: every type here means the same in every room; `decode` never panics, whatever bytes it
-//! is given.
-//! Never: imports a room; does anything (no file, socket, clock, thread or chance).
+//! Promises: every type means the same in every crate; `decode` never panics, whatever bytes it is
+//! given.
+//! Never: imports another crate of the workspace; does anything (no file, socket, clock, thread or
+//! randomness).
 //! Read next: `request.rs`, then `error.rs` and `limits.rs`.
 
 pub mod available;

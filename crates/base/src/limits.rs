@@ -1,4 +1,4 @@
-//! Every size, count and time the whole house must agree on; the docs page `docs/run/limits.md`
+//! Limits of sizes, counts and times that all crates must agree on; the page `docs/run/limits.md`
 //! lists them all.
 //!
 //! A limit named `_MAX` is the largest that is still accepted. Every front-end enforces the same

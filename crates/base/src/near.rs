@@ -1,7 +1,7 @@
-//! Names that are near to one that is not known.
+//! Suggestions for unknown names: the nearest known one.
 
-/// Returns the nearest of these names, if it is near enough to be meant: a third of the letters
-/// may differ, and one in any case.
+/// Returns the nearest of these names, if it is near enough to be meant: at most a third of the
+/// characters, and one in any case, may differ.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let most = (word.chars().count() / 3).max(1);
     let distances = names.into_iter().map(|name| (strsim::damerau_levenshtein(word, name), name));

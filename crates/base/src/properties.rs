@@ -1,7 +1,7 @@
 //! The properties of buckets and bucket types, and how they are changed.
 //!
-//! One table feeds the parser, the descriptions and the docs. What only available buckets have
-//! stands in `Replication`; a consistent bucket refuses it in words.
+//! One table feeds the parser, the descriptions and the docs. `Replication` holds the properties
+//! that only available buckets have; a consistent bucket refuses them with an error that says so.
 
 use crate::quorum::Quorum;
 use crate::{Error, Reason, Result, limits};
@@ -9,37 +9,37 @@ use crate::{Error, Reason, Result, limits};
 /// Consistency mode of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consistency {
-    /// Never a wrong or stale answer; refuses when it can't be sure.
+    /// Linearizable: never a wrong or stale answer; refuses when it cannot be sure.
     Consistent,
-    /// Always takes the write; conflicts are kept and shown.
+    /// Always takes the write; conflicts are kept as siblings.
     Available,
 }
 
-/// When an update counts as written.
+/// Durability required before an update is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncPolicy {
     /// Acknowledged after it is synced on a majority.
     Sync,
-    /// Acknowledged when written; synced within `sync_interval_ms`. A power cut may lose that much;
-    /// status says so.
+    /// Acknowledged when written; synced within `sync_interval_ms`. A power failure may lose the
+    /// updates of that interval; status says so.
     Interval,
 }
 
-/// What the values of an available bucket are.
+/// Data type of the values of an available bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DataType {
     /// Any bytes; concurrent writes become siblings.
     #[default]
     None,
-    /// A number that many add to.
+    /// A counter that concurrent writers add to.
     Counter,
     /// A set.
     Set,
-    /// A set that only grows.
+    /// A grow-only set.
     Gset,
-    /// Fields, each of a type of its own.
+    /// A map; each field has a type of its own.
     Map,
-    /// A count of distinct values, about.
+    /// An estimate of the number of distinct values (HyperLogLog).
     Hll,
 }
 
@@ -50,7 +50,7 @@ impl DataType {
         [None, Counter, Set, Gset, Map, Hll]
     };
 
-    /// Its word at every front-end.
+    /// Returns the word for it that every front-end uses.
     pub fn word(self) -> &'static str {
         ["none", "counter", "set", "gset", "map", "hll"][self as usize]
     }
@@ -60,40 +60,40 @@ impl DataType {
     }
 }
 
-/// How an available bucket is replicated; nothing of it speaks of consistent ones.
+/// Replication properties of an available bucket; they do not apply to consistent buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Replication {
-    /// Replicas of a key.
+    /// Number of replicas of a key.
     pub n_val: u8,
-    /// Replicas that answer a read.
+    /// Number of replicas that must answer a read.
     pub r: Quorum,
-    /// Of them primaries.
+    /// Number of primaries among them.
     pub pr: Quorum,
-    /// Replicas that take a write.
+    /// Number of replicas that must take a write.
     pub w: Quorum,
-    /// Replicas that sync it.
+    /// Number of replicas that must sync a write.
     pub dw: Quorum,
-    /// Of them primaries.
+    /// Number of primaries among those that take a write.
     pub pw: Quorum,
-    /// What a delete takes for `r` and `w`, where it is not said.
+    /// Quorum of a delete that names neither `r` nor `w`.
     pub rw: Quorum,
-    /// Nodes that must answer, or take a write.
+    /// Number of distinct nodes that must answer a read or take a write.
     pub node_confirms: u8,
-    /// Whether a read gives up as soon as more than half have nothing.
+    /// True if a read ends as soon as more than half of the replicas report that they hold nothing.
     pub basic_quorum: bool,
-    /// Whether a replica that has nothing counts towards `r`.
+    /// True if a replica that holds nothing counts towards `r`.
     pub notfound_ok: bool,
-    /// Whether concurrent writes are all kept.
+    /// True if concurrent writes are all kept, as siblings.
     pub allow_mult: bool,
-    /// Whether the newest write replaces all others, whatever it has seen.
+    /// True if the write with the latest time replaces all others, whatever its context has seen.
     pub last_write_wins: bool,
-    /// Most siblings.
+    /// Most siblings of a key.
     pub siblings_max: u16,
-    /// What the values are.
+    /// Data type of the values.
     pub datatype: DataType,
-    /// How exact `hll` is.
+    /// Precision of `hll` values: more is more exact and takes more memory.
     pub hll_precision: u8,
-    /// Whether keys are meant to be written once: there are never siblings. Fixed with the type.
+    /// True if each key is written once only, so that siblings never arise. Fixed with the type.
     pub write_once: bool,
 }
 
@@ -121,7 +121,7 @@ impl Default for Replication {
 }
 
 impl Replication {
-    /// Whether they hold together.
+    /// Checks that the properties fit together. Errors: `malformed`.
     pub fn check(&self) -> Result<()> {
         let malformed = |text: String| Err(Error::new(Reason::Malformed, text));
         let shares = [
@@ -155,17 +155,17 @@ impl Replication {
 /// A bucket's properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// Its consistency mode; fixed when it is made.
+    /// Consistency mode; fixed at creation.
     pub consistency: Consistency,
-    /// When an update counts as written.
+    /// Durability required before an update is acknowledged.
     pub sync: SyncPolicy,
-    /// Largest key in bytes, at most the house's limit.
+    /// Largest key in bytes; at most the limit of all buckets.
     pub key_bytes_max: usize,
-    /// Largest value in bytes, at most the house's limit.
+    /// Largest value in bytes; at most the limit of all buckets.
     pub value_bytes_max: usize,
-    /// Time to live of rows written without one, in milliseconds; 0: for ever.
+    /// Default time to live of rows in milliseconds. 0: rows do not expire.
     pub ttl_ms: u64,
-    /// How it is replicated, if it is available; else as it comes.
+    /// Replication properties of an available bucket; the defaults in a consistent one.
     pub replication: Replication,
 }
 
@@ -184,28 +184,28 @@ impl Default for Properties {
 
 /// Name of the property that holds a bucket's consistency mode.
 pub const CONSISTENCY: &str = "consistency";
-/// Another spelling of `consistency`: read like it, and kept in rows of the directory.
+/// Alias of `consistency`: accepted like it, and the name in the directory's rows.
 pub const PROMISE: &str = "promise";
 
-/// Returns the name in force of a property that may be spelt otherwise.
+/// Returns the canonical name of a property that may be given by an alias.
 fn canonical(name: &str) -> &str {
     if name == PROMISE { CONSISTENCY } else { name }
 }
 
-/// Changes to properties as name and text, in order, as clients send them.
+/// Changes to properties as pairs of name and text, in order, as clients send them.
 pub type Changes = Vec<(String, String)>;
 
 impl Properties {
-    /// Of an available bucket, as they come.
+    /// Returns the default properties of an available bucket.
     pub fn available() -> Properties {
         Properties { consistency: Consistency::Available, ..Properties::default() }
     }
 
-    /// With these changes; an unknown name or a bad text is `malformed`, in words, and so is a
-    /// property that buckets of this consistency do not have.
+    /// Returns the properties with these changes. Errors: `malformed` for an unknown name, for a
+    /// bad text, and for a property that buckets of this consistency do not have.
     pub fn with(&self, changes: &Changes) -> Result<Properties> {
         let mut changed = self.clone();
-        // Whether a property may be changed depends on the consistency, so that comes first.
+        // The consistency comes first: it decides which other properties may be changed.
         let (first, others): (Vec<_>, Vec<_>) =
             changes.iter().partition(|(name, _)| canonical(name) == CONSISTENCY);
         let is_set = |spelling: &str| first.iter().any(|(name, _)| name == spelling);
@@ -222,7 +222,7 @@ impl Properties {
                 )
             })?;
         }
-        // What keeps no siblings need not say so.
+        // Keys that are written once have no siblings, so `allow_mult` defaults to false.
         if changed.replication.write_once && !changes.iter().any(|(name, _)| name == "allow_mult") {
             changed.replication.allow_mult = false;
         }
@@ -251,29 +251,29 @@ impl Properties {
         Err(Error::new(Reason::NotSupported, text))
     }
 
-    /// The properties that buckets of this consistency have, in the table's order.
+    /// Returns the properties that buckets of this consistency have, in the table's order.
     pub fn shown(&self) -> impl Iterator<Item = &'static Property> + use<> {
         let consistency = self.consistency;
         PROPERTIES.iter().filter(move |property| property.is_of(consistency))
     }
 
-    /// All of them as name and text.
+    /// Returns all properties as name and text.
     pub fn texts(&self) -> Vec<(&'static str, String)> {
         self.shown().map(|property| (property.name, (property.get)(self))).collect()
     }
 }
 
-/// One property: name, what it is, how it is shown, how it is changed.
+/// One property: its name, its documentation, and how it is shown and changed.
 pub struct Property {
-    /// Its name at every front-end.
+    /// Name at every front-end.
     pub name: &'static str,
     /// One line for help and docs.
     pub doc: &'static str,
-    /// Which buckets have it; none: all.
+    /// Consistency of the buckets that have it. `None`: all buckets.
     pub of: Option<Consistency>,
-    /// What its values are.
+    /// Shape of its values.
     pub shape: PropertyShape,
-    /// Its present text.
+    /// Returns its current text.
     pub get: fn(&Properties) -> String,
     set: fn(&mut Properties, &str) -> Option<()>,
 }
@@ -284,12 +284,12 @@ impl Property {
     }
 }
 
-/// What the values of a property are.
+/// Shape of the values of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropertyShape {
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A number from, to.
+    /// A number in this range, bounds included.
     Number(u64, u64),
     /// `one`, `quorum`, `all`, or a number.
     Quorum,

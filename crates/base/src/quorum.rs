@@ -1,23 +1,23 @@
-//! Quorum sizes: the number of replicas that must answer, and the error where fewer did.
+//! Quorum sizes: the number of replicas that must answer, and the error if fewer did.
 
 use crate::{Error, Reason};
 use std::fmt;
 
-/// How many replicas: a number, or a part of those there are.
+/// Quorum size: a number of replicas, or a share of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quorum {
-    /// One.
+    /// One replica.
     One,
-    /// More than half.
+    /// More than half of the replicas.
     Quorum,
-    /// All.
+    /// All replicas.
     All,
-    /// So many.
+    /// Exactly this number of replicas.
     Number(u8),
 }
 
 impl Quorum {
-    /// Of so many replicas.
+    /// Returns the quorum size among this number of replicas.
     pub fn of(self, replicas: u8) -> u8 {
         match self {
             Quorum::One => 1,
@@ -27,7 +27,7 @@ impl Quorum {
         }
     }
 
-    /// `one`, `quorum`, `all` or a number.
+    /// Parses `one`, `quorum`, `all` or a number.
     pub fn parse(text: &str) -> Option<Quorum> {
         Some(match text {
             "one" => Quorum::One,
@@ -49,20 +49,20 @@ impl fmt::Display for Quorum {
     }
 }
 
-/// What of a quorum was not met.
+/// Quorum requirement that was not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Share {
     /// Replicas that answer a read.
     R,
-    /// Of them primaries.
+    /// Primaries among the replicas that answer a read.
     Pr,
     /// Replicas that take a write.
     W,
-    /// Replicas that sync it.
+    /// Replicas that sync a write.
     Dw,
-    /// Of them primaries.
+    /// Primaries among the replicas that take a write.
     Pw,
-    /// Nodes.
+    /// Distinct nodes.
     NodeConfirms,
 }
 
@@ -71,7 +71,7 @@ impl Share {
     pub const ALL: [Share; 6] =
         [Share::R, Share::Pr, Share::W, Share::Dw, Share::Pw, Share::NodeConfirms];
 
-    /// The property's name.
+    /// Returns the name of the property that sets it.
     pub fn word(self) -> &'static str {
         ["r", "pr", "w", "dw", "pw", "node_confirms"][self as usize]
     }
@@ -81,26 +81,27 @@ impl Share {
 /// `write_quorum_unmet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shortfall {
-    /// Which number.
+    /// Requirement that was not met.
     pub share: Share,
-    /// How many there were.
+    /// Number of replicas or nodes that met it.
     pub got: u8,
-    /// How many were asked for.
+    /// Number required.
     pub needed: u8,
 }
 
 impl Shortfall {
-    /// `read_quorum_unmet`: nothing was written.
+    /// Returns the error `read_quorum_unmet`: nothing was written.
     pub fn unanswered(self, remedy: &str) -> Error {
         Error::new(Reason::ReadQuorumUnmet, format!("{self}: {remedy}"))
     }
 
-    /// `write_quorum_unmet`: it is written at some, and may spread.
+    /// Returns the error `write_quorum_unmet`: some replicas have the write, and it may spread.
     pub fn unstored(self, remedy: &str) -> Error {
         Error::new(Reason::WriteQuorumUnmet, format!("{self}: {remedy}"))
     }
 
-    /// What an error's detail begins with, if it tells of a quorum.
+    /// Parses the shortfall at the beginning of an error's detail. `None` for errors of other
+    /// reasons.
     pub fn told(error: &Error) -> Option<Shortfall> {
         if !matches!(error.reason, Reason::ReadQuorumUnmet | Reason::WriteQuorumUnmet) {
             return None;

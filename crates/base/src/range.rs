@@ -5,16 +5,16 @@ use crate::Key;
 /// One end of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// The start or the end of the key space.
+    /// Unbounded: the start or the end of the key space.
     #[default]
     Open,
-    /// With the key itself.
+    /// The key itself is part of the range.
     Included(Key),
-    /// Without it.
+    /// The key itself is not part of the range.
     Excluded(Key),
 }
 
-/// What a range gives for every row.
+/// Content of each row of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Want {
     /// Keys alone.
@@ -24,18 +24,18 @@ pub enum Want {
     Entries,
 }
 
-/// How much of a range one answer holds.
+/// Extent of a range that one answer holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// A page; what follows it is asked for anew, and may have changed meanwhile.
+    /// A page. The next page is a request of its own, and rows may change between the two.
     #[default]
     Page,
-    /// Everything up to `rows_max`, as of one moment; more than
-    /// [`crate::limits::WHOLE_RANGE_BYTES_MAX`] is `too_large`.
+    /// All rows up to `rows_max`, as of one moment; more than
+    /// [`crate::limits::WHOLE_RANGE_BYTES_MAX`] bytes is `too_large`.
     Whole,
 }
 
-/// Which way a range is walked.
+/// Direction of a range scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// Lowest key first.
@@ -45,28 +45,28 @@ pub enum Direction {
     Descending,
 }
 
-/// A question for a page of rows in key order.
+/// Query for a page of rows in key order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// The lower bound, whatever the direction.
     pub low: Bound,
     /// The upper bound, whatever the direction.
     pub high: Bound,
-    /// Which way.
+    /// Direction of the scan.
     pub direction: Direction,
-    /// Most rows; `None` is [`crate::limits::PAGE_ROWS_DEFAULT`].
+    /// Most rows. `None`: [`crate::limits::PAGE_ROWS_DEFAULT`].
     pub rows_max: Option<usize>,
-    /// Most bytes of keys and values; `None` is [`crate::limits::PAGE_BYTES_MAX`]. One row is
-    /// always given.
+    /// Most bytes of keys and values. `None`: [`crate::limits::PAGE_BYTES_MAX`]. One row is always
+    /// returned.
     pub bytes_max: Option<usize>,
-    /// Keys or entries.
+    /// Keys only, or entries.
     pub want: Want,
-    /// A page, or all of it.
+    /// One page, or all rows.
     pub extent: Extent,
 }
 
 impl Range {
-    /// All keys that begin with `prefix`.
+    /// Returns the range of all keys that begin with `prefix`.
     pub fn prefix(prefix: Key) -> Range {
         let high = match prefix_end(&prefix) {
             Some(end) => Bound::Excluded(end.into()),
@@ -75,7 +75,7 @@ impl Range {
         Range { low: Bound::Included(prefix), high, ..Range::default() }
     }
 
-    /// The rest of this range behind `last`, the last key of the page before.
+    /// Returns the rest of this range after `last`, the last key of the previous page.
     pub fn after(&self, last: Key) -> Range {
         let mut rest = self.clone();
         match self.direction {
@@ -86,8 +86,8 @@ impl Range {
     }
 }
 
-/// The first key after all keys that begin with `prefix`; `None` when there is none (empty or all
-/// 0xFF).
+/// Returns the first key after all keys that begin with `prefix`. `None` if there is none (the
+/// prefix is empty or all 0xFF).
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();

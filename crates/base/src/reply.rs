@@ -7,32 +7,32 @@ use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
 use crate::{ClusterSecret, Error, Key, LogIndex, SessionId, Value, Version};
 
-/// An answer; every one carries the index of the log it reflects.
+/// Reply to a request; each carries the log index that it reflects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// For updates the index of the value that holds them; for reads one that nothing they show is
-    /// behind. Who reads anywhere else what is applied up to it sees nothing older.
+    /// For an update, the index of the log entry that holds it. For a read, an index that covers
+    /// everything the read shows: another replica that has applied up to it shows nothing older.
     pub index: LogIndex,
-    /// The version that an update gave the rows that it wrote, where that is known: not of an
-    /// update that wrote nothing, nor of a retry whose earlier attempt counts. It is not among the
-    /// reply's bytes: a node that passes an update on gets it beside them.
+    /// Version that an update gave the rows that it wrote. `None` if it wrote nothing, and for a
+    /// retry whose earlier attempt counted. Not encoded with the reply: a node that forwards an
+    /// update gets it separately.
     pub version: Option<Version>,
-    /// The answer itself.
+    /// Body of the reply.
     pub body: Body,
 }
 
 impl Reply {
-    /// An answer without a version.
+    /// Builds a reply without a version.
     pub fn new(index: LogIndex, body: Body) -> Reply {
         Reply { index, version: None, body }
     }
 }
 
-/// The answer itself, by what was asked. A read moves it several times on its way to the client, so
-/// it is hardly larger than a row: larger answers, which are rare, are boxed.
+/// Body of a reply, by kind of request. A read moves it several times on its way to the client, so
+/// it is hardly larger than a row: larger bodies, which are rare, are boxed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// It is so.
+    /// Done; or the assertion holds.
     Done,
     /// One row, or none.
     Row(Option<Row>),
@@ -40,11 +40,11 @@ pub enum Body {
     Rows(Vec<Option<Row>>),
     /// A page of a range.
     Page(Page),
-    /// A number of keys.
+    /// Number of keys.
     Count(u64),
-    /// What an update did.
+    /// Outcome of an update.
     Updated(Outcome),
-    /// A session was opened.
+    /// The session that was opened.
     Session(SessionId),
     /// Buckets.
     Buckets(Vec<BucketDescription>),
@@ -52,28 +52,29 @@ pub enum Body {
     Types(Vec<(String, Properties)>),
     /// Members and placement.
     Cluster(Box<ClusterDescription>),
-    /// The same for a node that joins, with what members sign their greetings with.
+    /// Members and placement for a node that joins, with the secret by which members sign
+    /// greetings.
     Joined(Box<ClusterDescription>, ClusterSecret),
-    /// A group that was made.
+    /// The group that was created.
     Group(Box<Placement>),
     /// A key's values in an available bucket.
     Siblings(Siblings),
-    /// A write was taken. The context speaks for this write alone: with it the client replaces what
-    /// it wrote, and nothing that it has not seen.
+    /// Context of a write that was taken. It covers this write alone: a client that writes with it
+    /// replaces what it wrote, and nothing that it has not seen.
     Stored(Context),
     /// Keys of an available bucket.
     Keys(Keys),
-    /// Available buckets that hold something.
+    /// Available buckets that hold a key.
     BucketNames(BucketNames),
     /// The ring.
     Ring(RingDescription),
-    /// What a change of the ring would do.
+    /// Effect of a planned change of the ring.
     RingPlan(Box<RingPlan>),
-    /// How far a change of the ring is.
+    /// Progress of a change of the ring.
     RingTransfers(RingTransfers),
     /// The data type under a key.
     Typed(Box<TypeFound>),
-    /// Who keeps a key.
+    /// Owners of a key in the order of its preference list.
     Owners(Vec<Owner>),
 }
 
@@ -84,9 +85,9 @@ const _: () = assert!(size_of::<Body>() <= size_of::<Row>() + size_of::<u64>());
 pub struct Row {
     /// The value.
     pub value: Value,
-    /// Which update wrote it; HTTP's ETag.
+    /// Version given by the update that wrote the row; HTTP's ETag.
     pub version: Version,
-    /// Milliseconds of group time until it expires, when it does.
+    /// Milliseconds of group time until the row expires. `None`: never.
     pub expires_in_ms: Option<u64>,
 }
 
@@ -95,51 +96,51 @@ pub struct Row {
 pub struct Entry {
     /// The key.
     pub key: Key,
-    /// The row; `None` when only keys were asked.
+    /// The row. `None` if only keys were requested.
     pub row: Option<Row>,
 }
 
 /// A page of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The rows in the order of the walk.
+    /// The rows in scan order.
     pub entries: Vec<Entry>,
-    /// More may follow: ask again with `Range::after` the last key.
+    /// True if more rows may follow: request `Range::after` the last key.
     pub more: bool,
 }
 
-/// What an update did, by update (see [`crate::Update`]).
+/// Outcome of an update; [`crate::Update`] says which update gives which.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is done.
+    /// The update was carried out.
     Done,
-    /// Whether it applied.
+    /// True if the update applied.
     Applied(bool),
-    /// Whether the key existed.
+    /// True if the key existed.
     Existed(bool),
-    /// The value there before.
+    /// Previous value. `None`: absent.
     Old(Option<Value>),
-    /// Whether it was written, and the value there before.
+    /// Outcome of a conditional write.
     Swapped {
-        /// Written or not.
+        /// True if the value was written.
         written: bool,
-        /// The value there before.
+        /// Previous value. `None`: absent.
         old: Option<Value>,
     },
-    /// How many keys.
+    /// Number of keys.
     Count(u64),
-    /// A sum.
+    /// New sum.
     Number(i64),
-    /// A floating point sum, as text.
+    /// New floating point sum, as text.
     Text(Value),
-    /// The value's length in bytes now.
+    /// New length of the value in bytes.
     Length(u64),
-    /// The answer of a read among the steps.
+    /// Result of a read among the steps.
     Read(Box<Body>),
-    /// The steps' answers; in `AllOrNothing` all are `Ok`.
+    /// Outcome of each step; in `AllOrNothing` all are `Ok`.
     Steps(Vec<Result<Outcome, Error>>),
-    /// The update was applied, but its outcome was too large: to be kept for this repeated attempt,
-    /// or to come here from another node. It is in this index.
+    /// The update was applied at this log index, but its outcome was too large to keep for a retry
+    /// or to send from another node.
     AppliedAt(LogIndex),
 }
 
@@ -148,21 +149,21 @@ pub enum Outcome {
 pub struct BucketDescription {
     /// Its full name.
     pub name: BucketName,
-    /// Its number; 0: it has none (available buckets).
+    /// Number of the bucket. 0: absent (available buckets).
     pub id: crate::BucketId,
-    /// The group it lives in (consistent buckets).
+    /// Group that holds the bucket (consistent buckets).
     pub group: crate::GroupId,
     /// Its properties.
     pub properties: Properties,
-    /// Where it is on its way to.
+    /// Target of a move in progress. `None`: the bucket is not moving.
     pub moving: Option<Moving>,
 }
 
-/// Where a bucket is on its way to: until it is there, nobody but its copier knows of it.
+/// Target of a bucket's move: until the move ends, only its copier uses the new group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moving {
-    /// The group it will live in.
+    /// Group that will hold the bucket.
     pub group: crate::GroupId,
-    /// The number it will have there.
+    /// Number that the bucket will have there.
     pub id: crate::BucketId,
 }

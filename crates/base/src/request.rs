@@ -1,8 +1,8 @@
 //! Requests, one type for every client protocol.
 //!
 //! A front-end turns its client's bytes into a [`Request`]; the node answers with a
-//! [`crate::Reply`]. The semantics of updates are Arakoon's where it has them (atomic sequences
-//! whose later steps see the earlier ones), Redis' where only it has them (expiry, `set` with
+//! [`crate::Reply`]. Updates have the semantics of Arakoon where it has them (atomic sequences
+//! whose later steps see the earlier ones), and of Redis for the rest (expiry, `set` with
 //! conditions).
 
 use crate::available::AvailableCall;
@@ -12,25 +12,27 @@ use crate::properties::Changes;
 use crate::ring::RingCall;
 use crate::{BucketId, GroupId, Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
-/// One question of one client.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Where.
+    /// Bucket that the call addresses.
     pub bucket: BucketName,
-    /// What.
+    /// Call to carry out.
     pub call: Call,
-    /// Names the attempt, so that a retry applies once (updates only).
+    /// Id of the attempt, so that a retry applies once (updates only). `None`: retries are not
+    /// recognised.
     pub retry: Option<RetryId>,
 }
 
-/// What is asked.
+/// Call of a request, by kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// Looks, changes nothing.
+    /// Reads rows.
     Read(Read, ReadLevel),
     /// Changes rows.
     Update(Update),
-    /// Changes or shows buckets and bucket types; the request's bucket is what it speaks of.
+    /// Changes or describes buckets, bucket types, members or the ring; mostly the request's
+    /// bucket.
     Directory(DirectoryCall),
     /// Opens or closes a session in the bucket's group.
     Session(SessionCall),
@@ -38,15 +40,16 @@ pub enum Call {
     Available(AvailableCall),
 }
 
-/// How fresh an answer must be.
+/// Consistency level of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadLevel {
-    /// Linearizable: sees everything acknowledged before it was asked.
+    /// Linearizable: sees everything acknowledged before the request.
     #[default]
     Consistent,
-    /// Whatever this node has applied.
+    /// Reads the rows that this node has applied, however old.
     Dirty,
-    /// Reads what this node has applied, if that is at least this index; else `stale_replica`.
+    /// Reads the rows that this node has applied if that is at least this index; else
+    /// `stale_replica`.
     AtLeast(LogIndex),
 }
 
@@ -55,51 +58,51 @@ pub enum ReadLevel {
 pub enum Read {
     /// One row or none: `Body::Row`.
     Get(Key),
-    /// How many of these keys exist, a repeated one counted again: `Body::Count`.
+    /// Number of these keys that exist; a repeated key counts each time: `Body::Count`.
     Exists(Vec<Key>),
     /// The rows of these keys in order, `None` where absent: `Body::Rows`.
     MultiGet(Vec<Key>),
-    /// The same, but an absent key is `not_found` with the first such key: `Body::Rows`.
+    /// The rows of these keys in order; `not_found` with the first absent key: `Body::Rows`.
     MultiGetAll(Vec<Key>),
     /// A page of rows: `Body::Page`.
     Range(Range),
-    /// How many keys the bucket holds, exactly, by counting them: `Body::Count`.
+    /// Exact number of keys in the bucket, found by a scan: `Body::Count`.
     KeyCount,
     /// Fails with `assertion_failed` unless the key's value is this (`None`: absent): `Body::Done`.
     Assert {
         /// The key.
         key: Key,
-        /// What it must hold.
+        /// Expected value. `None`: absent.
         expected: Option<Value>,
     },
     /// Fails with `assertion_failed` unless the key exists: `Body::Done`.
     AssertExists(Key),
 }
 
-/// What a `delete` does when the key is not there.
+/// Effect of a `delete` of an absent key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// `not_found` (Arakoon).
+    /// Fails with `not_found` (Arakoon).
     Fails,
-    /// Nothing (Redis).
+    /// Succeeds without effect (Redis).
     Skipped,
 }
 
-/// What a write does with the row's time to live.
+/// Effect of a write on the row's time to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
-    /// None, or the bucket's default.
+    /// Sets the bucket's default.
     #[default]
     Default,
-    /// As it was.
+    /// Keeps the row's expiry.
     Keep,
-    /// Never.
+    /// Removes the expiry.
     Never,
-    /// This many milliseconds of group time from the update on; 0 deletes at once.
+    /// Sets the expiry to this many milliseconds of group time after the update; 0 deletes at once.
     After(u64),
 }
 
-/// When a `set_if` writes.
+/// Condition of a `set_if`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Always (with the old row in the answer).
@@ -112,7 +115,7 @@ pub enum When {
     Unchanged(Version),
 }
 
-/// When an `expire` applies (Redis' NX, XX, GT, LT).
+/// Condition of an `expire` (Redis' NX, XX, GT, LT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExpireWhen {
     /// Always.
@@ -122,33 +125,33 @@ pub enum ExpireWhen {
     HasNone,
     /// Only if it has one.
     HasOne,
-    /// Only if the new one is later (none counts as never).
+    /// Only if the new one is later (no expiry counts as never).
     Later,
-    /// Only if the new one is sooner (none counts as never).
+    /// Only if the new one is sooner (no expiry counts as never).
     Sooner,
     /// Only if it has one, and the new one is sooner (Redis' XX with LT).
     HasLater,
 }
 
-/// How the steps of a sequence hold together.
+/// Atomicity of the steps of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// All or nothing: the first failing step undoes all, and its error is the answer (Arakoon).
+    /// Atomic: the first failing step undoes all, and its error is the answer (Arakoon).
     AllOrNothing,
-    /// The same, and synced before it is acknowledged, also where the bucket's policy is `interval`
-    /// (Arakoon's `synced_sequence`). Inside another sequence that one's mode counts.
+    /// Atomic, and synced before the acknowledgement even in a bucket with policy `interval`
+    /// (Arakoon's `synced_sequence`). Inside another sequence, the outer mode counts.
     Synced,
-    /// The steps run with nothing in between, but one that fails changes only its own answer
-    /// (Redis' EXEC). A failing assertion among them still undoes all (that is how WATCH is told);
-    /// one inside a step that is a sequence itself undoes that step.
+    /// Isolated: no other update comes between the steps, but a failing step changes only its own
+    /// answer (Redis' EXEC). A failing assertion still undoes all (WATCH uses it); inside a step
+    /// that is a sequence itself, it undoes that step.
     EachAlone,
-    /// A batch: all or nothing where the bucket is consistent. An available bucket changes nothing
-    /// together, so there each step is by itself, and of all of them any may have happened when an
-    /// error is the answer (Redis' MSET, and DEL of several keys).
+    /// Batch: atomic where the bucket is consistent. In an available bucket each step is on its
+    /// own, and any of them may have happened when the answer is an error (Redis' MSET, and DEL of
+    /// several keys).
     Batch,
 }
 
-/// An update. After each variant stands the [`crate::Outcome`] it gives.
+/// Update of rows. Each variant names the [`crate::Outcome`] that it gives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     /// Writes. `Done`.
@@ -160,7 +163,7 @@ pub enum Update {
         /// The new expiry.
         expiry: Expiry,
     },
-    /// Writes if the condition holds and gives what was there. `Swapped`.
+    /// Writes if the condition holds; returns the previous value. `Swapped`.
     SetIf {
         /// The key.
         key: Key,
@@ -168,64 +171,65 @@ pub enum Update {
         value: Value,
         /// The new expiry.
         expiry: Expiry,
-        /// The condition; if it fails nothing is written, and that is no error.
+        /// The condition; if it fails, nothing is written and no error is returned.
         when: When,
     },
     /// Deletes. `Existed`.
     Delete {
         /// The key.
         key: Key,
-        /// If it is not there.
+        /// Effect if the key is absent.
         missing: Missing,
     },
-    /// Writes or deletes (`wanted` none) iff the value is `expected` (none: absent). `Old`, in both
-    /// cases.
+    /// Writes or deletes (`wanted` is `None`) iff the value is `expected` (`None`: absent). `Old`,
+    /// in both cases.
     TestAndSet {
         /// The key.
         key: Key,
-        /// What it must hold.
+        /// Expected value. `None`: absent.
         expected: Option<Value>,
-        /// What it shall hold.
+        /// New value. `None`: delete.
         wanted: Option<Value>,
     },
-    /// Writes or deletes (`wanted` none) whatever is there. `Old`.
+    /// Writes or deletes (`wanted` is `None`) unconditionally. `Old`.
     Replace {
         /// The key.
         key: Key,
-        /// What it shall hold.
+        /// New value. `None`: delete.
         wanted: Option<Value>,
     },
     /// Writes only when absent or different. `Done`.
     Confirm {
         /// The key.
         key: Key,
-        /// What it shall hold.
+        /// New value.
         value: Value,
     },
-    /// `assertion_failed` with the key unless the value is this (none: absent). `Done`.
+    /// Fails with `assertion_failed` and the key unless the value is this. `Done`.
     Assert {
         /// The key.
         key: Key,
-        /// What it must hold.
+        /// Expected value. `None`: absent.
         expected: Option<Value>,
     },
-    /// `assertion_failed` with the key unless it exists. `Done`.
+    /// Fails with `assertion_failed` and the key unless it exists. `Done`.
     AssertExists {
         /// The key.
         key: Key,
     },
-    /// `assertion_failed` unless the keys under the prefix are exactly these, in any order. `Done`.
+    /// Fails with `assertion_failed` unless the keys under the prefix are exactly these, in any
+    /// order. `Done`.
     AssertRange {
         /// The prefix.
         prefix: Key,
         /// All keys that must be there.
         keys: Vec<Key>,
     },
-    /// `changed` unless the row has this version (none: absent). `Done`.
+    /// Fails with `changed` unless the row has this version. `Done`.
     AssertVersion {
         /// The key.
         key: Key,
-        /// The version seen before.
+        /// Expected version. `None`: the row is absent.
         version: Option<Version>,
     },
     /// Deletes all keys under the prefix, at most [`crate::limits::UPDATE_BYTES_MAX`] of them.
@@ -234,25 +238,25 @@ pub enum Update {
         /// The prefix; empty means every key of the bucket.
         prefix: Key,
     },
-    /// Adds to a decimal 64-bit number (absent counts as 0); expiry is kept. `Number`.
+    /// Adds to a decimal 64-bit number (absent counts as 0); keeps the expiry. `Number`.
     Add {
         /// The key.
         key: Key,
-        /// What to add.
+        /// Number to add.
         delta: i64,
     },
-    /// Adds to a decimal floating point number (absent counts as 0); expiry is kept. `Text`.
+    /// Adds to a decimal floating point number (absent counts as 0); keeps the expiry. `Text`.
     AddFloat {
         /// The key.
         key: Key,
-        /// What to add; finite.
+        /// Number to add; finite.
         delta: f64,
     },
-    /// Appends (absent counts as empty); expiry is kept. `Length`.
+    /// Appends to the value (absent counts as empty); keeps the expiry. `Length`.
     Append {
         /// The key.
         key: Key,
-        /// What to append.
+        /// Bytes to append.
         value: Value,
     },
     /// Overwrites from `offset` on, padding with zero bytes; an empty value changes nothing.
@@ -260,9 +264,9 @@ pub enum Update {
     SetRange {
         /// The key.
         key: Key,
-        /// From which byte on.
+        /// Offset of the first byte to write.
         offset: usize,
-        /// What to write there.
+        /// Bytes to write there.
         value: Value,
     },
     /// Moves a row with its expiry; `not_found` with `from` if that is absent. `Applied`.
@@ -293,23 +297,23 @@ pub enum Update {
         /// The condition.
         when: ExpireWhen,
     },
-    /// A read in its place among the steps of a sequence (not `KeyCount`). `Read`.
+    /// Reads at this point of a sequence (not `KeyCount`). `Read`.
     Read(Read),
-    /// Nothing, but through the log. `Done`.
+    /// Changes nothing, but passes through the log. `Done`.
     Nop,
-    /// Steps that hold together, the later ones seeing the earlier ones. `Steps`.
+    /// Runs steps together; later steps see the effects of earlier ones. `Steps`.
     Sequence {
-        /// The steps, nested ones too.
+        /// The steps, which may be sequences themselves.
         steps: Vec<Update>,
-        /// What a failing step does.
+        /// Atomicity of the steps.
         mode: Steps,
     },
 }
 
-/// What can be asked of the directory.
+/// Call to the directory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DirectoryCall {
-    /// Makes a bucket of its name's type. `Body::Done`.
+    /// Creates a bucket of its name's type. `Body::Done`.
     CreateBucket(Changes),
     /// Changes a bucket's properties. `Body::Done`.
     AlterBucket(Changes),
@@ -318,80 +322,79 @@ pub enum DirectoryCall {
     /// Empties a bucket of any size: a metadata operation, like a drop and a create at one instant.
     /// `Body::Done`.
     ClearBucket,
-    /// `Body::Buckets` with one element.
+    /// Describes the bucket: `Body::Buckets` with one element.
     DescribeBucket,
-    /// `Body::Buckets`, those after this full name.
+    /// Lists the buckets after this full name: `Body::Buckets`.
     ListBuckets {
         /// The last full name of the page before.
         after: Option<BucketName>,
         /// Most buckets in the answer.
         rows_max: usize,
     },
-    /// Makes a bucket type; the request's bucket name holds the type's name, its name part is
-    /// ignored.
+    /// Creates a bucket type; the request's bucket names the type, its name part is ignored.
     CreateType(Changes),
-    /// Changes the template; buckets made before keep their properties.
+    /// Changes a type's template; buckets made before keep their properties.
     AlterType(Changes),
-    /// Drops a type without buckets.
+    /// Drops a type that has no buckets.
     DropType,
-    /// `Body::Types`.
+    /// Lists the types: `Body::Types`.
     ListTypes,
-    /// Speaks of members and placement; the request's bucket is ignored.
+    /// Call about members and placement; the request's bucket is ignored.
     Cluster(ClusterCall),
-    /// Makes a bucket of its name's type in a place of its own. `Body::Done`.
+    /// Creates a bucket of its name's type in a chosen group. `Body::Done`.
     PlaceBucket {
-        /// Its properties, where they are not its type's.
+        /// Properties that differ from its type's.
         changes: Changes,
-        /// Where it is to live.
+        /// Group to create it in.
         place: BucketPlace,
     },
-    /// Begins to move a bucket to another group: its rows follow, then it lives there. Asked again,
-    /// it changes nothing. `Body::Done`.
+    /// Begins to move a bucket to another group; its rows are copied first, then it switches.
+    /// Idempotent. `Body::Done`.
     MoveBucket {
-        /// Where it is to live.
+        /// Target group.
         group: GroupId,
     },
-    /// Gives up a move: the bucket stays where it is. `Body::Done`.
+    /// Cancels a move: the bucket stays in its group. `Body::Done`.
     CancelMove,
-    /// The next step of a move; told by nodes, not by clients. `Body::Done`.
+    /// Carries out the next step of a move; nodes send it, not clients. `Body::Done`.
     StepMove {
-        /// The bucket's number where it lives: with another, nothing is done.
+        /// Number of the bucket in its current group; the call has no effect if it is another.
         id: BucketId,
-        /// Its number where it is on its way to, likewise.
+        /// Number of the bucket in the target group; the call has no effect if it is another.
         moving: BucketId,
-        /// Which step.
+        /// Step to carry out.
         step: MoveStep,
     },
-    /// Speaks of the ring of available buckets; the request's bucket is ignored.
+    /// Call about the ring of available buckets; the request's bucket is ignored.
     Ring(RingCall),
-    /// Takes the properties away that an available bucket has for itself: its type's count again.
+    /// Removes the properties that an available bucket overrides, so that its type's apply.
     /// `Body::Done`.
     ResetBucket,
 }
 
-/// Where a bucket is made.
+/// Place of a new bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketPlace {
     /// In this group.
     Group(GroupId),
-    /// In the group of so many voters that has the fewest buckets.
+    /// In the group with this number of voters that has the fewest buckets.
     Replicas(u32),
 }
 
 /// A step of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveStep {
-    /// Copying begins anew, under another number.
+    /// Copying starts over, under another bucket number.
     Renew,
-    /// Everything is there: the bucket lives there from now on.
+    /// Copying is complete: the bucket switches to the target group.
     Finish,
 }
 
-/// What can be asked about sessions.
+/// Call about client sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionCall {
-    /// `Body::Session`.
+    /// Opens a session: `Body::Session`.
     Open,
-    /// `Body::Done`; unknown sessions too.
+    /// Closes a session, known or not: `Body::Done`.
     Close(SessionId),
 }

@@ -1,13 +1,14 @@
-//! The ring of available buckets: what can be asked about it, and what the directory keeps of it.
+//! The ring of available buckets: calls about it, and its descriptions.
 
 use crate::{NodeId, Partition};
 
-/// What can be asked about the ring; the request's bucket is ignored.
+/// Call about the ring; the request's bucket is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingCall {
-    /// `Body::Ring`.
+    /// Describes the ring: `Body::Ring`.
     Describe,
-    /// Every member that stays takes an even part, while nothing is held. `Body::Ring`.
+    /// Assigns an even share to every member that stays, while the ring holds no data.
+    /// `Body::Ring`.
     Claim,
     /// Returns the effect of the planned changes. `Body::RingPlan`.
     Plan,
@@ -17,72 +18,74 @@ pub enum RingCall {
     Clear,
     /// Begins the planned changes. `Body::Ring`.
     Commit {
-        /// Of the ring that the plan was shown for; none: whatever it is now.
+        /// Epoch of the ring that the plan was shown for. `None`: the current one.
         epoch: Option<u64>,
     },
-    /// The change under way is called off: what has gone over goes back. `Body::Ring`.
+    /// Cancels the change in progress: partitions already handed off go back. `Body::Ring`.
     Cancel,
-    /// How far the change under way is. `Body::RingTransfers`.
+    /// Returns the progress of the change. `Body::RingTransfers`.
     Transfers,
-    /// A node has its copy of a partition; nodes say so, no client.
+    /// Reports that a node has its copy of a partition; nodes send it, not clients.
     Received {
-        /// In the change that began with this epoch.
+        /// Epoch with which the change began.
         since: u64,
-        /// Of which partition.
+        /// Partition that was received.
         partition: Partition,
-        /// Who.
+        /// Node that received it.
         node: NodeId,
     },
-    /// A node has let go of what it had left of a partition; nodes say so, no client.
+    /// Reports that a node deleted its rows of a partition that it no longer owns; nodes send it,
+    /// not clients.
     Cleared {
-        /// Of which partition.
+        /// Partition that was cleared.
         partition: Partition,
-        /// Of a ring of so many; 0: it does not say so, as earlier versions did not.
+        /// Number of partitions of the ring that the partition's number refers to. 0: unknown
+        /// (versions that did not send it).
         of: u32,
-        /// Who.
+        /// Node that cleared it.
         node: NodeId,
     },
 }
 
-/// A change of the ring that somebody wishes, members by their names.
+/// Requested change of the ring; members are given by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingChange {
-    /// A member comes and takes its share.
+    /// Adds a member to the ring with a share of its own.
     Join {
-        /// Who.
+        /// Name of the member.
         node: String,
-        /// Its rack; empty: a rack of its own.
+        /// Rack of the member. Empty: a rack of its own.
         rack: String,
     },
-    /// A member goes, the others take what it keeps; it may be down.
+    /// Removes a member, which may be down, from the ring; the others take over its copies.
     Leave {
-        /// Who.
+        /// Name of the member.
         node: String,
     },
-    /// A member that keeps nothing takes all that another one keeps.
+    /// Replaces a member by one that holds no copies.
     Replace {
-        /// Who goes.
+        /// Name of the member that leaves.
         node: String,
-        /// Who takes its place.
+        /// Name of the member that takes over.
         by: String,
-        /// Its rack; empty: a rack of its own.
+        /// Rack of the new member. Empty: a rack of its own.
         rack: String,
     },
-    /// A member stands in another rack.
+    /// Moves a member to another rack.
     Rack {
-        /// Who.
+        /// Name of the member.
         node: String,
-        /// Its rack; empty: a rack of its own.
+        /// Rack of the member. Empty: a rack of its own.
         rack: String,
     },
-    /// Each partition becomes two.
+    /// Splits each partition into two.
     Double,
-    /// Each two partitions become one.
+    /// Merges each pair of partitions into one.
     Halve,
 }
 
 impl RingChange {
-    /// Its word at every front-end.
+    /// Returns the word for it that every front-end uses.
     pub fn word(&self) -> &'static str {
         match self {
             RingChange::Join { .. } => "join",
@@ -95,96 +98,96 @@ impl RingChange {
     }
 }
 
-/// Who owns which partition.
+/// Assignment of partitions to nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingDescription {
-    /// Goes up with every change.
+    /// Epoch of the ring; increases with every change.
     pub epoch: u64,
-    /// The owners by partition; none: there is no ring yet.
+    /// Owners by partition. Empty: there is no ring yet.
     pub owners: Vec<NodeId>,
 }
 
-/// Effect of the planned changes together.
+/// Effect of all planned changes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingPlan {
-    /// The ring it is made for.
+    /// Epoch of the ring that the plan is for.
     pub epoch: u64,
     /// The planned changes.
     pub changes: Vec<RingChange>,
-    /// What each node owns and keeps, before and after.
+    /// Owned partitions and copies of each node, before and after.
     pub loads: Vec<RingLoad>,
     /// The partitions whose owner changes.
     pub moves: Vec<RingMove>,
-    /// How many copies of partitions are sent to a node that has none.
+    /// Number of partition copies sent to nodes that have none.
     pub copies_sent: u64,
-    /// How many copies of partitions there are afterwards.
+    /// Number of partition copies after the changes.
     pub copies: u64,
-    /// About how many bytes of rows that is.
+    /// Estimated bytes of the rows to send.
     pub bytes: u64,
-    /// What is not unsafe but should be known.
+    /// Warnings: safe, but worth knowing.
     pub warnings: Vec<String>,
-    /// Why it can't begin now.
+    /// Reason why the plan cannot begin now. `None`: it can.
     pub refused: Option<String>,
 }
 
-/// A node's part of the ring, before and after a change.
+/// Load of a node before and after a change of the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingLoad {
-    /// Who.
+    /// Id of the node.
     pub node: NodeId,
-    /// How many partitions it owns; none: it comes.
+    /// Number of partitions it owns now. `None`: it is not in the ring yet.
     pub before: Option<u64>,
-    /// How many it will own; none: it goes.
+    /// Number of partitions it will own. `None`: it leaves the ring.
     pub after: Option<u64>,
-    /// Of how many it keeps a copy.
+    /// Number of partitions of which it keeps a copy now.
     pub copies_before: u64,
-    /// Of how many it will.
+    /// Number of partitions of which it will keep a copy.
     pub copies_after: u64,
 }
 
-/// A partition gets another owner.
+/// Change of a partition's owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingMove {
-    /// Which.
+    /// Number of the partition.
     pub partition: u32,
-    /// Whose it is.
+    /// Current owner.
     pub from: NodeId,
-    /// Whose it will be.
+    /// Future owner.
     pub to: NodeId,
 }
 
-/// How far a change of the ring is.
+/// Progress of a change of the ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingTransfers {
     /// The ring's epoch.
     pub epoch: u64,
-    /// How many partitions are still to go over.
+    /// Number of partitions still to hand off.
     pub left: u64,
-    /// What each node has to do with it.
+    /// Progress of each node.
     pub nodes: Vec<RingTransfer>,
 }
 
-/// A node's part in a change of the ring.
+/// Progress of one node in a change of the ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingTransfer {
-    /// Who.
+    /// Id of the node.
     pub node: NodeId,
-    /// Of how many partitions it is still to receive a copy.
+    /// Number of partitions of which it still has to receive a copy.
     pub receiving: u64,
-    /// Of how many it has one, of those that have not gone over.
+    /// Number of partitions of which it has received a copy, among those not handed off yet.
     pub received: u64,
-    /// Rows it has received since it started or the change began.
+    /// Number of rows received since the node started or the change began, whichever is later.
     pub rows: u64,
-    /// Bytes of them.
+    /// Bytes of those rows.
     pub bytes: u64,
-    /// About how many bytes are still to come; none: not known yet.
+    /// Estimated bytes still to receive. `None`: not known yet.
     pub bytes_left: Option<u64>,
-    /// Bytes a second, of late.
+    /// Recent rate in bytes per second.
     pub rate: u64,
-    /// About how long it still takes, in milliseconds; none: not known.
+    /// Estimated time left in milliseconds. `None`: not known.
     pub eta_ms: Option<u64>,
-    /// Of how many partitions it still has rows that are not its to keep.
+    /// Number of partitions of which it still has rows that it no longer owns.
     pub clearing: u64,
-    /// What it waits for; empty: nothing.
+    /// Reason why it waits. Empty: it does not.
     pub waits_for: String,
 }

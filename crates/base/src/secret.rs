@@ -1,8 +1,8 @@
-//! The cluster's secret: a key that every member holds and nobody else, by which nodes tell a
+//! Cluster secret: a key that every member holds and nobody else, by which nodes distinguish a
 //! member's greeting from a stranger's.
 //!
-//! Drawn when the cluster is founded, given to a node with the answer that lets it join, kept in
-//! the directory and in each node's data directory.
+//! Drawn when the cluster is founded, sent to a joining node in the answer to its join, kept in the
+//! directory and in each node's data directory.
 //!
 //! Never: in a log, an error, a status or a request's URL.
 
@@ -13,20 +13,20 @@ use std::fmt;
 /// key derivation).
 const CONTEXT: &str = "credenza 2026 cluster secret";
 
-/// A secret of 32 bytes. Whoever has it can speak to every node as a member.
+/// Secret of 32 bytes. Whoever has it can speak to every node as a member.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSecret([u8; ClusterSecret::BYTES]);
 
 impl ClusterSecret {
-    /// Its size.
+    /// Size in bytes.
     pub const BYTES: usize = 32;
 
-    /// The secret of these bytes, which must come from a source that nobody can guess.
+    /// Builds the secret from bytes of an unguessable source.
     pub fn new(bytes: [u8; ClusterSecret::BYTES]) -> ClusterSecret {
         ClusterSecret(bytes)
     }
 
-    /// The secret of 64 hexadecimal digits. Errors: `Malformed`, which never repeats the text.
+    /// Parses 64 hexadecimal digits. Errors: `Malformed`, which never repeats the text.
     pub fn from_hex(text: &str) -> Result<ClusterSecret> {
         let digits = text.as_bytes();
         let mut bytes = [0; ClusterSecret::BYTES];
@@ -42,18 +42,18 @@ impl ClusterSecret {
         Ok(ClusterSecret(bytes))
     }
 
-    /// Its 64 hexadecimal digits: for the file that keeps it, and for the answer to a join.
+    /// Returns its 64 hexadecimal digits: for the file that keeps it, and for the answer to a join.
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Its bytes, for the row that keeps it.
+    /// Returns its bytes, for the row that keeps it.
     pub fn bytes(&self) -> &[u8; ClusterSecret::BYTES] {
         &self.0
     }
 
-    /// Returns a MAC over these parts: keyed BLAKE3 under a key derived from the secret. Each part
-    /// counts with its length, so parts cut elsewhere give another MAC.
+    /// Returns a MAC over these parts: keyed BLAKE3 under a key derived from the secret. The length
+    /// of each part is hashed too, so parts split elsewhere give another MAC.
     pub fn mac(&self, parts: &[&[u8]]) -> [u8; ClusterSecret::BYTES] {
         let key = blake3::derive_key(CONTEXT, &self.0);
         let mut hasher = blake3::Hasher::new_keyed(&key);
@@ -64,7 +64,8 @@ impl ClusterSecret {
         *hasher.finalize().as_bytes()
     }
 
-    /// True if this is the MAC over these parts; takes the same time whichever bytes differ.
+    /// Returns true if this is the MAC over these parts; takes the same time whichever bytes
+    /// differ.
     pub fn verifies(&self, parts: &[&[u8]], mac: &[u8; ClusterSecret::BYTES]) -> bool {
         blake3::Hash::from_bytes(self.mac(parts)) == blake3::Hash::from_bytes(*mac)
     }

@@ -1,27 +1,27 @@
-//! Join token: the secret that an operator makes and a joining node shows, and its digest, which is
-//! all that the cluster keeps.
+//! Join token: a secret that an operator creates and a joining node shows. The cluster keeps only
+//! its digest.
 
 use crate::limits::{JOIN_TOKEN_BYTES_MAX, JOIN_TOKEN_BYTES_MIN};
 use crate::{Error, Reason, Result};
 use std::fmt;
 
-/// So that nobody takes a digest of this kind for one of another.
+/// Context string of the digest: separates it from digests of other kinds.
 const CONTEXT: &str = "credenza 2026 join token";
-/// How a token begins that we made: it is told from other secrets by it.
+/// Prefix of every token: distinguishes it from other secrets.
 const BEGIN: &str = "credenza-";
 
-/// A join token. Who has it can become a member, so its text is in no log and no error.
+/// Join token. Whoever has it can become a member, so its text is in no log and no error.
 #[derive(Clone)]
 pub struct JoinToken(String);
 
 impl JoinToken {
-    /// A token of these bytes, which nobody can guess.
+    /// Builds a token from unguessable bytes.
     pub fn of(secret: [u8; 20]) -> JoinToken {
         let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         JoinToken(format!("{BEGIN}{digits}"))
     }
 
-    /// A token as it stands in a file or a header; blanks around it are left out.
+    /// Parses a token from a file or a header; blanks around it are ignored.
     pub fn parse(text: &[u8]) -> Result<JoinToken> {
         let text = text.trim_ascii();
         let fits = (JOIN_TOKEN_BYTES_MIN..=JOIN_TOKEN_BYTES_MAX).contains(&text.len());
@@ -39,12 +39,12 @@ impl JoinToken {
         }
     }
 
-    /// What the cluster keeps of it.
+    /// Returns the digest, which the cluster keeps.
     pub fn digest(&self) -> TokenDigest {
         TokenDigest(blake3::derive_key(CONTEXT, self.0.as_bytes()))
     }
 
-    /// Its text, for the one who is to show it.
+    /// Returns its text, for the node or operator that is to show it.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -56,15 +56,15 @@ impl fmt::Debug for JoinToken {
     }
 }
 
-/// The digest of a join token: it tells nothing of the token.
+/// Digest of a join token; reveals nothing of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenDigest(pub [u8; TokenDigest::BYTES]);
 
 impl TokenDigest {
-    /// Its size.
+    /// Size in bytes.
     pub const BYTES: usize = 32;
 
-    /// Whether it is this one, told after the same time whichever bytes differ.
+    /// Returns true if both are equal; takes the same time whichever bytes differ.
     pub fn is(&self, other: &TokenDigest) -> bool {
         let differs =
             self.0.iter().zip(&other.0).fold(0, |differs, (one, two)| differs | one ^ two);

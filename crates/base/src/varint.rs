@@ -5,7 +5,7 @@
 
 use crate::codec::{Malformed, Reader};
 
-/// Most bytes a number takes.
+/// Most bytes of a number.
 pub const VARINT_BYTES_MAX: usize = 10;
 
 /// Appends a number.
@@ -18,7 +18,7 @@ pub fn put(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// How many bytes [`put`] appends.
+/// Returns the number of bytes that [`put`] appends.
 #[inline]
 pub fn bytes(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
@@ -43,8 +43,8 @@ pub fn take(from: &mut Reader<'_>, field: &'static str) -> Result<u64, Malformed
     Err(Malformed(field))
 }
 
-/// Reads how many things follow, each of at least `bytes_min` bytes: never more than could be
-/// there, so that room may be set aside for them.
+/// Reads the number of items that follow, each of at least `bytes_min` bytes. Refuses more than the
+/// rest could hold, so memory may be allocated for them.
 pub fn take_count(
     from: &mut Reader<'_>,
     bytes_min: usize,
@@ -77,13 +77,13 @@ pub fn take_string<'a>(
     from.take(length, field)
 }
 
-/// A signed number so that small ones of either sign are short: 0, -1, 1, -2, 2, ...
+/// Maps a signed number so that small ones of either sign are short: 0, -1, 1, -2, 2, ...
 #[inline]
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The number that [`zigzag`] was given.
+/// Reverses [`zigzag`].
 #[inline]
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)

@@ -1,16 +1,16 @@
 //! Causal context: the dots that a client has seen and its next write replaces. Opaque to clients.
 //!
 //! Bytes: a version (1), the entries as in `identity.rs` and `seen.rs`, then four bytes of an xxh3
-//! checksum over all before it. The checksum is salted by whoever writes it, so that a context of
-//! another key or another cluster is refused instead of dropping values it never saw. It keeps
-//! mistakes out, not malice: who may write a key may also delete it.
+//! checksum over all before it. The writer salts the checksum, so that a context of another key or
+//! another cluster is refused instead of dropping values it never saw. It catches mistakes, not
+//! malice: a client that may write a key may also delete it.
 
 use super::identity::Identity;
 use super::seen::CounterSet;
 use crate::codec::{Malformed, Reader, Writer, checksum};
 use crate::varint;
 
-/// The version of the bytes below; another one is refused.
+/// Version of the format below; any other is refused.
 const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
@@ -21,7 +21,7 @@ pub struct DotContext<I> {
 }
 
 impl<I> DotContext<I> {
-    /// Most bytes of one; entries take 4 to 20 bytes.
+    /// Most bytes of one context; an entry takes 4 to 20 bytes.
     pub const BYTES_MAX: usize = crate::limits::CONTEXT_BYTES_MAX;
 }
 
@@ -32,12 +32,12 @@ impl<I> Default for DotContext<I> {
 }
 
 impl<I: Ord + Clone> DotContext<I> {
-    /// Nothing seen: a write with it replaces nothing.
+    /// Returns the empty context: a write with it replaces nothing.
     pub fn empty() -> DotContext<I> {
         DotContext::default()
     }
 
-    /// All dots of each actor up to its count: a version vector.
+    /// Returns the context of all dots of each actor up to its count: a version vector.
     pub fn of(counts: impl IntoIterator<Item = (I, u64)>) -> DotContext<I> {
         let mut context = DotContext::empty();
         for (id, count) in counts {
@@ -48,15 +48,16 @@ impl<I: Ord + Clone> DotContext<I> {
         context
     }
 
-    /// From entries that are sorted by actor, none twice.
+    /// Builds a context from entries that are sorted by actor, without duplicates; panics on
+    /// others.
     pub fn sorted(entries: Vec<(I, CounterSet)>) -> DotContext<I> {
         assert!(entries.is_sorted_by(|(one, _), (next, _)| one < next), "actors ascend");
         DotContext { entries }
     }
 
-    /// This and one dot more: what a client may send after a write it made with this context
-    /// without being shown the siblings. It replaces what it had seen and its own write, and no
-    /// sibling it never saw.
+    /// Adds one dot. A client that wrote with this context and did not get the siblings back may
+    /// send the result: it replaces what the client had seen and its own write, and no sibling that
+    /// it never saw.
     pub fn and(mut self, id: I, count: u64) -> DotContext<I> {
         if let Some(seen) = CounterSet::only(count) {
             self.add(id, &seen);
@@ -64,7 +65,7 @@ impl<I: Ord + Clone> DotContext<I> {
         self
     }
 
-    /// Both together.
+    /// Returns the union of both.
     pub fn join(mut self, other: &DotContext<I>) -> DotContext<I> {
         for (id, seen) in &other.entries {
             self.add(id.clone(), seen);
@@ -79,28 +80,28 @@ impl<I: Ord + Clone> DotContext<I> {
         }
     }
 
-    /// Whether it is empty.
+    /// Returns true if no dot was seen.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Each actor and what of it was seen, by actor.
+    /// Returns each actor with its seen counters, in the order of actors.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (&I, &CounterSet)> {
         self.entries.iter().map(|(id, seen)| (id, seen))
     }
 
-    /// What of an actor was seen.
+    /// Returns the seen counters of an actor.
     pub fn seen(&self, id: &I) -> Option<&CounterSet> {
         let at = self.entries.binary_search_by(|(known, _)| known.cmp(id)).ok()?;
         Some(&self.entries[at].1)
     }
 
-    /// Whether a dot was seen.
+    /// Returns true if the dot was seen.
     pub fn contains(&self, id: &I, count: u64) -> bool {
         self.seen(id).is_some_and(|seen| seen.contains(count))
     }
 
-    /// Whether everything the other has seen is in it.
+    /// Returns true if this context contains every dot of the other.
     pub fn covers(&self, other: &DotContext<I>) -> bool {
         let inside = |(id, seen)| self.seen(id).is_some_and(|own| own.covers(seen));
         other.entries().all(inside)
@@ -108,7 +109,7 @@ impl<I: Ord + Clone> DotContext<I> {
 }
 
 impl<I: Identity> DotContext<I> {
-    /// Its bytes.
+    /// Encodes the context.
     pub fn encode(&self, salt: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(2 + CHECKSUM_BYTES + 16 * self.entries.len());
         out.put_u8(VERSION);
@@ -118,15 +119,15 @@ impl<I: Identity> DotContext<I> {
         out
     }
 
-    /// Leaves out actors until it fits into [`DotContext::BYTES_MAX`]; those that `needed` names
-    /// last. A write with it replaces fewer values, never more.
+    /// Drops actors until the context fits into [`DotContext::BYTES_MAX`], but never those that
+    /// `needed` accepts. A write with the result replaces fewer values, never more.
     pub fn shortened(self, needed: impl Fn(&I) -> bool) -> DotContext<I> {
         if self.fits() {
             return self;
         }
         let (first, others): (Vec<_>, Vec<_>) =
             self.entries.into_iter().partition(|(id, _)| needed(id));
-        // Of a node the newest incarnations come last: they still mint.
+        // Of each node the newest incarnations sort last and are kept: they still mint dots.
         let with = |count: usize| {
             let mut entries = first.clone();
             entries.extend_from_slice(&others[others.len() - count..]);
@@ -146,12 +147,12 @@ impl<I: Identity> DotContext<I> {
             I::BYTES_MAX + seen.range_count() * CounterSet::RANGE_BYTES_MAX
         };
         let entries: usize = self.entries.iter().map(most).sum();
-        // Nearly all are so short that they need not be written to know it.
+        // A context so short cannot exceed the limit: no need to encode it.
         2 * entries <= DotContext::<I>::BYTES_MAX
             || self.encode(0).len() <= DotContext::<I>::BYTES_MAX
     }
 
-    /// Reads what [`DotContext::encode`] wrote with the same salt, and nothing else.
+    /// Decodes what [`DotContext::encode`] wrote with the same salt, and nothing else.
     pub fn decode(bytes: &[u8], salt: u64) -> Result<DotContext<I>, Malformed> {
         if bytes.len() > DotContext::<I>::BYTES_MAX {
             return Err(Malformed("a context is longer than any this cluster gives"));
@@ -171,7 +172,7 @@ impl<I: Identity> DotContext<I> {
         Ok(context)
     }
 
-    /// Appends its entries alone: how many, then each.
+    /// Appends the entries alone: their number, then each.
     pub fn put(&self, out: &mut Vec<u8>) {
         varint::put(self.entries.len() as u64, out);
         let mut previous = None;

@@ -1,28 +1,29 @@
-//! Actor ids, which tell apart who creates dots.
+//! Encoding of actor ids, which name the creators of dots.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::{Actor, NodeId, varint};
 
-/// Who mints dots, as bytes. In a sorted list each is told relative to the one before it.
+/// Identity that mints dots, as bytes. In a sorted list each is encoded relative to the previous
+/// one.
 pub trait Identity: Ord + Clone {
-    /// Fewest bytes one takes.
+    /// Fewest bytes of one identity.
     const BYTES_MIN: usize;
-    /// Most bytes one takes.
+    /// Most bytes of one identity.
     const BYTES_MAX: usize;
-    /// Appends it.
+    /// Appends the identity.
     fn put(&self, previous: Option<&Self>, out: &mut Vec<u8>);
-    /// Reads it; refuses any form but the one [`Identity::put`] chooses.
+    /// Reads an identity; refuses any form but the one that [`Identity::put`] chooses.
     fn take(previous: Option<&Self>, from: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
-/// The highest incarnation that fits beside the two marks below.
+/// Highest incarnation that fits beside the two marks below.
 pub const INCARNATION_MAX: u64 = (1 << 62) - 1;
 const SAME_NODE: u64 = 2;
 const OTHER_VNODE: u64 = 1;
 
-/// An actor is its incarnation with two marks, then its node (8 bytes) unless it is the one
-/// before's, then its vnode if that is not the one before's. All replicas of a key are vnodes of
-/// one partition, so it stands there once.
+/// Encodes an actor as its incarnation with two marks, then its node (8 bytes) and its vnode, each
+/// only where it differs from the previous actor's. All replicas of a key are vnodes of one
+/// partition, so the vnode is written once.
 impl Identity for Actor {
     const BYTES_MIN: usize = 1;
     const BYTES_MAX: usize = 10 + 8 + 5;

@@ -1,13 +1,12 @@
 //! Dots: names of single writes, and sets of them.
 //!
-//! A dot is who minted it and a counter. What a replica has heard of, and what a client has seen,
-//! is a set of dots: a [`DotContext`], each actor with ranges of counters ([`Seen`]). It grows with
-//! the actors that wrote, not with the writes. Clocks and data types both speak it; clients carry
-//! it as the opaque bytes of a context.
+//! A dot is an actor and a counter. The writes that a replica knows, and those that a client has
+//! seen, are a set of dots: a [`DotContext`], each actor with ranges of counters ([`CounterSet`]).
+//! Its size grows with the number of actors that wrote, not with the writes. Clocks and data types
+//! both use it; clients carry it as the opaque bytes of a context.
 //!
-//! Promises: equal sets have equal bytes; whatever the bytes, decoding does not panic and sets
-//! nothing aside that is not there.
-//! Never: mints a dot; forgets one.
+//! Promises: equal sets have equal bytes; decoding never panics, whatever the bytes, and never
+//! allocates for more entries than the bytes can hold.
 //! Read next: `seen.rs`, `context.rs`.
 
 mod context;

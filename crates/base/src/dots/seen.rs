@@ -1,25 +1,25 @@
 //! Set of known counters of one actor: ranges, nearly always one.
 //!
-//! Bytes, as varints, from the highest range down: twice its upper end (of later ones: how many
-//! counters more than one are missing before the range above), plus one if another range follows;
-//! then how much lower the range begins.
+//! Bytes, as varints, from the highest range down: twice its upper end (of later ranges: how many
+//! counters more than one are missing below the range above), plus one if another range follows;
+//! then the length of the range minus one.
 
 use crate::codec::{Malformed, Reader};
 use crate::varint;
 
-/// The highest counter a dot may have. An actor that reaches it goes on as another; nothing that
-/// comes from outside may name a higher one.
+/// Highest counter of a dot. An actor that reaches it continues as another; a higher one from
+/// outside is refused.
 pub const COUNT_MAX: u64 = 1 << 53;
 
-/// The counters from `from` to `to`, both included.
+/// Range of counters from `from` to `to`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CounterRange {
     from: u64,
     to: u64,
 }
 
-/// A set of one actor's counters, never empty: ranges, ascending, with something missing between
-/// any two. The first stands alone, since there is nearly never a second.
+/// Set of one actor's counters, never empty: ascending ranges with a gap between any two. The first
+/// is kept inline, since there is rarely a second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CounterSet {
     first: CounterRange,
@@ -27,28 +27,28 @@ pub struct CounterSet {
 }
 
 impl CounterSet {
-    /// Fewest bytes one takes.
+    /// Fewest bytes of one set.
     pub const BYTES_MIN: usize = 2;
-    /// Most bytes one takes for each of its ranges: two varints.
+    /// Most bytes of each range: two varints.
     pub const RANGE_BYTES_MAX: usize = 20;
 
-    /// All from 1 up to `count`; nothing if it is 0.
+    /// Returns the counters from 1 to `count`. `None` if `count` is 0.
     pub fn upto(count: u64) -> Option<CounterSet> {
         CounterSet::between(1, count)
     }
 
-    /// One alone.
+    /// Returns the set of one counter.
     pub fn only(count: u64) -> Option<CounterSet> {
         CounterSet::between(count, count)
     }
 
-    /// All of a range, ends included; nothing if it is empty or leaves `1..=COUNT_MAX`.
+    /// Returns a range, ends included. `None` if it is empty or leaves `1..=COUNT_MAX`.
     pub fn between(from: u64, to: u64) -> Option<CounterSet> {
         let fits = 1 <= from && from <= to && to <= COUNT_MAX;
         fits.then_some(CounterSet { first: CounterRange { from, to }, more: Vec::new() })
     }
 
-    /// From ranges that ascend with something missing between any two; nothing if they don't.
+    /// Builds a set from ascending ranges with a gap between any two. `None` if they are not so.
     pub fn of(ranges: &[(u64, u64)]) -> Option<CounterSet> {
         let (&(from, to), rest) = ranges.split_first()?;
         let mut seen = CounterSet::between(from, to)?;
@@ -67,35 +67,35 @@ impl CounterSet {
         std::iter::once(self.first).chain(self.more.iter().copied())
     }
 
-    /// The ranges, ascending.
+    /// Returns the ranges, ascending.
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.spans().map(|span| (span.from, span.to))
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn range_count(&self) -> usize {
         1 + self.more.len()
     }
 
-    /// The highest counter.
+    /// Returns the highest counter.
     pub fn highest(&self) -> u64 {
         self.more.last().unwrap_or(&self.first).to
     }
 
-    /// Whether a counter is in it.
+    /// Returns true if the counter is in the set.
     pub fn contains(&self, count: u64) -> bool {
         self.spans().any(|span| span.from <= count && count <= span.to)
     }
 
-    /// Whether all of the other is in it.
+    /// Returns true if the set contains every counter of the other.
     pub fn covers(&self, other: &CounterSet) -> bool {
-        // No range of the other can lie across two of ours: something is missing between them.
+        // No range of the other can span two of ours: a gap lies between them.
         let inside =
             |span: CounterRange| self.spans().any(|own| own.from <= span.from && span.to <= own.to);
         other.spans().all(inside)
     }
 
-    /// Both together.
+    /// Adds all counters of the other set.
     pub fn union(&mut self, other: &CounterSet) {
         if self.covers(other) {
             return;
@@ -113,7 +113,7 @@ impl CounterSet {
         self.more = joined;
     }
 
-    /// Adds one; nothing changes if it leaves `1..=COUNT_MAX`.
+    /// Adds one counter; does nothing if it leaves `1..=COUNT_MAX`.
     pub fn add(&mut self, count: u64) {
         if let Some(one) = CounterSet::only(count) {
             self.union(&one);

@@ -4,7 +4,7 @@ use super::{CONSISTENCY, Consistency, DataType, Properties, Property, PropertySh
 use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, VALUE_BYTES_MAX};
 use crate::quorum::Quorum;
 
-/// All properties of a bucket; new ones go to the end.
+/// All properties of a bucket; new ones are appended.
 pub const PROPERTIES: [Property; 21] = [
     Property {
         name: CONSISTENCY,
@@ -254,7 +254,8 @@ mod tests {
         };
         let mut available = Properties { replication, ..Properties::available() };
         assert_eq!(Properties::default().with(&texts(&available)), Ok(available.clone()));
-        // The consistency counts wherever it stands, and n_val for whatever refers to it.
+        // The position of `consistency` does not matter, nor that of `n_val` for properties that
+        // refer to it.
         let mut backwards = texts(&available);
         backwards.reverse();
         assert_eq!(Properties::default().with(&backwards), Ok(available.clone()));
@@ -327,7 +328,7 @@ mod tests {
             assert!(error.text().contains("write_once"), "{error}");
         }
         assert!(with(&Properties::default(), "write_once", "true").is_err(), "consistent");
-        // Written before there was such a property.
+        // A text from before the property existed.
         let mut old = texts(&Properties::available());
         old.retain(|(name, _)| name != "write_once");
         assert_eq!(Properties::default().with(&old), Ok(Properties::available()));

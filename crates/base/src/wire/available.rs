@@ -17,8 +17,8 @@ use crate::properties::{DataType, Replication};
 use crate::quorum::Quorum;
 use bytes::Bytes;
 
-/// Siblings that one answer may bring: replicas that did not hear of each other may have more
-/// together than one of them would take.
+/// Most siblings of one answer: replicas that were partitioned may hold more together than one of
+/// them would accept.
 const SIBLINGS_TOLD_MAX: usize = 65_536;
 
 pub(super) fn put_call<W: Fields>(call: &AvailableCall, out: &mut W) {
@@ -314,7 +314,7 @@ pub(super) fn put_replication<W: Fields>(replication: &Replication, out: &mut W)
     out.half(siblings_max.into()).byte(kind).byte(hll_precision);
 }
 
-/// Stands beside a data type's number: who does not know of it can't read it, and says so.
+/// Flag beside a data type's number; a reader that does not know it refuses the number.
 const WRITTEN_ONCE: u8 = 0x80;
 
 pub(super) fn take_replication(from: &mut Source<'_>) -> WireResult<Replication> {

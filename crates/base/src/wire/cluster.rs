@@ -1,4 +1,4 @@
-//! Members and placement: what is asked about them, and what the directory knows.
+//! Codec of calls about members and placement, and of the cluster's description.
 
 use super::WireResult;
 use super::fields::{Fields, Source};
@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::{ClusterId, ClusterSecret, GroupId, NodeId, TokenDigest};
 
-/// The number of a call around another.
+/// Number of a call that carries another.
 const SHOWN: u8 = 9;
 
 pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
@@ -82,7 +82,7 @@ pub(super) fn take_call(from: &mut Source<'_>) -> WireResult<ClusterCall> {
         return take_other(which, from);
     }
     let (digest, which) = (take_digest(from)?, from.byte("which cluster call")?);
-    // One token is enough, and nobody nests calls as deep as they like.
+    // One token is enough, and calls must not nest at will.
     if which == SHOWN {
         return Err(Malformed("which cluster call"));
     }
@@ -155,13 +155,13 @@ fn put_wanted<W: Fields>(placement: &Placement, out: &mut W) {
     });
 }
 
-/// Whether all of it can be said in the words of version 1: its groups began with the cluster's
-/// founder alone, and take every node that joins.
+/// Returns true if the format of version 1 can express the description: its groups began with the
+/// cluster's founder alone, and take every node that joins.
 pub(super) fn is_plain(described: &ClusterDescription) -> bool {
     described.groups.iter().all(|group| group.replicas == 0 && group.founders.is_empty())
 }
 
-/// The same with what groups began with.
+/// Appends the description with the groups' target sizes and initial voters.
 pub(super) fn put_whole<W: Fields>(described: &ClusterDescription, out: &mut W) {
     put(described, out);
     described.groups.iter().for_each(|placement| put_begin(placement, out));
@@ -178,7 +178,7 @@ pub(super) fn take_whole(from: &mut Source<'_>) -> WireResult<ClusterDescription
     Ok(described)
 }
 
-/// The answer to a node that joins: the secret, then the rest in the words that say it all.
+/// Appends the answer to a node that joins: the secret, then the description in its full format.
 pub(super) fn put_joined<W: Fields>(
     described: &ClusterDescription,
     secret: &ClusterSecret,
@@ -203,7 +203,7 @@ pub(super) fn take_joined(
     Ok((described, ClusterSecret::new(secret)))
 }
 
-/// A group by itself.
+/// Appends one group.
 pub(super) fn put_placement<W: Fields>(placement: &Placement, out: &mut W) {
     put_wanted(placement, out);
     put_begin(placement, out);

@@ -1,28 +1,29 @@
-//! Digest of an update: tells a retry from another update that comes under the same number.
+//! Digest of an update: distinguishes a retry from another update under the same number.
 //!
-//! It is computed over the update's bytes as nodes pass them on, so it is the same at every node
-//! and in every version: the bytes of what was once said between nodes never change.
+//! It is computed over the update's wire bytes, so every node and every version computes the same:
+//! the wire format of an update never changes.
 
 use super::fields::Fields;
 use super::update;
 use crate::codec::Writer;
 use crate::request::Update;
 
-/// Keeps a digest of this kind from being taken for one of another.
+/// Context string of the digest: separates it from digests of other kinds.
 const CONTEXT: &str = "credenza 2026 update of a session";
 
-/// A digest of an update (BLAKE3): two updates that differ have two digests.
+/// Digest of an update (BLAKE3): different updates have different digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateDigest(pub [u8; UpdateDigest::BYTES]);
 
 impl UpdateDigest {
-    /// Size of a digest: nobody finds two updates with the same one by trying.
+    /// Size in bytes: too large for a collision to be found by trying.
     pub const BYTES: usize = 16;
 }
 
 impl Update {
-    /// Digest of the update. It leaves out how long rows are to live, in milliseconds: an hour that
-    /// a client names (`EXPIREAT`, `SET ... EXAT`) comes as a span, and its retry as a shorter one.
+    /// Returns the digest of the update. It leaves out times to live in milliseconds: a client that
+    /// names a point in time (`EXPIREAT`, `SET ... EXAT`) sends a span, and its retry a shorter
+    /// one.
     pub fn digest(&self) -> UpdateDigest {
         let mut hasher = Hasher(blake3::Hasher::new_derive_key(CONTEXT));
         update::put(self, &mut hasher);
@@ -32,7 +33,7 @@ impl Update {
     }
 }
 
-/// Hashes what would be written.
+/// Hasher of the bytes that would be written.
 struct Hasher(blake3::Hasher);
 
 impl Writer for Hasher {
@@ -46,7 +47,7 @@ impl Writer for Hasher {
         self.0.update(&value.to_le_bytes());
     }
     fn put_string(&mut self, value: &[u8]) {
-        // The length in front keeps neighbours apart: `k` and `v` are not `kv` and nothing.
+        // The length in front separates neighbours: `k` and `v` are not `kv` and nothing.
         self.put_u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
         self.0.update(value);
     }

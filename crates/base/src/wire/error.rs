@@ -1,7 +1,7 @@
-//! An error: the number of its reason, its detail. The kind follows from the reason.
+//! Codec of errors: the number of the reason, then the detail. The kind follows from the reason.
 //!
-//! A number never changes its meaning. A node of an older version can't read an answer that holds a
-//! newer number, and takes the request for one that may have happened.
+//! A number never changes its meaning. A node of an older version cannot read an answer that holds
+//! a newer number, and treats the request as one that may have happened.
 
 use super::WireResult;
 use super::fields::{Fields, Source};
@@ -18,7 +18,7 @@ pub(super) fn take(from: &mut Source<'_>) -> WireResult<Error> {
     Ok(Error { reason, detail: from.bytes(PEER_DETAIL_BYTES_MAX, "detail")? })
 }
 
-/// A detail's beginning, cut where a character begins if it is text.
+/// Returns the beginning of a detail, cut at a character boundary if it is text.
 fn cut(detail: &[u8]) -> &[u8] {
     if detail.len() <= PEER_DETAIL_BYTES_MAX {
         return detail;

@@ -6,43 +6,43 @@ use crate::limits::{KEY_BYTES_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, VALUE
 use crate::{Key, Value};
 use bytes::Bytes;
 
-/// Appends fields one behind the other.
+/// Encoder of fields, one after the other.
 pub(super) trait Fields: Writer + Sized {
-    /// A small number, most often which variant follows.
+    /// Appends a small number, usually a variant's.
     fn byte(&mut self, value: u8) -> &mut Self {
         self.put_u8(value);
         self
     }
 
-    /// A number.
+    /// Appends a number of 8 bytes.
     fn word(&mut self, value: u64) -> &mut Self {
         self.put_u64(value);
         self
     }
 
-    /// A small number that has 4 bytes.
+    /// Appends a number of 4 bytes.
     fn half(&mut self, value: u32) -> &mut Self {
         self.put_u32(value);
         self
     }
 
-    /// A time to live in milliseconds.
+    /// Appends a time to live in milliseconds.
     fn span(&mut self, ms: u64) -> &mut Self {
         self.word(ms)
     }
 
-    /// Yes or no.
+    /// Appends a boolean.
     fn yes(&mut self, yes: bool) -> &mut Self {
         self.byte(yes.into())
     }
 
-    /// A key, a value or a text.
+    /// Appends a key, a value or a text.
     fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.put_string(bytes);
         self
     }
 
-    /// A number that may be absent.
+    /// Appends an optional number.
     fn maybe_word(&mut self, word: Option<u64>) -> &mut Self {
         match word {
             None => self.yes(false),
@@ -50,7 +50,7 @@ pub(super) trait Fields: Writer + Sized {
         }
     }
 
-    /// A value that may be absent.
+    /// Appends an optional value.
     fn maybe_bytes(&mut self, bytes: Option<&Bytes>) -> &mut Self {
         match bytes {
             None => self.yes(false),
@@ -58,14 +58,15 @@ pub(super) trait Fields: Writer + Sized {
         }
     }
 
-    /// How many, then each. More than there could ever be is a number that no reader takes.
+    /// Appends the length of a list, then each element. A length beyond 32 bits becomes the largest
+    /// number, which every reader refuses.
     fn list<T>(&mut self, all: &[T], each: impl Fn(&T, &mut Self)) -> &mut Self {
         self.put_u32(u32::try_from(all.len()).unwrap_or(u32::MAX));
         all.iter().for_each(|one| each(one, self));
         self
     }
 
-    /// Keys.
+    /// Appends a list of keys.
     fn keys(&mut self, keys: &[Key]) -> &mut Self {
         self.list(keys, |key, out| out.put_string(key))
     }
@@ -73,11 +74,11 @@ pub(super) trait Fields: Writer + Sized {
 
 impl Fields for Vec<u8> {}
 
-/// Counts what would be written.
+/// Counts the bytes that would be written.
 pub(super) struct Size(usize);
 
 impl Size {
-    /// The number of bytes that `write` appends.
+    /// Returns the number of bytes that `write` appends.
     pub fn of(write: impl FnOnce(&mut Size)) -> usize {
         let mut size = Size(0);
         write(&mut size);
@@ -102,11 +103,11 @@ impl Writer for Size {
     }
 }
 
-/// A message that is read from its beginning on.
+/// Decoder of a message from its beginning.
 pub(super) struct Source<'a> {
     whole: &'a Bytes,
     rest: Reader<'a>,
-    /// How many more steps of sequences it may hold, nested ones counted.
+    /// Number of further steps of sequences that it may hold, nested ones counted.
     steps: usize,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Source<'a> {
         self.rest.u64(field)
     }
 
-    /// A number that this machine counts with.
+    /// Reads a number that must fit this machine's `usize`.
     pub fn size(&mut self, field: &'static str) -> WireResult<usize> {
         usize::try_from(self.word(field)?).map_err(|_| Malformed(field))
     }
@@ -156,7 +157,7 @@ impl<'a> Source<'a> {
         self.maybe("value or none", Source::value)
     }
 
-    /// A slice of the message.
+    /// Reads a slice of the message.
     pub fn bytes(&mut self, max: usize, field: &'static str) -> WireResult<Bytes> {
         let bytes = self.rest.string(max, field)?;
         Ok(self.whole.slice_ref(bytes))
@@ -175,8 +176,8 @@ impl<'a> Source<'a> {
         Ok(if self.yes(field)? { Some(take(self)?) } else { None })
     }
 
-    /// At most `max` of what has at least `bytes_each`: more than the rest of the message could
-    /// hold is refused before anything is set aside for it.
+    /// Reads a list of at most `max` elements of at least `bytes_each` bytes each. Refuses a length
+    /// that the rest of the message cannot hold before it allocates anything.
     pub fn list<T>(
         &mut self,
         (max, bytes_each): (usize, usize),
@@ -194,12 +195,12 @@ impl<'a> Source<'a> {
         Ok(all)
     }
 
-    /// At most `max` keys.
+    /// Reads at most `max` keys.
     pub fn keys(&mut self, max: usize) -> WireResult<Vec<Key>> {
         self.list((max, 4), "how many keys", Source::key)
     }
 
-    /// The steps of a sequence, or what became of them, of which `depth` others are around.
+    /// Reads the steps of a sequence, or their outcomes, inside `depth` other sequences.
     pub fn steps<T>(
         &mut self,
         depth: usize,
@@ -208,7 +209,8 @@ impl<'a> Source<'a> {
         if depth >= SEQUENCE_DEPTH_MAX {
             return Err(Malformed("depth of a sequence"));
         }
-        // All steps of the message count together, so nested ones are taken off before they come.
+        // All steps of the message share one budget, so these are deducted before nested ones are
+        // read.
         let claimed = self.rest.clone().u32("how many steps")? as usize;
         let left = self.steps.checked_sub(claimed).ok_or(Malformed("how many steps"))?;
         self.steps = left;

@@ -1,19 +1,20 @@
-//! Requests, replies and errors as bytes, so that a node can hand a client's request to its group's
-//! master, and the answer back.
+//! Codec of requests, replies and errors between nodes: a node forwards a client's request to its
+//! group's master, which sends the answer back.
 //!
-//! Fields stand in the order in which they are declared, each as in `codec.rs`: numbers have 8
-//! bytes, a yes or no one (0 or 1); keys, values and texts have their length in front (4), lists
-//! how many there are (4); what may be absent has a yes or no in front; a choice has the number of
-//! its variant (1), which is never given to another. Which version of all this is spoken is agreed
-//! upon when two nodes greet each other.
+//! Fields are encoded in the order of their declaration, each as in `codec.rs`: numbers take 8
+//! bytes, a boolean one (0 or 1); keys, values and texts are preceded by their length (4), lists by
+//! their number of elements (4), optional fields by a boolean; an enum begins with the number of
+//! its variant (1), which is never reused. Two nodes agree on the version of the format in their
+//! handshake.
 //!
-//! Every reply can travel: none is streamed, a long range is asked for in pages. What is too large
-//! for a message between nodes is told by [`write_answer`].
+//! Every reply fits in one message: none is streamed, a long range is read in pages.
+//! [`write_answer`] replaces an answer that is too large.
 //!
-//! Promises: what reads back was written so and not otherwise; whatever the bytes, reading does not
-//! panic, and sets nothing aside that is not there; keys and values are slices, never copies.
-//! Never: judges a request. Sizes above the house's limits are [`Malformed`] here, so whoever
-//! passes a request on asks its limits first, to refuse it in words.
+//! Promises: a message decodes to exactly what was encoded; decoding never panics, whatever the
+//! bytes, and never allocates for elements that are not there; keys and values are slices, never
+//! copies.
+//! Never: judges a request. Sizes above the limits are [`Malformed`] here, so a node that forwards
+//! a request checks its limits first, to refuse it with a proper error.
 //! Read next: `request.rs`, `update.rs`, `reply.rs`, `types.rs`.
 
 mod available;
@@ -46,7 +47,7 @@ impl Request {
         request::put(self, out);
     }
 
-    /// How many bytes [`Request::write`] appends.
+    /// Returns the number of bytes that [`Request::write`] appends.
     pub fn wire_bytes(&self) -> usize {
         Size::of(|size| request::put(self, size))
     }
@@ -67,7 +68,7 @@ impl Reply {
         reply::put(self, out);
     }
 
-    /// How many bytes [`Reply::write`] appends.
+    /// Returns the number of bytes that [`Reply::write`] appends.
     pub fn wire_bytes(&self) -> usize {
         Size::of(|size| reply::put(self, size))
     }
@@ -96,22 +97,24 @@ impl Error {
     }
 }
 
-/// Appends the answer to a request that was passed on: 0 and a reply, or 1 and an error.
+/// Appends the answer to a forwarded request: 0 and a reply, or 1 and an error.
 ///
-/// An answer of more than `bytes_max` is replaced by a short one that is as true: what an update
-/// did becomes [`Outcome::AppliedAt`], since it is done; anything else `too_large`.
+/// An answer of more than `bytes_max` is replaced by a short one: an update's outcome becomes
+/// [`Outcome::AppliedAt`], since it is applied; anything else becomes `too_large`.
 pub fn write_answer(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
     write_or(answer, bytes_max, out, Reason::TooLarge);
 }
 
-/// The same for the answer to a call: where that changes something, an answer that is too long says
-/// that it may have happened. `too_large` would say that nothing did.
+/// Appends the answer to a forwarded call as [`write_answer`] does, except that a too long answer
+/// to a call that [`changes`] something becomes `in_doubt`: `too_large` would claim that nothing
+/// was changed.
 pub fn write_answer_to(call: &Call, answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
     let reason = if changes(call) { Reason::InDoubt } else { Reason::TooLarge };
     write_or(answer, bytes_max, out, reason);
 }
 
-/// Whether a call may change rows or sessions. Changes of the directory have short answers.
+/// Returns true if a call may change rows or sessions. Directory calls count as false: their
+/// answers are short.
 pub fn changes(call: &Call) -> bool {
     match call {
         Call::Read(..) | Call::Directory(_) => false,
@@ -132,7 +135,7 @@ fn write_or(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>, reason:
     put_answer(&shortened(answer, bytes, bytes_max, reason), out);
 }
 
-/// How many bytes an answer takes.
+/// Returns the number of bytes of an encoded answer.
 pub fn answer_bytes(answer: &Result<Reply>) -> usize {
     Size::of(|size| put_answer(answer, size))
 }

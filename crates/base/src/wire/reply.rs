@@ -1,4 +1,4 @@
-//! A reply: the index it reflects, which body, the body.
+//! Codec of replies: the index that the reply reflects, the kind of body, the body.
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
@@ -12,7 +12,7 @@ use crate::properties::{Consistency, Properties, Replication, SyncPolicy};
 use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
 use crate::{BucketId, Error, GroupId, LogIndex, SessionId, Version};
 
-/// Most rows of a range in one answer: those of a whole one, which are more than a page's.
+/// Most rows of a range in one answer: those of a whole range, which may exceed a page's.
 const ROWS_MAX: usize = WHOLE_RANGE_BYTES_MAX / ROW_OVERHEAD_BYTES;
 
 pub(super) fn put<W: Fields>(reply: &Reply, out: &mut W) {
@@ -92,13 +92,13 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
     }
 }
 
-/// Whether all is said by the words of version 1.
+/// Returns true if the format of version 1 can express the properties.
 fn plain(properties: &Properties) -> bool {
     properties.replication == Replication::default()
 }
 
-/// In the oldest words that say it all, so that a member of an older version understands what it
-/// can.
+/// Appends buckets in the oldest format that can express them all, so that a member of an older
+/// version understands as many answers as possible.
 fn put_buckets<W: Fields>(buckets: &[BucketDescription], out: &mut W) {
     let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
     let replicated = buckets.iter().any(|bucket| !plain(&bucket.properties));
@@ -130,7 +130,8 @@ fn put_types<W: Fields>(types: &[(String, Properties)], out: &mut W) {
     }
 }
 
-/// What a read may show, alone or among the steps of a sequence; there nothing else may stand.
+/// Reads the body of a read, alone or among the steps of a sequence; no other kind is allowed
+/// there.
 fn take_shown(number: u8, from: &mut Source<'_>) -> WireResult<Body> {
     Ok(match number {
         0 => Body::Done,
@@ -185,7 +186,7 @@ fn put_outcome<W: Fields>(outcome: &Outcome, out: &mut W) {
     };
 }
 
-/// Reads an outcome that has `depth` sequences around it.
+/// Reads an outcome inside `depth` sequences.
 fn take_outcome(from: &mut Source<'_>, depth: usize) -> WireResult<Outcome> {
     Ok(match from.byte("which outcome")? {
         0 => Outcome::Done,
@@ -234,7 +235,7 @@ fn put_moving<W: Fields>(moving: Option<Moving>, out: &mut W) {
     };
 }
 
-/// Buckets of which some are on their way: where to, of each, stands behind them all.
+/// Reads buckets of which some are moving: the target of each stands after the last bucket.
 fn take_moving(from: &mut Source<'_>) -> WireResult<Vec<BucketDescription>> {
     let buckets = take_moves(from)?;
     let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
@@ -252,7 +253,7 @@ fn take_moves(from: &mut Source<'_>) -> WireResult<Vec<BucketDescription>> {
     Ok(buckets)
 }
 
-/// Buckets of which some are replicated in a way of their own: how, of each, stands at the end.
+/// Reads buckets of which some have replication properties of their own, which stand at the end.
 fn take_replicated(from: &mut Source<'_>) -> WireResult<Vec<BucketDescription>> {
     let mut buckets = take_moves(from)?;
     take_replications(from, buckets.iter_mut().map(|bucket| &mut bucket.properties))?;

@@ -1,6 +1,6 @@
-//! A request: its bucket's full name, its retry id if it has one, which call it is, the call.
+//! Codec of requests: the bucket's full name, the optional retry id, the kind of call, the call.
 //!
-//! The retry id stands in front of the call, which is the long part.
+//! The retry id precedes the call, which is the long part.
 
 use super::fields::{Fields, Source};
 use super::{WireResult, available, cluster, ring, update};

@@ -10,7 +10,7 @@ use crate::ring::{
 };
 use crate::{NodeId, Partition};
 
-/// Most bytes of a warning, or of why something is refused or waits.
+/// Most bytes of a warning, or of a reason to refuse or wait.
 const WORDS_BYTES_MAX: usize = 4_096;
 
 pub(super) fn put_call<W: Fields>(call: &RingCall, out: &mut W) {

@@ -39,7 +39,7 @@ pub(super) fn put_operation<W: Fields>(operation: &TypeOperation, out: &mut W) {
     }
 }
 
-/// Reads an operation that stands `depth` maps deep.
+/// Reads an operation inside `depth` maps.
 pub(super) fn take_operation(from: &mut Source<'_>, depth: usize) -> WireResult<TypeOperation> {
     Ok(match from.byte("which operation")? {
         0 => TypeOperation::Add(from.word("what is added")?.cast_signed()),
@@ -102,7 +102,7 @@ pub(super) fn take_found(from: &mut Source<'_>) -> WireResult<TypeFound> {
     })
 }
 
-/// A value whose kind is said already.
+/// Appends a value whose kind was written before.
 fn put_value<W: Fields>(value: &TypeValue, out: &mut W) {
     match value {
         TypeValue::Counter(sum) => {

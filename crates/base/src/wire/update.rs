@@ -1,4 +1,4 @@
-//! An update: its number, its fields. A sequence holds its steps and then its mode.
+//! Codec of updates: number, then fields. A sequence holds its steps, then its mode.
 
 use super::WireResult;
 use super::fields::{Fields, Source};
@@ -68,7 +68,7 @@ pub(super) fn put<W: Fields>(update: &Update, out: &mut W) {
     }
 }
 
-/// Which update it is; a number is never given to another.
+/// Returns the number of the variant; a number is never reused.
 fn number(update: &Update) -> u8 {
     match update {
         Update::Set { .. } => 0,
@@ -95,7 +95,7 @@ fn number(update: &Update) -> u8 {
     }
 }
 
-/// Reads an update that has `depth` sequences around it.
+/// Reads an update inside `depth` sequences.
 pub(super) fn take(from: &mut Source<'_>, depth: usize) -> WireResult<Update> {
     let number = from.byte("which update")?;
     if let 18..=20 = number {
@@ -141,7 +141,7 @@ pub(super) fn take(from: &mut Source<'_>, depth: usize) -> WireResult<Update> {
     })
 }
 
-/// A finite number: front-ends refuse all others.
+/// Reads a finite number: front-ends refuse all others.
 fn take_float(from: &mut Source<'_>) -> WireResult<f64> {
     let float = f64::from_bits(from.word("delta")?);
     if float.is_finite() { Ok(float) } else { Err(Malformed("delta")) }

@@ -1,4 +1,4 @@
-//! One of each variant of what available buckets are asked and answer.
+//! Examples of each variant of calls to available buckets and their answers.
 
 use super::examples::Stuff;
 use crate::available::{
@@ -126,7 +126,7 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
     ]
 }
 
-/// A type whose keys are written once.
+/// Types whose keys are written once.
 pub fn once_bodies() -> Vec<Body> {
     let replication = Replication { write_once: true, allow_mult: false, ..Replication::default() };
     let once = Properties { replication, ..Properties::available() };
@@ -137,7 +137,7 @@ fn field(of: &Stuff, kind: FieldKind) -> Field {
     Field { name: of.keys[1].clone(), kind }
 }
 
-/// What is asked of data types, and who keeps a key.
+/// Calls on data types, and a request for a key's owners.
 pub fn type_calls(of: &Stuff) -> Vec<Call> {
     let [key, other] = of.keys.clone();
     let [one, two] = of.numbers;
@@ -168,7 +168,7 @@ pub fn type_calls(of: &Stuff) -> Vec<Call> {
     ]
 }
 
-/// Data types as they are shown, and who keeps a key.
+/// Answers with data types and with a key's owners.
 pub fn type_bodies(of: &Stuff) -> Vec<Body> {
     let [one, two] = of.numbers;
     let names = || of.keys.to_vec();

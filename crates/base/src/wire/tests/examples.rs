@@ -1,4 +1,5 @@
-//! One of each variant, made from a few keys, values and numbers: what laws vary and what is kept.
+//! Examples of each variant, made from a few keys, values and numbers: input of the laws and of the
+//! golden bytes.
 
 use crate::properties::{Consistency, Properties, SyncPolicy};
 use crate::range::{Bound, Direction, Extent, Range, Want};
@@ -14,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What the examples are made of.
+/// Material that the examples are made of.
 #[derive(Clone, Debug)]
 pub struct Stuff {
     pub keys: [Key; 2],
@@ -62,7 +63,7 @@ pub fn reads(of: &Stuff) -> Vec<Read> {
     ]
 }
 
-/// The updates, each as often as it has choices; the first 21 are one of each, in their order.
+/// The updates, each with all its options; the first 21 are one of each variant, in their order.
 pub fn updates(of: &Stuff) -> Vec<Update> {
     let [key, to] = of.keys.clone();
     let [value, _] = of.values.clone();
@@ -107,12 +108,12 @@ pub fn expiry_call(of: &Stuff) -> Call {
     Call::Update(Update::Expire { key, expiry: Expiry::After(9), when })
 }
 
-/// A sequence of the mode that came later.
+/// Batch sequence, a mode that older versions of the protocol lack.
 pub fn batch_call() -> Call {
     Call::Update(Update::Sequence { steps: vec![Update::Nop], mode: Steps::Batch })
 }
 
-/// The first seven.
+/// The first seven updates.
 fn writes(of: &Stuff) -> Vec<Update> {
     let [key, _] = of.keys.clone();
     let [value, _] = of.values.clone();
@@ -187,7 +188,7 @@ pub fn outcomes(of: &Stuff) -> Vec<Outcome> {
     all
 }
 
-/// The bodies; the first nine are one of each, in their order.
+/// The bodies; the first nine are one of each variant, in their order.
 pub fn bodies(of: &Stuff) -> Vec<Body> {
     let row = of.row();
     let [one, _] = of.numbers;
@@ -225,7 +226,7 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
     all
 }
 
-/// What is asked about where buckets live, each as often as it has choices.
+/// Calls about the placement and move of buckets, each with all its options.
 pub fn place_calls(of: &Stuff) -> Vec<Call> {
     let [_, number] = of.numbers.map(|number| number as u32);
     let changes = vec![("ttl_ms".to_string(), "7".to_string())];
@@ -242,7 +243,7 @@ pub fn place_calls(of: &Stuff) -> Vec<Call> {
     .into()
 }
 
-/// Buckets of which one is on its way.
+/// Buckets of which one is moving.
 pub fn place_bodies(of: &Stuff) -> Vec<Body> {
     let [one, two] = of.numbers.map(|number| number as u32);
     let bucket = |name, moving| BucketDescription {
@@ -256,7 +257,7 @@ pub fn place_bodies(of: &Stuff) -> Vec<Body> {
     vec![Body::Buckets(vec![bucket("logs/a-1", moving), bucket("logs/b", None)])]
 }
 
-/// What the kept bytes are made of.
+/// Material of the golden bytes.
 pub fn kept() -> Stuff {
     Stuff {
         keys: [Bytes::from_static(b"key"), Bytes::from_static(b"other\xff")],
@@ -267,7 +268,7 @@ pub fn kept() -> Stuff {
     }
 }
 
-/// What is asked about members, each as often as it has choices.
+/// Calls about members, each with all its options.
 pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
     let name = || "n1".to_string();
     let [lease_ms, number] = of.numbers;
@@ -301,7 +302,7 @@ pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
     .into()
 }
 
-/// What the directory knows of a cluster.
+/// Descriptions of a cluster.
 pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
     let [one, two] = of.numbers;
     let stays = [Membership::Member, Membership::Leaving, Membership::Replaceable];
@@ -322,7 +323,7 @@ fn placed(group: u32, members: Vec<(NodeId, Part)>) -> Placement {
     Placement { group: GroupId(group), members, ..Placement::default() }
 }
 
-/// What is asked about groups that are made.
+/// Calls that create groups.
 pub fn group_calls() -> Vec<Call> {
     [
         ClusterCall::CreateGroup { replicas: None, members: Vec::new() },
@@ -332,7 +333,7 @@ pub fn group_calls() -> Vec<Call> {
     .into()
 }
 
-/// What is said of groups that end.
+/// Calls that drop groups.
 pub fn ending_calls() -> Vec<Call> {
     let drop = ClusterCall::DropGroup { group: GroupId(7) };
     vec![Call::Directory(DirectoryCall::Cluster(drop))]
@@ -353,7 +354,7 @@ pub fn secret_bodies(of: &Stuff) -> Vec<Body> {
     cluster_bodies(of).into_iter().chain(group_bodies(of)).filter_map(joined).collect()
 }
 
-/// What is asked about join tokens, and by those who show one.
+/// Calls about join tokens, and those of a node that shows one.
 pub fn token_calls(of: &Stuff) -> Vec<Call> {
     let [lease_ms, _] = of.numbers;
     let digest = TokenDigest([7; TokenDigest::BYTES]);
@@ -370,7 +371,7 @@ pub fn token_calls(of: &Stuff) -> Vec<Call> {
     .into()
 }
 
-/// What the directory knows of groups that were made.
+/// Descriptions of created groups.
 pub fn group_bodies(of: &Stuff) -> Vec<Body> {
     let [one, two] = of.numbers;
     let members = vec![(NodeId(one), Part::Voter), (NodeId(two), Part::Learner)];

@@ -1,5 +1,5 @@
-//! What version 1 said is kept. `CREDENZA_KEEP=golden cargo test -p base wire` writes the kept
-//! bytes if they are missing.
+//! Golden bytes of version 1. `CREDENZA_KEEP=golden cargo test -p base wire` writes the file if it
+//! is missing.
 
 use super::examples::{
     batch_call, bodies, calls, cluster_bodies, cluster_calls, ending_calls, expiry_call,
@@ -42,7 +42,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         assert_eq!(read_answer(&bytes), Ok(answer.clone()));
         line(&mut text, "answer", &answer, &bytes);
     }
-    // What came later stands behind.
+    // Later additions follow.
     let later_calls = [cluster_calls(&of), group_calls(), place_calls(&of), available::calls(&of)];
     let later_bodies =
         [cluster_bodies(&of), group_bodies(&of), place_bodies(&of), available::bodies(&of)];
@@ -96,7 +96,7 @@ fn later(text: &mut String, calls: Vec<Call>, bodies: Vec<Body>) {
     }
 }
 
-/// What it is, its outermost names, its bytes.
+/// Writes one line: the category, the outermost names of the value, its bytes.
 fn line(text: &mut String, what: &str, of: &impl Debug, bytes: &[u8]) {
     let debug = format!("{of:?}").to_lowercase();
     let plain = |c: char| c.is_ascii_lowercase();

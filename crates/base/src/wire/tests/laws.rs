@@ -1,5 +1,5 @@
-//! Everything reads back, no beginning of it does, and any bytes are an error or written again as
-//! they were.
+//! Laws of the codec: every message decodes to itself, no prefix of it decodes, and arbitrary bytes
+//! are an error or encode back to themselves.
 
 use super::examples::{
     Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, place_bodies,
@@ -77,7 +77,7 @@ fn errors() -> impl Strategy<Value = Error> {
         .prop_map(|(reason, detail)| Error { reason, detail })
 }
 
-/// Bytes near to sound ones: some of them others, some missing, some too many.
+/// Returns valid bytes with a few changed, cut off or appended.
 fn spoiled(sound: &Bytes, others: &[(prop::sample::Index, u8)], end: i8) -> Bytes {
     let mut bytes = sound.to_vec();
     for (at, byte) in others {

@@ -1,4 +1,4 @@
-//! What is claimed but not there, and what is larger than the house allows.
+//! Refusal of claimed lengths that are not there, and of sizes above the limits.
 
 use super::{answered, failed, replied, request, updated, written};
 use crate::available::{AvailableCall, Content, Context, Headers, Store};
@@ -16,7 +16,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Where `needle` begins.
+/// Returns the offset of `needle`.
 fn find(bytes: &[u8], needle: &[u8]) -> usize {
     bytes.windows(needle.len()).position(|window| window == needle).expect("it is there")
 }
@@ -25,7 +25,7 @@ fn sequence(steps: Vec<Update>) -> Update {
     Update::Sequence { steps, mode: Steps::AllOrNothing }
 }
 
-/// These bytes with a number of 4 bytes put over what stands at `at`.
+/// Returns the bytes with a number of 4 bytes written at `at`.
 fn claiming(bytes: &Bytes, at: usize, claim: usize) -> Bytes {
     let mut claimed = bytes.to_vec();
     claimed[at..at + 4].copy_from_slice(&(claim as u32).to_le_bytes());
@@ -49,7 +49,7 @@ fn a_token_is_shown_once_for_one_call() {
 
 #[test]
 fn what_is_claimed_and_is_not_there_is_refused_before_room_is_made() {
-    // Were room made first, the missing element would be named, and not the claim.
+    // An allocation before the check would report the missing element instead of the claim.
     let key = Key::from_static(b"a key");
     let get = written(&request(Call::Read(Read::MultiGet(vec![key]), ReadLevel::Dirty)));
     let at = find(&get, b"a key") - 8;

@@ -1,4 +1,4 @@
-//! An example of all that is asked and answered about a ring that changes.
+//! Examples of calls and answers about a ring that changes.
 
 use super::examples::Stuff;
 use crate::ring::{
@@ -35,7 +35,7 @@ pub fn calls(of: &Stuff) -> Vec<Call> {
     all.into_iter().map(DirectoryCall::Ring).map(Call::Directory).collect()
 }
 
-/// What came later.
+/// Calls that later versions added.
 pub fn later_calls(of: &Stuff) -> Vec<Call> {
     let partition = Partition(of.numbers[1] as u32 % 1_024);
     let cleared = RingCall::Cleared { partition, of: 1_024, node: NodeId(of.numbers[1]) };
