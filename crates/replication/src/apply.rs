@@ -17,7 +17,7 @@ use store::{RowChange, Trees};
 /// Entries applied in one turn: heartbeats are answered in between.
 const TURN_BYTES_MAX: usize = 4 << 20;
 const TURN_VALUES_MAX: usize = 256;
-/// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
+/// Pause of applying while flushes lag behind writes.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Group {
@@ -106,7 +106,8 @@ pub fn apply_value(
     apply_marked(group, trees, index, payload, observer).map(|(mark, _)| mark)
 }
 
-/// The same, and what the entry's marker of a comparison says, if there is one.
+/// Applies an entry's effects and its applied mark in one batch. Returns the new mark, and the
+/// comparison marker of the entry. `None`: it has no marker.
 fn apply_marked(
     group: GroupId,
     trees: &dyn Trees,
@@ -148,7 +149,7 @@ fn apply_marked(
     let effects =
         changes.map_while(|change| change.map_err(|error| malformed.set(Some(error))).ok());
     let effects = effects.inspect(tell);
-    // Half an entry never counts as applied: a later life must meet it again.
+    // Half an entry never counts as applied: the next start must apply it again.
     let ends = configured.into_iter().chain([marked]).take_while(|_| malformed.get().is_none());
     let mut all = effects.chain(ends);
     trees.apply(&mut all).map_err(store_error)?;

@@ -20,14 +20,14 @@ const GATHER_MS: u64 = 1;
 /// While one waits, time is looked at this often, in milliseconds.
 const PAUSE_MS: u64 = 1;
 
-/// What is remembered from entry to entry.
+/// State of the batching rule, kept from entry to entry.
 #[derive(Debug, Default)]
 pub struct BatchingPolicy {
-    /// How many updates the last entry held.
+    /// Number of updates in the last entry.
     last: u32,
-    /// How many the open entry waits for.
+    /// Number of updates at which the open entry is closed.
     enough: u32,
-    /// Since when it waits, in milliseconds.
+    /// Time since which the open entry waits, in milliseconds. `None`: it does not wait.
     since: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl BatchingPolicy {
         now >= *self.since.get_or_insert(now) + patience
     }
 
-    /// In how many milliseconds to ask again, if nothing happens before.
+    /// Milliseconds after which to check again, if nothing happens before. `None`: no entry waits.
     pub(super) fn pause(&self) -> Option<u64> {
         self.since.map(|_| PAUSE_MS)
     }

@@ -31,18 +31,19 @@ impl Bucket {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// True if the description says the same.
+    /// Returns true if the description matches this bucket.
     pub fn is(&self, described: &BucketDescription) -> bool {
         let BucketDescription { id, group, properties, moving, name: _ } = described;
         (self.id, self.group, &self.properties, self.moving) == (*id, *group, properties, *moving)
     }
 
-    /// The same, with the digest of its name, and the way that it is on.
+    /// Returns the bucket with the digest of its name and its move. `moving` is `None` for a bucket
+    /// that stays.
     pub fn known_as(self, digest: BucketDigest, moving: Option<Moving>) -> Bucket {
         Bucket { digest, moving, ..self }
     }
 
-    /// Marks it as altered, cleared or dropped: requests that looked it up look again.
+    /// Marks it as altered, cleared or dropped: requests that looked it up look it up again.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }

@@ -22,22 +22,23 @@ pub(super) const ROWS_AT_ONCE: usize = 128;
 pub(super) const KEYS_AT_ONCE: usize = 1_024;
 /// Each part of a row of this size costs as much as one more row.
 const PART_BYTES: usize = 16 * 1024;
-/// What the rows of undecided values cost that are passed over, because they lie elsewhere.
+/// Rows of undecided entries, passed over because they lie outside a range, that cost as much as
+/// one row read.
 const PASSED_PER_ROW: usize = 64;
-/// Where a walk begins is worth so many rows.
+/// Cost of positioning a range read, in rows.
 const ROWS_PER_WALK: usize = 16;
 /// The clock is looked at whenever so many rows have been.
 const ROWS_PER_LOOK: usize = 256;
-/// What one update may write, with framing: its own bytes, and as much again for keys it only
+/// Bytes that one update may write, with framing: its own, and half as many for keys that it only
 /// lists.
 const WRITTEN_BYTES_MAX: usize = UPDATE_BYTES_MAX + UPDATE_BYTES_MAX / 2;
 
 /// See the head of this file.
 pub struct Budget {
-    /// None: the house itself works, bounded elsewhere.
+    /// `None`: unbounded, for the database's own work, which is bounded elsewhere.
     rows_max: Option<usize>,
     rows: usize,
-    /// How many rows there were when all of it was last looked at.
+    /// Number of rows at the last check of the whole budget.
     looked: usize,
     answer_bytes_max: usize,
     answer_bytes: usize,
@@ -48,7 +49,7 @@ pub struct Budget {
     late: bool,
 }
 
-/// What is used up.
+/// Part of the budget that is exceeded.
 enum Excess {
     Rows(usize),
     Answer,
@@ -71,7 +72,7 @@ impl Budget {
         }
     }
 
-    /// For what the house itself does, which is bounded elsewhere.
+    /// Unbounded budget for the database's own work, which is bounded elsewhere.
     pub fn unbounded() -> Budget {
         Budget::new(None, false)
     }
@@ -122,8 +123,8 @@ impl Budget {
         if self.answer_bytes <= self.answer_bytes_max { Ok(()) } else { self.check() }
     }
 
-    /// So many bytes are written. Whether they may be is asked behind each step: one step alone
-    /// writes little more than its update brings.
+    /// Counts bytes written. The limit is checked after each step: one step alone writes little
+    /// more than its update brings.
     #[inline]
     pub fn write(&mut self, bytes: usize) {
         self.written_bytes += bytes;

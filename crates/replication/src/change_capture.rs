@@ -63,7 +63,7 @@ impl Group {
         Ok(())
     }
 
-    /// How many keys are to be copied again.
+    /// Number of keys to copy again.
     pub fn tracked(&self) -> usize {
         let tracker = self.tracking.tracker();
         tracker.as_ref().map_or(0, |tracker| tracker.rows.len() + tracker.others.len())
@@ -83,7 +83,8 @@ impl ChangeCapture {
         self.with(|tracker| tracker.settle(Upto::Everything));
     }
 
-    /// They were read up to this key; rows behind it will be read later than now.
+    /// Notes that the copy has read rows up to this key. Rows behind it will be read later, with
+    /// their changes.
     pub fn has_read(&self, upto: Bytes) {
         self.with(|tracker| tracker.settle(Upto::Key(upto)));
     }

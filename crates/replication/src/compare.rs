@@ -27,9 +27,9 @@ const ROUND_MS: u64 = 10_000;
 /// A replica that has not come to the marker is waited for so long, milliseconds.
 const LAG_MS: u64 = 5_000;
 const LAG_PAUSE: Duration = Duration::from_millis(20);
-/// How long an answer may take.
+/// Timeout of one answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// A marker whose snapshot found no room here is laid out anew so often.
+/// Attempts to place a marker whose snapshot could not be opened here.
 const ROUNDS_MAX: u32 = 5;
 
 /// One pass over a group.
@@ -75,7 +75,7 @@ struct Round {
     number: u64,
     index: LogIndex,
     begun_ms: u64,
-    /// Who still answers.
+    /// Replicas that still answer.
     others: BTreeSet<NodeId>,
 }
 
@@ -87,7 +87,7 @@ struct KeySpan {
 }
 
 impl Comparing<'_> {
-    /// From the first row to the last.
+    /// Compares all rows, from the first to the last.
     pub async fn pass(&self) -> Result<()> {
         let comparisons = &self.group.shared.comparisons;
         comparisons.note(self.group.id, ComparisonReport::begin);
@@ -187,7 +187,8 @@ impl Comparing<'_> {
         }
     }
 
-    /// What the others hold in a range; who does not say it is left out for the rest of the round.
+    /// Asks the other replicas for their digest of a range. A replica that gives none is left out
+    /// for the rest of the round.
     async fn ask(&self, round: &mut Round, low: &Bytes, high: &Bytes) -> BTreeMap<NodeId, Sum> {
         let Some(peers) = self.peers else { return BTreeMap::new() };
         let (number, index) = (round.number, round.index);
@@ -257,7 +258,8 @@ impl Comparing<'_> {
         Ok(Some(Difference { low, high, camps }))
     }
 
-    /// What everyone holds in a range, and how many different answers that is.
+    /// Returns every replica's digest of a range, and the number of different digests. `None`: the
+    /// snapshot of this node is gone.
     async fn differ(
         &self,
         round: &mut Round,
@@ -291,7 +293,7 @@ fn spans(group: &Group, live: &BTreeSet<BucketId>) -> Vec<KeySpan> {
     };
     let mut spans =
         vec![KeySpan { low: space(Space::Mark), high: space(Space::Row), bucket: None }];
-    // Bucket 0 holds the house's own rows, and is always there.
+    // Bucket 0 holds the database's own rows, and is always there.
     for bucket in std::iter::once(OWN).chain(live.iter().copied().filter(|bucket| *bucket != OWN)) {
         let high = match bucket.0.checked_add(1) {
             Some(next) => row(BucketId(next)),

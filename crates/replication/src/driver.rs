@@ -72,7 +72,7 @@ impl Group {
         ended
     }
 
-    /// Begins this life of the replica.
+    /// Begins this run of the replica.
     pub fn begin(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -81,8 +81,8 @@ impl Group {
         self.look_at_collapse(state);
     }
 
-    /// Nothing new is taken here, and mastership is given back once all that was taken is decided.
-    /// From then on this replica votes and follows, and leads no more.
+    /// Takes no new updates, and gives mastership up once all taken updates are decided. From then
+    /// on this replica votes and follows, and never leads.
     pub fn retire(&self) {
         let mut state = self.state();
         self.leadership.retire();
@@ -91,7 +91,7 @@ impl Group {
         self.driver.wake();
     }
 
-    /// No more answers from this group, for this reason.
+    /// Ends the group with an error, which every later call returns.
     pub fn fail(&self, error: Error) {
         let given_up = {
             let mut state = self.state();
@@ -110,7 +110,7 @@ impl Group {
         self.driver.stop();
     }
 
-    /// Everything that can be done now. Gives how long there is nothing to do.
+    /// Does everything that can be done now. Returns the time for which there is nothing to do.
     pub fn turn(&self, stopping: bool) -> Result<Duration> {
         let written = self.driver.take_written();
         let came = self.driver.inbox().take();
@@ -157,8 +157,9 @@ impl Group {
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
     }
 
-    /// What the last turn did not send, and what is to be sent now. Before anything that arrived:
-    /// an answer makes the replica send what follows the last that it believes was sent.
+    /// Sends what the last turn did not send, and what is due now. Runs before anything that
+    /// arrived: an answer makes the replica send what follows the last message that it believes was
+    /// sent.
     fn go_on_sending(&self, state: &mut GroupState, now: Millis) {
         for (to, after) in std::mem::take(&mut state.output.flow_control.unsent) {
             self.step(state, Event::Unsent { to, after }, &[]);
@@ -209,7 +210,7 @@ impl Group {
         }
     }
 
-    /// What the log let go of can't be sent any more.
+    /// Notes what the log has dropped: it can't be sent to followers any more.
     fn look_at_collapse(&self, state: &mut GroupState) {
         let start = self.shared.log_writer.begin();
         if start > state.entries.log_start() {
@@ -273,7 +274,7 @@ impl Group {
         }
     }
 
-    /// Nobody waits for an entry longer than [`DECIDED_MS_MAX`]: where the disk of a sole node is
+    /// Gives up waiting for entries older than [`DECIDED_MS_MAX`]. If the disk of a sole node is
     /// full or hangs, nothing else would end the wait.
     fn give_up_late(&self, state: &GroupState) {
         let begun = state.queue.clock.now().saturating_sub(DECIDED_MS_MAX);

@@ -55,13 +55,13 @@ impl DriverHandle {
         self.inbox().unsound_member()
     }
 
-    /// Has the driver look at what there is.
+    /// Wakes the driver.
     #[inline]
     pub fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Resolves when somebody woke the driver.
+    /// Resolves when the driver is woken.
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -83,9 +83,9 @@ impl DriverHandle {
         self.driven.send_replace(false);
     }
 
-    /// Resolves when this node's part in the group has ended with its life.
+    /// Resolves when the driver of this group has ended on this node.
     pub async fn ends(&self) {
-        // The sender lives as long as the group, so the wait ends with the driver.
+        // The sender exists as long as the group, so the wait ends with the driver.
         let _ = self.driven.subscribe().wait_for(|driven| !driven).await;
     }
 }

@@ -68,7 +68,7 @@ impl Group {
             Effect::Refused { asked: RefusedCall::HandOver(_), reason } => {
                 state.mastership.refused = Some(reason);
             }
-            // It stays in the queue, and is proposed when there is room.
+            // The entry stays in the queue, and is proposed when there is space.
             Effect::Refused { asked: RefusedCall::Propose, .. } => {}
             Effect::MayLack { behind } => self.may_lack(state, behind),
             Effect::FetchSnapshot { from } => state.snapshot.wanted = Some(from),

@@ -58,7 +58,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// What a replay left: accepted entries behind `applied`, without gaps.
+    /// Restores the entries of a replay: accepted entries behind `applied`, without gaps.
     pub fn restored(
         applied: LogIndex,
         tail: impl IntoIterator<Item = Bytes>,
@@ -114,7 +114,7 @@ impl Entries {
         self.staged_bytes = 0;
     }
 
-    /// What is behind `from` is replaced by what was staged under this ballot up to `upto`.
+    /// Replaces everything behind `from` by the entries staged under this ballot up to `upto`.
     pub fn adopt(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
         let keep = (from.0 + 1).saturating_sub(self.first.0);
         while self.kept.len() as u64 > keep {
@@ -146,8 +146,8 @@ impl Entries {
         Some((kept.payload.clone()?, kept.sync))
     }
 
-    /// Everything up to here is applied. With nobody who might lag (`alone`) it is let go of at
-    /// once.
+    /// Notes that everything up to `applied` is applied. A group without other replicas (`alone`)
+    /// drops the entries at once.
     pub fn land(&mut self, applied: LogIndex, alone: bool) {
         while self.landed < applied {
             self.landed = self.landed.next();
@@ -205,8 +205,8 @@ impl Entries {
 /// live and at replay, so both find the same.
 #[derive(Clone, Debug, Default)]
 pub struct LogPositions {
-    /// From such an index on, entries stand in order behind such a position; the first one found
-    /// there is the accepted one.
+    /// Start of each run of entries: from such an index on, entries stand in order behind the
+    /// position, and the first one found there is the accepted one.
     pub(super) entries: BTreeMap<LogIndex, Position>,
     /// The last accepted entry that is written.
     pub(super) last: LogIndex,
@@ -317,8 +317,8 @@ impl LogPositions {
         Some((*first).max(self.superseded.next()))
     }
 
-    /// Where to look for an entry: it is the first one of its index at or behind this. None: it
-    /// can't be had from the log.
+    /// Returns the position of an entry: it is the first one of its index at or behind it. `None`:
+    /// the log does not have it.
     pub fn find(&self, index: LogIndex) -> Option<Position> {
         if index <= self.superseded { None } else { self.place(index) }
     }
@@ -334,9 +334,10 @@ impl LogPositions {
         next.map_or(LogIndex(u64::MAX), |(next, _)| LogIndex(next.0 - 1))
     }
 
-    /// From where on the log is needed to bring back what is not applied yet, and what is staged:
-    /// under one of these ballots (the one promised, and the one for which more is still awaited),
-    /// or under any, while an adoption that makes it count is on its way to the log.
+    /// Returns the position from which the log is needed after a restart: for entries that are not
+    /// applied, and for staged entries. Staged entries count under one of these ballots (the
+    /// promised one, and the one for which more is awaited), or under any, while an adoption is on
+    /// its way to the log.
     pub fn needed(
         &self,
         applied: LogIndex,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use logic::consensus::Configuration;
 use store::RowChange;
 
-/// What stands in front of an entry's effects.
+/// Head of an entry, in front of its effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryHead {
     /// Group time of its updates, milliseconds.

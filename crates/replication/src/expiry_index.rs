@@ -20,7 +20,7 @@ impl Overlay<'_> {
         self.open.earliest_expiry = self.open.earliest_expiry.min(at);
     }
 
-    /// Nothing has to be looked at when a row would have expired.
+    /// Removes the expiry hint of a row that is overwritten or removed.
     pub fn forget_hint(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
         // What is due is the sweep's.
         if let Some(expires) = expires.filter(|expires| *expires > self.open.time) {
@@ -29,7 +29,8 @@ impl Overlay<'_> {
         }
     }
 
-    /// Where the sweep of expiry hints goes on: all before this are gone, and none comes there.
+    /// Returns the key at which the sweep of expiry hints continues. All hints before it are gone,
+    /// and no new one comes there.
     pub fn swept(&mut self) -> Result<Bytes> {
         layout::space_key(self.group, Space::Swept, self.scratch);
         let behind = self.raw()?.unwrap_or_default();
@@ -38,7 +39,7 @@ impl Overlay<'_> {
         Ok(Bytes::copy_from_slice(self.scratch))
     }
 
-    /// Has the next sweep, whoever's, go on from this hint.
+    /// Stores the key at which the next sweep continues, on any master.
     pub fn put_swept(&mut self, swept: &Bytes) {
         layout::space_key(self.group, Space::Swept, self.scratch);
         let behind = swept.get(self.scratch.len()..).unwrap_or_default();
@@ -63,8 +64,8 @@ impl Overlay<'_> {
         Ok((due, next.max(swept.clone())))
     }
 
-    /// When the next expiry hint behind `swept` is due, if that is within so many milliseconds.
-    /// Touches leave deleted hints behind; none further ahead than that is walked over.
+    /// Returns the time of the next expiry hint behind `swept`, if it is due within `ahead_ms`
+    /// milliseconds. Touches leave deleted hints behind; none further ahead is walked over.
     pub fn next_hint(&mut self, swept: &Bytes, ahead_ms: u64) -> Result<Option<u64>> {
         let until = self.open.time.saturating_add(ahead_ms);
         layout::space_key(self.group, Space::Expiry, self.scratch);

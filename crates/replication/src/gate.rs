@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// See the head of this file.
 pub struct Gate<T> {
     inside: Mutex<T>,
-    /// How many urgent ones wait.
+    /// Number of urgent callers that wait.
     urgent: AtomicUsize,
-    /// Held by the urgent one whose turn is next, while it waits: the patient ones wait here.
+    /// Held by the urgent caller whose turn is next, while it waits. Patient callers wait here.
     turn: Mutex<()>,
 }
 

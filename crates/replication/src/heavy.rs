@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// See the head of this file.
 #[derive(Default)]
 pub struct Heavy {
-    /// When the next may begin, in milliseconds. Who waits for the lock around it waits in line.
+    /// Time at which the next one may begin, in milliseconds. Callers queue for the lock around it.
     begins_ms: Mutex<u64>,
 }
 
@@ -23,7 +23,7 @@ pub struct Turn<'a> {
 }
 
 impl Heavy {
-    /// Waits in line; an error when that takes too long.
+    /// Waits in the queue. `Overloaded` after `FORWARD_MS_MAX`.
     pub async fn turn(&self) -> Result<Turn<'_>> {
         let waiting = async {
             let begins_ms = self.begins_ms.lock().await;

@@ -17,15 +17,15 @@ use store::{Position, RecordKind};
 pub struct InFlight {
     /// The oldest first, as the log writer answers.
     turns: VecDeque<Turn>,
-    /// How many of the records are adoptions.
+    /// Number of adoption records.
     adoptions: usize,
 }
 
 /// The records of one turn.
 struct Turn {
-    /// Where the first of them can begin at the earliest.
+    /// Lowest position at which the first of them can begin.
     bound: Position,
-    /// How many of them are not processed.
+    /// Number of them that are not processed.
     records: usize,
 }
 
@@ -49,7 +49,7 @@ impl InFlight {
         self.adoptions -= usize::from(done.kind == RecordKind::Truncate);
     }
 
-    /// Where the oldest may begin.
+    /// Returns the lowest position at which the oldest may begin. `None`: nothing is in flight.
     pub fn oldest(&self) -> Option<Position> {
         let turn = self.turns.front().filter(|_| !flawed(Flaw::TruncatesUnprocessed));
         turn.map(|turn| turn.bound)

@@ -15,9 +15,9 @@ const INBOX_MESSAGES_MAX: usize = 8_192;
 
 /// Messages of other members that the driver has not looked at yet.
 ///
-/// They come as fast as the network brings them, and a driver may stand still for a while: its disk
-/// is slow, or it installs a snapshot. What finds no room is dropped, which consensus is made for:
-/// entries first, since what keeps the group's master is small.
+/// Messages come as fast as the network brings them, and a driver may stall: its disk is slow, or
+/// it installs a snapshot. Messages that exceed the bound are dropped, which consensus tolerates.
+/// Entries are dropped first, because the messages that keep the group's master are small.
 pub struct Inbox {
     came: Vec<InboxMessage>,
     /// Bytes of the messages with entries.
@@ -84,7 +84,7 @@ impl Inbox {
         (self.came.len(), self.bytes)
     }
 
-    /// Everything that is there.
+    /// Takes all messages.
     pub(super) fn take(&mut self) -> Vec<InboxMessage> {
         self.bytes = 0;
         std::mem::take(&mut self.came)

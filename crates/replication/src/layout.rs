@@ -22,7 +22,7 @@ use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, Version};
 use bytes::Bytes;
 use logic::consensus::Configuration;
 
-/// What kind of thing a tree key names.
+/// Kind of item that a tree key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Space {
@@ -96,7 +96,7 @@ pub fn write_configuration(base: LogIndex, configuration: &Configuration) -> Byt
     Bytes::from(bytes)
 }
 
-/// The same from its bytes.
+/// Decodes a configuration. `Malformed` if the bytes are no configuration.
 pub fn read_configuration(bytes: &[u8]) -> Result<(LogIndex, Configuration), Malformed> {
     let mut reader = Reader::new(bytes);
     let base = LogIndex(reader.u64("configuration base")?);
@@ -126,7 +126,7 @@ pub fn expiry_key(group: GroupId, expires: u64, bucket: BucketId, name: &[u8], k
     key.extend_from_slice(name);
 }
 
-/// What an expiry hint's tree key says.
+/// Decodes an expiry hint's tree key: time, bucket and key. `None`: it is no such key.
 pub fn read_expiry_key(key: &Bytes) -> Option<(u64, BucketId, Bytes)> {
     let expires = u64::from_be_bytes(key.get(5..13)?.try_into().ok()?);
     let bucket = u32::from_be_bytes(key.get(13..17)?.try_into().ok()?);
@@ -168,13 +168,13 @@ impl StoredRow {
         }
     }
 
-    /// How many bytes `write_head` writes.
+    /// Number of bytes that `write_head` writes.
     #[inline]
     pub fn head_bytes(expires: Option<u64>) -> usize {
         9 + if expires.is_some() { 8 } else { 0 }
     }
 
-    /// From its bytes, the value being a slice of them.
+    /// Decodes a row. Its value is a slice of `bytes`.
     #[inline]
     pub fn read(bytes: &Bytes) -> Result<StoredRow, Malformed> {
         let mut reader = Reader::new(bytes);
@@ -220,8 +220,8 @@ impl StoredSession {
         bytes
     }
 
-    /// From its bytes. What a later version may append is skipped, as the version before skips the
-    /// bucket: nodes of both may be masters of one group while they are upgraded.
+    /// Decodes a session. Fields that a later version may append are skipped, as the version before
+    /// skips the bucket: nodes of both may be masters of one group during an upgrade.
     pub fn read(bytes: &[u8]) -> Result<StoredSession, Malformed> {
         let mut reader = Reader::new(bytes);
         let used = reader.u64("session time")?;
@@ -239,7 +239,7 @@ impl StoredSession {
     }
 }
 
-/// What a group's applied mark says; it is written in the same batch as the effects it speaks of.
+/// Applied mark of a group. It is written in the same batch as the effects that it covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// The last applied value.

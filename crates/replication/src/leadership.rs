@@ -53,9 +53,9 @@ pub struct LeadershipState {
     /// End of the time in which it may answer reads by itself, as milliseconds of monotonic time;
     /// 0: not now.
     lease_until: AtomicU64,
-    /// This node is a member, as its own configuration says.
+    /// True if this node is a member by its own configuration.
     member: AtomicBool,
-    /// Published leadership, for those who wait for a change.
+    /// Published leadership, for callers that wait for a change.
     standing: watch::Sender<Leadership>,
 }
 
@@ -120,7 +120,7 @@ impl LeadershipState {
     pub async fn led_elsewhere(&self) {
         let mut standing = self.standing();
         let other = |master: NodeId| master != self.node;
-        // The sender lives as long as the group.
+        // The sender exists as long as the group.
         let _ = standing.wait_for(|now| now.dismissed || now.master.is_some_and(other)).await;
     }
 

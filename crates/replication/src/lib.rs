@@ -1,6 +1,6 @@
 //! The consistent path: one order of updates per group, evaluated once, decided, logged, applied.
 //!
-//! A life of an update: `submit.rs` evaluates it into the open entry (`evaluate/`, on an
+//! Path of an update: `submit.rs` evaluates it into the open entry (`evaluate/`, on an
 //! `overlay.rs`, within a `budget.rs`); `driver.rs` closes the entry, has consensus place it and
 //! the log writer log it, and applies it when it is decided; `wait.rs` wakes its client.
 //!

@@ -8,9 +8,9 @@ use base::{Error, Result};
 pub struct Lifecycle {
     /// Error that stopped the group, if one did.
     failed: Option<Error>,
-    /// Nothing new is taken; mastership is given back when everything taken is proposed.
+    /// True if no new update is taken. Mastership is given up once everything taken is proposed.
     retiring: bool,
-    /// The driver has retired.
+    /// True once the driver has retired.
     ended: bool,
 }
 

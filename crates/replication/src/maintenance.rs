@@ -1,5 +1,5 @@
-//! Questions of maintenance to a group: which log it still needs, what lives only in the log, and
-//! how far its entries are applied.
+//! Maintenance queries of a group: the log that it still needs, the state that exists only in the
+//! log, and the entries that are applied.
 //!
 //! Never: waits for the driver; whoever asks for a copy at the log's head waits itself.
 
@@ -8,7 +8,7 @@ use base::{LogIndex, Result};
 use std::sync::mpsc::Receiver;
 use store::Position;
 
-/// How far a group's entries are applied here, and how far they may still have to be.
+/// Progress of applying a group's entries on this node.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyProgress {
     /// The last entry that is applied here.
@@ -20,7 +20,7 @@ pub struct ApplyProgress {
 }
 
 impl Group {
-    /// Returns where the first record begins that a restart would still need.
+    /// Returns the position of the first record that a restart would still need.
     pub fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
         let (replica, applied, flight) =
@@ -35,14 +35,14 @@ impl Group {
         std::mem::take(&mut self.state().output.statement.wrote)
     }
 
-    /// Asks the driver to write what lives only in the log once more.
+    /// Asks the driver to log again the state that exists only in the log.
     pub fn state_again(&self) {
         self.state().output.statement.asked = true;
         self.driver.wake();
     }
 
-    /// Asks the driver to write what lives only in the log at its head. The receiver hears when
-    /// that is handed to the log writer; none: the driver has ended.
+    /// Asks the driver to log, at the log's head, the state that exists only in the log. The
+    /// receiver is notified when that is handed to the log writer. `None`: the driver has ended.
     pub fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
         let (done, handed) = std::sync::mpsc::sync_channel(1);
         {

@@ -47,7 +47,7 @@ pub fn write(index: LogIndex, outcome: &Result<Outcome>, digest: Option<UpdateDi
 }
 
 impl KeptOutcome {
-    /// From its bytes.
+    /// Decodes a kept outcome. `Malformed` if the bytes are none.
     pub fn read(bytes: &[u8]) -> std::result::Result<KeptOutcome, Malformed> {
         let mut reader = Reader::new(bytes);
         let index = LogIndex(reader.u64("outcome index")?);
@@ -121,8 +121,8 @@ fn write_option(value: Option<&Bytes>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The same outcome as it is told of another place, where it is in this index. What can't be read
-/// is kept as it is, and told as damaged when it is asked for.
+/// Returns the outcome for another group, in which it stands at `index`. An outcome that can't be
+/// decoded is copied as it is, and reported as damaged when a retry reads it.
 pub fn moved(bytes: &[u8], index: LogIndex) -> Vec<u8> {
     match KeptOutcome::read(bytes) {
         Ok(KeptOutcome { outcome: Ok(Outcome::AppliedAt(_)), digest, .. }) => {

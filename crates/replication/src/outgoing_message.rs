@@ -16,13 +16,13 @@ pub struct OutgoingMessage {
     pub(super) done: LogIndex,
 }
 
-/// Entries of a letter.
+/// Entries of a message.
 pub(super) enum MessageEntries {
-    /// It names none.
+    /// The message names none.
     None,
-    /// They are in memory.
+    /// The entries are in memory.
     Here(Vec<Bytes>),
-    /// They are read back from the log.
+    /// The entries are read back from the log.
     InLog,
 }
 

@@ -27,20 +27,20 @@ pub struct Overlay<'a> {
     pub pending: &'a VecDeque<PendingEntry>,
     /// The value that is being made.
     pub open: &'a mut PendingEntry,
-    /// What the present update may cost.
+    /// Budget of the present update.
     pub budget: Budget,
-    /// A row was taken for gone because its time has passed.
+    /// True if a row was treated as gone because it has expired.
     pub saw_expired: bool,
     /// A buffer for tree keys, so that looking costs no allocation.
     pub scratch: &'a mut Vec<u8>,
 }
 
-/// What of the store is seen.
+/// View of the store.
 #[derive(Clone, Copy)]
 pub enum StoreSource<'a> {
-    /// What it holds now. Only under the group's lock that is the same from look to look.
+    /// Rows as they are now. Only under the group's lock they are the same from read to read.
     Now(&'a dyn Trees),
-    /// What it held at one moment.
+    /// Rows at one moment.
     Then(&'a dyn Snapshot),
 }
 
@@ -61,7 +61,7 @@ impl StoreSource<'_> {
 }
 
 impl Overlay<'_> {
-    /// What stands under the tree key in `scratch`.
+    /// Returns the row under the tree key in `scratch`.
     pub(super) fn raw(&mut self) -> Result<Option<Bytes>> {
         self.find(|store, key| store.get(key))
     }

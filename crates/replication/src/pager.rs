@@ -14,7 +14,7 @@ pub struct Pager {
 }
 
 impl Pager {
-    /// For a range's limits, which never exceed the house's.
+    /// Pages with a range's limits, which never exceed the server's.
     pub fn new(range: &Range) -> Pager {
         let (rows_max, bytes_max) = match range.extent {
             Extent::Whole => (range.rows_max.unwrap_or(usize::MAX), limits::WHOLE_RANGE_BYTES_MAX),

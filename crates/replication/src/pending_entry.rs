@@ -61,15 +61,15 @@ pub struct PendingEntry {
     pub sign: Option<Configuration>,
     payload: Payload,
     table: HashTable<RowSlot>,
-    /// What each effect replaced in the table, so that a failed sequence can be undone.
+    /// Slots that each effect replaced in the table, so that a failed sequence can be undone.
     journal: Vec<(u32, Option<u32>)>,
     salt: u64,
 }
 
-/// What the entries before leave to the next. It is laid out in their buffer, which has its size
-/// and is still in the processor's caches, and the payload is copied out of it: that costs less
-/// than the slack of a buffer of its own, because payloads stay in memory until they are flushed.
-/// Only a large entry takes its buffer with it.
+/// Buffers that earlier entries leave to the next. It is laid out in their buffer, which has its
+/// size and is still in the processor's caches, and the payload is copied out of it. That costs
+/// less than the slack of a buffer of its own, because payloads stay in memory until they are
+/// flushed. Only a large entry takes its buffer with it.
 #[derive(Default)]
 pub struct EntryBuffers {
     bytes: Vec<u8>,
@@ -80,7 +80,7 @@ pub struct EntryBuffers {
 /// A place to come back to.
 #[derive(Clone, Copy)]
 pub struct Savepoint {
-    /// How many bytes the entry held then.
+    /// Number of bytes that the entry held then.
     pub bytes: usize,
     journal: usize,
 }
@@ -215,8 +215,8 @@ impl PendingEntry {
         self.journal.push((offset, replaced));
     }
 
-    /// What this entry says of a tree key: nothing (`None`), removed (`Some(None)`), or these
-    /// bytes.
+    /// Returns the entry's effect on a tree key: `None` if it has none, `Some(None)` if it removes
+    /// the key, else the bytes that it writes.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if self.table.is_empty() {
@@ -238,12 +238,12 @@ impl PendingEntry {
         })
     }
 
-    /// How many tree keys it says something of.
+    /// Number of tree keys that it changes.
     pub fn rows(&self) -> usize {
         self.table.len()
     }
 
-    /// What this entry says of the tree keys that are wanted, in no order.
+    /// Returns the entry's effects on the wanted tree keys, in no order.
     pub fn select<'a>(
         &'a self,
         wanted: impl Fn(&[u8]) -> bool + 'a,
@@ -324,7 +324,8 @@ fn key_at(bytes: &[u8], offset: u32) -> &[u8] {
     &bytes[key]
 }
 
-/// Where an effect's key and row stand. Only for bytes this file wrote itself.
+/// Returns the effect's kind (true: put), and the ranges of its key and row. Only for bytes that
+/// this file wrote itself.
 fn ranges_at(
     bytes: &[u8],
     offset: usize,

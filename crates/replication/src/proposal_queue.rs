@@ -75,7 +75,7 @@ impl ProposalQueue {
     pub fn begin(&mut self, replica: &Replica) -> (bool, usize) {
         let room = match &self.open {
             Some(open) if open.updates > 0 => return (false, open.value_bytes()),
-            // The last update failed: the next may as well, and needs no room for others.
+            // The last update failed. The next may fail as well, and needs no buffers of others.
             Some(_) => EntryBuffers::default(),
             None => std::mem::take(&mut self.room),
         };

@@ -40,7 +40,8 @@ pub fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
     RowReader::new(group, bucket, usize::MAX).answer(read)
 }
 
-/// The same; none where it takes so long that it belongs on a thread that may wait.
+/// Reads like [`read`] at once. `None`: the read takes so long that it belongs on a thread that may
+/// block.
 pub fn read_at_once(group: &Group, bucket: &Bucket, read: &Read) -> Option<Result<Reply>> {
     if is_long(read) {
         return None;
@@ -64,12 +65,12 @@ fn shown(row: StoredRow, now: u64) -> Row {
 struct RowReader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
-    /// Nothing that was read is behind this index.
+    /// Index that is not behind anything that was read.
     index: Cell<LogIndex>,
     now: u64,
-    /// Bytes of values that may still be read before the last.
+    /// Bytes of values that may still be read.
     room: Cell<usize>,
-    /// It ended for want of room: what it found is not all.
+    /// True if the read ended because `room` was used up: the result is incomplete.
     is_cut: Cell<bool>,
 }
 
@@ -116,7 +117,7 @@ impl<'a> RowReader<'a> {
         Ok(Reply::new(self.index.get(), body))
     }
 
-    /// Takes the bytes of a row, expired or not, off the room; true if more may be read.
+    /// Takes the bytes of a row, expired or not, from `room`. Returns true if more may be read.
     fn goes_on_after(&self, bytes: usize) -> bool {
         match self.room.get().checked_sub(bytes) {
             Some(left) => self.room.set(left),
@@ -175,7 +176,7 @@ impl<'a> RowReader<'a> {
         Ok(rows)
     }
 
-    /// How many of these keys exist, as of one moment.
+    /// Counts the keys that exist, at one moment.
     fn count(&self, keys: &[Key]) -> Result<u64> {
         if let [key] = keys {
             return Ok(u64::from(self.get(key)?.is_some()));

@@ -24,8 +24,9 @@ impl Group {
         self.state().replica.progress()
     }
 
-    /// Has other members agree from here on, of which so many save an entry (none: a majority): a
-    /// stop-sign behind everything taken so far.
+    /// Proposes a stop-sign behind everything taken so far, with the next members and their save
+    /// quorum. `None`: a majority. Returns the ticket of the stop-sign. `Changed`: another change
+    /// is under way.
     pub fn reconfigure(&self, members: Vec<Member>, quorum: Option<u8>) -> Result<Ticket> {
         let mut guard = self.state();
         let state = &mut *guard;

@@ -11,7 +11,7 @@ use runtime::log_writer::Append;
 use std::sync::mpsc::SyncSender;
 use store::{OwnedRecord, RecordKind};
 
-/// What lives only in the log.
+/// Consensus state that exists only in the log.
 #[derive(Default)]
 pub struct LogHead {
     promised: Ballot,
@@ -23,16 +23,17 @@ pub struct LogHead {
 
 /// Reasons for the log to write its head again.
 pub struct Statement {
-    /// Someone waits for it: collapsing may then drop what stands further up.
+    /// Sender that is dropped once the head is with the log writer: a collapse may then drop the
+    /// earlier copy. `None`: nobody waits for it.
     pub(super) copy: Option<SyncSender<()>>,
-    /// It is, in the next turn.
+    /// True if the head is to be written in the next turn.
     pub asked: bool,
-    /// Something else was written since the housekeeper looked.
+    /// True if another record was written since maintenance last checked.
     pub(super) wrote: bool,
 }
 
 impl Statement {
-    /// A life begins with one.
+    /// A statement that is due, as at the beginning of a run.
     pub fn due() -> Statement {
         Statement { copy: None, asked: false, wrote: true }
     }
@@ -81,8 +82,8 @@ pub fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Append {
 }
 
 /// Stands before a snapshot of everything up to `index`, which is installed once this is written:
-/// everything before it is on disk then. Its index (not 0) tells it from others, and a later life
-/// that entries up to there are the snapshot's.
+/// everything before it is on disk then. Its index (not 0) distinguishes it from others. It tells
+/// the next start that entries up to there are the snapshot's.
 pub fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Append {
     Append { index, ..decided(group, upto, true) }
 }
@@ -92,7 +93,7 @@ pub fn superseded(group: GroupId, index: LogIndex) -> Append {
     Append { index, ..decided(group, LogIndex(0), false) }
 }
 
-/// Nothing waits for it: the `adopt` behind it is synced, and it with that.
+/// Record of a staged entry. It is not synced itself: the `adopt` behind it is, and covers it.
 pub fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Append {
     Append { ballot, index, payload, ..empty(group, RecordKind::Stage, false) }
 }
@@ -150,7 +151,7 @@ pub fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
     }
 }
 
-/// What a replay refuses, with what to do about it.
+/// Converts a replay's refusal into `Corrupt`, with what to do about it.
 pub fn contradiction(error: ReplayError) -> Error {
     let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
     Error::new(Reason::Corrupt, text)

@@ -19,6 +19,6 @@ pub struct RecoveredGroup {
     pub tail: BTreeMap<LogIndex, Bytes>,
     /// Places of entries in the log.
     pub runs: LogPositions,
-    /// This node keeps no rows of it.
+    /// True if this node keeps no rows of it.
     pub bare: bool,
 }

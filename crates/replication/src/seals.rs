@@ -1,10 +1,10 @@
 //! Buckets that left this group, or are about to: from the *seal* on, nothing is said or done about
 //! them here.
 //!
-//! A seal is a row of the group's own bookkeeping (bucket 0), written by a value like any other, so
-//! every replica and every later master knows of it. Whoever evaluates honours it from the moment
-//! it is laid out, since what comes later stands behind it in the log; whoever reads looks once
-//! more when the rows are read, since a bucket lives elsewhere only when its seal is applied here.
+//! A seal is a row of the group's own bookkeeping (bucket 0), written by an entry like any other,
+//! so every replica and every later master knows of it. Evaluation honours it from the moment it is
+//! laid out, because later updates stand behind it in the log. A read checks once more after it has
+//! read the rows, because a bucket is served elsewhere only when its seal is applied here.
 //!
 //! ```text
 //! s | bucket u32 BE -> form u8 (1) | group time u64 | version u64    the bucket is sealed
@@ -28,15 +28,16 @@ pub(super) const SEALED: u8 = b's';
 const INTAKE: u8 = b'i';
 const FORM: u8 = 1;
 
-/// What the applied rows of a group say of buckets that leave it or come.
+/// Buckets that leave or join a group, by its applied rows.
 #[derive(Default)]
 pub struct Seals {
-    /// Some bucket is sealed: most groups, most of the time, have none, and look no further.
+    /// True if some bucket is sealed. Most groups, most of the time, have none, and check no
+    /// further.
     any: AtomicBool,
     noted: Mutex<BucketMarks>,
 }
 
-/// By their numbers.
+/// Sets of marked buckets, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketMarks {
     /// Buckets whose rows are sealed for a copy.
@@ -45,12 +46,12 @@ pub struct BucketMarks {
     pub intakes: BTreeSet<BucketId>,
 }
 
-/// What a seal says for those who come later.
+/// Content of a seal, for readers that come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// The group's time in it: what expired by then was never seen later.
+    /// Group time of the seal: rows that expired by then were never seen later.
     pub time: u64,
-    /// No row of the bucket has a version as high.
+    /// Upper bound of the versions of the bucket's rows; no row has a version as high.
     pub version: u64,
 }
 
@@ -90,7 +91,7 @@ impl Seal {
 }
 
 impl Seals {
-    /// What the rows of a group say.
+    /// Loads the seals and intakes from the rows of a group.
     pub fn load(group: GroupId, trees: &dyn Trees) -> Result<Seals> {
         let seals = Seals::default();
         let mut prefix = Vec::new();
@@ -139,7 +140,7 @@ impl Observer for Seals {
     }
 }
 
-/// What a request is told that came where its bucket does not live any more.
+/// Returns the error of a request for a bucket that has left this group.
 pub fn sealed() -> Error {
     Error::new(Reason::Moved, "the bucket moves to another group: repeat")
 }

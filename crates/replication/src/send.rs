@@ -25,8 +25,8 @@ use transport::{Lane, Message as Letterhead, Peers, Sending};
 const HEARTBEAT_SLOT: u32 = 0;
 
 impl Group {
-    /// Sends what this turn brought forth. Entries that found no room are noted for the next turn;
-    /// what had no connection to go by is lost, which consensus is made for.
+    /// Sends the messages of this turn. Entries for which there is no space are noted for the next
+    /// turn. A message without a connection is lost, which consensus tolerates.
     pub(super) fn post(
         &self,
         messages: Vec<OutgoingMessage>,
@@ -109,9 +109,9 @@ impl Group {
         )
     }
 
-    /// Sends a first part of entries that have left memory: reading takes long, so the rest comes
-    /// in later turns, between which clients are answered. Gives up to where it was sent, and how
-    /// many bytes: none, where there was no room, or it is not written yet.
+    /// Sends a first part of entries that have left memory. Reading takes long, so the rest is sent
+    /// in later turns, between which clients are answered. Returns the last index sent, and the
+    /// number of bytes. 0 bytes: the queue is full, or the entries are not written yet.
     fn send_from_log(
         &self,
         peers: &Peers,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// On the way to one follower: enough for 1 Gbit/s over 100 ms.
 const FLIGHT_BYTES_MAX: usize = 16 << 20;
 
-/// What is on its way to each follower.
+/// Entries in flight to each follower.
 #[derive(Default)]
 pub struct SendWindows(BTreeMap<NodeId, SendWindow>);
 
@@ -35,14 +35,14 @@ impl SendWindows {
         flight.bytes < FLIGHT_BYTES_MAX
     }
 
-    /// So many bytes of entries up to an index were sent.
+    /// Notes that entries up to an index were sent, of so many bytes.
     pub(super) fn sent(&mut self, to: NodeId, upto: LogIndex, bytes: usize) {
         let flight = self.0.entry(to).or_default();
         flight.sent.push_back((upto, bytes));
         flight.bytes += bytes;
     }
 
-    /// Nothing is sent to others than these members any more.
+    /// Drops the windows of nodes that are no members any more.
     pub(super) fn keep(&mut self, members: &Configuration) {
         self.0.retain(|node, _| members.part(*node).is_some());
     }

@@ -39,11 +39,11 @@ impl Attempt {
     }
 }
 
-/// What became of an update with a retry id.
+/// Outcome of an update with a retry id.
 pub enum Retried {
-    /// This attempt is the first.
+    /// Result of this attempt, which is the first.
     Now(Result<Outcome>),
-    /// An earlier attempt was, in this index.
+    /// Result of an earlier attempt, applied at this index.
     Before(LogIndex, Result<Outcome>),
 }
 

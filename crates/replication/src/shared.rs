@@ -19,7 +19,7 @@ const UNDECIDED_PART: u64 = 4;
 /// Things that all groups of a node share.
 #[derive(Clone)]
 pub struct Shared {
-    /// This node.
+    /// Id of this node.
     pub node: NodeId,
     /// Store of the rows.
     pub trees: Arc<dyn Trees>,
@@ -39,9 +39,9 @@ pub struct Shared {
     pub comparisons: Arc<Comparisons>,
     /// Bounds of memory, time and traffic.
     pub limits: GroupLimits,
-    /// This node is a witness: it keeps rows of the directory only.
+    /// True if this node is a witness: it keeps rows of the directory only.
     pub witness: bool,
-    /// Only this node is to be master of groups in which it votes; 0: any voter may.
+    /// Id of the only node that may become master of groups in which it votes. 0: any voter may.
     pub forced_master: Arc<AtomicU64>,
 }
 
@@ -66,9 +66,9 @@ impl GroupLimits {
     }
 }
 
-/// Who is told of the rows of bucket 0 that applied values change, in the order of the log, before
-/// they count as applied.
+/// Observer of the rows of bucket 0 that applied entries change. It is called in the order of the
+/// log, before the rows count as applied.
 pub trait Observer: Send + Sync {
-    /// This row is now so, or gone.
+    /// Reports a row's new bytes. `None`: the row is gone.
     fn changed(&self, key: &[u8], row: Option<&Bytes>);
 }

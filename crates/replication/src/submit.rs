@@ -147,8 +147,8 @@ impl Group {
         }
     }
 
-    /// What a sequence of nothing but reads sees of what is applied, all of it at one moment, and
-    /// an index that nothing of it is behind.
+    /// Evaluates a sequence of reads on the applied rows at one moment. Returns its outcome, and an
+    /// index that is not behind anything read.
     pub fn read_steps(&self, bucket: &Bucket, update: &Update) -> (LogIndex, Result<Outcome>) {
         let snapshot = self.shared.trees.snapshot();
         let index = self.applied.shown();

@@ -8,7 +8,7 @@ use base::Millis;
 use logic::consensus::Replica;
 use std::time::Duration;
 
-/// How many ticks there are in the length of a lease, while something is under way.
+/// Number of ticks in the length of a lease, while work is under way.
 const TICKS_PER_LEASE: u64 = 16;
 /// Ticks of groups at rest fall on multiples of this part of a lease: then what the groups of a
 /// node have to say to another goes in few frames.

@@ -6,14 +6,15 @@ use base::{LogIndex, NodeId};
 use runtime::metrics::Metrics;
 
 impl Group {
-    /// This replica is to lead, and nobody could tell whether torn logs held more.
+    /// Reports that this replica is to lead although torn logs may have held more entries.
     pub(super) fn may_lack(&self, state: &mut GroupState, behind: LogIndex) {
         state.mastership.may_lack = Some(behind);
         Metrics::count(&self.shared.metrics.may_lack);
         tracing::error!(target: "consensus", group = self.id.0, "{}", lacks(self, behind));
     }
 
-    /// What an operator should know of torn logs, in a sentence; none where all is well.
+    /// Describes, for operators, the consequences of torn logs in a sentence. `None`: there are
+    /// none.
     pub fn told_of_tears(
         &self,
         state: &GroupState,
@@ -23,8 +24,8 @@ impl Group {
         self.awaits_logs(state, name_of).or_else(lacks)
     }
 
-    /// The members that an election waits for because of torn logs, in a sentence; none where it
-    /// waits for nobody.
+    /// Describes the members for whose logs an election waits, in a sentence. `None`: it waits for
+    /// none.
     pub fn awaits_logs(
         &self,
         state: &GroupState,

@@ -24,7 +24,7 @@ pub struct TurnOutput {
     messages: Vec<OutgoingMessage>,
     /// Entries that are to be sent in a later turn.
     pub(super) flow_control: FlowControl,
-    /// Statement of what lives only in the log: when it is due again.
+    /// Repeated record of the state that exists only in the log, with its due time.
     pub statement: Statement,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct TurnWork {
 }
 
 impl TurnOutput {
-    /// Begins a life: the log's head is due.
+    /// Creates the output of a new run: the log's head is due.
     pub(super) fn new() -> TurnOutput {
         TurnOutput {
             effects: Vec::new(),
@@ -48,7 +48,7 @@ impl TurnOutput {
         }
     }
 
-    /// Has a record written.
+    /// Queues a record for the log.
     pub(super) fn log(&mut self, job: Append) {
         self.jobs.push(job);
     }

@@ -35,20 +35,20 @@ pub struct Applied {
 struct WaitingTickets {
     /// In the order they came, which is nearly the order of their indexes.
     wakers: VecDeque<(u64, Waker)>,
-    /// How the last epochs ended, oldest first.
+    /// Ends of the last epochs, oldest first.
     ended: VecDeque<EndedEpoch>,
-    /// Up to this index of this epoch nobody waits any longer.
+    /// Epoch and index up to which waiting was given up.
     late: Option<(u64, u64)>,
     failed: Option<Error>,
 }
 
-/// How a epoch ended.
+/// End of an epoch.
 #[derive(Clone, Copy)]
 struct EndedEpoch {
     epoch: u64,
-    /// Up to here its entries are decided.
+    /// Last decided index of its entries.
     decided: u64,
-    /// Up to here they were proposed: what is between may be decided yet, or not.
+    /// Last proposed index of its entries. Those in between may be decided yet, or not.
     proposed: u64,
 }
 
@@ -121,7 +121,7 @@ impl Applied {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Everything up to here is applied and visible; wakes who waited for it.
+    /// Publishes that everything up to here is applied and visible. Wakes the waiters for it.
     pub fn advance(&self, upto: LogIndex) {
         let due = {
             let mut waiting = self.waiting.lock().expect("no one panics while holding it");
@@ -173,7 +173,7 @@ impl Applied {
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Nothing more will be applied here.
+    /// Ends all waits with an error: nothing more will be applied here.
     pub fn fail(&self, error: Error) {
         let wakers = {
             let mut waiting = self.waiting.lock().expect("no one panics while holding it");
@@ -183,7 +183,7 @@ impl Applied {
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Waits until `index` is applied, whoever proposed what stands there.
+    /// Waits until `index` is applied, whichever master proposed the entry there.
     pub fn reached(&self, index: LogIndex) -> AppliedWait<'_> {
         AppliedWait { applied: self, index, epoch: None }
     }

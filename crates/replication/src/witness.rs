@@ -1,12 +1,12 @@
 //! A group's part on a witness: where others keep rows, it keeps the entries themselves, as long as
 //! a voter that holds the data may lack them.
 //!
-//! A node that joined as a witness is one for life, in every group but the directory, whose rows
-//! every node needs. Its store holds for each other group the applied mark, the configuration in
-//! force, and the kept entries by index. So the log may collapse as anybody's does, and what is
-//! kept is counted exactly. From [`WitnessLog::is_full`] on the master takes nothing new from
-//! clients (`logic` tells it); what is under way then finds room, and nothing beyond that is taken
-//! at all.
+//! A node that joined as a witness stays one, in every group but the directory, whose rows every
+//! node needs. Its store holds for each other group the applied mark, the configuration in force,
+//! and the kept entries by index. So the log may collapse as anybody's does, and the size of the
+//! entries is known exactly. From [`WitnessLog::is_full`] on the master takes nothing new from
+//! clients (`logic` tells it). Entries under way are still kept, up to a fixed excess, and none
+//! beyond that.
 //!
 //! Promises: an entry that this node helped to decide is kept until every voter that holds the data
 //! has it on disk.
@@ -43,14 +43,14 @@ impl Group {
         Ok(mark)
     }
 
-    /// What this witness keeps; none: this node holds the rows.
+    /// Returns the witness's log. `None`: this node holds the rows.
     pub fn witness_log(&self) -> Option<MutexGuard<'_, WitnessLog>> {
         let witness_log = self.witness_log.as_ref()?;
         Some(witness_log.lock().expect("no one panics while holding it"))
     }
 
-    /// Lets go of what all who hold the data have by now, a part of it each turn; `true`: there is
-    /// more.
+    /// Drops entries that all members with data have by now, some each turn. Returns true if there
+    /// are more.
     pub(super) fn let_go(&self) -> Result<bool> {
         if !self.is_bare() {
             return Ok(false);
@@ -116,7 +116,7 @@ impl Group {
         Ok(entries)
     }
 
-    /// Why nothing new can be taken from clients, where a witness keeps all it may.
+    /// Checks that new updates can be taken from clients. `OutOfSpace`: a witness keeps all it may.
     pub fn witness_has_room(&self, state: &GroupState) -> Result<()> {
         let Some(witness) = state.replica.waits_for() else { return Ok(()) };
         let text = format!(

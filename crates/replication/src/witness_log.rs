@@ -13,18 +13,18 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use store::{RowChange, Trees};
 
-/// So much may come once a witness is full: what its master had under way.
+/// Bytes that may come once a witness is full: those that its master had under way.
 const OVERFLOW_BYTES: u64 = 2 * UNDECIDED_BYTES_MAX as u64;
-/// The entries a witness keeps of one group: in a row, up to the last applied one.
+/// Entries that a witness keeps of one group: consecutive, up to the last applied one.
 pub struct WitnessLog {
     /// The index of the first one.
     pub(super) first: LogIndex,
     /// The size of each.
     pub(super) sizes: VecDeque<u32>,
     pub(super) bytes: u64,
-    /// From so much on the witness is full.
+    /// Bytes from which on the witness is full.
     bytes_max: u64,
-    /// The replica was told so.
+    /// True if the replica knows that the log is full.
     pub(super) told_full: bool,
 }
 
@@ -74,7 +74,8 @@ impl WitnessLog {
         self.bytes >= self.bytes_max
     }
 
-    /// Returns true if it is more than can be: what was under way when it was full has found room.
+    /// Returns true if the log exceeds even the excess for entries that were under way when it was
+    /// full.
     pub fn overflows(&self) -> bool {
         self.bytes >= self.bytes_max.saturating_add(OVERFLOW_BYTES)
     }

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use transport::{IncomingCall, Peers};
 
-/// Most snapshots open at a time; a marker that finds no room is passed by.
+/// Maximum number of open snapshots. A marker that finds as many is skipped.
 const OPEN_MAX: usize = 16;
 /// A snapshot that nobody asked about for so long is given up, milliseconds.
 const IDLE_MS: u64 = 20_000;
@@ -171,7 +171,7 @@ impl Comparisons {
         }
     }
 
-    /// What is known of a group's replicas.
+    /// Returns the comparison report of a group. `None`: nothing is known of its replicas.
     pub fn report(&self, group: GroupId) -> Option<ComparisonReport> {
         self.reports.lock().expect("no one panics while holding it").get(&group).cloned()
     }
@@ -186,13 +186,15 @@ impl Comparisons {
         note(reports.entry(group).or_default())
     }
 
-    /// What this node found while it was master is of no use to the next.
+    /// Forgets a group's report and request: what this node found while it was master is of no use
+    /// to the next master.
     pub fn forget(&self, group: GroupId) {
         self.reports.lock().expect("no one panics while holding it").remove(&group);
         self.asked.lock().expect("no one panics while holding it").remove(&group);
     }
 
-    /// An operator wants this group compared now. Gives which pass will have done it.
+    /// Requests, for an operator, that this group is compared now. Returns the number of the pass
+    /// that will have done it.
     pub fn ask(&self, group: GroupId) -> u64 {
         // First the number: a pass that begins once it is asked for is the one that is waited for,
         // and not one before it.

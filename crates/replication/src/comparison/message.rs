@@ -18,12 +18,12 @@ use transport::CallKind;
 
 const VERSION: u8 = 1;
 
-/// What is the digest of these rows?
+/// Request for the digest of a range of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComparisonQuestion {
-    /// Which marker.
+    /// Number of the marker.
     pub round: u64,
-    /// The value it stands in.
+    /// Index of the entry that holds the marker.
     pub index: LogIndex,
     /// The first key.
     pub low: Bytes,
@@ -39,7 +39,7 @@ pub(crate) struct Sum {
     pub digest: u64,
 }
 
-/// What a replica answers.
+/// Answer of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ComparisonAnswer {
     Sum(Sum),

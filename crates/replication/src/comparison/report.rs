@@ -9,26 +9,26 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Differences kept of one pass; behind these a pass only counts.
 pub(crate) const DIFFERENCES_MAX: usize = 16;
 
-/// What a group's master knows of its replicas.
+/// State of a group's replicas, as its master knows it.
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonReport {
-    /// A pass is under way.
+    /// True while a pass is running.
     pub running: bool,
     /// Passes that ended, also those that broke off.
     pub passes: u64,
     /// Error that broke the last one off, if one did.
     pub trouble: Option<String>,
-    /// When the last one did.
+    /// Time at which the last one ended.
     pub ended_ms: Option<u64>,
     /// Rows and bytes of this replica that were compared in the pass that runs, or ran last.
     pub rows: u64,
     /// Bytes of these rows.
     pub bytes: u64,
-    /// Who was compared in it, and with how many rows.
+    /// Replicas that were compared in it, each with its number of rows.
     pub compared: BTreeMap<NodeId, u64>,
-    /// What the last whole pass found.
+    /// Differences that the last whole pass found.
     before: Vec<Difference>,
-    /// What the pass that runs found.
+    /// Differences that the running pass found.
     found: Vec<Difference>,
 }
 
@@ -39,7 +39,7 @@ pub struct Difference {
     pub low: Bytes,
     /// The first tree key behind it.
     pub high: Bytes,
-    /// Who holds the same, those first who are most.
+    /// Replicas that hold the same rows, largest set first.
     pub camps: Vec<BTreeSet<NodeId>>,
 }
 
@@ -65,7 +65,7 @@ impl ComparisonReport {
         self.trouble = Some(why.to_string());
     }
 
-    /// Returns true if there was room for it.
+    /// Adds a difference. Returns false if the report is full.
     pub(crate) fn found(&mut self, difference: Difference) -> bool {
         let room = self.found.len() < DIFFERENCES_MAX;
         if room {
@@ -74,7 +74,8 @@ impl ComparisonReport {
         room
     }
 
-    /// Everything that is known to differ.
+    /// Returns every known difference: those of the running pass, and those of the last pass that
+    /// it has not replaced.
     pub fn differences(&self) -> Vec<Difference> {
         let new = self.found.iter();
         let old = self.before.iter().filter(|old| new.clone().all(|new| new.low != old.low));

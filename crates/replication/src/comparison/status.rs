@@ -13,7 +13,7 @@ pub struct ComparisonStatus {
     pub ended_ms_ago: Option<u64>,
     /// The master's rows that were compared in the pass that runs, or ran last.
     pub rows: u64,
-    /// The same in bytes.
+    /// Number of bytes compared in it.
     pub bytes: u64,
     /// Names of the other replicas, each with the number of rows compared.
     pub replicas: Vec<(String, u64)>,

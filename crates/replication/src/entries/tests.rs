@@ -187,8 +187,8 @@ fn a_snapshot_takes_the_place_of_all_it_holds() {
     assert_eq!(shown(&entries, 10), Some("v10".into()));
 }
 
-/// What the log held of it may have been replaced by others meanwhile, or is not all there: a
-/// later life, too, neither sends it nor says that it could (seed 9204).
+/// Entries that a snapshot replaced may have been superseded in the log, or are incomplete there. A
+/// later run, too, neither sends them nor says that it could (seed 9204).
 #[test]
 fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() {
     let at = |positions: &LogPositions, index| positions.find(LogIndex(index)).map(|at| at.0);

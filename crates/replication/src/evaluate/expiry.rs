@@ -61,13 +61,13 @@ pub(super) fn expire(
     Ok(Outcome::Applied(true))
 }
 
-/// What a sweep did.
+/// Outcome of a sweep.
 pub struct Swept {
-    /// Hints it looked at.
+    /// Number of hints looked at.
     pub looked: usize,
-    /// Where the next one goes on.
+    /// Key at which the next sweep continues.
     pub upto: Bytes,
-    /// When the next hint is due, if that is soon.
+    /// Group time at which the next hint is due, in milliseconds. `None`: none is due soon.
     pub next: Option<u64>,
 }
 

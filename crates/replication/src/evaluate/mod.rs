@@ -30,7 +30,7 @@ pub fn evaluate(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Resu
     evaluate_within(overlay, bucket, update, Budget::of_update())
 }
 
-/// The same within a budget of its own.
+/// Evaluates an update within a budget of its own.
 pub fn evaluate_within(
     overlay: &mut Overlay,
     bucket: &Bucket,
@@ -113,8 +113,8 @@ fn sequence(
     Ok(Outcome::Steps(outcomes))
 }
 
-/// What a step adds to the answer. What was read is counted as it was read, and a sequence's steps
-/// were counted one by one.
+/// Bytes that a step adds to the answer. Values read were counted when they were read, and a
+/// sequence's steps one by one.
 fn answer_bytes(outcome: &Result<Outcome>) -> usize {
     let bytes = match outcome {
         Ok(Outcome::Old(old) | Outcome::Swapped { old, .. }) => old.as_ref().map_or(0, Bytes::len),

@@ -10,18 +10,18 @@ const LOOKS_AT_ONCE: usize = KEYS_AT_ONCE / 4;
 /// See the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// It is a sequence that changes nothing, whatever it finds.
+    /// True if it is a sequence that changes nothing, whatever it finds.
     pub only_reads: bool,
-    /// Its answer may hold values.
+    /// True if its answer may hold values.
     pub brings_values: bool,
     /// Keys that are looked up, and rows of short ranges.
     looks: usize,
-    /// It walks over rows whose number nobody knows.
+    /// True if it walks over rows whose number is unknown.
     walks: bool,
 }
 
 impl Weight {
-    /// Of an update and all its steps.
+    /// Weighs an update and all its steps.
     #[inline]
     pub fn of(update: &Update) -> Weight {
         let mut weight = Weight { only_reads: true, brings_values: false, looks: 0, walks: false };
@@ -32,7 +32,7 @@ impl Weight {
     }
 
     /// Returns true if it may take long enough to be evaluated away from the threads that answer,
-    /// and to make room for others afterwards.
+    /// and to yield to other updates afterwards.
     pub fn is_heavy(&self) -> bool {
         self.walks || self.looks > LOOKS_AT_ONCE
     }

@@ -33,20 +33,20 @@ pub const KEY_MAX: usize = KEY_BYTES_MAX + 64;
 /// Longest value of the store, with what stands in front.
 pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
 
-/// What the receiver asks.
+/// Request of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SnapshotQuestion {
     /// Open a snapshot and send it.
     Begin { stream: u32 },
     /// Send the rest of it.
     Resume { stream: u32, id: u64, after: Option<Bytes> },
-    /// It is not needed any more.
+    /// Close the snapshot: it is not needed any more.
     End { id: u64 },
-    /// Say what a snapshot would hold, and send nothing of it.
+    /// Describe the snapshot, and send nothing of it.
     Mark,
 }
 
-/// What the sender answers.
+/// Answer of the sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SnapshotAnswer {
     Offer(Offer),
@@ -56,20 +56,20 @@ pub(super) enum SnapshotAnswer {
     Nothing,
 }
 
-/// What a snapshot holds.
+/// Description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     pub id: u64,
     pub mark: Mark,
     pub base: LogIndex,
     pub configuration: Configuration,
-    /// At most about so many rows: what the whole store holds.
+    /// Upper estimate of the number of rows: those of the whole store.
     pub rows_estimated: u64,
-    /// The same in bytes, as they lie on the disk.
+    /// Upper estimate of the bytes, as they lie on the disk.
     pub bytes_estimated: u64,
 }
 
-/// Where in a chunk a part ends.
+/// Kind of end of a part within its chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     Within = 0,
@@ -77,7 +77,7 @@ pub(super) enum Ends {
     All = 2,
 }
 
-/// What stands in front of a part's rows.
+/// Head of a part, in front of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartHead {
     pub id: u64,
@@ -85,7 +85,7 @@ pub(super) struct PartHead {
     /// Counts the parts of the stream, from 0.
     pub number: u32,
     pub ends: Ends,
-    /// Of all up to its end.
+    /// Digest of all rows up to the end of the part.
     pub digest: u64,
 }
 

@@ -66,20 +66,19 @@ pub struct Snapshots {
     sender: Arc<Sender>,
     intakes: PartQueues,
     progress: Mutex<BTreeMap<GroupId, SnapshotProgress>>,
-    /// What answers and sends.
+    /// Tasks that answer and send.
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// How long is waited for what.
+/// Timeouts of snapshot transfers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// The receiver: nothing came for so long, so what was sent is lost, or the sender is. A part
-    /// may take a while where the lane is slow.
+    /// Receiver: time without a part, after which the part or the sender counts as lost. A part may
+    /// take a while if the lane is slow.
     pub quiet: Duration,
-    /// The receiver: between two attempts to reach the sender.
+    /// Receiver: pause between two attempts to reach the sender.
     pub pause: Duration,
-    /// The sender: a snapshot is closed when nobody asked for it, or took anything of it, for so
-    /// long.
+    /// Sender: time without a request or a delivered part, after which a snapshot is closed.
     pub idle: Duration,
 }
 
@@ -110,12 +109,12 @@ struct Installing {
     _task: FileTask,
 }
 
-/// What was installed, durably.
+/// State that was installed, durably.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The state is that after this value.
+    /// Index of the last entry in the state.
     pub upto: LogIndex,
-    /// The index of the stop-sign its configuration began with.
+    /// Index of the stop-sign with which its configuration began.
     pub base: LogIndex,
     /// Members at that point.
     pub configuration: Configuration,
@@ -198,7 +197,7 @@ impl StagedSnapshot {
         LogIndex(self.offer.mark.applied)
     }
 
-    /// The same for a witness, which takes no rows.
+    /// Stages a snapshot for a witness, which takes no rows.
     pub fn marked(
         from: &dyn Trees,
         to: Arc<dyn Trees>,
@@ -209,7 +208,8 @@ impl StagedSnapshot {
         Some(StagedSnapshot { group, offer, install: None, trees: to })
     }
 
-    /// What a fetch leads to, without a network: the state that `from` has now, for `to`.
+    /// Stages a snapshot without a network: the state of `from`, for `to`. `None`: `to` is not
+    /// behind.
     pub fn copied(
         from: &dyn Trees,
         to: (Arc<dyn Trees>, &Arc<FileTasks>),
@@ -256,7 +256,7 @@ fn overtaken() -> Error {
     Error::new(Reason::Changed, text)
 }
 
-/// How far the store has applied the group's log.
+/// Returns the last index that the store has applied of the group's log. 0: none.
 fn applied_here(trees: &dyn Trees, group: GroupId) -> Result<u64> {
     let mut key = Vec::new();
     layout::mark_key(group, &mut key);
@@ -264,7 +264,7 @@ fn applied_here(trees: &dyn Trees, group: GroupId) -> Result<u64> {
     Ok(Mark::read(&bytes).map_err(base::error::corrupt)?.applied)
 }
 
-/// Puts the state behind a value in force without the rows, durably.
+/// Installs the state of a snapshot without its rows, durably.
 fn install_mark(group: GroupId, trees: &dyn Trees, to: &Fetched) -> Result<()> {
     let (mut mark, mut configuration) = (Vec::new(), Vec::new());
     layout::mark_key(group, &mut mark);

@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use transport::{Credit, IncomingMessage};
 
-/// Parts that wait; their bytes are bounded by the credit of the lane. One that finds no room is
-/// dropped, and missed by its number.
+/// Maximum number of parts that wait; their bytes are bounded by the credit of the lane. A part
+/// that exceeds it is dropped. The receiver notices the gap in the numbers.
 const PARTS_MAX: usize = 64;
 
-/// What a receiver hears.
+/// Event for a receiver.
 pub(super) enum PartEvent {
     /// A part; its credit is kept until the rows are taken.
     Part(PartHead, Bytes, Credit),
@@ -78,13 +78,13 @@ impl PartQueues {
 }
 
 impl PartReceiver<'_> {
-    /// What comes next; never ends.
+    /// Returns the next event. Never ends.
     pub async fn next(&mut self) -> PartEvent {
         // The sending end stays in the list as long as this.
         self.heard.recv().await.unwrap_or(PartEvent::Broken)
     }
 
-    /// A new stream: what still comes of the one before is passed by.
+    /// Begins a new stream. Parts of the stream before are skipped.
     pub fn renew(&mut self) -> u32 {
         self.stream = draw();
         if let Some(line) = self.intakes.all().get_mut(&self.group) {

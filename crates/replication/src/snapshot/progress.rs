@@ -43,7 +43,7 @@ pub struct SnapshotProgress {
     pub bytes: u64,
     /// At most about so many rows in all; 0 until it is known.
     pub rows_estimated: u64,
-    /// How often it went on after something was lost.
+    /// Number of times it resumed after a loss.
     pub resumes: u64,
     /// Number of times it began anew.
     pub restarts: u64,
@@ -66,7 +66,7 @@ impl SnapshotProgress {
         }
     }
 
-    /// What operators see.
+    /// Returns the progress, for operators.
     pub fn status(&self) -> SnapshotStatus {
         let elapsed_ms = world::milliseconds().saturating_sub(self.begun_ms);
         let left = u128::from(self.rows_estimated.saturating_sub(self.rows));

@@ -16,37 +16,37 @@ use store::TreeRow;
 use tokio::time::{sleep, timeout};
 use transport::{Credit, Peers};
 
-/// How long an answer may take.
+/// Timeout of one answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Attempts to go on without a row having come, before it is given up: a minute, if nobody answers.
+/// Attempts to resume without a new row, before the fetch fails: a minute, if nobody answers.
 const FRUITLESS_MAX: u32 = 300;
-/// How often it is begun anew before it is given up.
+/// Number of restarts from the beginning, before the fetch fails.
 const ANEW_MAX: u32 = 3;
 
-/// What an attempt led to.
+/// Outcome of an attempt.
 enum FetchEnd {
     Whole(StagedSnapshot),
     /// The sender has forgotten the snapshot.
     Forgotten,
 }
 
-/// What a wait led to.
+/// Outcome of a wait.
 enum WaitOutcome {
     Rows(Vec<TreeRow>, Credit, bool),
     /// A part of a chunk that goes on.
     Part,
-    /// What was under way is lost, for this reason.
+    /// The stream is lost, for this reason.
     Lost(&'static str),
 }
 
-/// One that is being received; shown as long as this lives.
+/// A snapshot that is being received. Its progress is shown until this is dropped.
 struct Fetch<'a> {
     snapshots: &'a Snapshots,
     peers: &'a Peers,
     group: GroupId,
     from: NodeId,
     intake: PartReceiver<'a>,
-    /// What was lost since the last row came.
+    /// Number of losses since the last row came.
     fruitless: u32,
 }
 
@@ -79,7 +79,7 @@ impl Snapshots {
         ))
     }
 
-    /// The same for a witness: it takes the mark, and no rows.
+    /// Fetches the mark of a snapshot for a witness, without rows.
     pub async fn fetch_mark(
         &self,
         peers: &Peers,
@@ -118,7 +118,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// From the beginning to the end, or until the sender has forgotten it.
+    /// Receives a snapshot from its beginning to its end, or until the sender has forgotten it.
     async fn attempt(&mut self) -> Result<FetchEnd> {
         let offer = match self.ask(&SnapshotQuestion::Begin { stream: self.intake.stream }).await {
             Ok(SnapshotAnswer::Offer(offer)) => offer,

@@ -27,11 +27,11 @@ const PLACES_MAX: usize = 64;
 /// Bytes of rows in one part.
 const PART_BYTES: usize = PEER_BULK_BYTES_MAX - HEAD_BYTES;
 
-/// What a node sends.
+/// Sender of snapshots on one node.
 pub(super) struct Sender {
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
-    /// A snapshot is closed when nobody asked for it, or took anything of it, for so long.
+    /// Time without a request or a delivered part, after which a snapshot is closed.
     idle: Duration,
     open: Mutex<BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>>,
 }
@@ -42,14 +42,14 @@ struct OpenSnapshot {
     group: GroupId,
     to: NodeId,
     snapshot: Box<dyn Snapshot>,
-    /// Who asked last; earlier streams end.
+    /// Stream that was requested last; earlier streams end.
     stream: u32,
     /// Parts of the stream that were made.
     number: u32,
     at: SendPosition,
     /// All parts were made.
     done: bool,
-    /// Where the last chunks ended.
+    /// Positions at which the last chunks ended.
     passed: VecDeque<SendPosition>,
 }
 
@@ -61,7 +61,7 @@ type SendAnswer = (SnapshotAnswer, Option<(Arc<Mutex<OpenSnapshot>>, u32)>);
 struct SendPosition {
     /// Behind this key; none: before all.
     after: Option<Bytes>,
-    /// Of everything before.
+    /// Digest of everything before.
     digest: u64,
 }
 
@@ -74,7 +74,7 @@ impl Sender {
         self.open.lock().expect("no one panics while holding it")
     }
 
-    /// How many snapshots are open.
+    /// Number of open snapshots.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.open().len()
@@ -124,7 +124,7 @@ impl Sender {
                 (SnapshotAnswer::GoesOn, None)
             }
         };
-        // An answer that finds no room is asked for again.
+        // A receiver asks again if its answer was dropped for lack of space.
         let _ = peers.answer(&asked, answer.write());
         if let Some((open, stream)) = open {
             self.stream(&peers, open, stream).await;
@@ -253,7 +253,7 @@ impl Sender {
     }
 }
 
-/// What a snapshot holds; or why there is none.
+/// Describes a snapshot. The inner error is the answer of a node that has none to offer.
 pub(super) fn offer(
     snapshot: &dyn Snapshot,
     group: GroupId,

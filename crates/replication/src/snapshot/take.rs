@@ -11,15 +11,15 @@ use store::TreeRow;
 /// The most bytes that a chunk of rows has: one that is not longer than it should be, and one row.
 const CHUNK_MAX: usize = CHUNK_BYTES + KEY_MAX + VALUE_MAX + 64;
 
-/// How far the parts of a snapshot are taken.
+/// Progress of taking a snapshot's parts.
 pub(super) struct Take {
     id: u64,
     prefix: [u8; 4],
-    /// The first row there has to be.
+    /// Row of the applied mark, which has to come first.
     mark: TreeRow,
-    /// What the row of the configuration says, if there is one.
+    /// Row of the configuration; its value is empty if there is none.
     configuration: TreeRow,
-    /// The part that is due.
+    /// Number of the next part.
     number: u32,
     digest: u64,
     /// Parts of a chunk that has not ended.

@@ -23,7 +23,7 @@ pub(super) const GROUP: GroupId = GroupId(7);
 pub(super) const ONE: NodeId = NodeId(1);
 pub(super) const TWO: NodeId = NodeId(2);
 
-/// What becomes of a part, by its number since the cable was laid.
+/// Delivery of a part, by its number since the cable was laid: the messages that arrive instead.
 type Fate = dyn Fn(u64, Message) -> Vec<Message> + Send + Sync;
 
 /// Joins all nodes of a test.
@@ -48,12 +48,12 @@ impl Creditor for Window {
 }
 
 impl Cable {
-    /// From now on parts meet this fate.
+    /// Sets the delivery of later parts.
     pub fn fate(&self, fate: impl Fn(u64, Message) -> Vec<Message> + Send + Sync + 'static) {
         *self.fate.lock().unwrap() = Some(Box::new(fate));
     }
 
-    /// Nothing passes any more, and everybody is told.
+    /// Breaks every connection and reports it to every node. No message passes until `heal`.
     pub fn cut(&self) {
         self.cut.store(true, SeqCst);
         let sinks = self.sinks.lock().unwrap().clone();
@@ -223,7 +223,7 @@ pub(super) fn row_key(number: u32) -> Bytes {
     key.into()
 }
 
-/// Does not compress, and differs from row to row and from life to life.
+/// Returns a value that does not compress, and differs from row to row and from `life` to `life`.
 pub(super) fn value(number: u32, life: u64, bytes: usize) -> Bytes {
     let mut state = u64::from(number) + life * 1_000_003 + 1;
     let mut word = || {

@@ -36,7 +36,7 @@ async fn fetch<T: Trees + 'static>(home: &Home<T>) -> Result<StagedSnapshot> {
     home.snapshots.fetch(&home.peers, GROUP, ONE).await
 }
 
-/// It is installed, and nothing but it.
+/// Installs a staged snapshot and checks that the rows are exactly the wanted ones.
 fn installed<T: Trees + 'static>(
     home: &Home<T>,
     staged: StagedSnapshot,
