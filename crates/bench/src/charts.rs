@@ -5,7 +5,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The chart's size without its legend, in pixels.
 const SIZE: (u32, u32) = (960, 480);
-/// Pixels of a legend's line, of the sample before its words, and of a letter, about.
+/// Pixels of a legend's line, of the colour sample before its text, and of a character (estimate).
 const LEGEND_LINE: i32 = 22;
 const SAMPLE: i32 = 26;
 const LETTER: usize = 8;
@@ -20,16 +20,16 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(127, 127, 127),
 ];
 
-/// An axis: what it shows, and how.
+/// An axis: its label and its scale.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows, with the unit.
+    /// Label of the axis, with the unit.
     pub label: String,
-    /// How numbers are spread and written.
+    /// Scale: the spacing and the format of the numbers.
     pub scale: Scale,
 }
 
-/// How an axis spreads its numbers.
+/// Spacing of the numbers on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// Evenly, from 0 or below.
@@ -70,11 +70,11 @@ impl LineWeight {
 /// A line, or the bars of one colour.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Where it goes through.
+    /// Points of the line, or tops of the bars, as (x, y).
     pub points: Vec<(f64, f64)>,
-    /// Number in the palette; none: that of its place among the series.
+    /// Number in the palette. `None`: that of its place among the series.
     colour: Option<usize>,
     weight: LineWeight,
 }
@@ -85,8 +85,7 @@ impl Series {
         Series { name: name.into(), points, colour: None, weight: LineWeight::Strong }
     }
 
-    /// The line in this colour of the palette and with this weight: what belongs together shares a
-    /// colour.
+    /// Sets the line's colour (a number in the palette) and weight: related lines share a colour.
     pub fn drawn(self, colour: usize, weight: LineWeight) -> Series {
         Series { colour: Some(colour), weight, ..self }
     }
@@ -102,11 +101,11 @@ impl Series {
 pub struct Chart {
     /// Text above it; a second line is smaller.
     pub title: String,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// What it shows.
+    /// Lines or groups of bars, in the order of the legend.
     pub series: Vec<Series>,
 }
 
@@ -164,7 +163,7 @@ impl Axis {
     }
 }
 
-/// A number in few letters.
+/// Formats a number in few characters.
 pub fn short(number: f64) -> String {
     let (scaled, unit) = match number.abs() {
         size if size >= 1e9 => (number / 1e9, "G"),
@@ -224,7 +223,7 @@ impl Chart {
             chart.draw_series(bars).map_err(text_of)?;
             let numbers = series.points.iter().map(|(x, y)| {
                 let middle = (left(*x) + width * 0.47, self.y.place(*y));
-                // Where its colour does not hide the number.
+                // Outside the bar, where its colour does not hide the number.
                 Text::new(short(*y), middle, above(11))
             });
             chart.draw_series(numbers).map_err(text_of)?;
@@ -248,7 +247,7 @@ impl Chart {
             let size = (SIZE.0 + legend as u32, SIZE.1);
             let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             area.fill(&WHITE).map_err(text_of).map_err(wrong)?;
-            // Beside the data, where it hides none of it.
+            // The legend stands beside the data, where it hides none of it.
             let (left, right) = area.split_horizontally(SIZE.0);
             let left = self.heading(&left).map_err(wrong)?;
             let mut chart = self.axes(&left, x_range, y_range).map_err(wrong)?;
@@ -303,8 +302,7 @@ impl Chart {
             .label_style(("sans-serif", 13))
             .draw()
             .map_err(text_of)?;
-        // The axis has marks at whole nines alone; what half of the operations took is looked for
-        // first.
+        // The axis has marks at whole nines only; the median is what readers look for first.
         if let Some(ends) = median {
             let line = PathElement::new(ends, BLACK.mix(0.3));
             chart.draw_series([line]).map_err(text_of)?;

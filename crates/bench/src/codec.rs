@@ -21,12 +21,12 @@ const STRING_BYTES: usize = 20;
 /// words, in OCaml on a machine of 2013: incubaid.wordpress.com, "Int32 serialization in OCaml".
 pub const PUBLISHED: [f64; 3] = [16.0, 32.0, 139.0];
 
-/// One way.
+/// One implementation that is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Way {
-    /// What it does.
+    /// Description of the implementation.
     pub name: String,
-    /// Round trips a second, the median.
+    /// Round trips a second; the median of the rounds.
     pub per_second: f64,
 }
 
@@ -89,7 +89,7 @@ fn way(
     Ok(Way { name: name.into(), per_second: median(rates.into_iter()) })
 }
 
-/// As one writes it who does not think about words.
+/// Encodes and decodes a number byte by byte, as naive code does.
 fn naive(number: u32, bytes: &mut Vec<u8>) -> Option<u32> {
     bytes.clear();
     for place in 0..4 {
@@ -116,7 +116,7 @@ fn long_words(number: u32, bytes: &mut Vec<u8>) -> Option<u32> {
     ((read as u32) == !number).then_some((read >> 32) as u32)
 }
 
-/// The number is in the string, so that a wrong string shows.
+/// Round trip of a string that contains the number, so that a wrong string is noticed.
 fn string(number: u32, text: &mut [u8; STRING_BYTES], bytes: &mut Vec<u8>) -> Option<u32> {
     bytes.clear();
     *text.first_chunk_mut::<4>()? = number.to_le_bytes();

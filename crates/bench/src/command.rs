@@ -149,8 +149,8 @@ fn run_load(arguments: RunArguments, json: bool) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What the files say together. Configs of Basho Bench come first, since their keys stand for
-/// others only when all of them are known.
+/// Merges the settings of all files. Configs of Basho Bench are converted first, because some of
+/// their keys change the meaning of others, so that all must be known.
 fn of_files(files: &[PathBuf]) -> Result<Items, String> {
     let (mut terms, mut later) = (BTreeMap::new(), Items::default());
     for file in files {
@@ -177,7 +177,7 @@ fn run_suite(arguments: SuiteArguments) -> Result<(), Wrong> {
         only: arguments.only,
         wish: suite::Wish { quick: arguments.quick, settings: settings(&arguments.settings)? },
     };
-    // What is printed is a courtesy: the results are files.
+    // A failed print is ignored: the results are in files.
     let mut say = |line: &str| drop(print(line));
     let (folder, text) = suite::run(&arguments.file, &text, &options, &mut say)?;
     Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)

@@ -5,7 +5,7 @@ use crate::wrong::Wrong;
 use std::io::Write;
 use std::path::Path;
 
-/// Prints what a run came to: as JSON, or as a table, a sentence, and where its files are.
+/// Prints a run's report: as JSON, or as a table, a sentence and the path of its files.
 pub fn print_report(report: &RunReport, folder: &Path, json: bool) -> Result<(), Wrong> {
     if json {
         let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
@@ -16,12 +16,12 @@ pub fn print_report(report: &RunReport, folder: &Path, json: bool) -> Result<(),
     Ok(print(&format!("{table}{verdict}written to {folder} (plots: {plots})\n"))?)
 }
 
-/// The text of a file.
+/// Returns the text of a file.
 pub fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| format!("can't read {}: {error}", file.display()))
 }
 
-/// Prints; a reader that went away is no error.
+/// Prints a text. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<(), String> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

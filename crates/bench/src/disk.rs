@@ -16,7 +16,7 @@ const SIZES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// Length of the file, bytes.
 const FILE_BYTES: usize = 32 << 20;
 
-/// A file for probing that goes away with this.
+/// A file for probing, deleted on drop.
 struct Probe {
     file: File,
     path: std::path::PathBuf,
@@ -56,12 +56,13 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // A file left behind has a name that says what it is.
+        // A file that could not be removed has a name that explains it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Median time of a 4 KiB write with fdatasync, microseconds, from a third of a second's look.
+/// Measures for a third of a second; returns the median time of a 4 KiB write with fdatasync,
+/// microseconds.
 pub fn fdatasync_us(directory: &Path) -> Result<f64, String> {
     let probe = Probe::make(directory, 1 << 20)?;
     let times = probe.times(SIZES[0], 1 << 20, Duration::from_millis(300))?;

@@ -1,4 +1,4 @@
-//! One run from its settings to its folder.
+//! One run, from its settings to its folder of results.
 
 use crate::config::{Config, Items};
 use crate::console::print;
@@ -14,18 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// What is shown while a run goes on.
+/// Kind of progress display of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressDisplay {
-    /// Nothing.
+    /// No display.
     Nothing,
-    /// A line for every interval.
+    /// One line for every interval.
     Lines,
-    /// The whole terminal, if it is one; else lines.
+    /// A view of the whole terminal; lines if the output is not a terminal.
     Live,
 }
 
-/// Runs and writes everything down; gives the folder and the report.
+/// Runs a load and writes its results; returns the folder and the report.
 pub fn run(
     config: &Config,
     name: Option<&str>,
@@ -78,8 +78,8 @@ pub fn run(
     Ok((folder.path, report))
 }
 
-/// Runs the load of these settings, which errors call `name`, and returns what it measured; shows
-/// and writes nothing.
+/// Runs the load of these settings and returns its measurements; displays and writes nothing.
+/// `name`: the settings' name in errors.
 pub fn measure(name: &str, settings: &str) -> Result<Collected, Wrong> {
     machine::allow_many_files();
     let config = Config::read(Items::parse(name, settings)?)?;
@@ -91,13 +91,13 @@ pub fn measure(name: &str, settings: &str) -> Result<Collected, Wrong> {
     Ok(collected)
 }
 
-/// A flag that Ctrl-C sets, so that a run that is ended early is written down.
+/// Returns a flag that Ctrl-C sets, so that a run that is ended early writes its results.
 fn stopped_by_ctrl_c() -> Result<Arc<AtomicBool>, String> {
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let flag = stop.clone();
-    // Lives as long as the process: once asked for, the signal no longer ends it by itself.
+    // The thread lives as long as the process: a signal with a handler no longer ends the process.
     std::thread::spawn(move || {
         while runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
             flag.store(true, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! Promises: under an open load latency counts from the intended start; percentiles are of the
 //! whole run; errors are counted by kind and kept out of the latencies; a run can be repeated from
 //! its seed.
-//! Never: is needed by a room of the database.
+//! Never: is needed by a crate of the database.
 //! Read next: `config/run.rs`, `load/worker.rs`, `drivers/mod.rs`.
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod wrong;
 pub use command::{BenchArguments, EXAMPLES, examples_of, run};
 pub use wrong::Wrong;
 
-// Parts that a study of its own (`research/`) is made of: the same keys, mixes, loads and charts.
+// Parts that studies in `research/` use: the same keys, mixes, loads and charts.
 pub use charts::{Axis, Chart, Scale, Series, short};
 pub use config::{Operation, named_mix};
 pub use console::print;

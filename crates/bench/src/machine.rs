@@ -1,23 +1,23 @@
-//! The machine a run happens on: what it is, and its cores, files and disk.
+//! The machine a run happens on: its description, and its cores, files and disk.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the machine is.
+/// Description of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// How many cores this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// The kernel.
+    /// Name and version of the kernel.
     pub kernel: String,
 }
 
 impl Machine {
-    /// This one; what can't be found out is empty.
+    /// Returns the description of this machine; unknown fields are empty.
     pub fn here() -> Machine {
         let field = |file: &str, name: &str| {
             let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -53,11 +53,11 @@ pub fn bind_to_core(core: usize) -> Result<(), String> {
         .map_err(|error| format!("can't bind a thread to core {core}: {error}"))
 }
 
-/// Lets this process open as many files as it may: one per connection.
+/// Raises the limit of open files as far as allowed: each connection needs one.
 pub fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If it is refused, connecting says so when the files run out.
+    // A refusal is ignored: connecting reports it when the files run out.
     let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -1,10 +1,10 @@
-//! The program `credenza-bench`, which `credenza bench` becomes.
+//! Program `credenza-bench`, which `credenza bench` executes.
 
 use bench::{BenchArguments, EXAMPLES};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// As in the server, whose load tool is to cost as little beside it as it can.
+/// The server's allocator, so that the load tool costs as little beside the server as it can.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,6 +1,6 @@
-//! The median of some numbers.
+//! The median of numbers.
 
-/// The middle one, or the mean of the two in the middle; of none 0.
+/// Returns the middle number, or the mean of the two in the middle; 0 if there are none.
 pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `credenza bench quick`: a short load of a node that runs, without a file of settings.
+//! `credenza bench quick`: a short load of a running node, without a file of settings.
 
 use crate::config::{Config, Item, Items, TomlValue};
 use crate::load::{ReportRow, RunObserver};
@@ -11,13 +11,13 @@ use std::sync::atomic::AtomicBool;
 
 /// Default port of a node, for RESP, HTTP and the other protocols.
 const PORT: u16 = 7711;
-/// Keys begin with this, so that they can be told from others, and emptied.
+/// Prefix of the keys, by which they can be recognized and deleted.
 const PREFIX: &str = "bench:";
 /// Bytes of a key: the prefix and digits.
 const KEY_BYTES: i64 = 16;
 const KEYS_MAX: u64 = 100_000_000;
 const SECONDS_MAX: u64 = 86_400;
-/// Clients that write all keys before the run.
+/// Number of clients that write all keys before the run.
 const LOADERS: i64 = 64;
 
 #[derive(Args, Debug)]
@@ -63,11 +63,11 @@ impl QuickArguments {
         crate::console::print_report(&report, &folder, json)
     }
 
-    /// Writes each key once, so that reads find what they ask for.
+    /// Writes each key once, so that reads find rows.
     fn load(&self) -> Result<(), Wrong> {
         let mut items = self.items()?;
         let text = |text: &str| TomlValue::Text(text.into());
-        // From 1 on, as `uniform_int` draws.
+        // The numbers begin at 1, as those of `uniform_int` do.
         let first = TomlValue::Integer(1);
         set(&mut items, "key_generator", self.keys("partitioned_sequential_int", Some(first)));
         set(&mut items, "operations", pairs(&[("put", 1)]));
@@ -104,7 +104,7 @@ impl QuickArguments {
         Ok(config)
     }
 
-    /// Settings that loading and measuring have in common.
+    /// Returns the settings that loading and measuring have in common.
     fn items(&self) -> Result<Items, Wrong> {
         BucketName::parse(&self.bucket)
             .map_err(|error| format!("--bucket {}: {}", self.bucket, error.text()))?;
@@ -120,8 +120,8 @@ impl QuickArguments {
         Ok(items)
     }
 
-    /// `["fixed_width", 16, "bench:", [NUMBERS, keys]]`, with the first number before `keys` if it
-    /// is to be said.
+    /// Returns `["fixed_width", 16, "bench:", [NUMBERS, keys]]`, with `first` before `keys` if it
+    /// is given.
     fn keys(&self, numbers: &str, first: Option<TomlValue>) -> TomlValue {
         let mut words = vec![TomlValue::Text(numbers.into())];
         words.extend(first);
@@ -132,7 +132,7 @@ impl QuickArguments {
     }
 }
 
-/// A view of a load that nobody watches.
+/// An observer that ignores everything.
 struct Unseen;
 
 impl RunObserver for Unseen {
@@ -141,7 +141,7 @@ impl RunObserver for Unseen {
     }
 }
 
-/// The host and port of `http://HOST[:PORT]` or `HOST[:PORT]`.
+/// Returns the host and port of `http://HOST[:PORT]` or `HOST[:PORT]`.
 fn authority(url: &str) -> Result<String, String> {
     let authority = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
     if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
@@ -151,7 +151,7 @@ fn authority(url: &str) -> Result<String, String> {
     Ok(if has_port { authority.into() } else { format!("{authority}:{PORT}") })
 }
 
-/// Reads `75:25`; shares, of which one at least is above 0.
+/// Parses `75:25`: shares, of which at least one is above 0.
 fn mix(text: &str) -> Result<[u64; 2], String> {
     let shares = text.split_once(':');
     let shares = shares.and_then(|(reads, writes)| {
@@ -180,7 +180,7 @@ fn item(value: TomlValue) -> Item {
     Item::new("bench quick".into(), 1, value)
 }
 
-/// A number as TOML has it; those too large are refused where they are read.
+/// Converts a number for TOML; numbers that are too large are refused where they are read.
 fn signed(number: u64) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

@@ -1,21 +1,21 @@
-//! Why the load tool did not do what it was asked.
+//! Errors of the load tool.
 
 use base::Kind;
 use program::Failure;
 use std::fmt;
 
-/// One sentence, and what the caller can do.
+/// An error: one sentence, and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// `Invalid`: mend the request. `Unavailable`: nothing is wrong with it, the server is not
-    /// there.
+    /// `Invalid`: the request must be corrected. `Unavailable`: the request is correct, the server
+    /// could not be reached.
     pub kind: Kind,
-    /// What is wrong.
+    /// Description of the error.
     pub text: String,
 }
 
 impl Wrong {
-    /// The server could not be reached, or did not stay.
+    /// Returns the error of a server that could not be reached or was lost.
     pub fn unreachable(text: impl Into<String>) -> Wrong {
         Wrong { kind: Kind::Unavailable, text: text.into() }
     }

@@ -4,12 +4,12 @@ use super::growth;
 use super::outcome::{LoadOutcome, Study};
 use bench::{Axis, Chart, Scale, Series};
 
-/// Clients of the first figure.
+/// Number of clients of the first figure.
 const CLIENTS: u32 = 500;
 /// File names of the figures.
 pub const FILES: [&str; 2] = ["dvv-theory.svg", "dvv-measured.svg"];
 
-/// The figures with their file names.
+/// Returns the figures with their file names.
 pub fn charts(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
     Ok(vec![(FILES[0], theory().lines()?), (FILES[1], measured(study).lines()?)])
 }

@@ -1,13 +1,14 @@
-//! Growth of clocks with the clients that write one key, each of which has read it: no network, no
-//! chance.
+//! Growth of a key's clock with the number of clients that write it, each after a read; without
+//! network and random numbers.
 
 use super::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
 use super::study::{partition, replicas};
 
-/// Between two writes, milliseconds: slow enough that pruning may do what it can.
+/// Time between two writes, milliseconds: long enough that pruning may take effect.
 const APART_MS: u64 = 1_000;
 
-/// Bytes of the clock of one key after so many clients wrote it, as Erlang terms and tightly.
+/// Returns the bytes of a key's clock after each write of `clients` clients, as Erlang terms and in
+/// compact form.
 pub fn curve<K: ClockKind>(kind: &K, clients: u32) -> Vec<[usize; 2]> {
     let key = 1;
     let mut vnodes = replicas(key).map(|node| K::vnode(node, partition(key)));
@@ -22,7 +23,7 @@ pub fn curve<K: ClockKind>(kind: &K, clients: u32) -> Vec<[usize; 2]> {
     sizes
 }
 
-/// All kinds by name.
+/// Returns the curves of all kinds by name.
 pub fn curves(clients: u32) -> Vec<(String, Vec<[usize; 2]>)> {
     let named = |name: &str, curve| (name.to_string(), curve);
     vec![

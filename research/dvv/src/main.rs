@@ -1,15 +1,15 @@
-//! The case study: version vectors beside dotted version vectors beside DVV sets.
+//! The case study: version vectors, dotted version vectors and DVV sets compared.
 //!
 //! It follows R. Gonçalves, P. S. Almeida, C. Baquero, V. Fonte, N. Preguiça, *Evaluating Dotted
 //! Version Vectors in Riak*, INForum 2011: six nodes, three replicas, reads and writes of two,
 //! 50,000 keys, 500 clients, values of 1 KB and 5 KB, two generic mixes and TPC-W's three; an
 //! update is a get, 50 ms of thinking, and a put with the context that was read. All kinds of clock
-//! get the same operations in a study's own time; beside them runs what is true, and every object
-//! that is returned is judged by it.
+//! get the same operations in simulated time. Beside them the true history is recorded, and every
+//! object that is returned is checked against it.
 //!
 //! Promises: the same options give the same counts and the same latencies, on every machine; only
-//! what is called this machine's time is measured here.
-//! Never: is a part of what is shipped; touches a server that it did not start.
+//! the figures named this machine's time are measured here.
+//! Never: is shipped; touches a server that it did not start.
 //! Read next: `study.rs`, `world/mod.rs`, `kinds/mod.rs`, `truth.rs`, then `tables.rs`.
 
 mod figures;
@@ -32,7 +32,7 @@ use clap::CommandFactory;
 use options::StudyArguments;
 use std::process::ExitCode;
 
-/// Allocator of the server, so that clocks cost here what they cost there.
+/// Allocator of the server, so that clocks cost the same here as there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn study(words: StudyArguments) -> Result<(), Wrong> {
-    // What is printed is a courtesy: the results are files.
+    // A failed print is ignored: the results are in files.
     let mut say = |line: &str| drop(bench::print(line));
     let (folder, text) = run::run(&words.options()?, &mut say)?;
     Ok(bench::print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)

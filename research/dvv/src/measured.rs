@@ -5,19 +5,20 @@ use hdrhistogram::Histogram;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Most values of a key, and longest clock, told from larger ones.
+/// Largest number of values and clock size that the histograms distinguish; larger ones count as
+/// this.
 const COUNTED_MAX: u64 = 1 << 24;
 
 /// Sums over the objects that reads returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Returned {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
     /// Bytes of their clocks as Erlang terms.
     pub term_bytes: u64,
-    /// Bytes of their clocks, written tightly.
+    /// Bytes of their clocks in compact form.
     pub coded_bytes: u64,
-    /// Their values.
+    /// Number of their values.
     pub values: u64,
 }
 
@@ -30,7 +31,7 @@ impl Returned {
         self.values += other.values;
     }
 
-    /// A part of each object, on average.
+    /// Returns the mean of a sum over the objects.
     pub fn mean(&self, part: u64) -> f64 {
         part as f64 / self.objects.max(1) as f64
     }
@@ -41,40 +42,40 @@ impl Returned {
 pub struct ClockErrors {
     /// Reads that returned a value which had been replaced.
     pub false_reads: u64,
-    /// Such values, each counted once: key and write.
+    /// False values, each counted once: key and write.
     pub false_values: BTreeSet<(u32, u32)>,
-    /// Writes that were missing where nothing had replaced them, each counted once.
+    /// Writes that are missing though nothing replaced them, each counted once.
     pub lost: BTreeSet<(u32, u32)>,
-    /// Those of the lost that had been written without a context.
+    /// Number of the lost writes that had no context.
     pub lost_blind: u64,
 }
 
-/// One run.
+/// Measurements of one run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Operations that ended.
+    /// Number of operations that ended.
     pub operations: u64,
-    /// Gets and puts they were made of.
+    /// Number of gets and of puts that the operations consist of.
     pub calls: [u64; 2],
-    /// Time of gets, nanoseconds of the study's own time.
+    /// Time of gets, in simulated nanoseconds.
     pub reads: Histogram<u64>,
-    /// Time of puts.
+    /// Time of puts, in simulated nanoseconds.
     pub writes: Histogram<u64>,
     /// Objects returned, second by second.
     pub seconds: Vec<Returned>,
-    /// Objects of the key that the distribution's cut makes hot.
+    /// Objects of the hot key that the distribution's truncation makes.
     pub spike: Returned,
-    /// Clocks as Erlang terms, object by object.
+    /// Bytes of each object's clock as Erlang terms.
     pub term_bytes: Histogram<u64>,
-    /// Clocks written tightly, object by object.
+    /// Bytes of each object's clock in compact form.
     pub coded_bytes: Histogram<u64>,
-    /// Values, object by object.
+    /// Number of each object's values.
     pub values: Histogram<u64>,
     /// Errors of the clocks.
     pub wrong: ClockErrors,
-    /// Keys that hold something at the end, and their values.
+    /// Number of keys that have values at the end, and of their values.
     pub keys: (u64, u64),
-    /// This machine's time for what clocks had to do in reads and in writes.
+    /// Time that the clocks took on this machine, in reads and in writes.
     pub work: [Duration; 2],
 }
 
@@ -100,7 +101,7 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// Counts an object that was returned in some second of the run.
+    /// Counts an object that was returned in this second of the run.
     pub fn returned(&mut self, second: usize, object: Returned, is_spike: bool) {
         if self.seconds.len() <= second {
             self.seconds.resize(second + 1, Returned::default());
@@ -114,7 +115,7 @@ impl Measured {
         self.values.saturating_record(object.values);
     }
 
-    /// All objects.
+    /// Returns the sum over all objects.
     pub fn all(&self) -> Returned {
         self.seconds.iter().fold(Returned::default(), |mut sum, second| {
             sum.add(second);
@@ -122,7 +123,7 @@ impl Measured {
         })
     }
 
-    /// All objects but those of the hot key.
+    /// Returns the sum over all objects but those of the hot key.
     pub fn without_spike(&self) -> Returned {
         let (all, spike) = (self.all(), self.spike);
         Returned {
@@ -133,7 +134,7 @@ impl Measured {
         }
     }
 
-    /// Objects of the last tenth of the run.
+    /// Returns the sum over the objects of the last tenth of the run.
     pub fn last_tenth(&self) -> Returned {
         let from = self.seconds.len() - self.seconds.len().div_ceil(10);
         self.seconds[from..].iter().fold(Returned::default(), |mut sum, second| {

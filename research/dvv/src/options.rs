@@ -1,4 +1,4 @@
-//! Options of the study, and the words of its command line.
+//! Options of the study, and its command line.
 
 use bench::Wrong;
 use clap::Parser;
@@ -15,7 +15,7 @@ Examples:
   dvv-study --resume tests/dvv-20260301_120000/results.json
                                            go on with a study that was interrupted";
 
-/// Seconds of a run in a short look.
+/// Seconds of a run in a quick study.
 const QUICK_SECONDS_MAX: u64 = 20;
 
 /// Compares version vectors, dotted version vectors and DVV sets under the same load.
@@ -59,28 +59,28 @@ pub struct StudyArguments {
 /// Options of a study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Folder that results are written into.
+    /// Folder of the results.
     pub results: PathBuf,
-    /// The folder of documents whose `performance/dvv.md` gets them; none: no document.
+    /// Folder of documents whose `performance/dvv.md` gets the results. `None`: no document.
     pub documents: Option<PathBuf>,
-    /// Length of each run in the study's own time.
+    /// Length of each run in simulated time.
     pub time: Duration,
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Bytes of values, one size after the other.
+    /// Sizes of the values, bytes; each is run.
     pub value_bytes: Vec<usize>,
-    /// Seed of everything that chance decides.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Length of each mix on six nodes of the database; none: they are not started.
+    /// Length of each mix on six nodes of the database. `None`: they are not started.
     pub product: Option<Duration>,
-    /// Results of an interrupted study of the same options: its runs are taken.
+    /// Results of an interrupted study of the same options, whose runs are reused.
     pub resume: Option<PathBuf>,
 }
 
 impl StudyArguments {
-    /// Returns the options that the words stand for, or which of them is out of bounds.
+    /// Returns the options. Fails if an argument is out of bounds.
     pub fn options(self) -> Result<StudyOptions, Wrong> {
         let within = |what: &str, number: u64, most: u64| match number {
             number if (1..=most).contains(&number) => Ok(number),

@@ -1,11 +1,11 @@
-//! A run as numbers that are written down and read again.
+//! Results of a run as numbers that are written to and read from a file.
 
 use super::measured::{Measured, Returned};
 use super::study::StudyLoad;
 use bench::{Machine, Percentiles, short};
 use serde::{Deserialize, Serialize};
 
-/// The whole study.
+/// Results of the whole study.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Study {
     /// Time of its beginning, UTC.
@@ -14,80 +14,80 @@ pub struct Study {
     pub credenza: String,
     /// Machine it ran on.
     pub machine: Machine,
-    /// Length of each run, in seconds of the study's own time.
+    /// Length of each run, in simulated seconds.
     pub seconds: f64,
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Seed of everything that chance decided.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Every run.
+    /// Results of every run.
     pub outcomes: Vec<LoadOutcome>,
-    /// Runs of the same mixes on the database itself.
+    /// Results of the same mixes on the database itself.
     pub product: Vec<Product>,
 }
 
-/// One load with one kind of clock.
+/// Results of one load with one kind of clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadOutcome {
-    /// The kind of clock.
+    /// Name of the kind of clock.
     pub kind: String,
-    /// The mix.
+    /// Name of the mix.
     pub mix: String,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Operations a second of the study's own time.
+    /// Operations a simulated second.
     pub throughput: f64,
-    /// Gets.
+    /// Latency of gets.
     pub reads: Percentiles,
-    /// Puts.
+    /// Latency of puts.
     pub writes: Percentiles,
-    /// Clocks as Erlang terms, by returned object.
+    /// Sizes of clocks as Erlang terms, over returned objects.
     pub terms: Bytes,
-    /// Clocks written tightly, by returned object.
+    /// Sizes of clocks in compact form, over returned objects.
     pub coded: Bytes,
-    /// Values, by returned object.
+    /// Mean number of values of a returned object.
     pub values: f64,
-    /// Values, by returned object but those of the hot key.
+    /// Mean number of values of a returned object, without those of the hot key.
     pub values_without_spike: f64,
-    /// Values, by key at the end.
+    /// Mean number of values of a key at the end.
     pub values_at_end: f64,
-    /// Reads that returned objects.
+    /// Number of reads that returned objects.
     pub objects: u64,
-    /// Reads that returned a value which had been replaced.
+    /// Number of reads that returned a value which had been replaced.
     pub false_reads: u64,
-    /// Such values.
+    /// Number of such values.
     pub false_values: usize,
-    /// Writes lost.
+    /// Number of writes lost.
     pub lost: usize,
-    /// Those of them that had been written without a context.
+    /// Number of the lost writes that had no context.
     pub lost_blind: u64,
-    /// This machine's time for the clocks of one get, and of one put, microseconds.
+    /// Time that the clocks of one get, and of one put, took on this machine, microseconds.
     pub work_us: [f64; 2],
-    /// Mean clock second by second: as Erlang terms, and written tightly.
+    /// Mean size of a clock in each second, bytes: as Erlang terms, and in compact form.
     pub growth: Vec<[f64; 2]>,
 }
 
-/// Sizes of clocks over returned objects.
+/// Sizes of clocks over returned objects, bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bytes {
     /// Mean of all.
     pub mean: f64,
     /// 99th percentile.
     pub p99: u64,
-    /// Longest.
+    /// Largest.
     pub max: u64,
-    /// Mean of those in the last tenth of the run.
+    /// Mean over the last tenth of the run.
     pub last_tenth: f64,
-    /// Mean of all but those of the key that the distribution's cut makes hot.
+    /// Mean without those of the hot key that the distribution's truncation makes.
     pub without_spike: f64,
 }
 
-/// One mix on six nodes of the database.
+/// Results of one mix on six nodes of the database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Product {
-    /// The mix.
+    /// Name of the mix.
     pub mix: String,
     /// Bytes of a value.
     pub value_bytes: usize,
@@ -95,19 +95,19 @@ pub struct Product {
     pub seconds: f64,
     /// Operations a second.
     pub throughput: f64,
-    /// Gets, and the gets of updates.
+    /// Latency of gets, and of the gets of updates.
     pub reads: Percentiles,
-    /// Puts, and the puts of updates.
+    /// Latency of puts, and of the puts of updates.
     pub writes: Percentiles,
-    /// Bytes of contexts before base 64, by object found.
+    /// Mean length of an object's context before base 64, bytes.
     pub clock_mean: f64,
-    /// 99 % have at most so many.
+    /// 99th percentile of these lengths, bytes.
     pub clock_p99: u64,
-    /// Values, by object found.
+    /// Mean number of values of an object found.
     pub values: f64,
-    /// Objects found.
+    /// Number of objects found.
     pub objects: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub failed: u64,
 }
 
@@ -133,7 +133,7 @@ impl LoadOutcome {
             measured.work[part].as_secs_f64() * 1e6 / measured.calls[part].max(1) as f64
         };
         let second = |one: &Returned| [one.mean(one.term_bytes), one.mean(one.coded_bytes)];
-        // What is still answered when nobody begins any more is no second of the run.
+        // Answers that come when no client begins any more belong to no second of the run.
         let seconds = (load.time.as_secs_f64().ceil() as usize).min(measured.seconds.len());
         LoadOutcome {
             kind: kind.into(),

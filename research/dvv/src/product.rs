@@ -1,4 +1,4 @@
-//! Runs of the same mixes on the database itself: six processes on this machine, asked over Riak's
+//! Runs of the same mixes on the database itself: six processes on this machine, driven over Riak's
 //! HTTP interface, each key with three replicas, reads and writes of two.
 
 use super::options::StudyOptions;
@@ -9,9 +9,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest time in which six nodes become a cluster.
+/// Time limit for six nodes to form a cluster.
 const READY_MAX: Duration = Duration::from_secs(120);
-/// `credenza dev` gives each node a port so far from the one before.
+/// Distance between the ports of two nodes of `credenza dev`.
 const PORTS: u16 = 10;
 
 /// Runs every mix with every size of values.
@@ -21,7 +21,7 @@ pub fn run(
     folder: &Path,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Product>, Wrong> {
-    // Before the nodes start, which inherit the limit.
+    // The limit is raised before the nodes start, which inherit it.
     bench::allow_many_files();
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let (_cluster, port) = cluster(&folder)?;
@@ -48,7 +48,7 @@ pub fn run(
     Ok(all)
 }
 
-/// Six nodes that are one cluster, and the port of the first.
+/// Starts six nodes as one cluster; returns their process and the port of the first.
 fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
     let server = program::beside_this_program("credenza");
     let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
@@ -60,7 +60,7 @@ fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
     command.push(data.display().to_string());
     let mut process = Process::start(&command, None, &data, &log)?;
     let begun = Instant::now();
-    // What it prints once the ring is given out.
+    // `credenza dev` prints this when the ring is assigned.
     let is_ready = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("one cluster"));
     while !is_ready() {
         process.check()?;
@@ -73,7 +73,7 @@ fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
     Ok((process, port))
 }
 
-/// A port from which on every node finds its own free.
+/// Returns a port from which on every node's ports are free.
 fn free_ports() -> Result<u16, Wrong> {
     for _ in 0..100 {
         let first = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
@@ -91,7 +91,7 @@ fn free_ports() -> Result<u16, Wrong> {
     Err(Wrong::unreachable("there are no free ports for six nodes"))
 }
 
-/// Settings of the load tool for one mix.
+/// Returns the load tool's settings of one mix.
 fn settings(
     options: &StudyOptions,
     mix: &Mix,

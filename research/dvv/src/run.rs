@@ -1,5 +1,4 @@
-//! Run of the whole study: every mix and size of values with every kind of clock, and what is
-//! written down of it.
+//! Run of the whole study: every mix and size of values with every kind of clock, and its results.
 
 use crate::kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
 use crate::options::StudyOptions;
@@ -10,7 +9,7 @@ use bench::{Machine, Wrong, progress_bar, time_name};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Runs the study and writes it down; gives the folder and the Markdown text.
+/// Runs the study and writes its results; returns the folder and the Markdown text.
 pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, String), Wrong> {
     let started = time_name(SystemTime::now());
     let folder = options.results.join(format!("dvv-{started}"));
@@ -44,7 +43,7 @@ pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf
             study.outcomes.push(once(known, vectors, &load, say));
             study.outcomes.push(once(known, Dotted, &load, say));
             study.outcomes.push(once(known, Sets, &load, say));
-            // After every load, so that an interrupted study leaves what it has.
+            // The results are written after every load, so that an interrupted study leaves them.
             write(&folder, "results.json", &study.json()?)?;
         }
     }
@@ -59,7 +58,7 @@ pub fn run(options: &StudyOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf
     Ok((folder, text))
 }
 
-/// The runs of an interrupted study, which must have had the same options.
+/// Returns the runs of an interrupted study. Fails if it had other options.
 fn resumed(file: &Path, study: &Study) -> Result<Vec<LoadOutcome>, Wrong> {
     let cant =
         |error: &dyn std::fmt::Display| format!("can't go on from {}: {error}", file.display());
@@ -76,7 +75,7 @@ fn resumed(file: &Path, study: &Study) -> Result<Vec<LoadOutcome>, Wrong> {
     Ok(found.outcomes)
 }
 
-/// Runs one load with one kind of clock, unless that is known already.
+/// Runs one load with one kind of clock, unless its result is known.
 fn once<K: ClockKind>(
     known: &mut Option<Vec<LoadOutcome>>,
     kind: K,

@@ -42,24 +42,24 @@ pub struct StudyLoad {
     pub keys: u64,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Between an update's get and its put.
+    /// Think time between an update's get and its put.
     pub think: Duration,
-    /// Time in which the clients begin operations, in the study's own time.
+    /// Simulated time in which the clients begin operations.
     pub time: Duration,
-    /// Seed of everything that chance decides.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Costs, in the study's own time.
+/// Costs in simulated time.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// A message takes so long,
+    /// Fixed time of a message,
     pub hop: Duration,
-    /// and an exponential time of this mean more,
+    /// mean of the exponential time added to it,
     pub jitter: Duration,
-    /// and so much for each byte of values and clocks.
+    /// and time for each byte of values and clocks.
     pub byte: Duration,
-    /// A node, which does one thing at a time, takes a message in,
+    /// Time for which a node, which does one thing at a time, receives a message,
     pub handle: Duration,
     /// reads a row,
     pub read: Duration,
@@ -68,7 +68,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// A network of 1 Gbit/s, and nodes that keep rows on disk as Riak does.
+    /// Costs of a network of 1 Gbit/s, and of nodes that keep rows on disk as Riak does.
     pub const STATED: Cost = Cost {
         hop: Duration::from_micros(100),
         jitter: Duration::from_micros(50),
@@ -79,23 +79,23 @@ impl Cost {
     };
 }
 
-/// Nodes of the study.
+/// Number of nodes of the study.
 pub const NODES: usize = 6;
-/// Replicas of a key.
+/// Number of replicas of a key.
 pub const REPLICAS: usize = 3;
-/// Replicas that must have answered a read.
+/// Number of replicas that must have answered a read.
 pub const READ: usize = 2;
-/// Replicas that must have stored a write.
+/// Number of replicas that must have stored a write.
 pub const WRITTEN: usize = 2;
-/// Partitions of the ring.
+/// Number of partitions of the ring.
 pub const PARTITIONS: u32 = 64;
 
-/// The partition of a key.
+/// Returns the partition of a key.
 pub fn partition(key: u32) -> u32 {
     (u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 % PARTITIONS
 }
 
-/// The replicas of a key, in the order of the ring.
+/// Returns the replicas of a key, in the order of the ring.
 pub fn replicas(key: u32) -> [usize; REPLICAS] {
     let first = partition(key) as usize;
     [0, 1, 2].map(|step| (first + step) % NODES)

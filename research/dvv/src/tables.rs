@@ -1,5 +1,5 @@
-//! The study as a document: what was run, the two tables, the two figures, and how they are to be
-//! read.
+//! The study as a document: description of the runs, the two tables, the two figures, and how to
+//! read them.
 
 use super::figures::FILES;
 use super::outcome::{LoadOutcome, Study};
@@ -16,10 +16,10 @@ const PUBLISHED: [Published; 5] = [
     ("TPC-W ordering", 113, 682, None),
 ];
 
-/// Longest mean clock of DVV sets that reaches the goal, written tightly.
+/// Goal: largest mean size of a DVV set's clock in compact form, bytes.
 const GOAL_BYTES: f64 = 64.0;
 
-/// Everything; `charts_in` is the charts' folder as seen from the text.
+/// Returns the whole document; `charts_in` is the charts' folder relative to the text.
 pub fn markdown(study: &Study, charts_in: &str) -> String {
     let [theory, measured] = FILES;
     [
@@ -74,7 +74,7 @@ fn about(study: &Study) -> String {
     )
 }
 
-/// The kinds of clock of one load, in the order they ran.
+/// Returns the results of each load: its kinds of clock, in the order they ran.
 fn loads(study: &Study) -> impl Iterator<Item = &[LoadOutcome]> {
     study
         .outcomes
@@ -171,7 +171,7 @@ fn sizes(study: &Study) -> String {
     text
 }
 
-/// Table of what the averages hold: the hot key's part, the run's end, and the extremes.
+/// Formats the table behind the averages: the hot key's part, the run's end, and the extremes.
 fn parts(study: &Study) -> String {
     let mut text = String::from(
         "\nWithout the one hot key, and in the last tenth of the run (V: version vectors as Erlang \
@@ -231,7 +231,8 @@ fn causality(study: &Study) -> String {
     text
 }
 
-/// The second published table: how many times a version vectors' latency the others' are.
+/// Formats the second published table: the latencies of the other kinds, divided by those of
+/// version vectors.
 fn ratios(study: &Study) -> String {
     let mut text = String::from(
         "\n## Latency ratios\n\nDVV / version vectors, and DVV sets / version vectors: below 1 is \
@@ -288,7 +289,7 @@ fn latencies(study: &Study) -> String {
     text
 }
 
-/// The second figure in numbers.
+/// Formats the second figure as a table.
 fn growth(study: &Study) -> String {
     let Some(load) = loads(study).next() else { return String::new() };
     let Some(first) = load.first() else { return String::new() };

@@ -1,23 +1,23 @@
-//! The truth: for each replica the set of writes it has heard of, and of those that nothing has
-//! replaced. It goes along with the clocks under study and is told what they are told; where the
-//! two differ, the clocks are wrong.
+//! The true history: for each replica the set of writes that it has received, and of those that no
+//! write has replaced. It gets the same operations as the clocks under study; where the two differ,
+//! the clocks are wrong.
 
 use super::kinds::Write;
 
-/// A set of a key's writes: all up to some number, and some beyond.
+/// A set of a key's writes: all up to some number, and some above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     upto: Write,
-    /// Ascending; none is `upto + 1`.
+    /// Writes above `upto`, ascending; `upto + 1` is not among them.
     beyond: Vec<Write>,
 }
 
-/// Knowledge of a key at a replica.
+/// True state of a key at a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Writes it has heard of.
+    /// Writes that it has received.
     pub seen: Writes,
-    /// Those of them that nothing has replaced, ascending.
+    /// Received writes that no write has replaced, ascending.
     pub alive: Vec<Write>,
 }
 
@@ -27,7 +27,7 @@ impl Writes {
         write <= self.upto || self.beyond.binary_search(&write).is_ok()
     }
 
-    /// Adds one.
+    /// Adds a write.
     pub fn add(&mut self, write: Write) {
         if let Err(at) = self.beyond.binary_search(&write)
             && write > self.upto
@@ -37,7 +37,7 @@ impl Writes {
         }
     }
 
-    /// Adds all of another set.
+    /// Adds all writes of another set.
     pub fn union(&mut self, other: &Writes) {
         self.upto = self.upto.max(other.upto);
         self.beyond.extend_from_slice(&other.beyond);
@@ -60,15 +60,16 @@ impl Writes {
 }
 
 impl Truth {
-    /// Adds a write whose client had seen these. A write that comes late, when what replaced it is
-    /// known already, changes nothing.
+    /// Adds a write whose client had seen `context`. A late write, whose replacement is known
+    /// already, changes nothing.
     pub fn write(&self, context: &Writes, write: Write) -> Truth {
         let mut seen = context.clone();
         seen.add(write);
         self.merge(&Truth { seen, alive: vec![write] })
     }
 
-    /// Merges the knowledge of two replicas: a write is alive if it is in both, or new to one.
+    /// Merges the states of two replicas: a write is alive if it is alive in both, or unknown to
+    /// one.
     pub fn merge(&self, other: &Truth) -> Truth {
         let mut seen = self.seen.clone();
         seen.union(&other.seen);

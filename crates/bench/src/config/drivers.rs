@@ -4,16 +4,16 @@ use super::items::{Item, Items};
 use base::BucketName;
 use std::path::PathBuf;
 
-/// Whom to drive.
+/// Driver of a run: the kind of server, with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DriverConfig {
-    /// Nobody: what the tool itself costs.
+    /// No server: measures the cost of the load tool itself.
     Null,
     /// A server that speaks RESP: Credenza, Redis.
     Resp(RespConfig),
     /// Credenza's native HTTP front-end.
     Http(HttpConfig),
-    /// Riak, or whoever speaks its HTTP.
+    /// Riak, or any server with its HTTP interface.
     Riak(RiakConfig),
     /// A node in this process.
     Embedded(EmbeddedConfig),
@@ -26,11 +26,11 @@ pub enum DriverConfig {
 pub struct RespConfig {
     /// `host:port` each; clients take them in turn.
     pub addresses: Vec<String>,
-    /// Which bucket; none: what the server takes by itself. Credenza only.
+    /// Bucket of the keys; Credenza only. `None`: the server's default.
     pub bucket: Option<BucketName>,
-    /// What is selected on every connection.
+    /// Number of the database that is selected on every connection.
     pub database: u64,
-    /// What is authenticated with.
+    /// Password for authentication. `None`: no authentication.
     pub password: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct RespConfig {
 pub struct HttpConfig {
     /// `host:port`.
     pub address: String,
-    /// Which bucket.
+    /// Bucket of the keys.
     pub bucket: BucketName,
     /// Query of reads, such as `consistency=dirty`; empty: none.
     pub read_query: String,
@@ -50,7 +50,7 @@ pub struct HttpConfig {
 pub struct RiakConfig {
     /// `host:port` each; clients take them in turn.
     pub addresses: Vec<String>,
-    /// What stands before a key: `/buckets/NAME/keys`, `/types/TYPE/buckets/NAME/keys`,
+    /// Path of a key without the key: `/buckets/NAME/keys`, `/types/TYPE/buckets/NAME/keys`,
     /// `/riak/NAME`.
     pub path: String,
     /// Query of all requests, such as `timeout=500`; empty: none.
@@ -66,20 +66,20 @@ pub struct RiakConfig {
 pub struct EmbeddedConfig {
     /// The data directory; made if it does not exist.
     pub data: PathBuf,
-    /// Which bucket; made if it does not exist.
+    /// Bucket of the keys; created if it does not exist.
     pub bucket: BucketName,
-    /// The bucket's properties when it is made or changed at the start.
+    /// Properties that the bucket is created with, or that are changed at the start.
     pub properties: Vec<(String, String)>,
 }
 
 /// Settings of `etcd`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EtcdConfig {
-    /// Where it listens, `http://host:port` each.
+    /// Addresses of the cluster's members, `http://host:port` each.
     pub endpoints: Vec<String>,
-    /// Connections that the clients share, each at most.
+    /// Most connections that the clients share.
     pub connections: usize,
-    /// Whether reads are linearizable.
+    /// True if reads are linearizable; otherwise they are serializable.
     pub linearizable: bool,
 }
 
@@ -147,7 +147,8 @@ impl DriverConfig {
         }
     }
 
-    /// The setting that names the server, and its value; none if the server is in this process.
+    /// Returns the setting that names the server, and its value. `None`: the server is in this
+    /// process.
     fn server(&self) -> Option<(&'static str, String)> {
         match self {
             DriverConfig::Null | DriverConfig::Embedded(_) => None,
@@ -158,7 +159,7 @@ impl DriverConfig {
         }
     }
 
-    /// Returns the server's addresses; none if the server is in this process.
+    /// Returns the server's addresses. `None`: the server is in this process.
     pub fn place(&self) -> Option<String> {
         self.server().map(|(_, place)| place)
     }
@@ -168,7 +169,7 @@ impl DriverConfig {
         self.server().map(|(setting, _)| setting)
     }
 
-    /// Whether a client may have several requests in flight.
+    /// Returns true if a client may have several requests in flight.
     pub fn pipelines(&self) -> bool {
         !matches!(self, DriverConfig::Etcd(_))
     }

@@ -4,7 +4,7 @@ use super::items::{Item, TomlValue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Terms inside each other.
+/// Deepest nesting of terms.
 const DEPTH_MAX: usize = 32;
 
 /// A term and where it stands.
@@ -39,12 +39,12 @@ impl Located {
         format!("{}:{}: {what}", self.file, self.line)
     }
 
-    /// The same place with another value.
+    /// Returns a setting with this value at the place of this term.
     pub fn at(&self, value: TomlValue) -> Item {
         Item::new(self.file.clone(), self.line, value)
     }
 
-    /// As a setting: tuples are lists, atoms are texts.
+    /// Converts the term to a setting: tuples become lists, atoms become texts.
     pub fn item(&self) -> Item {
         let all = |terms: &[Located]| TomlValue::List(terms.iter().map(Located::item).collect());
         self.at(match &self.term {
@@ -66,7 +66,7 @@ impl Located {
     }
 }
 
-/// Whether a text is Erlang's, not TOML: no line of TOML begins with a brace.
+/// Returns true if a text is Erlang, not TOML: no line of TOML begins with a brace.
 pub fn is_erlang(text: &str) -> bool {
     let lines = text.lines().map(str::trim_start);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('%'));
@@ -114,7 +114,7 @@ impl TermReader<'_> {
         eaten.to_string()
     }
 
-    /// Passes by white space and comments.
+    /// Skips white space and comments.
     fn skip(&mut self) {
         loop {
             let white = self.rest.len() - self.rest.trim_start().len();

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 const COUNT_MAX: u64 = 1 << 53;
 const BYTES_MAX: u64 = base::limits::VALUE_BYTES_MAX as u64;
 const KEY_MAX: u64 = base::limits::KEY_BYTES_MAX as u64;
-/// A file of keys is at most so long.
+/// Largest size of a file of keys, bytes.
 const LINES_BYTES_MAX: u64 = 1 << 28;
-/// Generators inside each other.
+/// Deepest nesting of generators.
 const DEPTH_MAX: usize = 16;
 
-/// A key generator, with all that is inside it.
+/// Reads a key generator with all generators nested in it.
 pub fn keys_of(item: &Item) -> Result<KeyGenerator, String> {
     let keys = inside(item, DEPTH_MAX)?;
     match keys.bytes_max() {
@@ -35,7 +35,7 @@ fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
     Ok(match (name, of, rest) {
         ("uuid_v4", [], []) => KeyGenerator::Uuid,
         ("constant", [], [text]) => KeyGenerator::Same(text.text()?.as_bytes().into()),
-        // What is a text here is one already, and bytes are bytes.
+        // Texts are bytes here, so Basho Bench's conversions between them do nothing.
         ("str_to_bin" | "bin_to_str", [], [one]) => inner(one)?,
         ("int_to_str", [], [one]) => shaped(item, KeyShape::Decimal, one)?,
         ("int_to_bin_bigendian" | "int_to_bin_littleendian", of, rest) => {
@@ -97,7 +97,8 @@ const WANTS: &str = "wants a key generator: [\"uniform_int\", n], [\"uniform_int
 const FUNCTION: &str = "wants a generator of its own: functions of Erlang modules can't be called \
                         here";
 
-/// Name, what stands beside the name (`[["name", 64], ..]`), and the rest.
+/// Splits a list into its name, the arguments inside the name's list (`[["name", 64], ..]`), and
+/// the other arguments.
 fn named(list: &[Item]) -> Option<(&str, &[Item], &[Item])> {
     let (first, rest) = list.split_first()?;
     if let Ok(name) = first.text() {
@@ -186,7 +187,7 @@ fn numbers_of(item: &Item) -> Result<Numbers, String> {
     }
 }
 
-/// A value generator.
+/// Reads a value generator.
 pub fn values_of(item: &Item) -> Result<ValueGenerator, String> {
     let wants = || {
         item.error(

@@ -15,7 +15,7 @@ pub struct Item {
     pub value: TomlValue,
 }
 
-/// A TOML value; dates mean nothing here.
+/// A TOML value; dates are not supported.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TomlValue {
     /// A whole number.
@@ -32,11 +32,11 @@ pub enum TomlValue {
     Table(BTreeMap<String, Item>),
 }
 
-/// The keys of a table that nobody has taken yet.
+/// The keys of a table that no reader has taken yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Items {
     items: BTreeMap<String, Item>,
-    /// The keys that were looked for: those that have a meaning.
+    /// The keys that were looked up: those that have a meaning.
     known: BTreeSet<String>,
 }
 
@@ -141,7 +141,7 @@ impl TomlValue {
 }
 
 impl Items {
-    /// Reads TOML. `file` is what errors call it.
+    /// Reads TOML. `file` is its name in errors.
     pub fn parse(file: &str, text: &str) -> Result<Items, String> {
         let file: Arc<str> = file.into();
         let table = DeTable::parse(text).map_err(|error| {
@@ -156,17 +156,17 @@ impl Items {
         self.items.extend(later.items);
     }
 
-    /// Whether a key holds this text.
+    /// Returns true if a key holds this text.
     pub fn has_text(&self, key: &str, text: &str) -> bool {
         self.items.get(key).is_some_and(|item| item.text() == Ok(text))
     }
 
-    /// Puts a key in.
+    /// Sets a key.
     pub fn set(&mut self, key: &str, item: Item) {
         self.items.insert(key.into(), item);
     }
 
-    /// Takes a key out.
+    /// Removes a key and returns its value. `None`: absent.
     pub fn take(&mut self, key: &str) -> Option<Item> {
         self.known.insert(key.into());
         self.items.remove(key)
@@ -185,7 +185,8 @@ impl Items {
         }
     }
 
-    /// Takes a key out that must be there; `whose` says whose it is if it is not.
+    /// Removes a key that must be present and reads it; `whose` names its owner in the error if it
+    /// is absent.
     pub fn need<T>(
         &mut self,
         whose: &str,
@@ -196,17 +197,18 @@ impl Items {
         read(&item).map_err(|error| named(key, error))
     }
 
-    /// Calls for every text, of all depths.
+    /// Calls `change` for every text, at all depths.
     pub fn each_text(&mut self, change: &mut dyn FnMut(&mut String)) {
         self.items.values_mut().for_each(|item| item.value.each_text(change));
     }
 
-    /// All keys that are left, taken.
+    /// Returns all keys that are left.
     pub fn rest(self) -> BTreeMap<String, Item> {
         self.items
     }
 
-    /// An error for the first key that nobody took; it names the key that may be meant.
+    /// Returns an error for the first key that was not taken; it suggests the known key that is
+    /// nearest in spelling.
     pub fn end(&self) -> Result<(), String> {
         let Some((key, item)) = self.items.iter().next() else { return Ok(()) };
         let meant = nearest(key, self.known.iter().map(String::as_str));
@@ -214,7 +216,7 @@ impl Items {
         Err(item.error(format!("there is no key `{key}` here{meant}")))
     }
 
-    /// The table as TOML again, without passwords.
+    /// Returns the table as TOML again, without passwords.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (key, item) in self.items.iter().filter(|(key, _)| !key.ends_with("_password")) {

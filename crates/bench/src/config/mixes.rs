@@ -1,9 +1,9 @@
-//! Mixes of operations with a name.
+//! Named mixes of operations.
 //!
-//! Those of TPC-W are its shares of web interactions (clause 5.2.1 of its specification, version
-//! 1.8), in hundredths of a percent, each turned into what it does to a key: looking is a get; a
-//! shopping cart, a purchase and an administrator's change read a row and write it again, an
-//! update; the registration of a customer writes a row that nobody has read, a put.
+//! The mixes of TPC-W are its shares of web interactions (clause 5.2.1 of its specification,
+//! version 1.8), in hundredths of a percent. Each interaction becomes an operation on a key:
+//! browsing is a get; a shopping cart, a purchase and an administrator's change read a row and
+//! write it again, an update; the registration of a customer writes a row without a read, a put.
 
 use super::run::{Operation, Weighted};
 
@@ -30,7 +30,7 @@ const TPC_W: [Interaction; 14] = [
     ("admin confirm", Operation::Update, [9, 9, 11]),
 ];
 
-/// The operations of a mix.
+/// Returns the operations of a mix. `None`: no such mix.
 pub fn named(name: &str) -> Option<Vec<Weighted>> {
     let mix = NAMES.iter().position(|known| *known == name)?;
     let share = |operation: Operation| {

@@ -1,10 +1,10 @@
-//! A config of Basho Bench, read unchanged: what its keys are called here, and its own defaults.
+//! Configs of Basho Bench, read unchanged: translates its keys and applies its defaults.
 
 use super::erlang::{Located, Term};
 use super::items::{Item, Items, TomlValue};
 use std::collections::BTreeMap;
 
-/// Keys that mean the same here.
+/// Keys that have the same name and meaning in both tools.
 const SAME: [&str; 10] = [
     "concurrent",
     "duration",
@@ -17,7 +17,7 @@ const SAME: [&str; 10] = [
     "value_generator_source_size",
     "value_generator_blob_file",
 ];
-/// Keys about Erlang and its processes: they change nothing here.
+/// Keys about Erlang and its processes, which have no effect here.
 const PASSED_BY: [&str; 8] = [
     "code_paths",
     "source_dir",
@@ -28,7 +28,7 @@ const PASSED_BY: [&str; 8] = [
     "http_raw_disconnect_frequency",
     "sequential_int_state_dir",
 ];
-/// What Basho Bench does if it is not told.
+/// Basho Bench's defaults, where they differ from this tool's.
 const DEFAULTS: &str = "\
 mode = [\"rate_per_worker\", 5]
 driver = \"riak\"
@@ -59,7 +59,7 @@ pub fn items(mut terms: BTreeMap<String, Located>) -> Result<Items, String> {
         items.set("driver", driver_of(&driver)?);
     }
     let mut riak = riak(&mut terms)?;
-    // Keys of a driver that is not asked for mean nothing there either.
+    // Keys of a driver that is not used have no effect in Basho Bench either.
     if items.has_text("driver", "riak") {
         riak.merge(items);
         items = riak;
@@ -76,7 +76,7 @@ pub fn items(mut terms: BTreeMap<String, Located>) -> Result<Items, String> {
     }
 }
 
-/// `{rate, N}` is so many of each worker.
+/// Converts the mode: `{rate, N}` is the rate of each worker.
 fn mode_of(mode: &Located) -> Item {
     match &mode.term {
         Term::Tuple(parts) => match &parts[..] {
@@ -90,7 +90,7 @@ fn mode_of(mode: &Located) -> Item {
     }
 }
 
-/// Where a generator is wanted, a text or bytes are one that always gives them.
+/// Converts a key generator. A text or bytes in its place is the generator that always returns it.
 fn keys_of(term: &Located) -> Item {
     let (Term::Tuple(parts) | Term::List(parts)) = &term.term else {
         return match &term.term {
@@ -125,7 +125,7 @@ fn driver_of(driver: &Located) -> Result<Item, String> {
     Ok(driver.at(TomlValue::Text(here.into())))
 }
 
-/// The keys of the driver http_raw.
+/// Converts the keys of the driver http_raw.
 fn riak(terms: &mut BTreeMap<String, Located>) -> Result<Items, String> {
     let mut items = Items::parse("Basho Bench's defaults", RIAK_DEFAULTS)?;
     let port = terms.remove("http_raw_port");

@@ -7,22 +7,22 @@ use crate::generators::{KeyGenerator, KeyShape, Numbers, SEAL_BYTES, ValueGenera
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Most logical clients.
+/// Largest number of logical clients.
 pub const CLIENTS_MAX: u64 = 10_000;
-/// Most requests one client may have in flight.
+/// Largest number of requests that one client may have in flight.
 const PIPELINE_MAX: u64 = 1_000;
 
-/// How the load is paced.
+/// Pacing of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// Closed: every client sends again when it was answered.
+    /// Closed: every client sends its next request when it has an answer.
     Max,
-    /// Open: so many operations a second in all, started when the schedule says, whatever the
+    /// Open: this many operations a second in all, started when the schedule says, whatever the
     /// server does.
     Rate(f64),
 }
 
-/// How the starts of an open load are spread.
+/// Spacing of the starts of an open load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// Independent arrivals: exponential gaps.
@@ -31,7 +31,7 @@ pub enum Schedule {
     Fixed,
 }
 
-/// What a client can do.
+/// Kind of operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads a row; an absent one is counted, and is no error.
@@ -44,30 +44,30 @@ pub enum Operation {
     Delete,
     /// A get, then a put of the same key: one operation, timed as one.
     Update,
-    /// Writes a row if it holds what this thread believes it to hold.
+    /// Writes a row if it holds the value that this thread expects.
     TestAndSet,
     /// Reads `range_rows` rows from a key on.
     Range,
     /// Writes `sequence_steps` rows that hold together or not at all.
     Sequence,
-    /// Asks whether a row exists.
+    /// Checks whether a row exists.
     Exists,
     /// Reads `multi_get_keys` rows in one request.
     MultiGet,
-    /// Writes a row that expires after a time drawn from `expiry_s`. RESP only, as all that follow.
+    /// Writes a row that expires after a time drawn from `expiry_s`. RESP only, as are all below.
     PutExpiring,
     /// Adds one to a counter.
     Increment,
-    /// Appends the key to the end of `queue`: keys are pushed in their order.
+    /// Appends the key to the end of `queue`: keys are pushed in ascending order.
     Push,
-    /// Takes the first of `queue`: a look, then the removal of what was found; timed as one.
+    /// Removes the first key of `queue`: a read, then the removal of the key found; timed as one.
     Pop,
     /// Opens a session, writes a row through it, and closes it. Credenza only.
     SessionPut,
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Operation; 15] = {
         use Operation::*;
         [
@@ -110,87 +110,87 @@ impl Operation {
         }
     }
 
-    /// True if only the RESP driver has it.
+    /// Returns true if only the RESP driver supports the operation.
     pub fn is_of_resp_alone(self) -> bool {
         use Operation::*;
         matches!(self, PutExpiring | Increment | Push | Pop | SessionPut)
     }
 }
 
-/// An operation with its share of the draws.
+/// An operation with its weight in the mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weighted {
-    /// What reports call it.
+    /// Label in reports.
     pub label: String,
-    /// What it does.
+    /// Kind of operation.
     pub operation: Operation,
-    /// Its share.
+    /// Weight; its share is this divided by the sum of all weights.
     pub weight: u64,
 }
 
 /// One run's settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Closed or open.
+    /// Pacing: a closed or an open load.
     pub mode: Mode,
-    /// How an open load's starts are spread.
+    /// Spacing of the starts of an open load.
     pub schedule: Schedule,
-    /// How long the measured part lasts; none: until stopped.
+    /// Length of the measured part. `None`: until stopped.
     pub duration: Option<Duration>,
-    /// What is run before it and counted nowhere.
+    /// Length of the warm-up before the measured part, which is counted nowhere.
     pub warm_up: Duration,
     /// Logical clients (connections, where the driver has any).
     pub concurrent: usize,
-    /// Threads that drive them.
+    /// Threads that drive the clients.
     pub threads: usize,
-    /// Cores the threads are bound to, in turn; empty: anywhere.
+    /// Cores that the threads are bound to, in turn; empty: not bound.
     pub pin: Vec<usize>,
-    /// Requests each client sends at once.
+    /// Number of requests that each client sends at once.
     pub pipeline: usize,
-    /// What is done.
+    /// Mix of operations.
     pub operations: Vec<Weighted>,
-    /// Keys.
+    /// Key generator.
     pub key_generator: KeyGenerator,
-    /// Values.
+    /// Value generator.
     pub value_generator: ValueGenerator,
     /// Length of the blob that values are cut from, in bytes.
     pub value_source_bytes: usize,
-    /// A file whose bytes are that blob; none: chance.
+    /// File whose bytes are that blob. `None`: random bytes.
     pub value_source_file: Option<PathBuf>,
-    /// How long a client waits between the get and the put of an update; counted nowhere.
+    /// Time that a client waits between the get and the put of an update; counted nowhere.
     pub think_time: Duration,
-    /// Length of a row of the reports.
+    /// Length of one window of the reports.
     pub report_interval: Duration,
-    /// What chance grows from.
+    /// Seed of the random generator.
     pub rng_seed: u64,
-    /// End the run at the first error.
+    /// True if the first error ends the run.
     pub shutdown_on_error: bool,
-    /// Where runs are written.
+    /// Folder of the runs.
     pub test_dir: PathBuf,
-    /// Whether values carry their key and a checksum, and gets check them.
+    /// True if values carry their key and a checksum, and gets verify them.
     pub verify: bool,
-    /// An operation that takes longer is the error `timeout`.
+    /// Time limit of an operation; one that takes longer is the error `timeout`.
     pub operation_timeout: Duration,
-    /// Rows of a `range`.
+    /// Number of rows of a `range`.
     pub range_rows: usize,
-    /// Keys of a `multi_get`.
+    /// Number of keys of a `multi_get`.
     pub multi_get_keys: usize,
-    /// Puts in a `sequence`.
+    /// Number of puts in a `sequence`.
     pub sequence_steps: usize,
     /// Least and greatest time to live of a `put_expiring`, in seconds.
     pub expiry_s: [u64; 2],
     /// Name of the queue of `push` and `pop`: a sorted set in Redis, a prefix of keys in Credenza.
     pub queue: String,
-    /// Whose disk's fdatasync time is put in the report; none: not measured.
+    /// Directory on the disk whose fdatasync time the report shows. `None`: not measured.
     pub disk_dir: Option<PathBuf>,
-    /// Whom to drive.
+    /// Server to drive.
     pub driver: DriverConfig,
     /// The effective settings as TOML.
     pub text: String,
 }
 
 impl Config {
-    /// Reads all settings; those not named have their defaults.
+    /// Reads all settings; absent ones have their defaults.
     pub fn read(mut items: Items) -> Result<Config, String> {
         let text = items.text();
         let seconds = Duration::from_secs;
@@ -266,7 +266,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the schedule, not the answers, starts operations.
+    /// Returns true if the schedule, not the answers, starts operations.
     pub fn is_open(&self) -> bool {
         matches!(self.mode, Mode::Rate(_))
     }

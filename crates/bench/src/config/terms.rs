@@ -5,8 +5,8 @@ use super::mixes;
 use super::run::{Mode, Operation, Weighted};
 use std::time::Duration;
 
-/// A span of time: a text with a unit (`250ms`, `10s`, `5m`, `1h`), or a number of the unit the key
-/// has in Basho Bench, `unit_s` seconds long.
+/// Reads a duration: a text with a unit (`250ms`, `10s`, `5m`, `1h`), or a number in the key's unit
+/// in Basho Bench, `unit_s` seconds.
 pub fn duration_of(item: &Item, unit_s: f64) -> Result<Duration, String> {
     let seconds = match &item.value {
         TomlValue::Integer(number) => *number as f64 * unit_s,
@@ -31,7 +31,7 @@ pub fn duration_of(item: &Item, unit_s: f64) -> Result<Duration, String> {
     Err(item.error("wants a time such as \"250ms\", \"10s\", \"5m\" or \"1h\""))
 }
 
-/// A span of time, or none for `infinity`.
+/// Reads a duration. `None`: `infinity`.
 pub(super) fn end_of(item: &Item) -> Result<Option<Duration>, String> {
     match &item.value {
         TomlValue::Text(text) if text == "infinity" => Ok(None),

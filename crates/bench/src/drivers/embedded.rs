@@ -1,5 +1,5 @@
-//! A node in this process, asked as a front-end asks it: submit without waiting, then wait for what
-//! is not decided.
+//! Driver of a node in this process. It submits requests as a front-end does: without waiting, then
+//! it waits for the tickets of undecided updates.
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EmbeddedConfig, Operation};
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// A node that was started here, and the threads it lives on.
+/// A node that was started in this process, and its runtime.
 pub struct EmbeddedTarget {
     node: Node,
     bucket: BucketName,
@@ -89,7 +89,8 @@ impl Target for EmbeddedTarget {
 type EmbeddedResult = base::Result<Reply>;
 type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A client's flow, and how often its calls were forgotten: answers of an older life are dropped.
+/// A client's flow, and the number of times that its calls were forgotten: answers to calls from
+/// before the last time are dropped.
 #[derive(Default)]
 struct EmbeddedClient {
     flow: Flow,
@@ -105,13 +106,13 @@ struct Calls {
     node: Node,
     bucket: BucketName,
     clients: Vec<EmbeddedClient>,
-    /// Answered, and not yet handed over.
+    /// Answers that have come and are not yet handed over.
     ready: Vec<(usize, u64, Instant, EmbeddedResult)>,
     /// Answers valid once their ticket is decided, in the order of submission.
     waiting: VecDeque<(usize, u64, Ticket, EmbeddedResult)>,
-    /// The wait for the first of them.
+    /// The wait for the first of `waiting`.
     head: Option<Answering<base::Result<()>>>,
-    /// Answers that come later.
+    /// Answers of requests that could not be evaluated at once.
     later: Vec<(usize, u64, Answering<EmbeddedResult>)>,
 }
 
@@ -125,7 +126,7 @@ impl Calls {
         self.head.as_mut()
     }
 
-    /// Moves whatever is answered by now to `ready`; pending while nothing is there.
+    /// Moves all answers that are complete to `ready`; pending while `ready` is empty.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(head) = self.head() {
             let Poll::Ready(decided) = head.as_mut().poll(context) else { break };
@@ -167,11 +168,11 @@ impl Driver for EmbeddedDriver {
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
         let EmbeddedDriver { runtime, calls } = self;
-        // Those that wait are looked at even when others are ready, or reads would starve writes.
+        // Waiting answers are polled even when others are ready, or reads would starve writes.
         let timeout = if calls.ready.is_empty() { timeout } else { Duration::ZERO };
         if !calls.waiting.is_empty() || !calls.later.is_empty() || calls.ready.is_empty() {
             let answers = std::future::poll_fn(|context| calls.poll(context));
-            // Whether an answer came or the time is up shows in `ready`.
+            // The result is ignored: `ready` shows whether an answer came.
             let _ = runtime.block_on(async { tokio::time::timeout(timeout, answers).await });
         }
         for (client, life, at, given) in calls.ready.drain(..) {
@@ -218,7 +219,7 @@ fn call_of(call: &Call<'_>) -> base::Call {
             steps: rows.iter().map(|(row, value)| set(row, value)).collect(),
             mode: Steps::AllOrNothing,
         }),
-        // `supports` refuses what would come here.
+        // Unreachable: `supports` refuses these operations.
         Call::Resp(_) => {
             base::Call::Update(Update::Sequence { steps: Vec::new(), mode: Steps::AllOrNothing })
         }

@@ -1,4 +1,4 @@
-//! etcd, version 3 of its interface, over gRPC: many streams on some connections.
+//! Driver of etcd, version 3 of its API, over gRPC: many streams over few connections.
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EtcdConfig, Operation};
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Answers taken at once.
+/// Most answers taken at once.
 const ANSWERS_MAX: usize = 1_024;
-/// How long connecting may take.
+/// Time limit of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// A cluster that was found.
+/// A cluster that answered.
 pub struct EtcdTarget {
     config: EtcdConfig,
     version: String,
 }
 
 impl EtcdTarget {
-    /// Connects once and asks who is there.
+    /// Connects once and asks for the server's version.
     pub fn find(config: &EtcdConfig) -> Result<EtcdTarget, Wrong> {
         let runtime = runtime()?;
         let version = runtime.block_on(async {
@@ -86,16 +86,17 @@ impl Target for EtcdTarget {
     }
 }
 
-/// A client, which life of it, when, and what.
+/// An answer: client, its incarnation when the call was sent, time of arrival, result.
 type EtcdResult = (usize, u64, Instant, Result<Owned, Failure>);
 
 struct EtcdDriver {
     runtime: Runtime,
     connections: Vec<KvClient>,
-    /// How often each client's calls were forgotten: answers of an older life are dropped.
+    /// Number of times that each client's calls were forgotten; answers of an older incarnation are
+    /// dropped.
     lives: Vec<u64>,
     linearizable: bool,
-    // Each client has one call in flight, so the channel is bounded by their number.
+    // Each client has one call in flight, so the channel is bounded by the number of clients.
     sender: UnboundedSender<EtcdResult>,
     answers: UnboundedReceiver<EtcdResult>,
     taken: Vec<EtcdResult>,
@@ -108,7 +109,7 @@ impl Driver for EtcdDriver {
         let asked = EtcdRequest::of(call, self.linearizable);
         self.runtime.spawn(async move {
             let answer = asked.ask(kv).await.map_err(|error| failure(&error));
-            // Without a receiver nobody waits any more.
+            // A send fails only when the driver was dropped; the answer is not needed then.
             let _ = sender.send((client, life, Instant::now(), answer));
         });
     }
@@ -117,7 +118,7 @@ impl Driver for EtcdDriver {
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
         let received = self.answers.recv_many(&mut self.taken, ANSWERS_MAX);
-        // Whether answers came or the time is up shows in `taken`.
+        // The result is ignored: `taken` shows whether answers came.
         let _ = self.runtime.block_on(async { tokio::time::timeout(timeout, received).await });
         for (client, life, at, given) in self.taken.drain(..) {
             if self.lives[client] == life {
@@ -200,13 +201,13 @@ impl EtcdRequest {
                 EtcdRequest::Swap(swap.or_else([TxnOp::get(key, None)]))
             }
             Call::Sequence(rows) => {
-                // A transaction of etcd must not write a key twice: the last one counts.
+                // A transaction of etcd must not write a key twice: the last write counts.
                 let rows: BTreeMap<_, _> = rows.iter().map(|(key, value)| (key, value)).collect();
                 let puts = rows.into_iter();
                 let puts = puts.map(|(key, value)| TxnOp::put(key.clone(), value.clone(), None));
                 EtcdRequest::Sequence(Txn::new().and_then(puts.collect::<Vec<_>>()))
             }
-            // `supports` refuses what would come here.
+            // Unreachable: `supports` refuses these operations.
             Call::Resp(_) => EtcdRequest::Sequence(Txn::new()),
         }
     }

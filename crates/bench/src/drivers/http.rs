@@ -1,4 +1,4 @@
-//! Credenza's native HTTP front-end, by a small HTTP/1.1 client of our own: kept alive, one
+//! Driver of Credenza's native HTTP front-end, with a small HTTP/1.1 client: keep-alive, one
 //! connection per client.
 
 use super::http_reply::{body_json, head};
@@ -12,14 +12,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpStream};
 
-/// A server that was found.
+/// A server that answered.
 pub struct HttpTarget {
     protocol: Http,
     address: SocketAddr,
     version: String,
 }
 
-/// The language.
+/// The wire protocol.
 #[derive(Clone)]
 pub struct Http {
     host: String,
@@ -27,7 +27,7 @@ pub struct Http {
     read_query: String,
 }
 
-/// What must be known of a request to read its reply.
+/// Facts about a request that its reply is parsed by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expected {
     /// Success alone.
@@ -36,14 +36,14 @@ pub enum Expected {
     Value,
     /// 200 or 404, without a body.
     Head,
-    /// A list of this name, whose elements that are no null are counted.
+    /// A list of this name; its elements that are not null are counted.
     List(&'static str),
-    /// What was there before a test_and_set.
+    /// The row's value before a test_and_set.
     Old,
 }
 
 impl HttpTarget {
-    /// Connects once and asks who is there.
+    /// Connects once and asks for the server's version.
     pub fn find(config: &HttpConfig) -> Result<HttpTarget, Wrong> {
         let address = resolve(&config.address)?;
         let query = config.read_query.trim_start_matches('?');
@@ -88,7 +88,7 @@ impl Http {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// A request about one key, without a body.
+    /// Appends a request for one key, without a body.
     fn about_key(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
         self.line(method, format_args!("/keys/{}{query}", percent(key)), out);
         out.extend_from_slice(b"\r\n");
@@ -104,7 +104,7 @@ impl Http {
     }
 }
 
-/// Bytes in JSON, as the front-end reads them.
+/// Encodes bytes in JSON as the front-end reads them.
 fn blob(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -112,12 +112,12 @@ fn blob(bytes: &[u8]) -> Value {
     }
 }
 
-/// A step that writes a row.
+/// Returns a step of a sequence that writes a row.
 fn set(key: &[u8], value: &[u8]) -> Value {
     json!({ "op": "set", "key": blob(key), "value": blob(value) })
 }
 
-/// Bytes from JSON, as the front-end writes them.
+/// Decodes bytes from JSON as the front-end writes them. `None`: malformed.
 fn bytes_of(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
@@ -177,7 +177,7 @@ impl WireProtocol for Http {
                 self.post("update", "", &update, out);
                 Expected::Old
             }
-            // `supports` refuses what would come here.
+            // Unreachable: `supports` refuses these operations.
             Call::Resp(_) => Expected::Status,
         }
     }
@@ -225,7 +225,7 @@ impl WireProtocol for Http {
     }
 }
 
-/// The version in the answer to `/status`; none if that is no Credenza.
+/// Returns the version in the answer to `/status`. `None`: the server is not Credenza.
 fn version_of(answer: Result<Answer<'_>, Failure>) -> Result<Option<String>, Wrong> {
     let body = match answer {
         Ok(Answer::Value(Some(body))) => body,

@@ -1,8 +1,8 @@
-//! Reads HTTP/1.1 replies: status, length, body; what a server we drive sends and no more.
+//! Parser of HTTP/1.1 replies: status, length, body; only what the driven servers send.
 
 use serde_json::Value;
 
-/// Headers of a reply worth reading are shorter than this.
+/// Largest head of a reply, bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A whole reply.
@@ -14,15 +14,15 @@ pub struct HttpReply<'a> {
     pub head: &'a str,
     /// The body; of a chunked reply with the chunks' sizes still in it.
     pub body: &'a [u8],
-    /// Bytes of all of it.
+    /// Length of the whole reply, bytes.
     pub bytes: usize,
 }
 
-/// Not HTTP, or nothing that can be framed.
+/// Malformed input: not HTTP, or a reply whose end can't be found.
 #[derive(Debug, PartialEq)]
 pub struct NoReply;
 
-/// The first reply; none if it is not whole yet. `bodiless`: the request was a HEAD.
+/// Returns the first reply. `None`: it is incomplete. `bodiless`: the request was a HEAD.
 pub fn head(input: &[u8], bodiless: bool) -> Option<Result<HttpReply<'_>, NoReply>> {
     let Some(end) = find(input, b"\r\n\r\n") else {
         return (input.len() > HEAD_BYTES_MAX).then_some(Err(NoReply));
@@ -55,13 +55,13 @@ pub fn head(input: &[u8], bodiless: bool) -> Option<Result<HttpReply<'_>, NoRepl
 }
 
 impl<'a> HttpReply<'a> {
-    /// A header's value; `name` in small letters.
+    /// Returns a header's value; `name` in lower case. `None`: absent.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let mut lines = self.head.split("\r\n").filter_map(|line| line.split_once(':'));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 
-    /// The reason in the body of an error.
+    /// Returns the reason in the body of an error. `None`: the body has none.
     pub fn reason(&self) -> Option<String> {
         let reason = body_json(self.body)?.get("error")?.get("reason")?.as_str()?.to_string();
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
@@ -69,12 +69,12 @@ impl<'a> HttpReply<'a> {
     }
 }
 
-/// A body as JSON.
+/// Parses a body as JSON. `None`: malformed.
 pub fn body_json(body: &[u8]) -> Option<Value> {
     serde_json::from_slice(body).ok()
 }
 
-/// How many bytes a chunked body has, with its last empty chunk; none if that is not there yet.
+/// Returns the length of a chunked body with its last empty chunk, in bytes. `None`: incomplete.
 fn chunks(input: &[u8]) -> Option<Result<usize, NoReply>> {
     let mut at = 0;
     loop {

@@ -1,11 +1,11 @@
 //! Drivers: one small interface to the servers that a load is sent to.
 //!
 //! A driver serves the clients of one thread. The thread begins calls without waiting, then waits
-//! for whatever answers come; so one thread keeps thousands of clients busy.
+//! for any answers; so one thread keeps thousands of clients busy.
 //!
 //! Promises: a client's answers come in the order of its calls, each once; a call is either
 //! answered or forgotten.
-//! Never: measures, decides what to ask, or prints.
+//! Never: measures, chooses operations, or prints.
 //! Read next: `sockets.rs`, then `resp.rs`.
 
 mod embedded;
@@ -31,56 +31,56 @@ use std::time::{Duration, Instant};
 /// One request to a server.
 #[derive(Clone, Copy, Debug)]
 pub enum Call<'a> {
-    /// One row.
+    /// Reads one row.
     Get(&'a [u8]),
     /// Writes a row.
     Put(&'a [u8], &'a [u8]),
-    /// Writes a row in place of what was read with this context.
+    /// Replaces the values that a read returned with this context.
     Replace {
         /// The key.
         key: &'a [u8],
-        /// What it shall hold.
+        /// New value.
         value: &'a [u8],
-        /// What a get of it gave.
+        /// Context that a get of the key returned.
         context: &'a [u8],
     },
-    /// Deletes a row; an absent one too.
+    /// Deletes a row; an absent one is no error.
     Delete(&'a [u8]),
     /// Writes `wanted` if the row holds `expected`.
     TestAndSet {
         /// The key.
         key: &'a [u8],
-        /// What it must hold; none: nothing.
+        /// Expected value. `None`: the row must be absent.
         expected: Option<&'a [u8]>,
-        /// What it shall hold.
+        /// New value.
         wanted: &'a [u8],
     },
-    /// So many rows from a key on.
+    /// Reads this many rows from a key on.
     Range(&'a [u8], usize),
-    /// Puts that hold together.
+    /// Writes rows, all or none.
     Sequence(&'a [(Vec<u8>, Vec<u8>)]),
-    /// Whether a key is there.
+    /// Checks whether a key exists.
     Exists(&'a [u8]),
-    /// Several rows.
+    /// Reads several rows.
     MultiGet(&'a [Vec<u8>]),
-    /// What only the RESP driver can ask; `supports` of the others refuses it.
+    /// A request of the RESP driver only; `supports` of the others refuses it.
     Resp(RespCall<'a>),
 }
 
-/// Requests that only RESP servers are asked.
+/// Requests that only RESP servers support.
 #[derive(Clone, Copy, Debug)]
 pub enum RespCall<'a> {
-    /// Writes a row that expires after so many seconds.
+    /// Writes a row that expires after this many seconds.
     PutExpiring(&'a [u8], &'a [u8], u64),
     /// Adds one to a counter.
     Increment(&'a [u8]),
-    /// Puts a key with its value at the end of a queue.
+    /// Appends a key with its value to a queue.
     Push {
         /// The queue's name.
         queue: &'a [u8],
-        /// The key; later ones are greater.
+        /// The key, greater than all earlier ones.
         key: &'a [u8],
-        /// Its value, where the server's queue holds values.
+        /// The key's value, for servers whose queues hold values.
         value: &'a [u8],
     },
     /// Returns the first key of a queue.
@@ -89,48 +89,49 @@ pub enum RespCall<'a> {
     Remove {
         /// The queue's name.
         queue: &'a [u8],
-        /// The key, as `First` gave it.
+        /// The key as `First` returned it.
         key: &'a [u8],
     },
     /// Opens a session, writes a row through it, closes it.
     SessionPut(&'a [u8], &'a [u8]),
 }
 
-/// What a server answered.
+/// Answer of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer<'a> {
-    /// It is done.
+    /// Success without a result.
     Done,
-    /// The row's value, or none.
+    /// The row's value. `None`: the row is absent.
     Value(Option<&'a [u8]>),
-    /// The row, of a server that may keep several values of one key.
+    /// The row of a server that may keep several values of one key.
     Row(RowContext<'a>),
-    /// Whether a test_and_set wrote: what etcd says.
+    /// True if a test_and_set wrote, as etcd reports it.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only etcd answers so"))]
     Swapped(bool),
-    /// What was there before a test_and_set: it wrote if that is what was expected.
+    /// The row's value before a test_and_set, which wrote if it equals the expected value.
     Old(Option<Cow<'a, [u8]>>),
-    /// So many rows or keys.
+    /// Number of rows or keys.
     Count(u64),
 }
 
-/// A row with what happened before what.
+/// A row with its causal context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowContext<'a> {
-    /// Its value, if it is a single one.
+    /// Its value. `None`: it has none or several.
     pub value: Option<&'a [u8]>,
-    /// How many values it has.
+    /// Number of its values.
     pub values: usize,
-    /// What a write has to bring that replaces them, as the server gave it.
+    /// Context that a write must carry to replace the values, as the server encoded it. `None`: the
+    /// server sent none.
     pub context: Option<&'a [u8]>,
 }
 
-/// Why a call failed.
+/// Failure of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// A short name for counting: never with keys or numbers in it.
+    /// A short name under which the failure is counted; never contains keys or numbers.
     pub kind: Cow<'static, str>,
-    /// Whether the way to the server is lost, so that trying again at once is of no use.
+    /// True if the connection is lost, so that a retry at once is of no use.
     pub lost: bool,
 }
 
@@ -146,41 +147,40 @@ impl Failure {
     }
 }
 
-/// What an answer is handed to: client, when it came, what it was.
+/// Receiver of answers: gets the client, the time of arrival and the answer.
 pub type Sink<'a> = &'a mut dyn FnMut(usize, Instant, Result<Answer<'_>, Failure>);
 
 /// The clients of one thread.
 pub trait Driver {
-    /// Begins a call of a client; it leaves at the latest with `send`.
+    /// Begins a call of a client. It is sent at the latest by `send`.
     fn begin(&mut self, client: usize, call: &Call<'_>);
 
-    /// Sends what was begun for the client.
+    /// Sends the calls begun for the client.
     fn send(&mut self, client: usize);
 
     /// Waits at most `timeout` for answers and hands them over.
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>);
 
-    /// Forgets all calls of a client that are in flight: no answer of theirs is handed over any
-    /// more.
+    /// Forgets all calls of a client that are in flight: their answers are never handed over.
     fn forget(&mut self, client: usize);
 }
 
-/// A server that was found, or a node that was started.
+/// A server that answered, or a node that was started.
 pub trait Target: Send + Sync {
-    /// Its name and version.
+    /// Returns its name and version.
     fn version(&self) -> String;
 
-    /// Whether it can do this; if not, why.
+    /// Returns an error with the reason if the server can't do this operation.
     fn supports(&self, operation: Operation) -> Result<(), String>;
 
-    /// Connects so many clients, for the thread that calls.
+    /// Connects this many clients, for the calling thread.
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong>;
 
-    /// Ends what was started.
+    /// Stops what was started.
     fn close(&self) -> Result<(), String>;
 }
 
-/// The answer of `supports` for drivers that are not RESP's.
+/// Returns the answer of `supports` of a driver that is not RESP's.
 fn without_resp(driver: &str, operation: Operation) -> Result<(), String> {
     match operation.is_of_resp_alone() {
         true => Err(format!("the driver `{driver}` has no `{}`: take `resp`", operation.name())),
@@ -188,8 +188,8 @@ fn without_resp(driver: &str, operation: Operation) -> Result<(), String> {
     }
 }
 
-/// Finds the server or starts the node; if there is none, the error says which setting names
-/// another.
+/// Connects to the server or starts the node. If no server answers, the error names the setting of
+/// its address.
 pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
     found(config).map_err(|wrong| match config.setting() {
         Some(setting) if wrong.kind == Kind::Unavailable => Wrong::unreachable(format!(

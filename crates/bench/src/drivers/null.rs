@@ -1,11 +1,11 @@
-//! Answers everything at once: what the load tool itself costs.
+//! Driver that answers everything at once: measures the cost of the load tool itself.
 
 use super::{Answer, Call, Driver, Sink, Target};
 use crate::config::Operation;
 use crate::wrong::Wrong;
 use std::time::{Duration, Instant};
 
-/// Nobody.
+/// Target without a server.
 pub struct NullTarget;
 
 struct NullDriver {

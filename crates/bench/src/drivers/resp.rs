@@ -1,4 +1,4 @@
-//! RESP: Credenza's fast front-end, and Redis.
+//! Driver of RESP servers: Credenza's fast front-end, and Redis.
 
 use super::resp_reply::{Reply, first_bulk, reply};
 use super::sockets::{Addresses, Parsed, WireProtocol, ask, connect};
@@ -16,36 +16,36 @@ pub struct RespTarget {
     credenza: bool,
 }
 
-/// The language, and what is said first on a connection.
+/// The wire protocol, and the commands that open a connection.
 #[derive(Clone, Default)]
 pub struct Resp {
     greeting: Vec<u8>,
     greetings: usize,
-    /// Queues are sorted sets; else they are keys with a prefix.
+    /// True if queues are sorted sets (Redis); otherwise they are keys with a prefix (Credenza).
     redis: bool,
 }
 
-/// What must be known of a request to read its reply.
+/// Facts about a request that its reply is parsed by.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
-    /// Anything that is no error.
+    /// Any reply that is not an error.
     Status,
     /// A value or nil.
     Value,
-    /// A number, or an array whose elements that are no nil are counted.
+    /// A number, or an array whose elements that are not nil are counted.
     Count,
-    /// What was there before.
+    /// The previous value.
     Old,
-    /// A page: where it goes on, then keys and values in turn.
+    /// A page: the key where the next one begins, then keys and values in turn.
     Page,
-    /// So many replies that only must be no errors, then an array without an error in it.
+    /// A block: this many replies that must not be errors, then an array without an error.
     Block(usize),
-    /// A page or a list, of which the first key counts.
+    /// A page or a list, of which the first key is the answer.
     First,
 }
 
 impl RespTarget {
-    /// Connects to the first and asks who is there.
+    /// Connects to the first address and asks for the server's version.
     pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
         let addresses = Addresses::resolve(&config.addresses)?;
         let mut protocol = Resp::default();
@@ -235,14 +235,14 @@ impl WireProtocol for Resp {
 }
 
 impl Resp {
-    /// As it is spoken to Redis.
+    /// Returns the protocol as it is spoken to Redis.
     #[cfg(test)]
     pub fn of_redis() -> Resp {
         Resp { redis: true, ..Resp::default() }
     }
 
-    /// A queue is what each server has for "the first key of an order, then gone": in Redis a
-    /// sorted set whose members all have one score, in Credenza the keys with a prefix.
+    /// Encodes a request of RESP servers only. A queue is in Redis a sorted set whose members all
+    /// have one score, in Credenza the keys with a prefix.
     fn encode_resp(&self, call: &RespCall<'_>, out: &mut Vec<u8>) -> Expected {
         match (*call, self.redis) {
             (RespCall::PutExpiring(key, value, seconds), _) => {
@@ -292,8 +292,8 @@ fn answer_of<'a>(found: Reply<'a>, expected: &Expected) -> Result<Answer<'a>, Fa
     }
 }
 
-/// The first word of an error, and the second if it is a plain lower-case one, as Credenza's
-/// reasons are.
+/// Names the failure by the first word of an error, and by the second if that is plain lower case,
+/// as Credenza's reasons are.
 fn refusal(error: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(&error[..error.len().min(200)]);
     let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());

@@ -1,9 +1,9 @@
-//! Reads RESP2 and RESP3 replies: only as far as the load tool must know them.
+//! Parser of RESP2 and RESP3 replies, as far as the load tool must understand them.
 
 /// A reply at the front of the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reply<'a> {
-    /// `+OK`, and whatever else only says that all is well.
+    /// `+OK`, and other replies that only report success.
     Simple(&'a [u8]),
     /// `-ERR ...`
     Error(&'a [u8]),
@@ -15,30 +15,30 @@ pub enum Reply<'a> {
     Nil,
     /// An array, a map, a set or a push.
     Array {
-        /// Elements that are no nil.
+        /// Number of elements that are not nil.
         present: usize,
-        /// The same of the last element, if that is an array.
+        /// Number of elements that are not nil in the last element, if that is an array.
         inner: usize,
         /// The first element that is an error.
         error: Option<&'a [u8]>,
     },
 }
 
-/// Not RESP.
+/// Malformed input: not RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoReply;
 
-/// Deeper nesting is no RESP of a server that is worth measuring.
+/// Deepest nesting of arrays; deeper input is treated as malformed.
 const DEPTH_MAX: usize = 16;
 
-/// The first reply and its length in bytes; none if it is not whole yet.
+/// Returns the first reply and its length in bytes. `None`: it is incomplete.
 #[inline]
 pub fn reply(input: &[u8]) -> Option<Result<(Reply<'_>, usize), NoReply>> {
     nested(input, DEPTH_MAX)
 }
 
-/// The first bulk of a whole array; of one that ends with an array, the first of that. So the first
-/// key of a page and the first member of a list are found alike.
+/// Returns the first bulk string of a whole array; of an array that ends with an array, the first
+/// of that. So the first key of a page and the first member of a list are found alike.
 pub fn first_bulk(input: &[u8]) -> Option<&[u8]> {
     let (line, mut at) = line(input)?;
     let count = number(line.strip_prefix(b"*")?)?;
@@ -128,7 +128,7 @@ fn array(
     Some(Ok((Reply::Array { present, inner, error: failed }, at)))
 }
 
-// The line without its end, and where the next begins.
+// Returns the line without its end, and the offset of the next line.
 #[inline]
 fn line(input: &[u8]) -> Option<(&[u8], usize)> {
     let end = input.iter().position(|byte| *byte == b'\n')?;

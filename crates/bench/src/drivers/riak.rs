@@ -1,4 +1,5 @@
-//! Riak's HTTP interface: siblings, and contexts that are carried from a get to the put after it.
+//! Driver of Riak's HTTP interface, with siblings, and with contexts carried from a get to the next
+//! put.
 
 use super::http::HttpTarget;
 use super::http_reply::{HttpReply, head};
@@ -11,17 +12,17 @@ use base::BucketName;
 use std::net::TcpStream;
 
 const VCLOCK: &str = "x-riak-vclock";
-/// Of siblings all values are wanted; where text is liked as much, only their tags come.
+/// Accept header that requests the values of all siblings; without it Riak sends only their tags.
 const ACCEPTS: &[u8] = b"Accept: multipart/mixed, */*;q=0.5\r\n\r\n";
 
-/// Servers that were found.
+/// Servers that answered.
 pub struct RiakTarget {
     protocol: Riak,
     addresses: Addresses,
     version: String,
 }
 
-/// The language.
+/// The wire protocol.
 #[derive(Clone)]
 pub struct Riak {
     host: String,
@@ -30,7 +31,7 @@ pub struct Riak {
     write_query: String,
 }
 
-/// What must be known of a request to read its reply.
+/// Facts about a request that its reply is parsed by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RiakExpectation {
     /// Success alone.
@@ -42,7 +43,7 @@ pub enum RiakExpectation {
 }
 
 impl RiakTarget {
-    /// Connects to the first and asks who is there.
+    /// Connects to the first address and asks for the server's version.
     pub fn find(config: &RiakConfig) -> Result<RiakTarget, Wrong> {
         let addresses = Addresses::resolve(&config.addresses)?;
         let first = config.addresses.first().cloned().unwrap_or_default();
@@ -61,7 +62,7 @@ impl RiakTarget {
     }
 }
 
-/// Parts of a query as one, with its mark.
+/// Joins the parts of a query, and puts a question mark before them.
 fn query(parts: &[&String]) -> String {
     let parts = parts.iter().map(|part| part.trim_start_matches(['?', '&']));
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
@@ -70,7 +71,7 @@ fn query(parts: &[&String]) -> String {
 
 #[cfg(test)]
 impl RiakTarget {
-    /// How it speaks.
+    /// Returns the wire protocol.
     pub fn protocol(&self) -> &Riak {
         &self.protocol
     }
@@ -139,7 +140,7 @@ impl WireProtocol for Riak {
                 out.extend_from_slice(ACCEPTS);
                 return RiakExpectation::Row;
             }
-            // `supports` refuses what would come here.
+            // Unreachable: `supports` refuses these operations.
             Call::TestAndSet { .. } | Call::Range(..) | Call::Sequence(_) | Call::MultiGet(_) => {}
             Call::Resp(_) => {}
         }
@@ -156,7 +157,7 @@ impl WireProtocol for Riak {
         let row = |value, values| Ok(Answer::Row(Row { value, values, context }));
         let answer = match (found.status, expected) {
             (200..=299, RiakExpectation::Done) => Ok(Answer::Done),
-            // A delete finds nothing to delete.
+            // A delete of an absent row is a success.
             (404, RiakExpectation::Done) => Ok(Answer::Done),
             (200, RiakExpectation::Row) => row(Some(found.body), 1),
             (300, RiakExpectation::Row) => match siblings(&found) {
@@ -180,7 +181,7 @@ fn unknown_type(found: &HttpReply<'_>) -> bool {
     found.body.starts_with(b"Unknown bucket type")
 }
 
-/// How many values stand in the parts, or how many tags in the text.
+/// Returns the number of values in a multipart body, or of tags in a text. `None`: malformed.
 fn siblings(found: &HttpReply<'_>) -> Option<usize> {
     let kind = found.header("content-type")?;
     if let Some(tags) = found.body.strip_prefix(b"Siblings:\n") {
@@ -189,6 +190,6 @@ fn siblings(found: &HttpReply<'_>) -> Option<usize> {
     let boundary = kind.split("boundary=").nth(1)?.split(';').next()?.trim().trim_matches('"');
     let mark = format!("\r\n--{boundary}");
     let parts = found.body.windows(mark.len()).filter(|part| *part == mark.as_bytes()).count();
-    // The last mark ends them.
+    // The last boundary ends the body.
     parts.checked_sub(1).filter(|values| *values > 0)
 }

@@ -1,4 +1,4 @@
-//! Many connections on one thread: an epoll loop, one write per batch, one read per readiness.
+//! Connections of one thread: an epoll loop, one write per batch, one read per readiness.
 
 use super::{Answer, Call, Driver, Failure, Sink};
 use crate::wrong::Wrong;
@@ -9,38 +9,38 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Read at once, from all connections into one buffer.
+/// Size of the read buffer that all connections share.
 const READ_BYTES: usize = 256 * 1024;
-/// Taken from one readiness at once.
+/// Most events taken from one call of epoll_wait.
 const EVENTS_MAX: usize = 512;
-/// How many clients connect at a time.
+/// Number of clients that connect at the same time.
 const CONNECTS_AT_ONCE: usize = 64;
-/// How long connecting may take.
+/// Time limit of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// How requests and replies look in some language.
+/// A wire protocol: the encoding of requests and the parsing of replies.
 pub trait WireProtocol: Send + Sync + Sync {
-    /// What must be known of a request to read its reply.
+    /// Facts about a request that its reply is parsed by.
     type Expected: Send;
 
     /// Appends a request.
     fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Self::Expected;
 
-    /// Reads one reply from the front.
+    /// Parses one reply at the front of the input.
     fn parse<'a>(&self, input: &'a [u8], expected: &Self::Expected) -> Parsed<'a>;
 
-    /// What is said first on a connection, before it is used.
+    /// Sends the commands that open a connection, and reads their answers.
     fn greet(&self, stream: &mut TcpStream) -> Result<(), Wrong>;
 }
 
-/// What stands at the front of the input.
+/// Outcome of parsing the front of the input.
 #[derive(Debug, PartialEq)]
 pub enum Parsed<'a> {
-    /// Not a whole reply yet.
+    /// An incomplete reply.
     Partial,
-    /// A reply of so many bytes.
+    /// A reply with its length in bytes.
     Reply(usize, Result<Answer<'a>, Failure>),
-    /// Nothing this language knows: the connection is of no use any more.
+    /// Input that violates the protocol: the connection must be closed.
     Broken,
 }
 
@@ -48,7 +48,7 @@ struct Connection<E> {
     stream: Option<TcpStream>,
     out: Vec<u8>,
     sent: usize,
-    /// What was read of a reply that is not whole yet.
+    /// Bytes of a reply that is not complete yet.
     rest: Vec<u8>,
     expected: VecDeque<E>,
     waits_to_write: bool,
@@ -58,24 +58,25 @@ struct Connection<E> {
 pub struct Sockets<T: WireProtocol> {
     protocol: T,
     addresses: Vec<SocketAddr>,
-    /// Which of them a client speaks to; when that one is gone, to the next.
+    /// Index of the address that each client is connected to; a lost client goes on with the next
+    /// one.
     places: Vec<usize>,
     epoll: rustix::fd::OwnedFd,
     connections: Vec<Connection<T::Expected>>,
-    /// Clients whose calls failed outside `wait`, with how many and why.
+    /// Clients whose calls failed outside `wait`, each with the number of calls and the failure.
     failed: Vec<(usize, usize, Failure)>,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
 }
 
-/// The first address a name stands for.
+/// Resolves a name to its first address.
 pub fn resolve(address: &str) -> Result<SocketAddr, String> {
     let wrong = |error: std::io::Error| format!("{address}: {error}");
     let mut found = address.to_socket_addrs().map_err(wrong)?;
     found.next().ok_or_else(|| format!("{address}: no such address"))
 }
 
-/// Connects and says what must be said first; the stream is blocking.
+/// Connects and greets the server; the stream is blocking.
 pub fn connect<T: WireProtocol>(protocol: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
     let wrong =
         |error: std::io::Error| Wrong::unreachable(format!("can't connect to {address}: {error}"));
@@ -86,8 +87,8 @@ pub fn connect<T: WireProtocol>(protocol: &T, address: SocketAddr) -> Result<Tcp
     Ok(stream)
 }
 
-/// Connects so many clients, some at once: to a server far away, one after the other would take
-/// longer than the first of them may be silent.
+/// Connects this many clients, several at the same time: to a distant server, one after the other
+/// would take longer than a server lets the first of them stay idle.
 fn connect_all<T: WireProtocol>(
     protocol: &T,
     addresses: &[SocketAddr],
@@ -108,7 +109,7 @@ fn connect_all<T: WireProtocol>(
     Ok(streams)
 }
 
-/// Sends one call and waits for its reply: for probing, not for measuring.
+/// Sends one call and waits for its reply; for probing, not for measuring.
 pub fn ask<T: WireProtocol, R>(
     protocol: &T,
     stream: &mut TcpStream,
@@ -133,26 +134,26 @@ pub fn ask<T: WireProtocol, R>(
     }
 }
 
-/// Where the members of a server listen; clients take them in turn.
+/// Addresses of a cluster's members; clients take them in turn.
 pub struct Addresses {
     all: Vec<SocketAddr>,
-    /// Clients made so far: the next one goes on behind them.
+    /// Number of clients made so far; the next client takes the next address.
     given: AtomicUsize,
 }
 
 impl Addresses {
-    /// `host:port` each.
+    /// Resolves addresses, `host:port` each.
     pub fn resolve(addresses: &[String]) -> Result<Addresses, Wrong> {
         let all = addresses.iter().map(|address| resolve(address));
         Ok(Addresses { all: all.collect::<Result<_, _>>()?, given: AtomicUsize::new(0) })
     }
 
-    /// The first: who is asked who is there.
+    /// Returns the first address, which is asked for the server's version.
     pub fn first(&self) -> Result<SocketAddr, Wrong> {
         self.all.first().copied().ok_or_else(|| "the driver wants an address".into())
     }
 
-    /// Connects so many clients more.
+    /// Connects this many further clients.
     pub fn connect<T: WireProtocol>(
         &self,
         protocol: T,
@@ -164,12 +165,12 @@ impl Addresses {
 }
 
 impl<T: WireProtocol> Sockets<T> {
-    /// Connects so many clients.
+    /// Connects this many clients to one address.
     pub fn connect(protocol: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
         Sockets::connect_in_turn(protocol, vec![address], 0, clients)
     }
 
-    /// Connects so many clients, to these addresses in turn, beginning at the place `first`.
+    /// Connects this many clients, to these addresses in turn, beginning at index `first`.
     fn connect_in_turn(
         protocol: T,
         addresses: Vec<SocketAddr>,
@@ -214,7 +215,7 @@ impl<T: WireProtocol> Sockets<T> {
         Ok(())
     }
 
-    /// Closes a client's connection; all its calls have failed.
+    /// Closes a client's connection; all its calls fail with `kind`.
     fn lose(&mut self, client: usize, kind: &'static str) {
         let lost = std::mem::take(&mut self.connections[client]);
         if !lost.expected.is_empty() {
@@ -340,7 +341,7 @@ impl<T: WireProtocol> Driver for Sockets<T> {
 
     fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
         let timeout = if self.failed.is_empty() { timeout } else { Duration::ZERO };
-        // First, since calls of a new connection may follow lost ones of the old.
+        // Failures go first, since calls of a new connection may follow lost ones of the old.
         self.hand_failed(sink);
         let timeout = rustix::event::Timespec {
             tv_sec: timeout.as_secs() as i64,
@@ -348,7 +349,7 @@ impl<T: WireProtocol> Driver for Sockets<T> {
         };
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
-        // An interrupted wait is an empty one.
+        // An interrupted wait returns no events.
         let _ = epoll::wait(&self.epoll, spare, Some(&timeout));
         let mut events = std::mem::take(&mut self.events);
         for event in &events {

@@ -1,15 +1,15 @@
-//! Seeded chance that stays the same for ever: xoshiro256++, its state filled by splitmix64.
+//! Seeded random numbers that never change: xoshiro256++, its state filled by splitmix64.
 //!
 //! A library's generator may change with its version; a recorded run must not.
 
-/// A stream of chance.
+/// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Dice {
     state: [u64; 4],
 }
 
 impl Dice {
-    /// The stream of this number under this seed; streams of different numbers are independent.
+    /// Returns stream `stream` of this seed; streams of different numbers are independent.
     pub fn new(seed: u64, stream: u64) -> Dice {
         let mut mixer = seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let state = std::array::from_fn(|_| {
@@ -22,7 +22,7 @@ impl Dice {
         Dice { state }
     }
 
-    /// 64 bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
@@ -37,19 +37,19 @@ impl Dice {
         result
     }
 
-    /// A number below `limit` (which is not 0), each as likely as the other to one part in 2^64.
+    /// Returns a number below `limit` (which is not 0); all are equally likely to one part in 2^64.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number above 0 and at most 1.
+    /// Returns a number above 0 and at most 1.
     #[inline]
     pub fn fraction(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number of an exponential distribution with this mean.
+    /// Draws from the exponential distribution with this mean.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -self.fraction().ln() * mean

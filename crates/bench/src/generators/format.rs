@@ -1,4 +1,5 @@
-//! Numbers as text in the way of Erlang's `io_lib:format`: one control in a text, as `key-~8..0B`.
+//! Numbers as text in the format of Erlang's `io_lib:format`: one control in a text, as
+//! `key-~8..0B`.
 
 /// A text with a number in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +14,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// Reads `~w`, `~p`, `~B` or `~b`, each with width, base and padding: `~F.P.Pad`. None: not
-    /// exactly one of them, or something that is not known here.
+    /// Reads `~w`, `~p`, `~B` or `~b`, each with width, base and padding: `~F.P.Pad`. `None`: not
+    /// exactly one of them, or a control that is not supported.
     pub fn read(text: &str) -> Option<Format> {
         let mut format = Format {
             before: String::new(),
@@ -74,12 +75,12 @@ impl Format {
         (self.width <= base::limits::KEY_BYTES_MAX).then_some(())
     }
 
-    /// How many letters the number may have; none: any.
+    /// Returns the most digits that the number may have. `None`: any number of them.
     pub fn room(&self) -> Option<usize> {
         (self.width > 0).then_some(self.width)
     }
 
-    /// How many letters this number has.
+    /// Returns the number of digits that this number has.
     pub fn digits(&self, number: u64) -> usize {
         digits(number, self.radix, self.upper).len()
     }

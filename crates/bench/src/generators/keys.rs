@@ -1,4 +1,4 @@
-//! Numbers by some distribution, and how one is written as a key.
+//! Distributions of numbers, and the encoding of a number as a key.
 //!
 //! `truncated_pareto_int` is Basho Bench's: `min(N, pareto)`, so that 2.7 % of all draws, (1 +
 //! 10)^-1.5, land on the single key N. That spike is a hot key which many published results contain
@@ -6,26 +6,26 @@
 
 use super::{Dice, Format};
 
-/// Which numbers are drawn.
+/// Distribution of the numbers drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Numbers {
-    /// `start .. start + count - 1`, all alike.
+    /// `start .. start + count - 1`, all equally likely.
     Uniform {
         /// The lowest.
         start: u64,
-        /// How many.
+        /// Number of values.
         count: u64,
     },
     /// `0 .. count - 1` in order, every client all of them; then the client has finished.
     Sequential {
-        /// How many.
+        /// Number of values.
         count: u64,
     },
     /// `start .. start + count - 1` in order, split over the clients, so that each is drawn once.
     Partitioned {
         /// The lowest.
         start: u64,
-        /// How many.
+        /// Number of values.
         count: u64,
     },
     /// `trunc((U^(-1/1.5) - 1) * 0.1 * count)`: mean `0.2 * count`, unbounded; four of five draws
@@ -34,36 +34,36 @@ pub enum Numbers {
         /// The scale.
         count: u64,
     },
-    /// The same, but at most `count`: 2.7 % of the draws are exactly `count`.
+    /// Like `Pareto`, but at most `count`: 2.7 % of the draws are exactly `count`.
     TruncatedPareto {
         /// The scale and the largest.
         count: u64,
     },
 }
 
-/// How a number is written as a key.
+/// Encoding of a number as a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyShape {
     /// Decimal digits.
     Decimal,
-    /// A prefix, then decimal digits, zeros in front, together so many bytes.
+    /// A prefix, then decimal digits with leading zeros, `width` bytes in all.
     FixedWidth {
         /// Bytes of the whole key.
         width: usize,
-        /// What it begins with.
+        /// Prefix of the key.
         prefix: String,
     },
     /// The low bytes of the number, highest first.
     BigEndian {
-        /// How many bytes, at most 8.
+        /// Number of bytes, at most 8.
         bytes: usize,
     },
     /// The low bytes of the number, lowest first.
     LittleEndian {
-        /// How many bytes, at most 8.
+        /// Number of bytes, at most 8.
         bytes: usize,
     },
-    /// Inside a text.
+    /// Formatted into a text.
     Formatted(Format),
 }
 
@@ -130,7 +130,7 @@ impl KeyStream {
         KeyStream { numbers: numbers.clone(), next, end }
     }
 
-    /// The next number; none when the client has finished.
+    /// Draws the next number. `None`: the client has finished.
     #[inline]
     pub fn next(&mut self, dice: &mut Dice) -> Option<u64> {
         match self.numbers {
@@ -147,7 +147,7 @@ impl KeyStream {
         }
     }
 
-    /// How many are left; none for generators without an end.
+    /// Returns the number of keys that are left. `None`: the generator never ends.
     pub fn left(&self) -> Option<u64> {
         match self.numbers {
             Numbers::Sequential { .. } | Numbers::Partitioned { .. } => Some(self.end - self.next),

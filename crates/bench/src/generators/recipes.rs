@@ -1,4 +1,4 @@
-//! Keys of any making: numbers, lines of a file, chance, and what is done with them.
+//! Key generators: numbers, lines of a file, random bytes, and what transforms or joins them.
 
 use super::{Blob, Dice, KeyShape, KeyStream, Numbers, ValueGenerator};
 use base64::Engine;
@@ -12,28 +12,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum KeyGenerator {
     /// A number, written in some shape.
     Number {
-        /// Which numbers.
+        /// Distribution of the numbers.
         numbers: Numbers,
-        /// How they are written.
+        /// Encoding of a number as a key.
         shape: KeyShape,
     },
-    /// A random UUID, version 4, its 16 bytes.
+    /// A random UUID, version 4, as 16 bytes.
     Uuid,
-    /// Always this.
+    /// A constant key.
     Same(Arc<[u8]>),
     /// Lines of a file.
     Lines(Lines),
-    /// In base 64.
+    /// The inner generator's key in base 64.
     Base64(Box<KeyGenerator>),
-    /// Its digest.
+    /// A digest of the inner generator's key.
     Digest(Digest, Box<KeyGenerator>),
-    /// One after the other.
+    /// The keys of two generators, one after the other.
     Joined(Box<[KeyGenerator; 2]>),
-    /// What a value generator makes.
+    /// A value of a value generator.
     Value(ValueGenerator),
 }
 
-/// Which digest.
+/// Digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digest {
     /// MD5, 16 bytes.
@@ -47,7 +47,7 @@ pub enum Digest {
 pub struct Lines {
     /// The file.
     pub path: PathBuf,
-    /// Whether the first line comes after the last.
+    /// True if the first line follows the last; otherwise the clients finish after the last line.
     pub repeats: bool,
     lines: Arc<[Box<[u8]>]>,
     taken: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl PartialEq for Lines {
 }
 
 impl Lines {
-    /// The lines of this text, without the ends of lines.
+    /// Splits this text into lines.
     pub fn new(path: PathBuf, text: &[u8], repeats: bool) -> Lines {
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         let lines = text.split(|byte| *byte == b'\n').map(Box::from).collect();
@@ -91,7 +91,7 @@ pub enum DrawnKey {
 }
 
 impl KeyGenerator {
-    /// Appends a key that was drawn from it.
+    /// Appends the bytes of a key that this generator drew.
     #[inline]
     pub fn write(&self, key: &DrawnKey, out: &mut Vec<u8>) {
         match (key, self) {
@@ -103,7 +103,7 @@ impl KeyGenerator {
         }
     }
 
-    /// The bytes of a long key of its own, for sizing.
+    /// Returns the length of a long key, in bytes, for sizing.
     pub fn bytes_max(&self) -> usize {
         match self {
             KeyGenerator::Number { shape, .. } => {
@@ -143,7 +143,7 @@ enum Making {
     Value(ValueGenerator),
 }
 
-/// A generator inside another one.
+/// A nested generator, with its keys.
 #[derive(Clone, Debug)]
 struct InnerRecipe {
     generator: KeyGenerator,
@@ -165,7 +165,7 @@ impl InnerRecipe {
 }
 
 impl ClientKeys {
-    /// The keys of client `client` of `clients`.
+    /// Returns the keys of client `client` of `clients`.
     pub fn new(generator: &KeyGenerator, client: usize, clients: usize) -> ClientKeys {
         let part =
             |generator: &KeyGenerator| Box::new(InnerRecipe::new(generator, client, clients));
@@ -186,7 +186,7 @@ impl ClientKeys {
         ClientKeys { making }
     }
 
-    /// The next key; none when the client has finished.
+    /// Draws the next key. `None`: the client has finished.
     #[inline]
     pub fn next(&mut self, dice: &mut Dice, blob: &Blob) -> Option<DrawnKey> {
         match &mut self.making {
@@ -195,7 +195,7 @@ impl ClientKeys {
         }
     }
 
-    /// How many are left; none for generators without an end.
+    /// Returns the number of keys that are left. `None`: the generator never ends.
     pub fn left(&self) -> Option<u64> {
         match &self.making {
             Making::Numbers(stream) => stream.left(),
@@ -239,7 +239,7 @@ impl Making {
     }
 }
 
-/// Version 4: 122 bits of chance.
+/// Draws a UUID of version 4: 122 random bits.
 fn uuid(dice: &mut Dice) -> [u8; 16] {
     let random = u128::from(dice.next_u64()) << 64 | u128::from(dice.next_u64());
     let marked = random & !(0xF000 << 64) & !(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48;

@@ -1,11 +1,11 @@
-//! Values that say whose they are: checksum, key length, key, body.
+//! Sealed values, which name their key: checksum, key length, key, body.
 //!
 //! With `verify = true` every value is written so, and a `get` that returns another key's value, or
 //! a torn one, is the error `wrong_value`.
 
 use base::codec::{Reader, Writer, checksum};
 
-/// Bytes a seal adds to key and body.
+/// Bytes that a seal adds to key and body.
 pub const SEAL_BYTES: usize = 12;
 
 /// Appends the sealed value: `body` is cut so that the whole has `bytes` bytes, or as many as the
@@ -20,7 +20,7 @@ pub fn seal(key: &[u8], body: &[u8], bytes: usize, out: &mut Vec<u8>) {
     out[from..from + 8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether this value was sealed for this key and is whole.
+/// Returns true if this value was sealed for this key and is complete.
 pub fn sealed_for(key: &[u8], value: &[u8]) -> bool {
     let mut reader = Reader::new(value);
     let Ok(sum) = reader.u64("checksum") else { return false };

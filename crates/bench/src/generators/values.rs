@@ -5,41 +5,41 @@
 use super::{Dice, KeyShape};
 use std::sync::Arc;
 
-/// How long the values are.
+/// Distribution of the lengths and contents of values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueGenerator {
-    /// All so many bytes.
+    /// All of this length.
     Fixed {
-        /// Bytes.
+        /// Length in bytes.
         bytes: usize,
     },
-    /// At least `min`, plus an exponential number with this mean.
+    /// `min` plus an exponential number with this mean.
     Exponential {
-        /// Bytes at least.
+        /// Smallest length in bytes.
         min: usize,
-        /// Mean of what is added.
+        /// Mean of the exponential part.
         mean: usize,
     },
-    /// `min` to `max`, all alike.
+    /// `min` to `max`, all equally likely.
     Uniform {
-        /// Bytes at least.
+        /// Smallest length in bytes.
         min: usize,
-        /// Bytes at most.
+        /// Largest length in bytes.
         max: usize,
     },
-    /// All so many bytes, and all of them this one.
+    /// All of this length, each byte the same.
     Same {
-        /// Bytes.
+        /// Length in bytes.
         bytes: usize,
-        /// Each of them.
+        /// The byte.
         byte: u8,
     },
-    /// All so many printable characters.
+    /// Printable characters.
     Characters {
-        /// Characters.
+        /// Number of characters.
         bytes: usize,
     },
-    /// A number from `min` to `max`, all alike, in decimal digits.
+    /// A number from `min` to `max`, all equally likely, in decimal digits.
     Integer {
         /// The lowest.
         min: u64,
@@ -53,7 +53,7 @@ pub enum ValueGenerator {
 pub struct Blob(Arc<[u8]>);
 
 impl Blob {
-    /// So many bytes of this seed.
+    /// Returns `bytes` random bytes of this seed.
     pub fn new(seed: u64, bytes: usize) -> Blob {
         let mut dice = Dice::new(seed, u64::MAX);
         let mut blob = Vec::with_capacity(bytes + 8);
@@ -76,17 +76,17 @@ impl Blob {
         }
     }
 
-    /// These bytes.
+    /// Returns a blob of these bytes.
     pub fn from_bytes(bytes: Vec<u8>) -> Blob {
         Blob(bytes.into())
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// A slice of `bytes` bytes (at most the blob's length) at a random offset.
+    /// Returns a slice of `bytes` bytes (at most the blob's length) at a random offset.
     #[inline]
     pub fn slice(&self, dice: &mut Dice, bytes: usize) -> &[u8] {
         let bytes = bytes.min(self.0.len());
@@ -96,7 +96,7 @@ impl Blob {
 }
 
 impl ValueGenerator {
-    /// How long the next value is.
+    /// Draws the length of the next value, in bytes.
     #[inline]
     pub fn bytes(&self, dice: &mut Dice) -> usize {
         match *self {
@@ -113,7 +113,7 @@ impl ValueGenerator {
         }
     }
 
-    /// The next value; `digits` holds it if it is a number.
+    /// Returns the next value; `digits` holds it if it is a number.
     #[inline]
     pub fn take<'b>(&self, dice: &mut Dice, blob: &'b Blob, digits: &'b mut Vec<u8>) -> &'b [u8] {
         if let ValueGenerator::Integer { min, max } = *self {
@@ -125,7 +125,8 @@ impl ValueGenerator {
         blob.slice(dice, bytes)
     }
 
-    /// The longest value, or for `Exponential` one that is longer in e^-16 of all draws only.
+    /// Returns the length of the longest value in bytes; for `Exponential` only e^-16 of all draws
+    /// are longer.
     pub fn bytes_max(&self) -> usize {
         match *self {
             ValueGenerator::Fixed { bytes }

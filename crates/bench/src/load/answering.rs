@@ -9,11 +9,11 @@ use crate::drivers::{Answer, Driver, Failure, RowContext};
 use crate::generators::sealed_for;
 use std::time::{Duration, Instant};
 
-/// How long a client whose connection is lost waits before it tries again.
+/// Time that a client whose connection is lost waits before it tries again.
 const REST: Duration = Duration::from_millis(100);
 
 impl ThreadState<'_> {
-    /// Takes the answer of a client's oldest call.
+    /// Handles the answer of a client's oldest call.
     pub fn answered(
         &mut self,
         client: usize,
@@ -50,7 +50,7 @@ impl ThreadState<'_> {
                 return self.goes_on(client, flight, at);
             }
         }
-        // What the client thought is no time of the server's.
+        // The think time is not the server's, so the latency excludes it.
         let thought = operation == Operation::Update && flight.stage == 1;
         let think = if thought { self.config.think_time } else { Duration::ZERO };
         recorder.record(flight.operation, flight.intended + think, flight.sent, at, &result);
@@ -58,7 +58,7 @@ impl ThreadState<'_> {
         self.free(client, at);
     }
 
-    /// An update's put follows its get, when the client has thought.
+    /// Schedules an update's put after its get, once the think time has passed.
     fn goes_on(&mut self, client: usize, mut flight: Flight, at: Instant) {
         flight.stage = 1;
         if self.config.think_time.is_zero() {
@@ -76,7 +76,7 @@ impl ThreadState<'_> {
         match (operation, answer) {
             (Operation::GetExisting, answer) if is_absent(answer) => self.wrong("not_found"),
             (_, answer) if is_absent(answer) => Outcome::Missing,
-            // The value of its look is a key.
+            // The answer of a pop's first call is a key, not a value that could be verified.
             (Operation::Pop, _) => Outcome::Ok,
             (
                 _,
@@ -122,7 +122,7 @@ impl ThreadState<'_> {
         if applied { Outcome::Ok } else { Outcome::NotApplied }
     }
 
-    /// Lets a client begin again that has finished an operation, if it may.
+    /// Makes a client that has finished an operation ready to begin the next, if it may.
     fn free(&mut self, number: usize, at: Instant) {
         let client = &mut self.clients[number];
         let waits = !self.config.is_open() && client.outstanding > 0;
@@ -137,7 +137,7 @@ impl ThreadState<'_> {
         }
     }
 
-    /// Lets those begin again that have rested.
+    /// Makes the clients ready whose pause after a lost connection is over.
     pub fn wake(&mut self, now: Instant) {
         while let Some((until, client)) = self.resting.front().copied() {
             if until > now {
@@ -148,8 +148,8 @@ impl ThreadState<'_> {
         }
     }
 
-    /// Gives up operations that take too long; their clients are cut off, since answers would come
-    /// out of order.
+    /// Fails operations that exceed the time limit, and forgets all calls of their clients, because
+    /// answers come in order and later ones could no longer be assigned.
     pub fn time_out(&mut self, driver: &mut dyn Driver, now: Instant, recorder: &mut Recorder) {
         for client in 0..self.clients.len() {
             let oldest = self.clients[client].flights.front();
@@ -169,7 +169,7 @@ impl ThreadState<'_> {
     }
 }
 
-/// Whether there is no such row.
+/// Returns true if the row is absent.
 fn is_absent(answer: &Answer<'_>) -> bool {
     matches!(answer, Answer::Value(None) | Answer::Row(RowContext { values: 0, .. }))
 }

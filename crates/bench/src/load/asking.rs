@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Rows whose value a thread remembers for its test_and_sets; of others it learns the value each
-/// time anew.
+/// Most rows whose value a thread remembers for its test_and_sets; for others it learns the value
+/// anew each time.
 pub const REMEMBERED_MAX: usize = 1_000_000;
 
 /// The clients of one thread.
@@ -21,11 +21,12 @@ pub struct ThreadState<'a> {
     pub(super) ready: VecDeque<usize>,
     /// Operations whose next call is to be sent.
     pub(super) next_calls: Vec<(usize, Flight)>,
-    /// Updates whose client thinks, and until when; in the order of these times.
+    /// Updates in their think time, with its end; in the order of these times.
     pub(super) thinking: VecDeque<(Instant, usize, Flight)>,
-    /// Clients whose connection is lost, and when they may try again; in the order of these times.
+    /// Clients whose connection is lost, with the time of their next attempt; in the order of these
+    /// times.
     pub(super) resting: VecDeque<(Instant, usize)>,
-    /// What rows hold as far as this thread knows, for test_and_set.
+    /// Last known values of rows, for test_and_set.
     pub(super) remembered: HashMap<DrawnKey, Vec<u8>>,
     pub(super) failed: bool,
     pub(super) key: Vec<u8>,
@@ -39,7 +40,7 @@ pub struct ThreadState<'a> {
 }
 
 impl<'a> ThreadState<'a> {
-    /// Clients number `mine` of the config's.
+    /// Returns the clients with these numbers among all of the config's.
     pub fn new(config: &'a Config, mine: Range<usize>, blob: Blob) -> ThreadState<'a> {
         let slots = if config.is_open() { config.pipeline } else { 1 };
         let clients: Vec<_> = mine.map(|number| LogicalClient::new(config, number)).collect();
@@ -63,17 +64,17 @@ impl<'a> ThreadState<'a> {
         }
     }
 
-    /// Operations that were begun and not finished.
+    /// Returns the number of operations that were begun and are not finished.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Whether all clients have used up their keys and their operations are finished.
+    /// Returns true if all clients have used up their keys and their operations are finished.
     pub fn has_finished(&self) -> bool {
         self.active == 0 && self.in_flight == 0
     }
 
-    /// Whether any operation failed.
+    /// Returns true if any operation failed.
     pub fn failed(&self) -> bool {
         self.failed
     }
@@ -89,7 +90,7 @@ impl<'a> ThreadState<'a> {
         }
     }
 
-    /// Begins one operation that was due at `intended`; false if no client may begin.
+    /// Begins one operation that was due at `intended`. Returns false if no client may begin.
     pub fn start_one(&mut self, driver: &mut dyn Driver, intended: Instant) -> bool {
         while let Some(client) = self.ready.pop_front() {
             if self.begin(driver, client, intended) {
@@ -100,7 +101,7 @@ impl<'a> ThreadState<'a> {
         false
     }
 
-    /// Sends the next calls of operations that have several.
+    /// Sends the next calls of operations that consist of several.
     pub fn follow_up(&mut self, driver: &mut dyn Driver) {
         let now = Instant::now();
         while self.thinking.front().is_some_and(|(until, ..)| *until <= now) {
@@ -115,13 +116,13 @@ impl<'a> ThreadState<'a> {
         self.next_calls = calls;
     }
 
-    /// How long until a client has thought; none: nobody thinks.
+    /// Returns the time until the first client in its think time goes on. `None`: no client thinks.
     pub fn thinks_for(&self) -> Option<Duration> {
         let (until, ..) = self.thinking.front()?;
         Some(until.saturating_duration_since(Instant::now()))
     }
 
-    /// One operation less is in flight.
+    /// Counts an operation as finished.
     pub(super) fn landed(&mut self, client: usize) {
         self.in_flight -= 1;
         self.clients[client].outstanding -= 1;
@@ -144,7 +145,7 @@ impl<'a> ThreadState<'a> {
         true
     }
 
-    /// Whether a client has no keys left; noted once.
+    /// Returns true if a client has no keys left; counts it as inactive the first time.
     pub(super) fn note_end(&mut self, number: usize) -> bool {
         let client = &mut self.clients[number];
         let ended = client.keys.left() == Some(0);
@@ -223,7 +224,7 @@ impl<'a> ThreadState<'a> {
         self.clients[number].flights.push_back(flight);
     }
 
-    /// The flight's key and further ones, `count` in all, fewer where the client's keys end.
+    /// Draws keys until there are `count` with the flight's own; fewer where the client's keys end.
     fn more_keys(&mut self, number: usize, flight: &Flight, count: usize) {
         let client = &mut self.clients[number];
         self.keys.truncate(count);
@@ -256,7 +257,7 @@ impl<'a> ThreadState<'a> {
     }
 }
 
-/// The next value of a key: a slice of the blob, or sealed.
+/// Returns the next value of a key: a slice of the blob, or sealed.
 #[inline]
 fn value<'b>(
     config: &Config,

@@ -1,21 +1,21 @@
-//! Causality of reads from a server that keeps siblings: figures beside their latency.
+//! Causality of reads from a server that keeps siblings: sizes of contexts and numbers of values.
 
 use crate::drivers::RowContext;
 use hdrhistogram::Histogram;
 
-/// Longest context told from longer ones, and most values of a key.
+/// Largest context and number of values that the histograms distinguish; larger ones count as this.
 const COUNTED_MAX: u64 = 1 << 24;
 
-/// Contexts and values of the rows that were found.
+/// Contexts and values of the rows found.
 #[derive(Clone, Debug)]
 pub struct Causality {
-    /// Bytes of the context, before base 64.
+    /// Length of the context before base 64, bytes.
     pub clock_bytes: Histogram<u64>,
-    /// Values of the key.
+    /// Number of values of the key.
     pub values: Histogram<u64>,
 }
 
-/// The two calls of an update.
+/// Kind of an update's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leg {
     /// Its get.
@@ -41,7 +41,7 @@ impl Causality {
         self.values.saturating_record(found.values as u64);
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another thread or window.
     pub fn add(&mut self, other: &Causality) {
         let same = "all histograms have the same bounds";
         self.clock_bytes.add(&other.clock_bytes).expect(same);

@@ -1,4 +1,4 @@
-//! Logical clients: each with its own chance and keys, and its operations in flight.
+//! Logical clients: each with its own random numbers and keys, and its operations in flight.
 
 use crate::config::{Config, Weighted};
 use crate::generators::{ClientKeys, Dice, DrawnKey};
@@ -8,49 +8,49 @@ use std::time::Instant;
 /// An operation that was begun and is not finished.
 #[derive(Debug)]
 pub struct Flight {
-    /// Which of the config's operations.
+    /// Index of the operation in the config.
     pub operation: usize,
-    /// How many of its calls were answered before.
+    /// Number of its calls that were answered.
     pub stage: u8,
-    /// When the schedule wanted it to start; in a closed load when it did.
+    /// Intended start by the schedule; in a closed load the actual start.
     pub intended: Instant,
-    /// When its present call was sent.
+    /// Time at which its current call was sent.
     pub sent: Instant,
     /// The key.
     pub key: DrawnKey,
-    /// What the get of an update gave for its put, or the key that a pop found.
+    /// Context that the get of an update returned for its put, or the key that a pop found.
     pub context: Option<Box<[u8]>>,
-    /// What a test_and_set expected and wanted.
+    /// Expected and wanted value of a test_and_set.
     pub swap: Option<Box<Swap>>,
 }
 
 /// The two values of a test_and_set.
 #[derive(Debug)]
 pub struct Swap {
-    /// What the row must hold.
+    /// Value that the row must hold. `None`: the row must be absent.
     pub expected: Option<Vec<u8>>,
-    /// What it shall hold.
+    /// New value.
     pub wanted: Vec<u8>,
 }
 
 /// A logical client.
 pub struct LogicalClient {
-    /// Its own chance.
+    /// Its own random numbers.
     pub dice: Dice,
     /// Its keys.
     pub keys: ClientKeys,
-    /// Its keys are used up.
+    /// True if its keys are used up.
     pub finished: bool,
     /// Its operations in flight, in the order of its calls.
     pub flights: VecDeque<Flight>,
-    /// Operations begun and not finished.
+    /// Number of its operations that were begun and are not finished.
     pub outstanding: usize,
-    /// A call of the present batch failed because the connection is lost.
+    /// True if a call of the current batch failed because the connection is lost.
     pub lost: bool,
 }
 
 impl LogicalClient {
-    /// Client `number` of all the config's clients.
+    /// Returns client `number` of all the config's clients.
     pub fn new(config: &Config, number: usize) -> LogicalClient {
         LogicalClient {
             dice: Dice::new(config.rng_seed, number as u64),
@@ -63,13 +63,13 @@ impl LogicalClient {
     }
 }
 
-/// Draws operations by weight.
+/// Weighted draw of operations.
 pub struct Draw {
     ends: Vec<u64>,
 }
 
 impl Draw {
-    /// For these operations.
+    /// Returns the draw over these operations.
     pub fn new(operations: &[Weighted]) -> Draw {
         let mut sum = 0;
         let ends = operations.iter().map(|weighted| {
@@ -79,7 +79,7 @@ impl Draw {
         Draw { ends: ends.collect() }
     }
 
-    /// The place of the next one.
+    /// Draws the index of the next operation.
     #[inline]
     pub fn next(&self, dice: &mut Dice) -> usize {
         if self.ends.len() == 1 {

@@ -1,4 +1,5 @@
-//! Puts the windows of all threads together: rows for the reports, totals of the whole run.
+//! Collector of the windows of all threads: sums them to rows for the reports and to totals of the
+//! run.
 
 use super::causality::Causality;
 use super::record::{OperationWindow, RunPart, ThreadMessage, new_histogram};
@@ -9,41 +10,41 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// How often a view may look at the keyboard.
+/// Longest time between two calls of a view, which may read the keyboard.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One row of the reports: a window of all threads.
+/// One row of the reports: a window, summed over all threads.
 #[derive(Clone, Debug)]
 pub struct ReportRow {
-    /// Which part of the run.
+    /// Part of the run that the window belongs to.
     pub part: RunPart,
     /// Seconds from the start of the measured part to the end of the window.
     pub elapsed_s: f64,
-    /// How long the window was in seconds.
+    /// Length of the window in seconds.
     pub window_s: f64,
     /// By operation, in the order of the config.
     pub operations: Vec<OperationWindow>,
 }
 
 impl ReportRow {
-    /// How many operations succeeded.
+    /// Returns the number of operations that succeeded.
     pub fn ok(&self) -> u64 {
         self.operations.iter().map(|operation| operation.ok).sum()
     }
 
-    /// How many failed.
+    /// Returns the number of operations that failed.
     pub fn failed(&self) -> u64 {
         self.operations.iter().map(OperationWindow::failed).sum()
     }
 }
 
 impl OperationWindow {
-    /// How many failed.
+    /// Returns the number of operations that failed.
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Adds what another thread measured.
+    /// Adds another thread's window.
     fn add(&mut self, other: OperationWindow) {
         add_histogram(&mut self.latency, other.latency);
         add_histogram(&mut self.service, other.service);
@@ -74,34 +75,34 @@ fn add_histogram(sum: &mut Option<Histogram<u64>>, other: Option<Histogram<u64>>
 /// An operation over the whole measured part.
 #[derive(Clone, Debug)]
 pub struct OperationTotals {
-    /// What reports call it.
+    /// Label in reports.
     pub label: String,
-    /// Time from the (intended) start of those that succeeded, nanoseconds.
+    /// Time from the (intended) start of operations that succeeded, nanoseconds.
     pub latency: Histogram<u64>,
-    /// Time from sending; open loads only.
+    /// Time from sending, nanoseconds. `None`: the load is closed.
     pub service: Option<Histogram<u64>>,
-    /// Time of those that failed.
+    /// Time of operations that failed, nanoseconds.
     pub failure: Histogram<u64>,
-    /// Time of the gets and of the puts that updates are made of.
+    /// Time of the gets and of the puts that updates consist of, nanoseconds.
     pub legs: [Option<Histogram<u64>>; 2],
-    /// Contexts and values of the rows found, if the server tells them.
+    /// Contexts and values of the rows found. `None`: the server reports none.
     pub causality: Option<Box<Causality>>,
-    /// How many succeeded in time.
+    /// Number that succeeded before the end of the measured part.
     pub ok: u64,
-    /// How many succeeded after the end.
+    /// Number that succeeded after the end.
     pub late: u64,
-    /// How many found no row.
+    /// Number that found no row.
     pub missing: u64,
-    /// How many test_and_sets found another value.
+    /// Number of test_and_sets that found another value than expected.
     pub not_applied: u64,
-    /// How many failed, by kind.
+    /// Number that failed, by kind.
     pub errors: BTreeMap<String, u64>,
 }
 
-/// What a run measured.
+/// Measurements of a whole run.
 #[derive(Clone, Debug)]
 pub struct Collected {
-    /// Seconds of the measured part.
+    /// Length of the measured part, seconds.
     pub seconds: f64,
     /// By operation, in the order of the config.
     pub operations: Vec<OperationTotals>,
@@ -112,28 +113,28 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// Operations that succeeded in time.
+    /// Returns the number of operations that succeeded before the end of the measured part.
     pub fn ok(&self) -> u64 {
         self.operations.iter().map(|operation| operation.ok).sum()
     }
 
-    /// Operations that failed.
+    /// Returns the number of operations that failed.
     pub fn failed(&self) -> u64 {
         self.operations.iter().flat_map(|operation| operation.errors.values()).sum()
     }
 
-    /// Operations a second.
+    /// Returns the operations that succeeded, a second.
     pub fn throughput(&self) -> f64 {
         if self.seconds > 0.0 { self.ok() as f64 / self.seconds } else { 0.0 }
     }
 }
 
-/// Someone who looks at a run while it goes on.
+/// Observer of a running load.
 pub trait RunObserver {
-    /// A window is over. An error ends the run.
+    /// Receives a complete row. An error ends the run.
     fn row(&mut self, row: &ReportRow) -> Result<(), String>;
 
-    /// Called now and then; false ends the run.
+    /// Called about every 100 ms or more often; false ends the run.
     fn goes_on(&mut self) -> bool {
         true
     }
@@ -141,14 +142,14 @@ pub trait RunObserver {
 
 struct Collector<'a> {
     config: &'a Config,
-    /// How many windows each thread has reported; all, if it has finished.
+    /// Number of windows that each thread has reported; the largest number if it has finished.
     reported: Vec<usize>,
     waiting: BTreeMap<usize, ReportRow>,
     collected: Collected,
     failed: Option<String>,
 }
 
-/// Takes what the threads report until all have finished.
+/// Collects the threads' messages until all threads have finished.
 pub fn collect(
     config: &Config,
     receiver: &Receiver<ThreadMessage>,
@@ -206,7 +207,7 @@ impl Collector<'_> {
                     self.waiting.insert(index, ReportRow { part, elapsed_s, window_s, operations });
                     return;
                 };
-                // Threads whose keys end early have a last window of their own length.
+                // Threads whose keys end early have a shorter last window.
                 row.elapsed_s = row.elapsed_s.max(elapsed_s);
                 row.window_s = row.window_s.max(window_s);
                 for (sum, other) in row.operations.iter_mut().zip(operations) {
@@ -221,7 +222,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Hands rows over that every thread has reported.
+    /// Passes the rows on that every thread has reported.
     fn show(&mut self, view: &mut dyn RunObserver) {
         let complete = self.reported.iter().copied().min().unwrap_or(0);
         while let Some(entry) = self.waiting.first_entry() {
@@ -229,7 +230,7 @@ impl Collector<'_> {
                 break;
             }
             let row = entry.remove();
-            // A last row of no length holds nothing that the row before it does not.
+            // A last row of no length and without operations is left out.
             let empty = row.window_s <= 0.0 && row.ok() + row.failed() == 0;
             if row.part != RunPart::Late
                 && !empty

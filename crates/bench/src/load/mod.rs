@@ -1,7 +1,7 @@
-//! The load itself: clients on threads, their schedule, and what is measured.
+//! The load itself: clients on threads, their schedule, and the measurements.
 //!
 //! Promises: under an open load an operation's time counts from its intended start, so a slow
-//! server can't hide the operations it kept from starting; what happens in the warm-up is counted
+//! server can't hide the operations it kept from starting; operations of the warm-up are counted
 //! nowhere.
 //! Never: knows a protocol; writes a file.
 //! Read next: `worker.rs`, then `record.rs` and `collect.rs`.
@@ -33,10 +33,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-/// Windows of one thread that may wait to be collected.
+/// Most windows of one thread that wait for the collector.
 const WINDOWS_MAX: usize = 64;
 
-/// What values are cut from.
+/// Returns the blob that values are cut from: a file or random bytes. Fails if the file can't be
+/// read or is shorter than the longest value.
 fn blob(config: &Config) -> Result<Blob, String> {
     let Some(file) = &config.value_source_file else {
         return Ok(Blob::of(&config.value_generator, config.rng_seed, config.value_source_bytes));
@@ -49,8 +50,8 @@ fn blob(config: &Config) -> Result<Blob, String> {
     Ok(blob)
 }
 
-/// Runs the load to its end and gives what was measured. `stop` ends it early; `view` sees every
-/// row.
+/// Runs the load to its end and returns the measurements. `stop` ends it early; `view` receives
+/// every row.
 pub fn run(
     config: &Config,
     target: &dyn Target,
@@ -62,7 +63,7 @@ pub fn run(
     }
     let blob = blob(config)?;
     let (sender, receiver) = sync_channel(WINDOWS_MAX * config.threads);
-    // Everyone is connected before the first request is sent.
+    // All clients are connected before the first request is sent.
     let connected = Barrier::new(config.threads + 1);
     let start = std::sync::OnceLock::new();
     std::thread::scope(|scope| {
@@ -84,7 +85,7 @@ pub fn run(
         }
         drop(sender);
         connected.wait();
-        // A little later, so that no thread begins behind the schedule.
+        // The start lies 5 ms ahead, so that no thread begins behind the schedule.
         start.get_or_init(|| Instant::now() + Duration::from_millis(5));
         connected.wait();
         let collected = collect::collect(config, &receiver, stop, view);

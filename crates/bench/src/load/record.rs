@@ -8,92 +8,93 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-/// Longest time that is told from longer ones, in nanoseconds: an hour.
+/// Longest time that the histograms distinguish, in nanoseconds: an hour; longer ones count as
+/// this.
 const NANOSECONDS_MAX: u64 = 3_600_000_000_000;
-/// Kinds of errors counted by name; the rest are `other`.
+/// Most kinds of errors counted by name; further ones are counted as `other`.
 const ERROR_KINDS_MAX: usize = 64;
 
-/// A histogram of nanoseconds, three digits exact.
+/// Returns an empty histogram of nanoseconds with three significant digits.
 pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(8, NANOSECONDS_MAX, 3).expect("the bounds are in order")
 }
 
-/// Which part of the run a window belongs to.
+/// Part of the run that a window belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunPart {
-    /// Counted nowhere.
+    /// Warm-up: counted nowhere.
     WarmUp,
-    /// The run itself.
+    /// The measured part.
     Measured,
     /// Answers that came after the end: their latencies count, throughput does not.
     Late,
 }
 
-/// What was measured of one operation in one window by one thread.
+/// Measurements of one operation in one window by one thread.
 #[derive(Clone, Debug, Default)]
 pub struct OperationWindow {
-    /// Time from the (intended) start, nanoseconds, of those that succeeded.
+    /// Time from the (intended) start, nanoseconds, of operations that succeeded.
     pub latency: Option<Histogram<u64>>,
     /// Time from sending, nanoseconds; open loads only.
     pub service: Option<Histogram<u64>>,
-    /// Time of those that failed, nanoseconds.
+    /// Time of operations that failed, nanoseconds.
     pub failure: Option<Histogram<u64>>,
-    /// Time of the gets and of the puts that updates are made of, nanoseconds.
+    /// Time of the gets and of the puts that updates consist of, nanoseconds.
     pub legs: [Option<Histogram<u64>>; 2],
-    /// Contexts and values of the rows found, if the server tells them.
+    /// Contexts and values of the rows found. `None`: the server reports none.
     pub causality: Option<Box<Causality>>,
-    /// How many succeeded.
+    /// Number that succeeded.
     pub ok: u64,
-    /// How many of them found no row.
+    /// Number of successes that found no row.
     pub missing: u64,
-    /// How many of them, test_and_sets, found another value than expected.
+    /// Number of successful test_and_sets that found another value than expected.
     pub not_applied: u64,
-    /// How many failed, by kind.
+    /// Number that failed, by kind.
     pub errors: BTreeMap<String, u64>,
 }
 
-/// What a thread reports.
+/// Message from a thread to the collector.
 #[derive(Debug)]
 pub enum ThreadMessage {
-    /// A window is over.
+    /// A complete window.
     Window {
-        /// Whose.
+        /// Index of the thread.
         thread: usize,
-        /// Its number, the same in every thread.
+        /// Index of the window, the same in every thread.
         index: usize,
-        /// Which part.
+        /// Part of the run.
         part: RunPart,
-        /// Seconds from the start of the load to its end.
+        /// End of the window, in seconds from the start of the load.
         end_s: f64,
-        /// How long it was in seconds.
+        /// Length of the window in seconds.
         window_s: f64,
         /// By operation, in the order of the config.
         operations: Vec<OperationWindow>,
     },
-    /// The thread has finished.
+    /// The end of the thread.
     Finished {
-        /// Whose.
+        /// Index of the thread.
         thread: usize,
         /// Operations of an open load that were due and never started.
         unstarted: u64,
-        /// Clients that answered nothing any more when the run ended.
+        /// Operations in flight that were unanswered when the run ended.
         unanswered: u64,
     },
 }
 
-/// What a call came to.
+/// Result of an operation.
 pub enum Result<'a> {
-    /// It succeeded.
+    /// Success.
     Ok,
-    /// It succeeded and found no row.
+    /// Success without a row.
     Missing,
-    /// It succeeded and found another value than expected.
+    /// A test_and_set that found another value than expected.
     NotApplied,
-    /// It failed.
+    /// Failure, with its kind.
     Error(&'a str),
 }
 
-/// Writes one thread's windows.
+/// Recorder of one thread's windows.
 pub struct Recorder {
     thread: usize,
     sender: SyncSender<ThreadMessage>,
@@ -110,7 +111,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For a load that starts at `begin`.
+    /// Returns a recorder for a load that starts at `begin`.
     pub fn new(
         config: &Config,
         thread: usize,
@@ -136,12 +137,12 @@ impl Recorder {
         recorder
     }
 
-    /// When the measured part ends; none: never by itself.
+    /// Returns the end of the measured part. `None`: it lasts until stopped.
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
 
-    /// When the present window ends.
+    /// Returns the end of the current window.
     pub fn window_end(&self) -> Instant {
         self.window_end
     }
@@ -181,7 +182,7 @@ impl Recorder {
             operations: std::mem::replace(&mut self.operations, fresh),
         };
         self.index += 1;
-        // The collector outlives the threads; when it is gone, nobody wants the numbers.
+        // A send fails only if the collector is gone, and then the numbers are not needed.
         let _ = self.sender.send(message);
     }
 
@@ -223,13 +224,13 @@ impl Recorder {
         }
     }
 
-    /// Counts one of an update's two calls.
+    /// Records the time of one of an update's two calls.
     pub fn leg(&mut self, operation: usize, leg: Leg, took: Duration) {
         let histogram = &mut self.operations[operation].legs[leg as usize];
         histogram.get_or_insert_with(new_histogram).saturating_record(took.as_nanos() as u64);
     }
 
-    /// Sends what is left.
+    /// Sends the last window and the message that the thread has finished.
     pub fn finish(mut self, now: Instant, unstarted: u64, unanswered: u64) {
         self.roll(now);
         self.send(now.max(self.window_begin));

@@ -11,15 +11,16 @@ pub struct Starts {
     rate: f64,
     threads: usize,
     begin: Instant,
-    /// The place of the next start among those of all threads: what a fixed one is reckoned from,
-    /// so that rounding does not add up.
+    /// Index of the next start among those of all threads. A fixed schedule computes the start from
+    /// it, so that rounding errors do not add up.
     place: usize,
-    /// Since `begin`.
+    /// Time of the next start, in seconds since `begin`.
     next_s: f64,
 }
 
 impl Starts {
-    /// `rate` starts a second over `threads` threads, of which this is number `thread`.
+    /// Returns the starts of thread `thread` of `threads`, which together start `rate` operations a
+    /// second.
     pub fn new(
         schedule: Schedule,
         rate: f64,
@@ -29,20 +30,20 @@ impl Starts {
         begin: Instant,
     ) -> Starts {
         let next_s = match schedule {
-            // Threads take turns, so that together their gaps are equal too.
+            // Threads take turns, so that the gaps between all their starts are equal too.
             Schedule::Fixed => thread as f64 / rate,
             Schedule::Poisson => dice.exponential(threads as f64 / rate),
         };
         Starts { dice, schedule, rate, threads, begin, place: thread, next_s }
     }
 
-    /// The next intended start.
+    /// Returns the next intended start.
     #[inline]
     pub fn due(&self) -> Instant {
         self.begin + Duration::from_secs_f64(self.next_s)
     }
 
-    /// Goes on to the one after it.
+    /// Advances to the start after it.
     #[inline]
     pub fn advance(&mut self) {
         self.place += self.threads;

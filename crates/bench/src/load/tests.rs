@@ -1,4 +1,4 @@
-//! Tests of the load's measurements: schedules, omissions, merged histograms, errors apart.
+//! Tests of the load's measurements: schedules, coordinated omission, merged histograms, errors.
 
 use super::*;
 use crate::config::{Items, Operation, Schedule};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 struct Server(Arc<Rule>);
 
-/// What to say to the n-th call of that name.
+/// Rule of a test server: takes the number of the call among those of its name, and its name.
 type Answers = dyn Fn(usize, &str) -> Said + Send + Sync;
 
 struct Rule {
@@ -24,7 +24,7 @@ struct ServerDriver {
     begun: VecDeque<(usize, String)>,
 }
 
-/// What a rule says to a call: wait so long, then answer.
+/// Delay and result of a call.
 type Said = (Duration, std::result::Result<Option<Vec<u8>>, Failure>);
 
 impl Server {
@@ -58,7 +58,7 @@ impl Driver for ServerDriver {
         let text = match call {
             Call::Get(key) => format!("get {}", String::from_utf8_lossy(key)),
             Call::Put(key, _) => format!("put {}", String::from_utf8_lossy(key)),
-            // A look answers with a value, as a get does.
+            // The answer must be a value, as a get's is.
             Call::Resp(RespCall::First(queue)) => format!("get {}", String::from_utf8_lossy(queue)),
             Call::Resp(RespCall::Remove { key, .. }) => {
                 format!("remove {}", String::from_utf8_lossy(key))

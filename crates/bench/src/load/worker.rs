@@ -1,4 +1,5 @@
-//! One thread of the load: begins what is due, waits for answers, counts them.
+//! Worker: one thread of the load, which begins operations that are due, waits for answers, and
+//! records them.
 
 use super::asking::ThreadState;
 use super::record::{Recorder, ThreadMessage};
@@ -11,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-/// How often calls that take too long are looked for, and the longest wait.
+/// Interval of the search for calls beyond their time limit, and the longest wait.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A wait is exact to about this; nearer starts are waited for without sleeping.
+/// Precision of a wait; nearer starts are awaited by spinning.
 const WAIT_EXACT: Duration = Duration::from_millis(1);
-/// Operations of an open load started before answers are looked at again.
+/// Most operations of an open load that are started before answers are handled again.
 const STARTS_MAX: usize = 64;
 
 /// One thread of the load.
@@ -49,7 +50,7 @@ impl<'a> Worker<'a> {
         Ok(Worker { config, thread, driver, state, sender, stop, looked: Instant::now() })
     }
 
-    /// Runs until the end, the last key, or the stop; then waits for what is in flight.
+    /// Runs until the end, the last key, or the stop; then waits for operations in flight.
     pub fn run(mut self, begin: Instant) {
         let mut recorder = Recorder::new(self.config, self.thread, self.sender.clone(), begin);
         let mut starts = match self.config.mode {
@@ -99,7 +100,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Starts what is due on clients that are free, and says how long to wait at most.
+    /// Starts operations that are due on free clients; returns the longest time to wait.
     fn start_due(&mut self, starts: &mut Starts, end: Option<Instant>) -> Duration {
         let mut now = Instant::now();
         for _ in 0..STARTS_MAX {
@@ -138,7 +139,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Operations of the measured part that were due before `ended` and not started.
+/// Returns the number of operations of the measured part that were due before `ended` and not
+/// started.
 fn unstarted(mut starts: Starts, measured: Instant, ended: Instant) -> u64 {
     let mut count = 0;
     while starts.due() < ended {

@@ -21,7 +21,7 @@ pub const ERRORS: &str = "\"error\",\"count\"\n";
 pub struct Csv {
     summary: BufWriter<File>,
     latencies: Vec<BufWriter<File>>,
-    /// Made when the first row with causality comes: most servers know none.
+    /// Created at the first row with causality: most servers report none.
     causality: Vec<Option<BufWriter<File>>>,
     folder: PathBuf,
     labels: Vec<String>,
@@ -38,7 +38,7 @@ fn make(folder: &Path, name: &str, header: &str) -> Result<BufWriter<File>, Stri
 }
 
 impl Csv {
-    /// Makes the files with their headers.
+    /// Creates the files with their headers.
     pub fn make(folder: &Path, config: &Config) -> Result<Csv, String> {
         let labels: Vec<_> =
             config.operations.iter().map(|weighted| file_label(&weighted.label)).collect();
@@ -86,15 +86,15 @@ impl RunObserver for Csv {
     }
 }
 
-/// A row of `summary.csv`. Erlang writes seconds as the shortest number with a point in it; so does
-/// `{:?}`.
+/// Formats a row of `summary.csv`. Erlang writes seconds as the shortest number with a point in it;
+/// so does `{:?}`.
 pub fn summary_line(row: &ReportRow) -> String {
     let (ok, failed) = (row.ok(), row.failed());
     let (elapsed, window) = (rounded(row.elapsed_s), rounded(row.window_s));
     format!("{elapsed:?}, {window:?}, {}, {ok}, {failed}\n", ok + failed)
 }
 
-/// A row of `<label>_latencies.csv`, in microseconds.
+/// Formats a row of `<label>_latencies.csv`, in microseconds.
 pub fn latency_line(elapsed_s: f64, window_s: f64, operation: &OperationWindow) -> String {
     let (elapsed, window) = (rounded(elapsed_s), rounded(window_s));
     let failed = operation.failed();
@@ -115,7 +115,7 @@ pub fn latency_line(elapsed_s: f64, window_s: f64, operation: &OperationWindow) 
     )
 }
 
-/// A row of `<label>_causality.csv`.
+/// Formats a row of `<label>_causality.csv`.
 pub fn causality_line(elapsed_s: f64, window_s: f64, causality: &Causality) -> String {
     let (clock, values) = (&causality.clock_bytes, &causality.values);
     format!(
@@ -133,7 +133,7 @@ pub fn causality_line(elapsed_s: f64, window_s: f64, causality: &Causality) -> S
     )
 }
 
-/// `errors.csv`: one line for every operation and kind.
+/// Returns the text of `errors.csv`: one line for every operation and kind.
 pub fn errors_text(collected: &Collected) -> String {
     let mut text = ERRORS.to_string();
     for operation in &collected.operations {
@@ -145,7 +145,7 @@ pub fn errors_text(collected: &Collected) -> String {
     text
 }
 
-/// A label as part of a file name: what is neither letter nor digit becomes `-`.
+/// Converts a label to a part of a file name: other characters than letters and digits become `-`.
 pub fn file_label(label: &str) -> String {
     label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

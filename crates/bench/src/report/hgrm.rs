@@ -3,10 +3,10 @@
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 
-/// Steps each time the distance to 100 % halves.
+/// Number of steps after which the distance to 100 % halves.
 const TICKS_PER_HALF: u32 = 5;
 
-/// The percentile distribution as text.
+/// Returns the percentile distribution as text.
 pub fn text(histogram: &Histogram<u64>) -> String {
     let mut text = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",

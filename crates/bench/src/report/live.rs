@@ -1,4 +1,4 @@
-//! The run on a whole terminal while it goes on.
+//! View of a running load on the whole terminal.
 
 use super::progress;
 use crate::charts::short;
@@ -13,10 +13,10 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Row as Cells, Sparkline, Table};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Intervals shown.
+/// Largest number of intervals shown.
 const SHOWN_MAX: usize = 400;
 
-/// Draws every interval; `q`, Escape or Ctrl-C ends the run.
+/// View that redraws every interval; `q`, Escape or Ctrl-C ends the run.
 pub struct Live {
     terminal: DefaultTerminal,
     title: String,
@@ -130,7 +130,7 @@ impl RunObserver for Live {
 impl Drop for Live {
     fn drop(&mut self) {
         ratatui::restore();
-        // What was drawn last stays readable below the prompt.
+        // The last numbers stay readable below the prompt.
         if let Some(row) = &self.last {
             println!("{}", progress::line(row, &self.labels));
         }

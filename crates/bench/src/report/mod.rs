@@ -29,12 +29,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A run's folder.
 pub struct Folder {
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
 }
 
 impl Folder {
-    /// Makes `test_dir/name` and lets `test_dir/current` point to it.
+    /// Creates `test_dir/name` and points the link `test_dir/current` to it.
     pub fn make(test_dir: &Path, name: &str) -> Result<Folder, String> {
         let path = test_dir.join(name);
         std::fs::create_dir_all(test_dir)
@@ -56,7 +56,7 @@ impl Folder {
             .map_err(|error| format!("can't write {}: {error}", path.display()))
     }
 
-    /// Writes everything that is known only at the end.
+    /// Writes the files whose contents are known only at the end.
     pub fn finish(
         &self,
         config: &Config,
@@ -91,7 +91,7 @@ impl RunObserver for Views<'_> {
     }
 
     fn goes_on(&mut self) -> bool {
-        // Every view is asked, so that each may look at its keyboard.
+        // Every view is called, so that each may read its keyboard.
         let mut goes_on = true;
         for view in &mut self.0 {
             goes_on &= view.goes_on();
@@ -100,7 +100,7 @@ impl RunObserver for Views<'_> {
     }
 }
 
-/// A time as `YYYYMMDD_HHMMSS`, UTC: the name of a run that was given none.
+/// Formats a time as `YYYYMMDD_HHMMSS`, UTC: the default name of a run.
 pub fn time_name(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (since / 86_400, since % 86_400);

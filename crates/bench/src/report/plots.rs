@@ -7,10 +7,10 @@ use hdrhistogram::Histogram;
 
 /// Percentiles drawn over time.
 const OVER_TIME: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
-/// The distribution is drawn up to where so many samples decide.
+/// Number of samples that must lie above the last point of the distribution's curve.
 const SAMPLES_MIN: u64 = 10;
 
-/// What is kept of every row to draw it.
+/// Points of the charts, collected from every row.
 #[derive(Debug, Default)]
 pub struct Curves {
     ok: Vec<(f64, f64)>,
@@ -38,9 +38,9 @@ impl RunObserver for Curves {
 }
 
 impl Curves {
-    /// All charts with their file names.
+    /// Returns all charts with their file names.
     ///
-    /// `about`: the run, in the title's words after its subject.
+    /// `about`: the run, in words that follow the subject in the title.
     pub fn charts(
         &self,
         about: &str,
@@ -51,7 +51,7 @@ impl Curves {
         let seconds = || Axis::new("seconds", Scale::Linear);
         let milliseconds = || Axis::new("milliseconds", Scale::Logarithmic);
         let mut throughput = vec![Series::new("succeeded", self.ok.clone())];
-        // A goal, and what fell short of it, stand beside what was reached.
+        // The goal, and the operations that missed it, are drawn beside the actual throughput.
         if let (Mode::Rate(rate), Some(first), Some(last)) =
             (config.mode, self.ok.first(), self.ok.last())
         {
@@ -75,7 +75,7 @@ impl Curves {
         let distribution = distribution.filter(|(_, operation)| !operation.latency.is_empty());
         let distribution = distribution.flat_map(|(colour, operation)| {
             let curve = Series::new(operation.label.as_str(), curve(&operation.latency));
-            // Too few samples decide the curve's last part for a line; the worst is a dot.
+            // The curve ends where too few samples would decide it; the longest latency is a dot.
             let worst = Series::new(format!("{} max", operation.label), worst(&operation.latency));
             [curve.drawn(colour, LineWeight::Strong), worst.drawn(colour, LineWeight::Strong)]
         });
@@ -112,7 +112,7 @@ fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-/// The longest of all, at the place of the rarest.
+/// Returns the longest latency, at the place of the rarest sample.
 fn worst(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     vec![((histogram.len().max(1) as f64).log10(), histogram.max() as f64 / 1e6)]
 }

@@ -1,4 +1,4 @@
-//! One line for every interval, and a bar that shows how far the run is.
+//! Progress of a run: one line for every interval, and a bar.
 
 use crate::charts::short;
 use crate::config::Config;
@@ -6,7 +6,7 @@ use crate::load::{ReportRow, RunObserver, RunPart};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 
-/// Prints while a run goes on.
+/// Observer that prints the progress.
 pub struct ProgressPrinter {
     bar: ProgressBar,
     labels: Vec<String>,
@@ -15,7 +15,7 @@ pub struct ProgressPrinter {
 }
 
 impl ProgressPrinter {
-    /// For this run. The bar shows only on a terminal.
+    /// Returns the printer of a run. The bar shows only on a terminal.
     pub fn new(config: &Config) -> ProgressPrinter {
         let total_s = config.duration.map(|duration| duration.as_secs_f64());
         let warm_up_s = config.warm_up.as_secs_f64();
@@ -26,7 +26,7 @@ impl ProgressPrinter {
     }
 }
 
-/// A bar of so many steps; it shows only on a terminal.
+/// Returns a bar of this many steps; it shows only on a terminal.
 pub fn progress_bar(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {msg}");
@@ -34,7 +34,7 @@ pub fn progress_bar(steps: u64) -> ProgressBar {
     bar
 }
 
-/// What an interval was like.
+/// Formats an interval as a line: throughput, latencies and errors.
 pub fn line(row: &ReportRow, labels: &[String]) -> String {
     let part = if row.part == RunPart::WarmUp { "warm-up" } else { "" };
     let per_second = row.ok() as f64 / row.window_s.max(1e-9);

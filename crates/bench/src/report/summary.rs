@@ -1,4 +1,4 @@
-//! The run as one JSON report; two of them can be compared.
+//! Report of a run as JSON; two reports can be compared.
 
 use crate::load::{Collected, new_histogram};
 use crate::machine::Machine;
@@ -6,98 +6,99 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A whole run.
+/// Report of a whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
     /// The run's name.
     pub name: String,
-    /// When it began, UTC.
+    /// Time of the start, UTC.
     pub started: String,
     /// The version of this program.
     pub credenza: String,
-    /// Which driver.
+    /// Name of the driver.
     pub driver: String,
-    /// What the server says of itself.
+    /// Name and version of the server, as the server reports them.
     pub server: String,
-    /// Where it ran.
+    /// Machine the load ran on.
     pub machine: Machine,
-    /// Median time of a 4 KiB write with fdatasync in `disk_dir`, microseconds, when that was
-    /// asked.
+    /// Median time of a 4 KiB write with fdatasync in `disk_dir`, microseconds. `None`: not
+    /// measured.
     pub fdatasync_us_p50: Option<f64>,
     /// The effective settings as TOML.
     pub config: String,
-    /// Seconds of the measured part.
+    /// Length of the measured part, seconds.
     pub seconds: f64,
     /// Operations that succeeded, a second.
     pub throughput: f64,
-    /// Operations that succeeded.
+    /// Number of operations that succeeded.
     pub ok: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub failed: u64,
-    /// Operations of an open load that were due and never started.
+    /// Number of operations of an open load that were due and never started.
     pub unstarted: u64,
-    /// Operations that were never answered.
+    /// Number of operations that were never answered.
     pub unanswered: u64,
     /// Latency over all operations, from the intended start.
     pub latency_us: Percentiles,
-    /// By label.
+    /// Reports of the operations, by label.
     pub operations: BTreeMap<String, OperationReport>,
 }
 
-/// One operation.
+/// Report of one operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperationReport {
-    /// How many succeeded.
+    /// Number that succeeded before the end of the measured part.
     pub ok: u64,
-    /// How many succeeded after the end.
+    /// Number that succeeded after the end.
     pub late: u64,
-    /// How many of them found no row.
+    /// Number of successes that found no row.
     pub missing: u64,
-    /// How many test_and_sets found another value than expected.
+    /// Number of test_and_sets that found another value than expected.
     pub not_applied: u64,
-    /// How many failed.
+    /// Number that failed.
     pub failed: u64,
-    /// Why.
+    /// Number of failures by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Those that succeeded, a second.
+    /// Successes a second.
     pub throughput: f64,
     /// Time from the (intended) start.
     pub latency_us: Percentiles,
-    /// Time from sending: open loads only. The difference is what the server kept waiting.
+    /// Time from sending; open loads only. The difference from `latency_us` is the delay before
+    /// sending.
     pub service_us: Option<Percentiles>,
-    /// Time of those that failed.
+    /// Time of the operations that failed. `None`: none failed.
     pub failure_us: Option<Percentiles>,
-    /// Of updates: time of their gets.
+    /// Time of the gets of updates. `None`: not an update.
     #[serde(default)]
     pub get_us: Option<Percentiles>,
-    /// Of updates: time of their puts.
+    /// Time of the puts of updates. `None`: not an update.
     #[serde(default)]
     pub put_us: Option<Percentiles>,
-    /// Bytes of the contexts of the rows found, if the server tells them.
+    /// Length of the contexts of the rows found, bytes. `None`: the server reports none.
     #[serde(default)]
     pub clock_bytes: Option<CountSpread>,
-    /// Values of the keys found.
+    /// Number of values of the keys found. `None`: the server reports no siblings.
     #[serde(default)]
     pub values_per_key: Option<CountSpread>,
 }
 
-/// How a count is spread.
+/// Distribution of a count.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CountSpread {
-    /// How many were counted.
+    /// Number of samples.
     pub count: u64,
     /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: u64,
     /// The largest.
     pub max: u64,
 }
 
 impl CountSpread {
-    /// Of a histogram.
+    /// Sums a histogram up.
     pub fn of(histogram: &Histogram<u64>) -> CountSpread {
         CountSpread {
             count: histogram.len(),
@@ -109,10 +110,10 @@ impl CountSpread {
     }
 }
 
-/// A distribution, microseconds.
+/// A distribution of times, microseconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
     /// The shortest.
     pub min: f64,
@@ -120,24 +121,24 @@ pub struct Percentiles {
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// 75 %.
+    /// 75th percentile.
     pub p75: f64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90: f64,
-    /// 95 %.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p99_9: f64,
-    /// 99.99 %.
+    /// 99.99th percentile.
     pub p99_99: f64,
     /// The longest.
     pub max: f64,
 }
 
 impl Percentiles {
-    /// Of a histogram of nanoseconds.
+    /// Sums a histogram of nanoseconds up.
     pub fn of(histogram: &Histogram<u64>) -> Percentiles {
         if histogram.is_empty() {
             return Percentiles::default();
@@ -159,7 +160,7 @@ impl Percentiles {
     }
 }
 
-/// One histogram of all operations.
+/// Merges the latencies of all operations into one histogram.
 pub fn merged(collected: &Collected) -> Histogram<u64> {
     let mut all = new_histogram();
     for operation in &collected.operations {
@@ -168,7 +169,7 @@ pub fn merged(collected: &Collected) -> Histogram<u64> {
     all
 }
 
-/// By label.
+/// Returns the reports of the operations, by label.
 fn operations(collected: &Collected) -> BTreeMap<String, OperationReport> {
     let reports = collected.operations.iter().map(|operation| {
         let failed = operation.errors.values().sum();
@@ -195,7 +196,7 @@ fn operations(collected: &Collected) -> BTreeMap<String, OperationReport> {
 }
 
 impl RunReport {
-    /// What was measured; where and what it was is empty.
+    /// Returns a report of the measurements; the fields that describe the run are empty.
     pub fn of(collected: &Collected) -> RunReport {
         RunReport {
             name: String::new(),
@@ -217,7 +218,7 @@ impl RunReport {
         }
     }
 
-    /// The whole run in a few lines.
+    /// Formats the whole run in a few lines.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}: {} with {}, {:.1} s: {:.0} operations/s, {} failed\n",

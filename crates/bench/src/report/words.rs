@@ -1,11 +1,10 @@
-//! A load and its outcome in plain words, for those who have not read the settings.
+//! A load and its outcome in plain words, for readers who have not read the settings.
 
 use super::RunReport;
 use crate::config::{Config, Mode};
 use crate::generators::ValueGenerator;
 
-/// Says what a run is about to do: to whom, how long, with which operations, and when a client
-/// sends its next one.
+/// Describes a run before it starts: server, duration, operations, and pacing.
 pub fn load_in_words(config: &Config, server: &str) -> String {
     let clients = number(config.concurrent as f64);
     let time = match config.duration {
@@ -31,8 +30,8 @@ pub fn load_in_words(config: &Config, server: &str) -> String {
     )
 }
 
-/// The title of a run's charts after their subject: its name, then on a second line to whom, when,
-/// and with which load.
+/// Returns the title of a run's charts after their subject: the run's name, then on a second line
+/// the server, the time and the load.
 pub fn title(config: &Config, report: &RunReport) -> String {
     format!(
         "{}\n{} with {}, {} clients, {}, {}, {} UTC",
@@ -47,7 +46,7 @@ pub fn title(config: &Config, report: &RunReport) -> String {
 }
 
 impl RunReport {
-    /// The outcome in one sentence.
+    /// Describes the outcome in one sentence.
     pub fn verdict(&self) -> String {
         let failed = match self.failed {
             0 => "none failed".into(),
@@ -68,7 +67,7 @@ impl RunReport {
     }
 }
 
-/// `get 75 %, put 25 %`.
+/// Formats the mix as `get 75 %, put 25 %`.
 fn mix(config: &Config) -> String {
     let all: u64 = config.operations.iter().map(|weighted| weighted.weight).sum();
     let shares = config.operations.iter().map(|weighted| {
@@ -92,7 +91,7 @@ fn values(generator: &ValueGenerator) -> String {
     }
 }
 
-/// With a comma between thousands.
+/// Formats a number with a comma between thousands.
 fn number(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
@@ -105,7 +104,7 @@ fn number(number: f64) -> String {
     text
 }
 
-/// Microseconds in the unit that people read.
+/// Formats microseconds in the unit that is easiest to read.
 fn time(microseconds: f64) -> String {
     match microseconds {
         long if long >= 1e6 => format!("{:.1} s", long / 1e6),

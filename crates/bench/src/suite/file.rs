@@ -1,4 +1,4 @@
-//! Suite file: servers, loads, and which of them meet.
+//! Suite file: servers, loads, and the combinations that are run.
 
 use super::soak::{self, Soak};
 use super::work::{PORTS, Words, Work, filled};
@@ -11,32 +11,33 @@ use std::time::Duration;
 pub struct Suite {
     /// Its name.
     pub name: String,
-    /// What it is about, for the results.
+    /// Subject of the suite, for the results.
     pub about: String,
-    /// How often each point is run.
+    /// Number of runs of each point.
     pub repeat: usize,
-    /// The core the servers are bound to; none: any.
+    /// Core that the servers are bound to. `None`: not bound.
     pub server_core: Option<usize>,
-    /// The core the load is bound to; none: any.
+    /// Core that the load is bound to. `None`: not bound.
     pub driver_core: Option<usize>,
-    /// How long the codec is measured, each way; zero: not at all.
+    /// Time for which each implementation of the codec is measured. Zero: not at all.
     pub codec: Duration,
-    /// By name.
+    /// Servers by name.
     pub servers: BTreeMap<String, Server>,
-    /// In the order of the file.
+    /// Measures in the order of the file.
     pub measures: Vec<Measure>,
-    /// In the order of the file.
+    /// Soaks in the order of the file.
     pub soaks: Vec<Soak>,
-    /// Where results go within a folder of documents; its charts go into a folder of that name.
+    /// Path of the results within a folder of documents; their charts go into a folder of that
+    /// name.
     pub document: PathBuf,
 }
 
-/// A server: how it is started, made ready and spoken to.
+/// A server: commands that start and prepare it, and the driver's settings.
 #[derive(Clone)]
 pub struct Server {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Its other members: programs that run beside it, if it is a cluster.
+    /// Commands of the cluster's other members, which run beside it; empty: a single server.
     pub others: Vec<Vec<String>>,
     /// Commands that are run when it answers.
     pub setup: Vec<Vec<String>>,
@@ -44,38 +45,38 @@ pub struct Server {
     pub driver: Items,
 }
 
-/// A work that some servers get.
+/// A measure: one work that some servers do.
 pub struct Measure {
     /// Its name.
     pub name: String,
-    /// What it belongs to; several measures may belong to one point.
+    /// Name of the point that it belongs to; several measures may belong to one point.
     pub point: String,
-    /// What is to be known of it, for the results; may be empty.
+    /// Remark for the results; may be empty.
     pub note: String,
-    /// Who gets it; the first is compared with each of the others.
+    /// Servers that are measured; the first is compared with each of the others.
     pub servers: Vec<String>,
-    /// Numbers of clients.
+    /// Numbers of clients; each makes a point.
     pub clients: Vec<usize>,
-    /// What is done.
+    /// Kind of work.
     pub work: Work,
-    /// A load that is run before and not measured; none: nothing.
+    /// Load that is run before and not measured. `None`: no load.
     pub prepare: Option<Items>,
-    /// By the number of clients: how many times the others' throughput the first shall have.
+    /// Goal by the number of clients: the first server's throughput divided by each other's.
     pub goal: BTreeMap<usize, f64>,
-    /// How many a second the first shall do; none: no goal.
+    /// Goal for the first server's operations a second. `None`: no goal.
     pub goal_rate: Option<f64>,
-    /// How often it is run, if not as often as the others.
+    /// Number of runs. `None`: the suite's.
     pub repeat: Option<usize>,
-    /// Whether a quick run takes it.
+    /// True if a quick run includes it.
     pub quick: bool,
 }
 
-/// What a suite takes from the command line.
+/// Options of a suite from the command line that change its loads.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// Short: the file's table `quick` counts.
+    /// True for a quick run: the file's table `quick` applies.
     pub quick: bool,
-    /// Settings that replace those of every load.
+    /// Settings that override those of every load.
     pub settings: Items,
 }
 
@@ -137,7 +138,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Every load is read once, so that a mistake in the last one is found before the first.
+    /// Reads every load once, so that a mistake in the last one is found before the first is run.
     fn check(&self) -> Result<(), String> {
         let words = ["data", "program", "peers"].into_iter().chain(PORTS);
         let words: Words = words.map(|word| (word, "1".to_string())).collect();
@@ -154,7 +155,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Every measure with every number of clients.
+    /// Returns every measure with every number of clients.
     pub fn points(&self) -> impl Iterator<Item = (&Measure, usize)> {
         self.measures
             .iter()
@@ -193,7 +194,7 @@ impl Server {
     }
 }
 
-/// What a measure takes from its suite.
+/// Settings of the suite that a measure is read with.
 struct Around<'a> {
     base: Items,
     prepare: Option<Items>,
@@ -239,7 +240,7 @@ impl Around<'_> {
     }
 }
 
-/// A Markdown file within a folder of documents.
+/// Reads the path of a Markdown file within a folder of documents.
 fn path_of(item: &Item) -> Result<PathBuf, String> {
     let path = PathBuf::from(item.text()?);
     let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -249,7 +250,7 @@ fn path_of(item: &Item) -> Result<PathBuf, String> {
     }
 }
 
-/// `{ 64 = 5.0 }`: at 64 clients five times.
+/// Reads goals: `{ 64 = 5.0 }` is five times at 64 clients.
 fn goals_of(item: &Item) -> Result<BTreeMap<usize, f64>, String> {
     let goals = item.table()?.rest().into_iter().map(|(clients, goal)| {
         let clients = clients.parse().map_err(|_| goal.error("wants a number of clients"))?;
@@ -259,7 +260,7 @@ fn goals_of(item: &Item) -> Result<BTreeMap<usize, f64>, String> {
 }
 
 impl Measure {
-    /// The settings of one run; those of a work that is no load only say how to connect.
+    /// Returns the settings of one run. For a work that is not a load they only say how to connect.
     pub fn config(
         &self,
         server: &Server,
@@ -273,7 +274,7 @@ impl Measure {
         }
     }
 
-    /// Whether the command line asks for it.
+    /// Returns true if the command line selects it.
     pub fn is_asked(&self, only: &[String], quick: bool) -> bool {
         match only {
             [] => self.quick || !quick,
@@ -282,7 +283,7 @@ impl Measure {
     }
 }
 
-/// The settings of a load on a server.
+/// Returns the settings of a load on a server.
 pub fn config(
     load: &Items,
     server: &Server,

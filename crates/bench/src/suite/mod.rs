@@ -1,8 +1,8 @@
-//! Servers beside each other: the same load on each, turn by turn, on the same machine.
+//! Suites: the same load on several servers, in turn, on the same machine.
 //!
 //! Promises: one server runs at a time, bound to one core, the load to another; every run begins
 //! with a fresh data directory; servers take turns (ABBA), and of the repeats the median counts.
-//! Never: ends a process that it did not start; hides how fast the disk was meanwhile.
+//! Never: ends a process that it did not start; hides the speed of the disk during the runs.
 //! Read next: `file.rs`, then `point.rs`.
 
 mod file;
@@ -28,7 +28,7 @@ use results::Results;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The suites that every binary holds, by name.
+/// The suites that every binary contains, by name.
 const SUITES: [(&str, &str); 5] = [
     ("performance", include_str!("../../suites/performance.toml")),
     ("growth", include_str!("../../suites/growth.toml")),
@@ -39,26 +39,26 @@ const SUITES: [(&str, &str); 5] = [
 /// The point that needs no server.
 const CODEC: &str = "codec";
 
-/// What the command line says of a suite.
+/// Options of a suite from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct SuiteOptions {
-    /// Where results are written.
+    /// Folder of the results.
     pub results: PathBuf,
-    /// Where servers keep their data while they run; none: beside the results.
+    /// Folder of the servers' data while they run. `None`: beside the results.
     pub data: Option<PathBuf>,
-    /// Where the peers' programs are.
+    /// Folder of the peers' programs.
     pub peers: PathBuf,
-    /// The folder of documents whose `performance.md` gets the results; none: no document.
+    /// Folder of documents whose `performance.md` gets the results. `None`: no document.
     pub documents: Option<PathBuf>,
-    /// Another number of repeats than the file's.
+    /// Number of repeats. `None`: the file's.
     pub repeat: Option<usize>,
-    /// Measures or points to run, by name; empty: all.
+    /// Names of the measures or points to run; empty: all.
     pub only: Vec<String>,
-    /// What the suite's loads take from the command line.
+    /// Options that change the suite's loads.
     pub wish: Wish,
 }
 
-/// The text of a suite: a file, or one that this binary holds.
+/// Returns the text of a suite: a file, or one that this binary contains.
 pub fn text_of(name: &str) -> Result<String, String> {
     match SUITES.iter().find(|(known, _)| *known == name) {
         Some((_, text)) => Ok(text.to_string()),
@@ -66,7 +66,7 @@ pub fn text_of(name: &str) -> Result<String, String> {
     }
 }
 
-/// Runs a suite and writes its results; gives the folder and the Markdown text.
+/// Runs a suite and writes its results; returns the folder and the Markdown text.
 pub fn run(
     file: &str,
     text: &str,
@@ -106,14 +106,15 @@ pub fn run(
     let most = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
     for round in 1..=most {
         turns(&suite, options, &place, (round, &rounds), &mut results, say)?;
-        // After every round, so that an interrupted suite leaves a document of whole rounds.
+        // The document is written after every round, so that an interrupted suite leaves one of
+        // complete rounds.
         if let Some(documents) = &options.documents {
             let all = results.merged_into(known.clone());
             output::write_document(&suite, &all, documents)?;
         }
     }
     soaks(&suite, options, (&place, known.as_ref()), &mut results, say)?;
-    // What is left of the data directories' parent is empty.
+    // The data directories are gone, so their parent is empty.
     let _ = std::fs::remove_dir(&data);
     let text = output::write(&suite, &results, &folder)?;
     match results.failures.len() {
@@ -126,8 +127,8 @@ pub fn run(
     }
 }
 
-/// One round: every point once, and on every point the servers take turns. A run that fails is
-/// noted, and the others go on.
+/// Runs one round: every point once, on each point the servers in turn. A run that fails is
+/// recorded, and the others go on.
 fn turns(
     suite: &Suite,
     options: &SuiteOptions,
@@ -142,8 +143,8 @@ fn turns(
         if round > rounds || !measure.is_asked(&options.only, quick) {
             continue;
         }
-        // Whoever goes first meets memory and a disk that rested, and the next what it left: they
-        // go first by turns.
+        // The first server meets an idle disk and free memory, the next what the first left; so
+        // they take turns in going first.
         let mut order: Vec<_> = measure.servers.iter().collect();
         if round % 2 == 0 {
             order.reverse();
@@ -162,14 +163,14 @@ fn turns(
                 Ok(run) => results.add(&measure.name, server, clients, quick, run),
                 Err(error) => results.failures.push(error),
             }
-            // Written after every run, so that an interrupted suite keeps what it has.
+            // The results are written after every run, so that an interrupted suite keeps them.
             results.write(&place.logs)?;
         }
     }
     Ok(())
 }
 
-/// Every soak that is asked for, once: its servers take turns, and then its bounds are judged.
+/// Runs every selected soak once, its servers in turn, then checks its bounds.
 fn soaks(
     suite: &Suite,
     options: &SuiteOptions,

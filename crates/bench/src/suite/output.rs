@@ -9,7 +9,7 @@ use crate::charts::{Axis, Chart, LineWeight, Scale, Series};
 use crate::report::file_label;
 use std::path::{Path, PathBuf};
 
-/// Writes `results.md`, `results.json` and the charts; gives the Markdown text.
+/// Writes `results.md`, `results.json` and the charts; returns the Markdown text.
 pub fn write(suite: &Suite, results: &Results, folder: &Path) -> Result<String, String> {
     write_charts(suite, results, folder)?;
     results.write(folder)?;
@@ -18,7 +18,7 @@ pub fn write(suite: &Suite, results: &Results, folder: &Path) -> Result<String, 
     Ok(text)
 }
 
-/// The folder of a suite's charts and numbers: beside its document, with its name.
+/// Returns the folder of a suite's charts and numbers: beside its document, with its name.
 pub fn folder_of(suite: &Suite, documents: &Path) -> PathBuf {
     documents.join(suite.document.with_extension(""))
 }
@@ -52,7 +52,7 @@ fn write_charts(suite: &Suite, results: &Results, folder: &Path) -> Result<(), S
     Ok(())
 }
 
-/// The charts of a point: file name, what they show, SVG.
+/// Returns the charts of a point: file name, caption, SVG.
 pub fn charts(
     measures: &[&Measure],
     results: &Results,
@@ -105,7 +105,7 @@ fn clients_axis(measure: &Measure) -> Axis {
     Axis::new("clients (one step each, not to scale)", Scale::Names(names))
 }
 
-/// A line over the numbers of clients.
+/// Draws a line over the numbers of clients.
 fn line(
     measure: &Measure,
     results: &Results,

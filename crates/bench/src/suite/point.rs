@@ -1,4 +1,4 @@
-//! One run of a suite: a fresh server, the load, what it cost.
+//! One run of a suite: a fresh server, the load, and the resources used.
 
 use super::file::{Measure, Server, Suite, config};
 use super::process::{Process, bound, our_cpu_seconds};
@@ -16,30 +16,30 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it answers.
+/// Time limit for a server's first answer.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// For how long a command of its setup may fail.
+/// Time for which a command of the setup is retried.
 const SETUP_MAX: Duration = Duration::from_secs(20);
 
-/// Where things are.
+/// Paths of a suite.
 pub struct SuitePaths {
-    /// The server.
+    /// The server's program.
     pub program: PathBuf,
     /// The folder of the peers' programs.
     pub peers: PathBuf,
-    /// Where data directories are made.
+    /// Folder of the data directories.
     pub data: PathBuf,
-    /// Where the servers' words are kept.
+    /// Folder of the servers' output.
     pub logs: PathBuf,
 }
 
-/// A data directory that goes away with this.
+/// A data directory, deleted on drop.
 pub struct Data(PathBuf);
 
 impl Drop for Data {
     fn drop(&mut self) {
-        // What can't be removed stays where the results are, in sight.
+        // A directory that can't be removed stays visible beside the results.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -52,23 +52,23 @@ impl RunObserver for Nobody {
     }
 }
 
-/// A server that answers, with fresh data. Dropped, it is ended and its data deleted.
+/// A server that answers, with fresh data. A drop ends it and deletes its data.
 pub struct Started {
-    /// How it is spoken to.
+    /// Connection to the server.
     pub target: Box<dyn Target>,
-    /// Its processes, which end before their data goes.
+    /// The server's processes, which end before their data is deleted.
     pub process: Processes,
     /// Its data.
     pub data: Data,
-    /// What its placeholders stand for.
+    /// Values of the placeholders.
     pub words: Words,
-    /// The settings of its first load.
+    /// Settings of its first load.
     pub config: Config,
-    /// Median of 4 KiB writes with fdatasync before it began, microseconds.
+    /// Median time of a 4 KiB write with fdatasync before the start, microseconds.
     pub fdatasync_us: f64,
 }
 
-/// Starts a server and makes it ready; `config_of` gives the settings of what will be asked of it.
+/// Starts a server and prepares it; `config_of` returns the settings of its first load.
 pub fn start(
     suite: &Suite,
     name: &str,
@@ -77,7 +77,7 @@ pub fn start(
 ) -> Result<Started, String> {
     let server = &suite.servers[name];
     let data = Data(place.data.join(format!("{name}-{}", std::process::id())));
-    // Left by an earlier run of the same number that was killed.
+    // A killed run of the same number may have left a directory.
     let _ = std::fs::remove_dir_all(&data.0);
     std::fs::create_dir_all(&data.0).map_err(|error| error.to_string())?;
     let fdatasync_us = disk::fdatasync_us(&data.0)?;
@@ -165,7 +165,7 @@ fn run_of(collected: &Collected) -> Run {
     }
 }
 
-/// Runs a foreign tool to its end.
+/// Runs a foreign tool to its end; returns its results.
 fn run_tool(tool: &Tool, words: &Words, core: Option<usize>) -> Result<Run, String> {
     let command: Vec<_> = tool.command.iter().map(|word| filled(word, words)).collect();
     let command = bound(&command, core);
@@ -191,7 +191,7 @@ fn words(place: &SuitePaths, data: &Path) -> Result<Words, String> {
         ("program", place.program.display().to_string()),
         ("peers", place.peers.display().to_string()),
     ]);
-    // All are held until all are known, so that they differ.
+    // All ports are held until all are known, so that they differ.
     let mut held = Vec::new();
     for word in PORTS {
         let free = || TcpListener::bind("127.0.0.1:0").and_then(|at| Ok((at.local_addr()?, at)));
@@ -202,16 +202,16 @@ fn words(place: &SuitePaths, data: &Path) -> Result<Words, String> {
     Ok(words)
 }
 
-/// A server's processes: one, or the members of a cluster.
+/// Processes of a server: one, or the members of a cluster.
 pub struct Processes(Vec<Process>);
 
 impl Processes {
-    /// An error if one has ended by itself.
+    /// Returns an error if one has ended by itself.
     pub fn check(&mut self) -> Result<(), String> {
         self.0.iter_mut().try_for_each(Process::check)
     }
 
-    /// CPU seconds they have used.
+    /// Returns the CPU seconds that they have used.
     pub fn cpu_seconds(&self) -> f64 {
         self.0.iter().map(Process::cpu_seconds).sum()
     }
@@ -220,13 +220,14 @@ impl Processes {
         self.0.iter().map(Process::memory_bytes).sum()
     }
 
-    /// Memory they hold now, bytes.
+    /// Returns the memory that they hold now, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.0.iter().map(Process::resident_bytes).sum()
     }
 }
 
-/// Waits until the server answers.
+/// Waits until the server answers; returns a connection to it. Fails if a process ends or the time
+/// limit passes.
 fn ready(config: &Config, process: &mut Processes) -> Result<Box<dyn Target>, Wrong> {
     if matches!(config.driver, DriverConfig::Etcd(_)) && !cfg!(feature = "etcd") {
         return drivers::prepare(&config.driver);
@@ -249,7 +250,7 @@ fn set_up(server: &Server, words: &Words) -> Result<(), String> {
     for command in &server.setup {
         let command: Vec<_> = command.iter().map(|word| filled(word, words)).collect();
         let begin = Instant::now();
-        // A cluster's other members may not be there yet.
+        // The cluster's other members may not have started yet.
         while let Err(error) = said_by(&command) {
             if begin.elapsed() > SETUP_MAX {
                 return Err(error);
@@ -260,7 +261,7 @@ fn set_up(server: &Server, words: &Words) -> Result<(), String> {
     Ok(())
 }
 
-/// What a program says that must succeed.
+/// Runs a command to its end and returns its output. Fails if the command does.
 fn said_by(command: &[String]) -> Result<String, String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(String::new()) };
     let done = Command::new(program).args(arguments).stdin(Stdio::null()).output();
@@ -272,7 +273,7 @@ fn said_by(command: &[String]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// Whether a server can be started here: its program is there, and its driver is built in.
+/// Returns true if a server can be started here: its program exists, and its driver is compiled in.
 pub fn is_here(server: &Server, place: &SuitePaths) -> bool {
     let words = Words::from([
         ("program", place.program.display().to_string()),

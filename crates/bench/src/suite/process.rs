@@ -1,4 +1,4 @@
-//! A server process: started on its core, watched through /proc, ended by us alone.
+//! Server process: started on its core, measured through /proc, ended only by its owner.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to end by itself.
+/// Time limit for a server to end by itself after SIGTERM.
 const STOP_MAX: Duration = Duration::from_secs(20);
-/// Ticks of /proc/PID/stat a second: the same on every Linux of our day.
+/// Ticks a second in /proc/PID/stat: 100 on every current Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running server; ended when dropped.
@@ -18,7 +18,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it with `data` as its working directory; what it prints goes to `log`.
+    /// Starts it with `data` as its working directory; its output goes to `log`.
     pub fn start(
         command: &[String],
         core: Option<usize>,
@@ -39,7 +39,7 @@ impl Process {
         Ok(Process { child, log: log.to_path_buf() })
     }
 
-    /// An error if it has ended by itself, with the end of what it printed.
+    /// Returns an error if it has ended by itself, with the end of its output.
     pub fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -53,17 +53,17 @@ impl Process {
         }
     }
 
-    /// CPU seconds it has used.
+    /// Returns the CPU seconds that it has used.
     pub fn cpu_seconds(&self) -> f64 {
         cpu_seconds(&self.child.id().to_string())
     }
 
-    /// Most memory it has held, bytes.
+    /// Returns the most memory that it has held, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }
 
-    /// Memory it holds now, bytes.
+    /// Returns the memory that it holds now, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.status_bytes("VmRSS:")
     }
@@ -76,12 +76,12 @@ impl Process {
         kib.unwrap_or(0) * 1024
     }
 
-    /// Asks it to end, waits, and ends it by force if it does not.
+    /// Sends SIGTERM, waits, and kills the process if it does not end in time.
     pub fn stop(&mut self) {
         let pid = Pid::from_child(&self.child);
         let begin = Instant::now();
         if let Ok(None) = self.child.try_wait() {
-            // It may end between the look and the signal; then there is nobody to ask.
+            // The process may have ended since the check; then the signal reaches nothing.
             let _ = kill_process(pid, Signal::TERM);
         }
         while let Ok(None) = self.child.try_wait() {
@@ -101,21 +101,21 @@ impl Drop for Process {
     }
 }
 
-/// CPU seconds of a process, all its threads together.
+/// Returns the CPU seconds of a process, all its threads together.
 fn cpu_seconds(pid: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     ticks(&stat).0 as f64 / TICKS_PER_SECOND
 }
 
-/// CPU seconds of this process and of the programs that it ran to their end.
+/// Returns the CPU seconds of this process and of the programs that it ran to their end.
 pub fn our_cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let (own, children) = ticks(&stat);
     (own + children) as f64 / TICKS_PER_SECOND
 }
 
-/// User and system time in a line of /proc/PID/stat, its own and that of its ended children; the
-/// name in it may hold anything.
+/// Returns user plus system time in a line of /proc/PID/stat, its own and that of its ended
+/// children. The name in the line may contain any character.
 pub fn ticks(stat: &str) -> (u64, u64) {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let fields: Vec<_> = fields.split_whitespace().collect();
@@ -124,8 +124,8 @@ pub fn ticks(stat: &str) -> (u64, u64) {
     (sum(11), sum(13))
 }
 
-/// A command that is asked to end when this program ends, however it ends: a killed suite leaves no
-/// server behind. Without `setpriv` (of util-linux) it is only ended by a suite that lives.
+/// Wraps a command so that it gets SIGTERM when this program ends in any way: a killed suite leaves
+/// no server behind. Without `setpriv` (of util-linux) only a suite that is not killed ends it.
 fn dying_with_us(command: Vec<String>) -> Vec<String> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&folders).any(|folder| folder.join("setpriv").is_file()) {
@@ -135,7 +135,7 @@ fn dying_with_us(command: Vec<String>) -> Vec<String> {
     words.into_iter().chain(command).collect()
 }
 
-/// A command bound to a core, if one is named.
+/// Binds a command to a core, if one is given.
 pub fn bound(command: &[String], core: Option<usize>) -> Vec<String> {
     let core = core.map(|core| ["taskset".to_string(), "-c".into(), core.to_string()]);
     core.into_iter().flatten().chain(command.iter().cloned()).collect()

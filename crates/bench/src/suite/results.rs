@@ -11,73 +11,73 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// All of it.
+/// All results of a suite.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The suite's name.
     pub name: String,
-    /// What it is about.
+    /// Subject of the suite.
     pub about: String,
-    /// When it began, UTC.
+    /// Time of the start, UTC.
     pub started: String,
     /// The version of this program.
     pub credenza: String,
-    /// Where it ran; what was known before may be of another.
+    /// Machine the suite ran on; older results of others name theirs.
     pub machine: Machine,
-    /// What each server says of itself.
+    /// Name and version of each server, as it reports them.
     pub versions: BTreeMap<String, String>,
-    /// Who was left out, because the program is not here.
+    /// Servers that were left out, because their program is absent.
     pub left_out: Vec<String>,
-    /// Runs that failed, and why.
+    /// Runs that failed, each with the error.
     pub failures: Vec<String>,
-    /// The codec's ways; empty: not measured.
+    /// Results of the codec's implementations; empty: not measured.
     pub codec: Vec<Way>,
-    /// Where those ran, if not on `machine`.
+    /// Machine the codec was measured on. `None`: `machine`.
     #[serde(default)]
     pub codec_elsewhere: Option<Machine>,
-    /// In the order in which they were begun.
+    /// Points in the order in which they were begun.
     pub points: Vec<Point>,
-    /// In the order in which they were begun.
+    /// Soaks in the order in which they were begun.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub soaks: Vec<SoakRun>,
 }
 
-/// One load on one server with so many clients.
+/// One load on one server with one number of clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// Which load.
+    /// Name of the load.
     pub measure: String,
-    /// Which server.
+    /// Name of the server.
     pub server: String,
-    /// How many clients.
+    /// Number of clients.
     pub clients: usize,
-    /// When its suite began, UTC.
+    /// Time at which its suite began, UTC.
     pub started: String,
-    /// Whether it was a short look.
+    /// True if it was a quick run.
     pub quick: bool,
-    /// Where it ran, if not on the results' `machine`.
+    /// Machine it ran on. `None`: the results' `machine`.
     #[serde(default)]
     pub elsewhere: Option<Machine>,
-    /// Median of the runs.
+    /// Medians of the runs.
     pub median: Median,
     /// Every run.
     pub runs: Vec<Run>,
 }
 
-/// Medians, each of its own.
+/// Medians of the runs, each figure for itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Median {
     /// Operations a second.
     pub throughput: f64,
-    /// Latency, microseconds.
+    /// Median latency, microseconds.
     pub p50_us: f64,
-    /// Latency, microseconds.
+    /// 99th percentile of latency, microseconds.
     pub p99_us: f64,
-    /// The disk before the run, microseconds.
+    /// Time of a 4 KiB write with fdatasync before the run, microseconds.
     pub fdatasync_us: f64,
-    /// Cores the server used.
+    /// Cores that the server used.
     pub server_cpu: f64,
-    /// Cores the load used; near 1 it, not the server, was the bound.
+    /// Cores that the load used; near 1 the load, not the server, was the bottleneck.
     pub driver_cpu: f64,
     /// Most memory the server held, bytes.
     pub memory_bytes: f64,
@@ -86,28 +86,28 @@ pub struct Median {
 /// One run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// What the server says of itself.
+    /// Name and version of the server, as it reports them.
     pub version: String,
     /// Operations a second.
     pub throughput: f64,
-    /// Latency.
+    /// Distribution of the latency.
     pub latency_us: Percentiles,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub failed: u64,
-    /// Why.
+    /// Number of failures by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Median of 4 KiB writes with fdatasync just before, microseconds.
+    /// Median time of a 4 KiB write with fdatasync just before, microseconds.
     pub fdatasync_us: f64,
-    /// Cores the server used.
+    /// Cores that the server used.
     pub server_cpu: f64,
-    /// Cores the load used.
+    /// Cores that the load used.
     pub driver_cpu: f64,
     /// Most memory the server held, bytes.
     pub memory_bytes: u64,
 }
 
 impl Run {
-    /// In one line.
+    /// Formats the run as one line.
     pub fn line(&self) -> String {
         let mut text = format!(
             "{:>7}/s  p50 {:>6} p99 {:>6} us  fdatasync {:>5} us  cpu {:.2} server {:.2} load  {}",
@@ -127,7 +127,7 @@ impl Run {
 }
 
 impl Results {
-    /// Nothing yet.
+    /// Returns empty results.
     pub fn new(suite: &Suite, started: String, machine: Machine) -> Results {
         Results {
             name: suite.name.clone(),
@@ -145,7 +145,7 @@ impl Results {
         }
     }
 
-    /// Adds a soak; of one that is repeated the last counts.
+    /// Adds a soak, in place of an earlier one of the same soak and server.
     pub fn add_soak(&mut self, run: SoakRun, quick: bool) {
         self.versions.insert(run.server.clone(), run.version.clone());
         self.soaks.retain(|known| (&known.soak, &known.server) != (&run.soak, &run.server));
@@ -181,15 +181,16 @@ impl Results {
         };
     }
 
-    /// A point, if it was run.
+    /// Returns a point. `None`: it was not run.
     pub fn point(&self, measure: &str, server: &str, clients: usize) -> Option<&Point> {
         self.points.iter().find(|point| {
             point.measure == measure && point.server == server && point.clients == clients
         })
     }
 
-    /// What is known with these results added: a measure that was run anew replaces what it was
-    /// before. Measures of another machine stay, and say so: servers are compared within a measure.
+    /// Returns these results merged into older ones: a measure that was run anew replaces its older
+    /// results. Older results of another machine stay and name it, since servers are compared
+    /// within a measure.
     pub fn merged_into(&self, known: Option<Results>) -> Results {
         let mut all = self.clone();
         let Some(mut known) = known else { return all };
@@ -211,7 +212,7 @@ impl Results {
         all
     }
 
-    /// Makes this the machine that is not named.
+    /// Makes `machine` the results' machine: other points name theirs, its own no longer do.
     fn are_told_by(&mut self, machine: &Machine) {
         let before = std::mem::replace(&mut self.machine, machine.clone());
         let points = self.points.iter_mut().map(|point| &mut point.elsewhere);
@@ -222,7 +223,7 @@ impl Results {
         }
     }
 
-    /// Reads `results.json`; none if there is none, or one of another form.
+    /// Reads `results.json`. `None`: it is absent or has another format.
     pub fn read(folder: &Path) -> Option<Results> {
         let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
         serde_json::from_str(&text).ok()

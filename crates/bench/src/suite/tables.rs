@@ -9,7 +9,7 @@ use crate::charts::short;
 use crate::codec::PUBLISHED;
 use crate::machine::Machine;
 
-/// A measure that was run, of each point in the order of the suite.
+/// Returns the points with their measures that were run, in the order of the suite.
 pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a Measure>)> {
     let mut points: Vec<(&str, Vec<&Measure>)> = Vec::new();
     for measure in &suite.measures {
@@ -24,7 +24,8 @@ pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a 
     points
 }
 
-/// How many times the first server's throughput is this one's.
+/// Returns the first server's throughput divided by this one's. `None`: this is the first, one of
+/// the two was not run, or this one did nothing.
 pub fn ratio(measure: &Measure, results: &Results, server: &str, clients: usize) -> Option<f64> {
     let first = measure.servers.first()?;
     if first == server {
@@ -35,7 +36,7 @@ pub fn ratio(measure: &Measure, results: &Results, server: &str, clients: usize)
     (theirs > 0.0).then_some(ours / theirs)
 }
 
-/// The lowest and the highest ratio of two runs of one round.
+/// Formats the lowest and the highest ratio of two runs of one round.
 fn ratio_span(measure: &Measure, results: &Results, server: &str, clients: usize) -> String {
     let runs = |server: &str| Some(&results.point(&measure.name, server, clients)?.runs);
     let (Some(ours), Some(theirs)) = (measure.servers.first().and_then(|s| runs(s)), runs(server))
@@ -51,7 +52,7 @@ fn ratio_span(measure: &Measure, results: &Results, server: &str, clients: usize
     }
 }
 
-/// Everything; `charts_in` is the charts' folder as seen from the text.
+/// Returns the whole document; `charts_in` is the charts' folder relative to the text.
 pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
     let mut text = format!(
         "# {}\n\n{}\n\nMachine: {}. Load: credenza {}.\n",
@@ -98,7 +99,7 @@ fn capital(name: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// All goals, and whether they are reached.
+/// Formats all goals with their verdicts.
 fn goals(suite: &Suite, results: &Results) -> String {
     let mut rows = String::new();
     let mut row = |what: String, found: f64, goal: f64| {
@@ -130,7 +131,7 @@ fn goals(suite: &Suite, results: &Results) -> String {
     format!("\n## Goals\n\n| what | found | goal | reached |\n|---|--:|--:|---|\n{rows}")
 }
 
-/// What is to be known of all measures.
+/// Explanation of all measures.
 const MEASURES: &str = " One server runs at a time, with a fresh data directory; servers take \
      turns; the median of the rounds counts. A ratio is ours / theirs; in brackets are its lowest \
      and highest value in one round. `fdatasync` is the median time of a 4 KiB write made durable \
@@ -138,7 +139,7 @@ const MEASURES: &str = " One server runs at a time, with a fresh data directory;
      changes least; latencies are microseconds. `(bound)`: the load's core was full, so the \
      server could do more. Numbers of one machine compare servers; they say little of another.\n";
 
-/// What is to be known of all soaks.
+/// Explanation of all soaks.
 const SOAKS: &str = " One server runs at a time, with a fresh data directory. A soak runs several \
      loads at once and looks every second. The load `lone` is one client whose requests are due at \
      fixed times: what it waits, any client waits. A latency counts from when the request was due. \
@@ -228,7 +229,7 @@ fn section(measure: &Measure, results: &Results) -> String {
     text
 }
 
-/// Says where it ran, if not on the machine that is named above all.
+/// Names the machine it ran on, if that is not the results' machine.
 fn elsewhere(machine: Option<&Machine>) -> String {
     machine.map_or(String::new(), |machine| format!("Run on another machine: {machine}.\n\n"))
 }

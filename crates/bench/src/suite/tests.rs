@@ -1,4 +1,4 @@
-//! Suites are read whole before anything is started; medians, ratios and tables are right.
+//! Tests of suites: the file is checked before anything is started; medians, ratios and tables.
 
 use super::file::{Suite, Wish};
 use super::output::{charts, write_document};
@@ -96,7 +96,7 @@ fn ratios_are_those_of_the_runs() {
     assert!(text.contains("- a: v1"));
 }
 
-/// Three rounds of the first measure, with 8 clients.
+/// Returns three rounds of the first measure, with 8 clients.
 fn measured() -> (Suite, Results) {
     let suite = read(TEXT).expect("whole");
     let mut results = Results::new(&suite, "now".into(), Machine::default());
@@ -250,7 +250,7 @@ fn measures_of_another_machine_stay_and_say_so() {
     assert_eq!(place(&both, "judge"), (1.0, Some("old".into())));
     let text = markdown(&suite, &both, "");
     assert_eq!(text.matches("Run on another machine: old").count(), 1, "{text}");
-    // Back on the old one, what is new is elsewhere.
+    // On the old machine again, the results of the new one name it.
     let back = on("old", "judge", 3.0).merged_into(Some(both));
     assert_eq!(place(&back, "judge"), (3.0, None));
     assert_eq!(place(&back, "put"), (2.0, Some("new".into())));

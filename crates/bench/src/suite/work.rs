@@ -7,19 +7,19 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Placeholders and what stands for them.
+/// Placeholders with their values.
 pub type Words = BTreeMap<&'static str, String>;
 
-/// Free ports, by the words that stand for them.
+/// Placeholders that stand for free ports.
 pub const PORTS: [&str; 6] = ["port", "port2", "port3", "port4", "port5", "port6"];
 
-/// What is done.
+/// Kind of work of a measure.
 pub enum Work {
-    /// Our load with these settings.
+    /// A load of this tool with these settings.
     Load(Items),
-    /// A program that loads and, maybe, measures.
+    /// A foreign program that loads the server and may measure it.
     Tool(Tool),
-    /// The server is left alone so long.
+    /// No load for this time.
     Idle(Duration),
 }
 
@@ -27,25 +27,25 @@ pub enum Work {
 pub struct Tool {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// How much it does: `{units}` in its arguments.
+    /// Number of operations: `{units}` in its arguments.
     pub units: u64,
-    /// Whether `{records}` shall be a file of so many records.
+    /// True if `{records}` is replaced by the path of a file with `units` records.
     pub records: bool,
-    /// Where the speed comes from.
+    /// Source of the speed.
     pub gives: Gives,
 }
 
-/// Where a tool's speed comes from.
+/// Source of a tool's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
     /// The table of `redis-benchmark --csv`.
     RedisBenchmark,
-    /// The time the program takes for its units.
+    /// The time in which the program does its units.
     Time,
 }
 
 impl Work {
-    /// Takes `load`, `tool` or `idle`; without any it is the suite's load.
+    /// Takes `load`, `tool` or `idle`; without any of them the work is the suite's load.
     pub fn read(
         items: &mut Items,
         base: &Items,
@@ -88,14 +88,15 @@ impl Tool {
     }
 }
 
-/// A text with the words put in for `{word}`.
+/// Replaces each `{word}` in a text by its value.
 pub fn filled(text: &str, words: &Words) -> String {
     words.iter().fold(text.to_string(), |text, (word, stands_for)| {
         text.replace(&format!("{{{word}}}"), stands_for)
     })
 }
 
-/// The last row of `redis-benchmark --csv`: operations a second and latency.
+/// Parses the last row of `redis-benchmark --csv`: operations a second and latency. `None`:
+/// malformed.
 pub fn redis_benchmark(said: &str) -> Option<(f64, Percentiles)> {
     let mut lines = said.lines().filter(|line| line.starts_with('"'));
     let names: Vec<_> = lines.next()?.split(',').map(|name| name.trim_matches('"')).collect();
@@ -116,12 +117,12 @@ pub fn redis_benchmark(said: &str) -> Option<(f64, Percentiles)> {
     Some((field("rps")?, latency))
 }
 
-/// Writes a file of records: keys of 20 bytes, values of 100, one a line, a tab between.
+/// Writes a file of `many` records: one a line, a key of 20 bytes, a tab, a value of 100 bytes.
 pub fn write_records(file: &Path, many: u64) -> Result<(), String> {
     let write = || {
         let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
         for number in 0..many {
-            // Values differ from each other, and so that compression gains little.
+            // Values differ from each other, so that compression gains little.
             write!(out, "key:{number:016}\t")?;
             let mut mixed = number.wrapping_add(1);
             for _ in 0..5 {

@@ -3,10 +3,10 @@
 use super::{ClockKind, DvvWriter, SERVER_ID_BYTES, TERM_BYTES, Write, actor};
 use base::dots::DotContext;
 
-/// Servers and their counts, by server.
+/// Servers with their counts, sorted by server.
 type Vector = Vec<(u8, u32)>;
 
-/// A value's clock: what its writer had seen, and which write it is.
+/// A value's clock: the past that its writer had seen, and the write's own dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DottedClock {
     dot: (u8, u32),
@@ -79,21 +79,22 @@ impl ClockKind for Dotted {
         let clock = |clock: &DottedClock| {
             let past = clock.past.iter().map(|(server, count)| (id(*server), u64::from(*count)));
             let (server, count) = clock.dot;
-            // Past and dot together, and a byte that says which of the dots is the value's own.
+            // Encodes the past and the dot together, and one byte for the index of the value's own
+            // dot.
             DotContext::of(past).and(id(server), count.into()).encode(0).len() + 1
         };
         row.iter().map(clock).sum()
     }
 }
 
-/// Any partition: the size of its number is all that counts.
+/// An arbitrary partition: only the size of its number matters.
 const PARTITION: u32 = 40;
 
 fn covers(past: &[(u8, u32)], (server, count): (u8, u32)) -> bool {
     past.iter().any(|(id, seen)| *id == server && *seen >= count)
 }
 
-/// Context of a reader that was shown all of these.
+/// Returns the context of a reader that was shown all of these.
 fn joined(row: &[DottedClock]) -> Vector {
     let mut all: Vector = Vec::new();
     let entries = row.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
@@ -111,7 +112,8 @@ mod tests {
     use super::*;
     use bench::Dice;
 
-    /// Rows of three replicas, two at a time, with every kind of context.
+    /// Passes pairs of rows to `judge`: of three replicas, two at a time, with every kind of
+    /// context.
     fn pairs(mut judge: impl FnMut(&Vec<DottedClock>, &Vec<DottedClock>)) {
         for seed in 0..500 {
             let mut dice = Dice::new(seed, 44);
@@ -163,7 +165,8 @@ mod tests {
             }
             entries.sort_unstable();
             assert_eq!(joined(&both), entries);
-            // Who is shown a row has seen each of its values, and all that they had seen.
+            // A client that was shown a row has seen each of its values, and all that they had
+            // seen.
             let seen = Dotted::context(&both);
             let shown = both.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
             assert!(shown.copied().all(|dot| covers(&seen, dot)));

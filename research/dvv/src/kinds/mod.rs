@@ -1,7 +1,7 @@
 //! The three kinds of clock under study, behind one trait.
 //!
-//! Promises: a kind decides with nothing but its own clocks what a replica keeps; what is true is
-//! the business of `truth.rs`.
+//! Promises: a kind decides from nothing but its own clocks which values a replica keeps; the true
+//! result is the subject of `truth.rs`.
 //! Never: is used by the database, apart from `sets.rs`, which is the database's own.
 //! Read next: `vectors.rs`, `dotted.rs`, `sets.rs`.
 
@@ -15,10 +15,10 @@ pub use vectors::{Pruning, Vectors};
 
 use base::{Actor, NodeId};
 
-/// A write: its number among all writes of its key, from 1. It stands for the value.
+/// Number of a write among all writes of its key, from 1. It stands for the value.
 pub type Write = u32;
 
-/// A clock's entry as an Erlang term has 16 bytes and its id: the rule of thumb behind the
+/// Bytes of a clock's entry as an Erlang term, besides its id: the rule of thumb behind the
 /// published sizes.
 pub const TERM_BYTES: usize = 16;
 /// Bytes of a client's id in such a term.
@@ -31,7 +31,7 @@ pub const SERVER_ID_BYTES: usize = 16;
 pub struct DvvWriter {
     /// The client.
     pub client: u32,
-    /// The hour at the node that took the write, milliseconds.
+    /// Clock time of the node that took the write, milliseconds.
     pub now_ms: u64,
 }
 
@@ -48,10 +48,10 @@ pub trait ClockKind {
     /// Counter that a node mints dots of one partition from.
     type Vnode;
 
-    /// Node `node`'s part of a partition.
+    /// Returns node `node`'s part of a partition.
     fn vnode(node: usize, partition: u32) -> Self::Vnode;
 
-    /// A client's write, at one replica.
+    /// Applies a client's write at one replica; returns the new row.
     fn write(
         &self,
         vnode: &mut Self::Vnode,
@@ -67,17 +67,17 @@ pub trait ClockKind {
     /// Returns the context of a client that was shown this row.
     fn context(row: &Self::Row) -> Self::Context;
 
-    /// The values, ascending.
+    /// Returns the values, ascending.
     fn values(row: &Self::Row) -> Vec<Write>;
 
-    /// Bytes of the clocks of all its values as Erlang terms.
+    /// Returns the bytes of the clocks of all its values as Erlang terms.
     fn term_bytes(row: &Self::Row) -> usize;
 
-    /// Bytes of the same clocks, written as tightly as this program can.
+    /// Returns the bytes of the same clocks in the most compact form of this program.
     fn coded_bytes(row: &Self::Row) -> usize;
 }
 
-/// A node's id: as random as a real one's.
+/// Returns a node's id, as random as a real one's.
 pub(super) fn actor(node: usize, partition: u32) -> Actor {
     let id = (node as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Actor { node: NodeId(id), vnode: partition, incarnation: 1 }

@@ -5,7 +5,7 @@ use base::Actor;
 use base::dots::DotContext;
 use logic::causal::{Clock, Minter, Start};
 
-/// The kind.
+/// DVV sets as a kind of clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Sets;
 

@@ -1,14 +1,14 @@
 //! Version vectors of clients, as Riak had them before 1.0: one vector for all values of a key, an
-//! entry for each client that wrote it, and pruning to keep it from growing.
+//! entry for each client that wrote it, and pruning to limit its growth.
 //!
-//! Riak's own ways are kept: a client counts on from the context it brings, so one that writes
-//! without a context sends its count 1 again, and a replica that has seen it drops the write as an
-//! old one; a vector is pruned where a client's write is stored, and not where replicas repair each
-//! other.
+//! Riak's behaviour is reproduced. A client counts on from the context it brings, so one that
+//! writes without a context sends its count 1 again, and a replica that has seen it drops the write
+//! as an old one. A vector is pruned where a client's write is stored, and not where replicas
+//! repair each other.
 
 use super::{CLIENT_ID_BYTES, ClockKind, DvvWriter, TERM_BYTES, Write};
 
-/// An entry: a client, its count, and when it last counted.
+/// An entry: a client, its count, and the time of its last write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorEntry {
     client: u32,
@@ -16,38 +16,38 @@ pub struct VectorEntry {
     at_ms: u64,
 }
 
-/// A vector, by client.
+/// A vector, sorted by client.
 type Vector = Vec<VectorEntry>;
 
 /// Thresholds for dropping entries: Riak's properties of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pruning {
-    /// A vector of at most so many entries is left alone.
+    /// Vectors of at most this many entries are not pruned.
     pub small: usize,
-    /// One of more entries than this loses its oldest.
+    /// Vectors of more entries than this lose their oldest.
     pub big: usize,
-    /// An entry younger than this stays, milliseconds.
+    /// Entries younger than this stay, milliseconds.
     pub young_ms: u64,
-    /// One older than this goes, milliseconds.
+    /// Entries older than this go, milliseconds.
     pub old_ms: u64,
 }
 
 impl Pruning {
     /// Riak's defaults.
     pub const RIAK: Pruning = Pruning { small: 50, big: 50, young_ms: 20_000, old_ms: 86_400_000 };
-    /// Every entry stays.
+    /// No pruning: every entry stays.
     pub const NONE: Pruning =
         Pruning { small: usize::MAX, big: usize::MAX, young_ms: 0, old_ms: u64::MAX };
 }
 
-/// The kind.
+/// Version vectors as a kind of clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors {
     /// Thresholds for dropping entries.
     pub pruning: Pruning,
 }
 
-/// A key's vector and its values, ascending.
+/// A key's vector with its values, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VectorRow {
     vector: Vector,
@@ -81,7 +81,7 @@ impl ClockKind for Vectors {
                 vector.insert(at, VectorEntry { client: by.client, count: 1, at_ms: by.now_ms });
             }
         }
-        // Where nothing in it is new, it is an old write to these clocks.
+        // A vector without a new entry marks an old write.
         let mut row = if descends(&local.vector, &vector) {
             local.clone()
         } else {
@@ -117,7 +117,7 @@ impl ClockKind for Vectors {
     }
 
     fn coded_bytes(row: &VectorRow) -> usize {
-        // The client (4), the second of its last write (4), its count.
+        // Bytes: the client (4), the second of its last write (4), its count.
         let entry = |entry: &VectorEntry| 8 + base::varint::bytes(entry.count.into());
         row.vector.iter().map(entry).sum()
     }
@@ -144,7 +144,7 @@ impl Vectors {
     }
 }
 
-/// True if every entry of the other is at most this one's.
+/// Returns true if every entry of the other is at most this one's.
 fn descends(vector: &[VectorEntry], other: &[VectorEntry]) -> bool {
     if other.len() > vector.len() {
         return false;
@@ -156,7 +156,7 @@ fn descends(vector: &[VectorEntry], other: &[VectorEntry]) -> bool {
     })
 }
 
-/// The larger of each entry; of equal counts the later.
+/// Joins two vectors: the larger of each entry; of equal counts the later.
 fn joined(one: &[VectorEntry], other: &[VectorEntry]) -> Vector {
     let mut all = Vec::with_capacity(one.len().max(other.len()));
     let mut theirs = other.iter().peekable();
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use bench::Dice;
 
-    /// Vector of up to four clients, each with a count from 0 to 3.
+    /// Draws a vector of up to four clients, each with a count from 0 to 3.
     fn vector(dice: &mut Dice) -> Vector {
         let counts = (0..4).map(|client| (client, dice.below(4) as u32));
         let entry = |(client, count)| VectorEntry { client, count, at_ms: 0 };

@@ -1,4 +1,4 @@
-//! Each kind of clock by itself, and what is true beside it.
+//! Tests of each kind of clock, and of the true history beside it.
 
 use crate::growth;
 use crate::kinds::{ClockKind, Dotted, DvvWriter, Pruning, Sets, Vectors};
@@ -42,10 +42,10 @@ fn pruning_keeps_what_is_young_and_what_is_few() {
         }
         Vectors::term_bytes(&row) / 20
     };
-    // Two hundred clients within twenty seconds: nothing is old enough to go.
+    // Two hundred clients within twenty seconds: no entry is old enough to be pruned.
     assert_eq!(sized(50, Pruning::RIAK), 200);
     assert_eq!(sized(1_000, Pruning::RIAK), 50);
-    // Beyond `small` and up to `big` only what is old goes.
+    // Above `small` and up to `big` entries only old ones are pruned.
     let between = Pruning { small: 10, big: 100, young_ms: 0, old_ms: 30_000 };
     assert_eq!(sized(1_000, between), 31);
     assert_eq!(sized(1_000, Pruning::NONE), 200);
@@ -82,11 +82,11 @@ fn a_pruned_entry_makes_a_new_write_look_old() {
     for (write, client) in (1..).zip([1, 1, 2, 3, 4]) {
         let by = by(client, u64::from(write) * 1000);
         pruned = kind.write(&mut (), &pruned, &Vectors::context(&pruned), write, by);
-        // A replica that got all of it by repairs, which do not prune.
+        // A replica that got all writes by repairs, which do not prune.
         whole = exact.write(&mut (), &whole, &Vectors::context(&whole), write, by);
     }
     assert_eq!((Vectors::values(&pruned), Vectors::values(&whole)), (vec![5], vec![5]));
-    // The client reads a pruned row, in which its two writes are not counted any more.
+    // The client reads a pruned row, which no longer counts its two writes.
     let context = Vectors::context(&pruned);
     let after = exact.write(&mut (), &whole, &context, 6, by(1, 6000));
     assert_eq!(Vectors::values(&after), [5], "the new write is lost");
@@ -135,7 +135,8 @@ fn the_truth_is_that_of_plain_sets() {
     }
 }
 
-/// Writes, merges and reads among three replicas: the kind's values beside the true ones.
+/// Writes, merges and reads among three replicas; returns the number of steps after which the
+/// replica's row differs from the truth.
 fn differences<K: ClockKind>(kind: &K, seed: u64, steps: usize) -> usize {
     let mut dice = Dice::new(seed, 0);
     let mut vnodes = [0, 1, 2].map(|node| K::vnode(node, 40));

@@ -1,4 +1,4 @@
-//! The study is tried on small loads: what is exact must be, what is not must be seen to be.
+//! Tests of the study with small loads: exact clocks show no error, inexact ones must show theirs.
 
 mod clocks;
 mod runs;

@@ -1,4 +1,4 @@
-//! Whole runs, short ones: causality, never a time of this machine.
+//! Tests of short runs: causality, never a time of this machine.
 
 use crate::kinds::{ClockKind, Dotted, Pruning, Sets, Vectors};
 use crate::measured::Measured;
@@ -23,7 +23,7 @@ fn load(mix: Mix, keys: u64, time: Duration) -> StudyLoad {
 }
 
 fn ran<K: ClockKind>(kind: K, load: &StudyLoad) -> Measured {
-    // Long clocks take no longer than short ones, so that all kinds live through the same times.
+    // Long clocks cost no more than short ones, so that all kinds run on the same schedule.
     let cost = Cost { byte: Duration::ZERO, ..Cost::STATED };
     world::run(kind, load, cost, &mut |_| {})
 }
@@ -34,14 +34,16 @@ fn wrongs(measured: &Measured) -> (usize, usize) {
 
 #[test]
 fn dots_are_exact_where_pruned_vectors_conflict_and_lose() {
-    // Few keys, many clients, and pruning that never waits: the load that shows it.
+    // Few keys, many clients, and pruning that takes effect at once: the load that shows the
+    // errors.
     let mix = Mix { name: "crafted", weights: [20, 10, 70] };
     let load = load(mix, 20, Duration::from_secs(3));
     let (dotted, sets) = (ran(Dotted, &load), ran(Sets, &load));
     assert!(sets.operations > 1_000, "{}", sets.operations);
     assert_eq!(wrongs(&dotted), (0, 0));
     assert_eq!(wrongs(&sets), (0, 0));
-    // The same operations at the same times, and both tell the truth: what they show is the same.
+    // Both kinds are exact and get the same operations at the same times, so they return the same
+    // values.
     assert_eq!(dotted.all().values, sets.all().values);
     assert_eq!(dotted.operations, sets.operations);
     let hasty = Pruning { small: 5, big: 5, young_ms: 0, old_ms: 0 };
@@ -102,7 +104,7 @@ fn a_study_writes_its_tables_and_figures() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// Resumes a study: runs it knows are not run again, and other options are refused.
+/// Resumes a study: finished runs are not run again, and other options are refused.
 fn goes_on(options: &StudyOptions, results: &Path, whole: &str) {
     let mut found: Study =
         serde_json::from_str(&std::fs::read_to_string(results).expect("written and read"))

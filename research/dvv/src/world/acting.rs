@@ -1,4 +1,4 @@
-//! Actions of nodes: each message, what it costs, and what is sent on.
+//! Actions of nodes: the handling of each message, its cost, and the messages it sends.
 
 use super::asking::Serving;
 use super::mail::{DvvAction, Mail, Put};
@@ -9,7 +9,7 @@ use crate::truth::Truth;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Index of a part of the clocks' work.
+/// Index of the clocks' work in reads.
 const READING: usize = 0;
 const WRITING: usize = 1;
 
@@ -21,7 +21,7 @@ impl<K: ClockKind> World<'_, K> {
         match mail {
             Mail::Fetch { .. } => read,
             Mail::Write { .. } | Mail::Store { .. } => store,
-            // A put that is passed on here is taken here.
+            // A forwarded put is stored at this node.
             Mail::Put { by_way_of: Some(_), .. } => handle + store,
             _ => handle,
         }
@@ -127,7 +127,7 @@ impl<K: ClockKind> World<'_, K> {
             return;
         }
         if by_way_of.is_none() {
-            // A replica takes it itself; the cost of that is the other mail's.
+            // A replica handles the put itself; the other message bears the cost.
             let own = replicas(key).contains(&node);
             let chosen = self.network.below(REPLICAS as u64) as usize;
             let taker = if own { node } else { replicas(key)[chosen] };
@@ -144,7 +144,7 @@ impl<K: ClockKind> World<'_, K> {
         }
     }
 
-    /// A client's write, on what this node holds.
+    /// Applies a client's write to the row of this node.
     fn written(&mut self, node: usize, put: &Put<K>) -> Rc<ReplicaState<K>> {
         let begun = Instant::now();
         let Put { key, context, write, by, .. } = put;
@@ -172,7 +172,7 @@ impl<K: ClockKind> World<'_, K> {
         }
     }
 
-    /// Answers a client.
+    /// Sends an answer to a client.
     fn tell(&mut self, client: usize, answer: Option<Option<Rc<ReplicaState<K>>>>) {
         let found = answer.iter().flatten();
         let bytes = found.map(|state| state.bytes(self.load.value_bytes)).sum();

@@ -1,4 +1,4 @@
-//! The clients, and what is being served for them.
+//! The clients, and the requests in progress for them.
 
 use super::mail::{DvvAction, Mail, Put};
 use super::{Context, ReplicaState, World, nanoseconds};
@@ -9,17 +9,17 @@ use bench::{Dice, KeyStream, Numbers};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// A get or put that a node serves.
+/// A get or put in progress at a node.
 pub(super) struct Serving<K: ClockKind> {
     pub(super) client: usize,
     pub(super) key: u32,
-    /// Node that passed a put on.
+    /// Node that forwarded the put. `None`: the client sent it here.
     pub(super) origin: Option<usize>,
-    /// Replicas that have stored it.
+    /// Number of replicas that have stored it.
     pub(super) stored: usize,
-    /// Replicas that have answered.
+    /// Replicas that have answered, with their rows.
     pub(super) replies: Vec<(usize, Option<Rc<ReplicaState<K>>>)>,
-    /// All their answers together.
+    /// The merge of all their answers.
     pub(super) whole: Option<Rc<ReplicaState<K>>>,
 }
 
@@ -38,7 +38,7 @@ impl<K: ClockKind> Serving<K> {
     }
 }
 
-/// Operation that a client is at.
+/// Kind of operation that a client has in progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Get,
@@ -46,7 +46,7 @@ enum Doing {
     Update,
 }
 
-/// A client: one operation at a time.
+/// A client with one operation at a time.
 pub(super) struct DvvClient<K: ClockKind> {
     number: usize,
     dice: Dice,
@@ -96,7 +96,7 @@ impl<K: ClockKind> World<'_, K> {
         self.ask(number, Mail::Get { client: number, key });
     }
 
-    /// A client puts, with the context it has.
+    /// Sends a client's put, with the context it has.
     pub(super) fn put_of(&mut self, number: usize) {
         let client = &self.clients[number];
         let (key, context) = (client.key, client.context.clone());
@@ -108,7 +108,7 @@ impl<K: ClockKind> World<'_, K> {
         self.ask(number, Mail::Put { put, by_way_of: None });
     }
 
-    /// Sends to the next node in turn.
+    /// Sends a message to the next node in turn.
     fn ask(&mut self, number: usize, mail: Mail<K>) {
         let client = &mut self.clients[number];
         client.sent = self.now;
@@ -117,7 +117,7 @@ impl<K: ClockKind> World<'_, K> {
         self.send(None, node, mail);
     }
 
-    /// A client has its answer.
+    /// Handles the answer to a client.
     pub(super) fn answered(&mut self, number: usize, answer: Option<Option<Rc<ReplicaState<K>>>>) {
         let client = &self.clients[number];
         let (doing, key, took) = (client.doing, client.key, self.now - client.sent);
@@ -141,7 +141,7 @@ impl<K: ClockKind> World<'_, K> {
         self.begin_operation(number);
     }
 
-    /// Counts an object that a client was shown, and gives what it has seen with it.
+    /// Records an object that a client was shown; returns the context that the client now has.
     fn shown(&mut self, key: u32, state: &ReplicaState<K>) -> Context<K> {
         let begun = Instant::now();
         let clock = K::context(&state.row);

@@ -1,13 +1,13 @@
-//! Events of the world, and messages between its nodes.
+//! Events of the simulation, and messages between its nodes.
 
 use super::{Context, ReplicaState};
 use crate::kinds::{ClockKind, DvvWriter, Write};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// Something that happens at some time.
+/// An event: an action with its time.
 pub struct DvvEvent<K: ClockKind> {
-    /// Time, nanoseconds.
+    /// Time, simulated nanoseconds.
     pub at: u64,
     /// Order among events of one time.
     pub number: u64,
@@ -42,41 +42,41 @@ pub enum DvvAction<K: ClockKind> {
         /// Client.
         client: usize,
     },
-    /// A client has thought, and puts what it was thinking of.
+    /// The end of a client's think time: it puts the key it has read.
     Put {
         /// Client.
         client: usize,
     },
-    /// A client has its answer.
+    /// Arrival of an answer at a client.
     Answered {
         /// Client.
         client: usize,
-        /// Row that a get found; the outer none: a put was done.
+        /// Row that a get found. Outer `None`: a put was done.
         answer: Option<Option<Rc<ReplicaState<K>>>>,
     },
-    /// Mail is there, and waits until the node has time.
+    /// Arrival of a message, which waits until the node is idle.
     Arrived {
         /// Node.
         node: usize,
-        /// Its mail.
+        /// The message.
         mail: Mail<K>,
     },
-    /// The node has done what the mail costs.
+    /// The end of the time that a node is busy with a message.
     Done {
         /// Node.
         node: usize,
-        /// Its mail.
+        /// The message.
         mail: Mail<K>,
     },
 }
 
-/// A client's write on its way.
+/// A client's write in transit.
 pub struct Put<K: ClockKind> {
     /// Client.
     pub client: usize,
     /// Key.
     pub key: u32,
-    /// Context that the client had seen.
+    /// Context that the client brings.
     pub context: Rc<Context<K>>,
     /// The value.
     pub write: Write,
@@ -99,55 +99,57 @@ pub enum Mail<K: ClockKind> {
         /// Key.
         key: u32,
     },
-    /// A client's put; passed on by a node that is no replica, if one is named.
+    /// A client's put, possibly forwarded by a node that is no replica.
     Put {
         /// The write.
         put: Put<K>,
-        /// Node that passed it on.
+        /// Node that forwarded it. `None`: the client sent it here.
         by_way_of: Option<usize>,
     },
-    /// Give me your row.
+    /// A request for a replica's row.
     Fetch {
-        /// Request it is a part of.
+        /// Index of the request in progress it belongs to.
         serving: usize,
         /// Key.
         key: u32,
-        /// Node that asks.
+        /// Node that requests it.
         from: usize,
     },
-    /// Here is my row.
+    /// A replica's row.
     Fetched {
-        /// Request it is a part of.
+        /// Index of the request in progress it belongs to.
         serving: usize,
         /// Node that answers.
         from: usize,
-        /// Row there.
+        /// Row there. `None`: absent.
         state: Option<Rc<ReplicaState<K>>>,
     },
-    /// Store a client's write: what clocks of clients need.
+    /// A request to apply a client's write, for clocks of clients.
     Write {
-        /// Request it is a part of.
+        /// Index of the request in progress it belongs to.
         serving: usize,
-        /// Node that asks.
+        /// Node that requests it.
         from: usize,
         /// The write.
         put: Put<K>,
     },
-    /// Store this beside what you have; tell me, if I serve a write.
+    /// A request to merge a row into the replica's own, with an acknowledgement if a write waits
+    /// for it.
     Store {
-        /// Request it is a part of, and the node that serves it.
+        /// Request in progress that waits for the acknowledgement, and its node. `None`: no
+        /// acknowledgement.
         told: Option<(usize, usize)>,
         /// Key.
         key: u32,
         /// Row to store.
         state: Rc<ReplicaState<K>>,
     },
-    /// It is stored.
+    /// Acknowledgement of a `Store` or `Write`.
     Stored {
-        /// Request it is a part of.
+        /// Index of the request in progress it belongs to.
         serving: usize,
     },
-    /// A write that was passed on is done.
+    /// Acknowledgement of a forwarded put.
     Relayed {
         /// Client.
         client: usize,
@@ -155,7 +157,7 @@ pub enum Mail<K: ClockKind> {
 }
 
 impl<K: ClockKind> Mail<K> {
-    /// Bytes that it carries, if a value has so many.
+    /// Returns the bytes that it carries, with values of `value_bytes` each.
     pub fn bytes(&self, value_bytes: usize) -> usize {
         match self {
             Mail::Fetched { state: Some(state), .. } | Mail::Store { state, .. } => {
@@ -168,7 +170,7 @@ impl<K: ClockKind> Mail<K> {
 }
 
 impl<K: ClockKind> ReplicaState<K> {
-    /// Bytes of its values and clocks.
+    /// Returns the bytes of its values and clocks.
     pub fn bytes(&self, value_bytes: usize) -> usize {
         self.truth.alive.len() * value_bytes + K::term_bytes(&self.row)
     }

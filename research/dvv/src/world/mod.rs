@@ -1,9 +1,11 @@
-//! Six nodes, their clients and the network between them, in one thread and in a time of their own.
+//! Simulation of six nodes, their clients and the network between them, in one thread and in
+//! simulated time.
 //!
-//! A read asks all three replicas, answers from the first two, and gives those that lag what all
-//! three know together. A write goes to all three and is answered when two have it. Under client
-//! ids any node takes it; where a dot is minted only a replica can, so that a node that is none
-//! passes the write on, and the replica that takes it stores it before it tells the others.
+//! A read asks all three replicas, answers from the first two, and repairs those that lag with the
+//! merge of all three. A write goes to all three and is answered when two have stored it. Under
+//! client ids any node coordinates a write. Where a dot is minted only a replica can, so that
+//! another node forwards the write, and the replica that coordinates it stores it before it sends
+//! it to the others.
 //!
 //! Promises: one seed and one load give one history; every kind of clock gets the same operations.
 //! Never: reads a clock for anything but the cost of the clocks themselves.
@@ -25,13 +27,13 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Row of a key at a replica, and the truth of it.
+/// Row of a key at a replica, with its true state.
 pub struct ReplicaState<K: ClockKind> {
     row: K::Row,
     truth: Truth,
 }
 
-/// Context of a key that a client holds: of the clocks, and the true one.
+/// Context of a key that a client holds: that of the clocks, and the true one.
 pub struct Context<K: ClockKind> {
     clock: K::Context,
     seen: Writes,
@@ -43,20 +45,20 @@ impl<K: ClockKind> Default for Context<K> {
     }
 }
 
-/// A node: it does one thing at a time.
+/// A node, which handles one message at a time.
 struct DvvNode<K: ClockKind> {
     free_at: u64,
     rows: Vec<Option<Rc<ReplicaState<K>>>>,
     vnodes: Vec<K::Vnode>,
 }
 
-/// The world of one run; its time is in nanoseconds.
+/// Simulation of one run; its time is in nanoseconds.
 pub struct World<'a, K: ClockKind> {
     kind: K,
     load: &'a StudyLoad,
     cost: Cost,
     now: u64,
-    /// Events begun so far: the second key of their order.
+    /// Number of events created so far: the second key of their order.
     counted: u64,
     events: BinaryHeap<Reverse<DvvEvent<K>>>,
     nodes: Vec<DvvNode<K>>,
@@ -69,7 +71,7 @@ pub struct World<'a, K: ClockKind> {
     measured: Measured,
 }
 
-/// Runs a load to its end. `progress` is told how much of it is done.
+/// Runs a load to its end. `progress` receives the fraction that is done.
 pub fn run<K: ClockKind>(
     kind: K,
     load: &StudyLoad,
@@ -118,7 +120,7 @@ impl<'a, K: ClockKind> World<'a, K> {
         }
     }
 
-    /// Clients begin within the first fifty milliseconds.
+    /// Schedules the clients' first operations within the first fifty milliseconds.
     fn begin(&mut self) {
         for client in 0..self.clients.len() {
             let at = self.network.below(50_000_000);
@@ -145,14 +147,14 @@ impl<'a, K: ClockKind> World<'a, K> {
         }
     }
 
-    /// Sends to a node; one's own mail takes no network.
+    /// Sends a message to a node; one to itself crosses no network.
     fn send(&mut self, from: Option<usize>, to: usize, mail: Mail<K>) {
         let bytes = mail.bytes(self.load.value_bytes);
         let flight = if from == Some(to) { 0 } else { self.flight(bytes) };
         self.at(self.now + flight, mail::DvvAction::Arrived { node: to, mail });
     }
 
-    /// Draws the nanoseconds that a message of so many bytes is on its way.
+    /// Draws the nanoseconds that a message of this many bytes is in transit.
     fn flight(&mut self, bytes: usize) -> u64 {
         let jitter = self.network.exponential(self.cost.jitter.as_nanos() as f64) as u64;
         nanoseconds(self.cost.hop) + jitter + nanoseconds(self.cost.byte) * bytes as u64
@@ -189,7 +191,8 @@ impl<'a, K: ClockKind> World<'a, K> {
         }
     }
 
-    /// Compares what clocks show with what is true; gives whether something false was shown.
+    /// Compares the values that clocks show with the true ones; returns true if one of them had
+    /// been replaced.
     fn judge(&mut self, key: u32, values: &[Write], truth: &Truth) -> bool {
         if values == truth.alive {
             return false;

@@ -27,7 +27,7 @@ fn the_examples_of_the_document_are_whole_and_every_key_is_in_it() {
         .filter_map(|rest| rest.split('"').nth(1).filter(|_| rest.trim_start().starts_with('"')))
         .collect();
     assert!(keys.len() > 20, "{keys:?}");
-    // What `need` names first is whose the key is, in several words.
+    // The first argument of `need` is the key's owner, which has several words.
     for key in keys.into_iter().filter(|key| !key.contains(' ')) {
         assert!(text.contains(&format!("`{key}`")), "docs/use/bench.md does not name `{key}`");
     }

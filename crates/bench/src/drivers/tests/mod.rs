@@ -1,4 +1,4 @@
-//! Replies are read whatever pieces they come in; what was lost is said once.
+//! Tests that replies are parsed however they are split, and that each loss is reported once.
 
 use super::resp_reply::{NoReply, Reply, reply};
 use super::sockets::{Parsed, WireProtocol};
@@ -90,7 +90,7 @@ fn server(serve: impl FnOnce(std::net::TcpStream) + Send + 'static) -> (String, 
 
 type Server = std::thread::JoinHandle<()>;
 
-/// Waits for so many answers and gives them as texts.
+/// Waits for this many answers and returns them as texts.
 fn answers(driver: &mut dyn Driver, many: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! Riak's interface: what is asked, what its replies say, and a published config that runs.
+//! Tests of the Riak driver: requests, replies, and a published config that runs.
 
 use super::super::riak::{RiakExpectation, RiakTarget};
 use super::super::sockets::{Parsed, WireProtocol};
@@ -11,14 +11,15 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// What the server heard and holds: requests by port, values with their count of writes by path.
+/// State of the test server: requests with their port, and values with their number of writes by
+/// path.
 #[derive(Default)]
 struct Heard {
     requests: Vec<(u16, String)>,
     rows: BTreeMap<String, (usize, Vec<u8>)>,
 }
 
-/// Serves so much of Riak as the driver asks for, on some ports, as long as the test lives.
+/// Serves the part of Riak that the driver uses, on this many ports, as long as the test runs.
 fn server(ports: usize) -> (Vec<String>, Arc<Mutex<Heard>>) {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let mut addresses = Vec::new();
@@ -118,12 +119,12 @@ fn a_published_config_runs_and_its_updates_carry_contexts() {
     let puts: Vec<_> = puts.collect();
     assert_eq!(puts.len(), 6);
     assert!(puts.iter().all(|(_, put)| put.starts_with("PUT /riak/test/")));
-    // Every client has a server of its own, and says on it what it has to say.
+    // Each client has an address of its own, and sends all its requests there.
     let mut ports: Vec<_> = puts.iter().map(|(port, _)| *port).collect();
     ports.sort_unstable();
     ports.dedup();
     assert_eq!(ports.len(), 3);
-    // What a get found comes back with the put: six bytes each, of rows that were there.
+    // The context of each get comes back with the put: six bytes for each existing row.
     let found = puts.iter().filter(|(_, put)| put.contains(" AAAA")).count() as u64;
     let causality = update
         .causality

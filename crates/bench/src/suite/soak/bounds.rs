@@ -1,10 +1,10 @@
-//! Bounds of a soak: what is wanted of a figure, and whether it was kept.
+//! Bounds of a soak: limits on figures, and their verdicts.
 
 use super::{Series, Soak, SoakRun};
 use crate::config::{Item, Items};
 use crate::median::median;
 
-/// Parts a soak is cut into to compare its end with its beginning.
+/// Number of parts that a soak is cut into, to compare the last with the first.
 const PARTS: usize = 10;
 
 /// A bound on one figure.
@@ -17,33 +17,33 @@ pub struct FigureBound {
     at_least: Option<f64>,
 }
 
-/// What a figure is divided by.
+/// Divisor of a figure.
 #[derive(Clone, Debug, PartialEq)]
 enum Against {
-    /// The same figure of this server.
+    /// The figure of this other server.
     Peer(String),
     /// Its own median in the first tenth of the soak; what counts is that of the last tenth.
     Start,
-    /// Nothing: the figure itself, over the whole soak.
+    /// No divisor: the figure itself, over the whole soak.
     Nothing,
 }
 
-/// A bound and what came of it.
+/// Verdict on a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundVerdict {
-    /// What was measured, in words.
+    /// Description of the figure.
     pub what: String,
-    /// The number; not a number if there was nothing to measure, which keeps no bound.
+    /// The figure; NaN, which violates every bound, if there was nothing to measure.
     pub found: f64,
-    /// The bound in words.
+    /// Description of the bound.
     pub wanted: String,
     /// True if the bound was kept.
     pub is_kept: bool,
 }
 
 impl FigureBound {
-    /// `{ figure = "lone p99.9", beside = "redis", at_most = 3.0 }`; `since_start = true` in place
-    /// of `beside` compares with the beginning, and without both the figure itself is held.
+    /// Reads `{ figure = "lone p99.9", beside = "redis", at_most = 3.0 }`. `since_start = true` in
+    /// place of `beside` compares with the beginning; without both the figure itself is bounded.
     pub(super) fn read(item: &Item) -> Result<FigureBound, String> {
         let mut items: Items = item.table()?;
         let number = |item: &Item| item.positive().map(Some);
@@ -64,7 +64,7 @@ impl FigureBound {
         Ok(FigureBound { figure, against, at_most, at_least })
     }
 
-    /// The server it is compared with.
+    /// Returns the server whose figure is the divisor. `None`: another divisor.
     pub(super) fn peer(&self) -> Option<&String> {
         match &self.against {
             Against::Peer(peer) => Some(peer),
@@ -80,7 +80,7 @@ impl FigureBound {
                 (format!("{}, last tenth to first", self.figure), found)
             }
             Against::Peer(peer) => {
-                // Without the peer there is nothing to compare with, and nothing is said.
+                // Without the peer there is no verdict.
                 let peer_run = runs.iter().find(|run| run.server == *peer)?;
                 let found = whole(own, &self.figure) / whole(peer_run, &self.figure);
                 (format!("{}, times that of {peer}", self.figure), found)
@@ -96,14 +96,14 @@ impl FigureBound {
 }
 
 impl BoundVerdict {
-    /// In one line.
+    /// Formats the verdict as one line.
     pub fn line(&self) -> String {
         let word = if self.is_kept { "kept" } else { "MISSED" };
         format!("{word}: {}: {:.2} ({})", self.what, self.found, self.wanted)
     }
 }
 
-/// What came of a soak's bounds; empty if its first server was not run.
+/// Returns the verdicts on a soak's bounds; empty if its first server was not run.
 pub fn verdicts(soak: &Soak, all: &[SoakRun]) -> Vec<BoundVerdict> {
     let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
     let own = soak.servers.first().and_then(|first| runs.iter().find(|run| run.server == *first));
@@ -115,8 +115,7 @@ fn whole(run: &SoakRun, figure: &str) -> f64 {
     run.whole.get(figure).copied().unwrap_or(f64::NAN)
 }
 
-/// Medians of the first and of the last tenth of a series' time; a tenth without any sample is no
-/// number.
+/// Returns the medians of the first and of the last tenth of a series' time. NaN: no sample.
 pub fn ends(series: &Series) -> (f64, f64) {
     let last = series.last().map_or(0.0, |(at, _)| *at);
     let part = last / PARTS as f64;

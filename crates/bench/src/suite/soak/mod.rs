@@ -1,11 +1,11 @@
-//! Soaks: several loads at once on one server, watched second by second, and held against bounds.
+//! Soaks: several loads at once on one server, measured every second, and checked against bounds.
 //!
 //! A measure says how fast a server is; a soak says whether it stays so while garbage builds up:
 //! expired keys, popped queues, sessions. Its probe is a lone client whose requests are due at
 //! fixed times, so that a pause of the server shows as the time that this client waited.
 //!
 //! Promises: all loads begin together on a fresh server; latencies count from the intended start;
-//! what the server used is read from outside (/proc), never from what it says of itself; each bound
+//! the server's resources are read from outside (/proc), never from its own reports; each bound
 //! becomes a line that says kept or missed.
 //! Never: leaves out a second in which nothing was answered.
 //! Read next: `run.rs`, then `bounds.rs` and `page.rs`.
@@ -28,21 +28,21 @@ use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A soak: its loads, its servers, and what is wanted of the first of them.
+/// A soak: its loads, its servers, and the bounds on the first of them.
 pub struct Soak {
     /// Its name.
     pub name: String,
-    /// What is to be known of it, for the results; may be empty.
+    /// Remark for the results; may be empty.
     pub note: String,
-    /// Who gets it; the bounds hold for the first.
+    /// Servers that are loaded; the bounds hold for the first.
     pub servers: Vec<String>,
-    /// A load that is run before and not measured; none: nothing.
+    /// Load that is run before and not measured. `None`: no load.
     pub prepare: Option<Items>,
-    /// Loads that run at once.
+    /// Loads that run at the same time.
     pub loads: Vec<SoakLoad>,
-    /// What is wanted of the first server.
+    /// Bounds on the first server's figures.
     pub bounds: Vec<FigureBound>,
-    /// True if a quick run takes it.
+    /// True if a quick run includes it.
     pub quick: bool,
 }
 
@@ -50,42 +50,43 @@ pub struct Soak {
 pub struct SoakLoad {
     /// Its name.
     pub name: String,
-    /// The servers that get it; empty: all.
+    /// Servers that get the load; empty: all.
     pub servers: Vec<String>,
-    /// True for the client whose latency is watched: its thread goes before those of other loads.
+    /// True for the client whose latency is measured: its thread has priority over those of other
+    /// loads.
     pub is_probe: bool,
-    /// True if the soak is over when its keys are used up.
+    /// True if the soak ends when the load's keys are used up.
     pub ends: bool,
     /// Its settings.
     pub items: Items,
 }
 
-/// A time series: seconds from the start, and what was seen.
+/// A time series: seconds from the start, and the value.
 pub type Series = Vec<(f64, f64)>;
 
-/// One soak of one server.
+/// One run of a soak on one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SoakRun {
-    /// Which soak.
+    /// Name of the soak.
     pub soak: String,
-    /// Which server.
+    /// Name of the server.
     pub server: String,
-    /// What the server says of itself.
+    /// Name and version of the server, as it reports them.
     pub version: String,
-    /// When its suite began, UTC.
+    /// Time at which its suite began, UTC.
     pub started: String,
-    /// True if it was a short look.
+    /// True if it was a quick run.
     pub quick: bool,
-    /// Where it ran, if not on the results' machine.
+    /// Machine it ran on. `None`: the results' machine.
     #[serde(default)]
     pub elsewhere: Option<Machine>,
-    /// The machine's load average before it began; above `BUSY`, others were at work.
+    /// The machine's load average before it began; above `BUSY`, other processes were running.
     pub load_average: f64,
-    /// Median of 4 KiB writes with fdatasync just before, microseconds.
+    /// Median time of a 4 KiB write with fdatasync just before, microseconds.
     pub fdatasync_us: f64,
-    /// Of the whole soak, by name: `lone p99.9` and the like. Latencies are milliseconds.
+    /// Figures of the whole soak by name, such as `lone p99.9`; latencies in milliseconds.
     pub whole: BTreeMap<String, f64>,
-    /// The same second by second.
+    /// The figures of each second, by the same names.
     pub series: BTreeMap<String, Series>,
 }
 
@@ -94,18 +95,18 @@ pub const BUSY: f64 = 0.7;
 
 /// Names of figures that belong to the server, not to a load.
 pub const SERVER_US: &str = "server us/op";
-/// Memory the server holds.
+/// Name of the figure for the memory that the server holds.
 pub const MEMORY: &str = "memory MiB";
-/// Rows that range reads walked over, for each that they returned.
+/// Name of the figure for rows that range reads visited, divided by rows that they returned.
 pub const WALKED: &str = "rows walked per row returned";
 
-/// What soaks take from their suite.
+/// Settings of the suite that a soak is read with.
 pub struct Around<'a> {
-    /// The suite's load.
+    /// The suite's settings of all loads.
     pub base: &'a Items,
-    /// What the command line says of every load.
+    /// Settings of every load from the command line.
     pub settings: &'a Items,
-    /// True for a short look.
+    /// True for a quick run.
     pub quick: bool,
     /// The suite's servers.
     pub servers: &'a BTreeMap<String, Server>,
@@ -145,7 +146,7 @@ impl Soak {
         }
     }
 
-    /// The loads that a server gets, each with its settings.
+    /// Returns the loads that a server gets, each with its settings.
     pub fn configs(
         &self,
         name: &str,
@@ -160,7 +161,7 @@ impl Soak {
         mine.map(|load| Ok((load, config(&load.items, server, None, words, core)?))).collect()
     }
 
-    /// True if the command line asks for it.
+    /// Returns true if the command line selects it.
     pub fn is_asked(&self, only: &[String], quick: bool) -> bool {
         if only.is_empty() { self.quick || !quick } else { only.contains(&self.name) }
     }

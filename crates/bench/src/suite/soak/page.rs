@@ -6,14 +6,15 @@ use crate::charts::{Axis, Chart, LineWeight, Scale, Series as Line, short};
 use crate::report::file_label;
 use std::fmt::Write;
 
-/// The plots of a soak: what is drawn, its unit, the scale.
+/// Plots of a soak: figure, unit, scale.
 const PLOTS: [(&str, &str, Scale); 3] = [
     (SERVER_US, "microseconds of the server's processor time per operation", Scale::Logarithmic),
     (MEMORY, "MiB", Scale::Linear),
     (WALKED, "rows walked per row returned", Scale::Logarithmic),
 ];
 
-/// The section of a soak that was run; `charts_in` is the charts' folder as seen from the text.
+/// Returns the section of a soak that was run; `charts_in` is the charts' folder relative to the
+/// text.
 pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
     let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
     if runs.is_empty() {
@@ -73,7 +74,7 @@ fn row(text: &mut String, run: &SoakRun, load: &str) {
     let _ = writeln!(text, " {} | {} |", figure("failed"), figure("unserved"));
 }
 
-/// What is to be known of a run's circumstances.
+/// Returns remarks on a run's circumstances: a quick run, a busy machine, another machine.
 fn marks(run: &SoakRun) -> String {
     let mut marks = Vec::new();
     if run.quick {
@@ -91,7 +92,7 @@ fn marks(run: &SoakRun) -> String {
     }
 }
 
-/// The charts of a soak: file name, what they show, SVG.
+/// Returns the charts of a soak: file name, caption, SVG.
 pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, String)>, String> {
     let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
     let mut drawn = Vec::new();
@@ -113,7 +114,7 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
         let each = runs.iter().enumerate().flat_map(|(colour, run)| {
             figures.iter().zip(LineWeight::ALL).filter_map(move |(figure, weight)| {
                 let mut points = run.series.get(figure)?.clone();
-                // Nothing has no place on a logarithmic axis.
+                // Zero has no place on a logarithmic axis.
                 points.retain(|(_, height)| *scale != Scale::Logarithmic || *height > 0.0);
                 let line = Line::new(format!("{} {figure}", run.server), points);
                 Some(line.drawn(colour, weight))

@@ -1,4 +1,4 @@
-//! One soak of one server: a fresh server, all loads at once, and what was seen meanwhile.
+//! One run of a soak: a fresh server, all loads at the same time, and the measurements.
 
 use super::watch::{Watched, watch};
 use super::{MEMORY, SERVER_US, Series, Soak, SoakRun, WALKED};
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much less weight other loads' threads have than the probe's.
+/// Niceness of other loads' threads, relative to the probe's.
 const NICE: i32 = 5;
-/// Percentiles that are kept of each second.
+/// Percentiles that are recorded of each second.
 const KEPT: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// Keeps what a load came to, second by second.
+/// Record of a load's results, second by second.
 #[derive(Default)]
 struct LoadRecord {
     ok: Series,
@@ -79,7 +79,7 @@ pub fn run(suite: &Suite, soak: &Soak, name: &str, place: &SuitePaths) -> Result
                 let stop = &stop;
                 threads.spawn(move || {
                     if !load.is_probe {
-                        // If it is refused, the probe shares its core on equal terms.
+                        // Without the niceness the probe shares its core on equal terms.
                         let _ = rustix::process::nice(NICE);
                     }
                     let mut kept = LoadRecord::default();
@@ -148,7 +148,7 @@ impl SoakRun {
         }
     }
 
-    /// The soak in one line.
+    /// Formats the soak as one line.
     pub fn line(&self) -> String {
         let rates = self.whole.keys().filter_map(|name| name.strip_suffix(" rate"));
         let loads = rates.map(|load| {
@@ -171,7 +171,7 @@ impl SoakRun {
     }
 }
 
-/// Operations a second of all loads together, by second.
+/// Returns the operations a second of all loads together, by second.
 fn sum(rates: &[Series]) -> BTreeMap<u64, f64> {
     let mut all = BTreeMap::new();
     for (at, rate) in rates.iter().flatten() {
@@ -180,13 +180,14 @@ fn sum(rates: &[Series]) -> BTreeMap<u64, f64> {
     all
 }
 
-/// Three digits behind the point are more than is measured, and keep the file small.
+/// Rounds to three decimals, which are more than the precision of the measurement, and keep the
+/// file small.
 fn rounded(series: Series) -> Series {
     let round = |number: f64| (number * 1000.0).round() / 1000.0;
     series.into_iter().map(|(at, y)| (round(at), round(y))).collect()
 }
 
-/// How many processes wanted to run in the last minute, on average.
+/// Returns the average number of processes that were ready to run in the last minute.
 fn load_average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()

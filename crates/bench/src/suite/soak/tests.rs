@@ -1,4 +1,4 @@
-//! Bounds are kept and missed as they say, and mistakes in a soak are found before it begins.
+//! Tests of a soak's bounds, and of errors in its settings.
 
 use super::bounds::ends;
 use super::{SoakRun, charts, section, verdicts};
@@ -67,7 +67,7 @@ fn bounds_compare_with_a_peer_with_the_start_and_with_a_number() {
     let all = verdicts(soak, &[bad, peer.clone()]);
     assert_eq!(all.iter().map(|one| one.is_kept).collect::<Vec<_>>(), [false; 3], "{all:?}");
     assert_eq!(all[0].line(), "MISSED: lone p99.9, times that of b: 3.10 (at most 3)");
-    // Without the peer nothing is said of it; what was not measured keeps no bound.
+    // Without the peer there is no verdict; a figure that was not measured violates its bound.
     let all = verdicts(soak, &[run("a", &[], |_| 1.0)]);
     assert_eq!(all.iter().map(|one| one.is_kept).collect::<Vec<_>>(), [true, false], "{all:?}");
     assert!(verdicts(soak, &[peer]).is_empty(), "the bounds are of the first server");

@@ -1,5 +1,5 @@
-//! The watch over a server while a soak goes on: processor time and memory from /proc, and how many
-//! rows its range reads walked, as far as the server counts that.
+//! Monitor of a server during a soak: processor time and memory from /proc, and the rows that its
+//! range reads visited, if the server reports them.
 
 use super::Series;
 use crate::suite::point::Processes;
@@ -8,23 +8,23 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Interval of the measurements.
 const LOOK: Duration = Duration::from_secs(1);
-/// A server that does not tell its metrics within this has a gap in that second.
+/// Time limit for a server's metrics; a slower answer leaves a gap in that second.
 const METRICS_MAX: Duration = Duration::from_millis(500);
 
-/// What was seen, second by second.
+/// Measurements, second by second.
 #[derive(Debug, Default)]
 pub struct Watched {
-    /// Cores used.
+    /// Number of cores used.
     pub cores: Series,
     /// Memory held, MiB.
     pub memory: Series,
-    /// Rows walked for each row returned, where both are counted.
+    /// Rows visited for each row returned, if the server counts both.
     pub walked: Series,
 }
 
-/// Watches until told to stop. `metrics`: where a server tells them.
+/// Measures until `stop` is set. `metrics`: address of the server's metrics.
 pub fn watch(processes: &Processes, metrics: Option<SocketAddr>, stop: &AtomicBool) -> Watched {
     let (begun, mut watched) = (Instant::now(), Watched::default());
     let mut before = (begun, processes.cpu_seconds(), rows(metrics));
@@ -42,7 +42,7 @@ pub fn watch(processes: &Processes, metrics: Option<SocketAddr>, stop: &AtomicBo
         if let (Some((walked, returned)), Some((walked_before, returned_before))) =
             (now.2, before.2)
         {
-            // Of a second in which nothing was returned there is no ratio.
+            // A second in which no row was returned has no ratio.
             if returned > returned_before {
                 let ratio = (walked - walked_before) / (returned - returned_before);
                 watched.walked.push((at, ratio));
@@ -53,7 +53,7 @@ pub fn watch(processes: &Processes, metrics: Option<SocketAddr>, stop: &AtomicBo
     watched
 }
 
-/// Rows walked and returned so far; none: not told.
+/// Returns the rows visited and returned so far. `None`: the server reports none.
 fn rows(metrics: Option<SocketAddr>) -> Option<(f64, f64)> {
     let text = told(metrics?).ok()?;
     let sum = |name: &str| {
