@@ -1,9 +1,9 @@
-//! Other programs of this workspace, which are installed beside each other.
+//! Paths of the workspace's other programs, which are installed in the same directory.
 
 use std::path::PathBuf;
 
-/// Returns the program of this name that lies beside the running one; else the name, which is
-/// looked up in PATH.
+/// Returns the path of the program with this name in the directory of the running one. If there is
+/// none, returns the name alone, which is looked up in PATH.
 pub fn beside_this_program(name: &str) -> PathBuf {
     let here = std::env::current_exe().ok();
     let beside = here.and_then(|path| Some(path.parent()?.join(name)));

@@ -1,45 +1,46 @@
 //! Failure of a command: one line that names the remedy, and an exit code that tells a script what
-//! it can do.
+//! to do.
 
 use base::{Error, Kind, Reason};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Why a command did not do what it was asked.
+/// Failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     kind: Option<Kind>,
-    /// The node's reason, where a node answered with one.
+    /// Reason given by a node. `None`: the failure is the program's own.
     reason: Option<Reason>,
     text: String,
 }
 
-/// What a command gives.
+/// Result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// Of this kind, with a sentence.
+    /// Builds a failure of this kind from a sentence.
     pub fn new(kind: Kind, text: impl Into<String>) -> Failure {
         Failure { kind: Some(kind), reason: None, text: text.into() }
     }
 
-    /// With more words behind it.
+    /// Appends text to the message.
     pub fn and(mut self, words: &str) -> Failure {
         self.text.push_str(words);
         self
     }
 
-    /// Nothing went wrong, but the answer is no (there is no such key, say).
+    /// Builds the failure of a command that ran, but whose answer is no (the key does not exist,
+    /// say).
     pub fn no(text: impl Into<String>) -> Failure {
         Failure { kind: None, reason: None, text: text.into() }
     }
 
-    /// The request itself must be mended.
+    /// Builds the failure of a request that the caller must fix.
     pub fn invalid(text: impl Into<String>) -> Failure {
         Failure::new(Kind::Invalid, text)
     }
 
-    /// A file could not be read or written.
+    /// Builds the failure to read or write a file.
     pub fn file(doing: &str, path: &std::path::Path, error: &std::io::Error) -> Failure {
         let kind = match error.kind() {
             std::io::ErrorKind::PermissionDenied => Kind::Denied,
@@ -49,18 +50,18 @@ impl Failure {
         Failure::new(kind, format!("can't {doing} {}: {error}", path.display()))
     }
 
-    /// What the caller can do; none when nothing went wrong.
+    /// Returns what the caller can do. `None`: nothing went wrong, the answer is no.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// Why, in a node's words; none where the tool itself says so.
+    /// Returns the node's reason. `None`: the program itself failed.
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// Says it on standard error: in a line that begins with the program's name, or as one JSON
-    /// object.
+    /// Prints the failure to standard error: as a line that begins with the program's name, or as
+    /// one JSON object.
     pub fn print(&self, program: &str, as_json: bool) {
         match as_json {
             true => eprintln!("{}", self.json()),
@@ -68,8 +69,8 @@ impl Failure {
         }
     }
 
-    /// For programs: the kind, which says what to do; the node's reason, where a node gave one; the
-    /// sentence; the exit code.
+    /// Returns the failure for programs: its kind, the node's reason if there is one, the sentence,
+    /// the exit code.
     fn json(&self) -> Value {
         json!({
             "kind": self.kind.map_or("no", Kind::word),
@@ -79,7 +80,7 @@ impl Failure {
         })
     }
 
-    /// The process' exit code.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> u8 {
         self.kind.map_or(1, Kind::exit_code)
     }

@@ -1,8 +1,8 @@
-//! Program: what every program here does before and after its work: it reads the words of its
-//! command line, says a failure, and ends with an exit code.
+//! Program shell: what every program of this workspace does before and after its work. It parses
+//! the command line, reports a failure, and ends with an exit code.
 //!
-//! Promises: a failure is one line, or one JSON object for those who ask for it, also where the
-//! words can't be read; its exit code says what the caller can do.
+//! Promises: a failure is one line, or one JSON object where the command line asks for it, even if
+//! the rest of the line can't be parsed; the exit code says what the caller can do.
 //! Never: knows a command; does a program's work.
 //! Read next: `run.rs`, then `failure.rs`.
 

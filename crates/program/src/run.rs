@@ -6,10 +6,11 @@ use clap::{Command, FromArgMatches};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Reads the words of this process' command line, does `work` on them, and returns the exit code.
+/// Parses the command line of this process, calls `work` with the result, and returns the exit
+/// code.
 ///
-/// A failure goes to standard error: as a line that begins with `name`, or as a JSON object where
-/// `wants_json` says so. Help and version are printed, and end the process.
+/// A failure goes to standard error: as a line that begins with `name`, or as a JSON object if
+/// `wants_json` returns true. Help and version are printed, and end the process.
 pub fn run<Words: FromArgMatches, E: Into<Failure>>(
     name: &str,
     command: Command,
@@ -29,8 +30,7 @@ pub fn run<Words: FromArgMatches, E: Into<Failure>>(
         }
         Err(error) => {
             let json = asks_for_json(&words);
-            // Help that was asked for is no failure; help for want of a command is one to
-            // programs.
+            // Help on request is no failure. Help for lack of a command is a failure to a script.
             if is_help(&error) && (!json || !error.use_stderr()) {
                 error.exit();
             }

@@ -1,15 +1,15 @@
-//! Command lines that can't be read: clap's complaint as one line, with its suggestion and the help
-//! that is worth a look.
+//! Errors of command lines that can't be parsed: clap's message as one line, with its suggestion
+//! and the `--help` to consult.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
-/// True if these words ask for JSON, though not all of them can be read.
+/// Returns true if the command line asks for JSON, even if not all of it can be parsed.
 pub fn asks_for_json(words: &[OsString]) -> bool {
     words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
-/// True if the answer is a page of help or the version, and no complaint.
+/// Returns true if clap's answer is a help page or the version, not an error.
 pub fn is_help(error: &clap::Error) -> bool {
     matches!(
         error.kind(),
@@ -19,10 +19,10 @@ pub fn is_help(error: &clap::Error) -> bool {
     )
 }
 
-/// Says what a word that this command had once is called now; none: it never had it.
+/// Returns advice for a word that the command accepted in the past. `None`: it never did.
 pub type FormerWords = fn(&clap::Error, &clap::Command) -> Option<String>;
 
-/// Returns the complaint about the words that were given to this command, in one line.
+/// Returns the error of this command line as one line.
 pub fn complaint(
     error: &clap::Error,
     words: &[OsString],
@@ -58,7 +58,8 @@ pub fn complaint(
     format!("{complaint}{there} (see `{name} --help`)")
 }
 
-/// Returns the commands elsewhere that have this name: `leave` is one of `credenza cluster ring`.
+/// Returns the commands of this name under other parents: `leave` belongs to `credenza cluster
+/// ring`.
 fn elsewhere(error: &clap::Error, root: &clap::Command) -> Vec<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return Vec::new();
@@ -76,7 +77,7 @@ fn elsewhere(error: &clap::Error, root: &clap::Command) -> Vec<String> {
     found
 }
 
-/// The command that the words name, as far as they do.
+/// Returns the command that the words lead to, as far as they name one.
 fn named(words: &[OsString], mut command: clap::Command) -> clap::Command {
     command.build();
     for word in words.iter().skip(1) {
@@ -87,8 +88,8 @@ fn named(words: &[OsString], mut command: clap::Command) -> clap::Command {
     command
 }
 
-/// The lines before the usage as one: what a line that ends with a colon lists stands behind it,
-/// suggestions follow with semicolons between.
+/// Joins the lines before the usage into one: a list follows the line that ends with a colon,
+/// suggestions follow after semicolons.
 fn one_line(complaint: &str) -> String {
     let mut text = String::new();
     let mut lists = false;

@@ -1,14 +1,15 @@
-//! A warning that strangers can provoke: said once in a while, with the number of those left out.
+//! Rate limit of a warning that strangers can provoke: logged once in a while, with the number
+//! suppressed.
 
 use crate::world;
 use std::sync::Mutex;
 
-/// The same complaint is said at most this often, milliseconds.
+/// Shortest pause between two logged warnings, milliseconds.
 const PAUSE_MS: u64 = 5_000;
-/// The status shows it for so long after it was logged last, milliseconds.
+/// Time for which the status shows it after it was last logged, milliseconds.
 const RECENT_MS: u64 = 60_000;
 
-/// See the head of this file.
+/// Rate limit of one warning; see the head of this file.
 #[derive(Default)]
 pub struct Complaint(Mutex<Option<LastComplaint>>);
 
@@ -18,8 +19,8 @@ struct LastComplaint {
 }
 
 impl Complaint {
-    /// Number of warnings left out since the last, if one may be logged now; else `None`, and this
-    /// one is counted as left out.
+    /// Returns the number of warnings suppressed since the last one, if this one may be logged now.
+    /// `None`: this one is suppressed, and counted.
     pub fn due(&self) -> Option<u64> {
         let now = world::milliseconds();
         let mut said = self.0.lock().expect("no one panics while holding it");
@@ -35,7 +36,8 @@ impl Complaint {
         }
     }
 
-    /// True if one was logged within the last minute: an operator who looks now should know.
+    /// Returns true if one was logged within the last minute, so that an operator who looks now
+    /// sees it.
     pub fn is_recent(&self) -> bool {
         let said = self.0.lock().expect("no one panics while holding it");
         let now = world::milliseconds();

@@ -1,48 +1,51 @@
-//! Room on the disk under the data directory: bytes, and files (inodes), for a log and a store make
-//! new ones all the time.
+//! Free space on the disk under the data directory: bytes, and files (inodes), since log and store
+//! create new files all the time.
 //!
-//! Promises: below the reserve of either, writes are refused with the words that say which, and
-//! taken again by themselves when there is a little more than that. Reads and deletes go on.
+//! Promises: below the reserve of either, writes are refused with an error that names it; they are
+//! accepted again on their own when slightly more than the reserve is free. Reads and deletes go
+//! on.
 
 use base::{Error, Reason};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// At most this part of the disk is held in reserve for deletes and for collapsing.
+/// Divisor that bounds the reserve on a small disk: at most this part of it is held back for
+/// deletes and log truncation.
 const RESERVE_PART: u64 = 8;
-/// So many files are held in reserve: segments and tables of a collapse and some merges at once.
+/// Number of files held in reserve: segments and tables of a log truncation and some merges at
+/// once.
 const RESERVE_FILES: u64 = 64;
 
-/// What is left of the disk, as last seen.
+/// Free space as last measured.
 pub struct DiskSpace {
     /// True if writes are refused.
     full: AtomicBool,
-    /// True if inodes are what is lacking.
+    /// True if inodes, not bytes, are lacking.
     lacks_files: AtomicBool,
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
     free_files: AtomicU64,
-    /// With less free than this writes are refused.
+    /// Bytes that must be free; with less, writes are refused.
     reserve_bytes: AtomicU64,
 }
 
-/// What a file system says of itself.
+/// Figures that a file system reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Bytes that a process without privileges may still write.
     pub free_bytes: u64,
-    /// Bytes in all.
+    /// Total bytes.
     pub total_bytes: u64,
-    /// Those that can still be made; none: it has no such limit.
+    /// Inode counts. `None`: the file system has no fixed number of inodes.
     pub files: Option<Files>,
 }
 
-/// The inodes of a file system that has a fixed number of them.
+/// Inode counts of a file system with a fixed number of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {
     /// Inodes that can still be made.
     pub free: u64,
-    /// Inodes in all.
+    /// Total inodes.
     pub total: u64,
 }
 
@@ -62,10 +65,10 @@ impl Default for DiskSpace {
 }
 
 impl Figures {
-    /// Of the file system under a directory; none: it does not say.
+    /// Returns the figures of the file system under a directory. `None`: the system call failed.
     pub fn of(directory: &Path) -> Option<Figures> {
         let disk = rustix::fs::statvfs(directory).ok()?;
-        // File systems that make inodes as they need them (Btrfs, ZFS) say that they have none.
+        // File systems that create inodes on demand (Btrfs, ZFS) report a total of 0.
         let files = Files { free: disk.f_favail, total: disk.f_files };
         Some(Figures {
             free_bytes: disk.f_bavail * disk.f_frsize,
@@ -74,13 +77,14 @@ impl Figures {
         })
     }
 
-    /// What is kept free on a disk of this size: on a small one the reserve is a part of it.
+    /// Returns the bytes to hold in reserve: the wanted number, or on a small disk a part of its
+    /// size.
     pub fn reserve_bytes(&self, wanted: u64) -> u64 {
         wanted.min(self.total_bytes / RESERVE_PART)
     }
 
-    /// Says if there are too few bytes, and if too few files, when writes were refused before
-    /// (`full`) or were not: a little more than the reserve must be free before they go on.
+    /// Returns whether too few bytes, and whether too few files, are free. `full`: writes were
+    /// refused before, so slightly more than the reserve must be free before they go on.
     fn lacks(&self, wanted: u64, full: bool) -> (bool, bool) {
         let line = |reserve: u64| if full { reserve + reserve / 8 } else { reserve };
         let files = self
@@ -91,7 +95,7 @@ impl Figures {
 }
 
 impl DiskSpace {
-    /// Notes what was seen; `failed`: the log could not get what it asked for.
+    /// Stores new figures. `failed`: the log's last allocation found the disk full.
     pub fn see(&self, figures: &Figures, wanted: u64, failed: bool) {
         let free_files = figures.files.map_or(u64::MAX, |files| files.free);
         self.free_bytes.store(figures.free_bytes, Ordering::Relaxed);
@@ -117,17 +121,17 @@ impl DiskSpace {
         }
     }
 
-    /// Returns true if writes are refused for lack of it.
+    /// Returns true if writes are refused.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Returns true if they are because there are too few inodes.
+    /// Returns true if writes are refused because too few inodes are free.
     pub fn lacks_files(&self) -> bool {
         self.lacks_files.load(Ordering::Relaxed)
     }
 
-    /// What is lacking, where writes are refused.
+    /// Returns the text that names what is lacking.
     pub fn lack(&self) -> &'static str {
         match self.lacks_files() {
             true => "the disk has nearly no inodes left",
@@ -135,7 +139,7 @@ impl DiskSpace {
         }
     }
 
-    /// Error of a write that is refused for lack of space; `out_of_space`.
+    /// Returns the error of a write that is refused for lack of space: `out_of_space`.
     pub fn refusal(&self) -> Error {
         let text = match self.lacks_files() {
             false => {
@@ -150,27 +154,27 @@ impl DiskSpace {
         Error::new(Reason::OutOfSpace, text)
     }
 
-    /// True if writes go on, and less than twice the reserve is free.
+    /// Returns true if writes go on and less than twice the reserve is free.
     pub fn fills_up(&self) -> bool {
         !self.is_full() && self.free_bytes() < self.reserve_bytes().saturating_mul(2)
     }
 
-    /// With less free than this, in bytes, writes are refused.
+    /// Returns the bytes that must be free; with less, writes are refused.
     pub fn reserve_bytes(&self) -> u64 {
         self.reserve_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes free when last measured.
+    /// Returns the bytes free at the last measurement.
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes in all when last measured.
+    /// Returns the total bytes at the last measurement.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes.load(Ordering::Relaxed)
     }
 
-    /// Files that can still be made; none: no such limit is known.
+    /// Returns the number of inodes free at the last measurement. `None`: no limit is known.
     pub fn free_files(&self) -> Option<u64> {
         Some(self.free_files.load(Ordering::Relaxed)).filter(|free| *free < u64::MAX)
     }

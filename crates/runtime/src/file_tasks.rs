@@ -1,12 +1,13 @@
-//! Tasks that write files of the data directory, beside the log writer and the stop itself.
+//! Tracker of tasks that write files of the data directory, apart from the log writer and the stop
+//! itself.
 
 use base::Result;
 use base::error::shutting_down;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Tracker of the tasks that write files: merges, reclaims, checkpoints, snapshots that are
-/// received. A stop waits for all of them and lets none begin: the files may belong to the next
-/// process by the time it would be done.
+/// Tracker of the tasks that write files: merges, log truncation, checkpoints, received snapshots.
+/// A stop waits for all of them and lets none begin: once the process ends, the files may belong to
+/// the next one.
 #[derive(Default)]
 pub struct FileTasks(Mutex<Running>);
 
@@ -16,11 +17,11 @@ struct Running {
     closed: bool,
 }
 
-/// Guard of a running task, until it is dropped.
+/// Guard of a running task; dropping it ends the task.
 pub struct FileTask(Arc<FileTasks>);
 
 impl FileTasks {
-    /// Begins a task. An error: the node is stopping.
+    /// Begins a task. Errors: `shutting_down`.
     pub fn begin(self: &Arc<FileTasks>) -> Result<FileTask> {
         let mut running = self.running();
         if running.closed {
@@ -30,12 +31,12 @@ impl FileTasks {
         Ok(FileTask(self.clone()))
     }
 
-    /// Lets no task begin any more.
+    /// Refuses new tasks from now on.
     pub fn close(&self) {
         self.running().closed = true;
     }
 
-    /// True while a task is running.
+    /// Returns true if a task is running.
     pub fn any(&self) -> bool {
         self.running().tasks > 0
     }

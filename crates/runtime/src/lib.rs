@@ -1,7 +1,8 @@
-//! Clock, chance and tasks; counters, samples and warnings; mutants.
+//! Runtime services: clock, randomness and tasks; log writer; counters, samples and warnings;
+//! mutants.
 //!
-//! Promises: whoever asks for the time, a random number or a task asks here, so that a simulation
-//! takes the place of all of them at once.
+//! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
+//! of them at once.
 //! Never: knows a group, a vnode or a peer.
 //! Read next: `world.rs`.
 

@@ -1,13 +1,14 @@
-//! The owner of the transaction log: one thread that takes all that waits, writes it once and syncs
-//! it once.
+//! Log writer: one thread that owns the write-ahead log, takes all waiting records, writes them
+//! once and syncs once.
 //!
-//! Group commit comes from the shape: while one sync runs, jobs gather; the next round takes them
-//! all. A failed write or sync ends the thread for good, and with it the node: retrying a sync lies
-//! (LWN, *PostgreSQL's fsync surprise*).
+//! Group commit follows from this: while one sync runs, records gather; the next round takes them
+//! all. A failed write or sync ends the thread for good, and with it the node: a retried sync may
+//! report success for lost data (LWN, *PostgreSQL's fsync surprise*).
 //!
-//! Promises: jobs are written in the order they were given; `Done` comes after they are as firm as
-//! they asked; how long the disk has not answered is known while it does not.
-//! Never: retries a sync; knows what a payload says.
+//! Promises: records are written in the order they were submitted; completion is reported after
+//! they are as durable as they asked to be; the time for which the disk has not answered is known
+//! meanwhile.
+//! Never: retries a sync; interprets a payload.
 //! Read next: `log_writer/rounds.rs`, what the thread does, step by step.
 
 mod rounds;
@@ -26,18 +27,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Log, Owner, Position, Record, RecordKind, StoreError};
 
-/// How long a full disk is left alone before it is tried again.
+/// Pause before a full disk is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
 
-/// A disk that does not finish what was asked of it for so many leases hangs. Less, and a write of
-/// 64 MiB to a slow disk would look like it; more, and groups whose master is here wait longer.
+/// Number of leases after which a disk that has not answered counts as hung. With less, a write of
+/// 64 MiB to a slow disk would count; with more, groups whose master is here would wait longer.
 const HANGS_LEASES: u64 = 2;
 
 /// Receiver of the log writer's completions.
 pub trait AppendSink: Send + Sync {
-    /// These records are as durable as they asked to be.
+    /// Reports records that are as durable as they asked to be.
     fn done(&self, done: &[LoggedRecord]);
-    /// The log failed: nothing more will be written.
+    /// Reports that the log failed: nothing more will be written.
     fn failed(&self, error: Error);
 }
 
@@ -45,47 +46,49 @@ pub trait AppendSink: Send + Sync {
 pub struct Append {
     /// Kind of the record.
     pub kind: RecordKind,
-    /// Group it is of.
+    /// Group of the record.
     pub group: GroupId,
-    /// Ballot it is written under.
+    /// Ballot under which it is written.
     pub ballot: Ballot,
-    /// Index of its entry.
+    /// Index of its log entry.
     pub index: LogIndex,
     /// Last index known to be decided.
     pub decided: LogIndex,
-    /// Entry, or what the kind says.
+    /// Payload of the record: an entry, or what its kind defines.
     pub payload: Bytes,
     /// True if it must be synced before it counts.
     pub sync: bool,
 }
 
-/// A record that is as firm as it asked to be.
+/// Record that is as durable as it asked to be.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedRecord {
     /// Kind of the record.
     pub kind: RecordKind,
-    /// Group it is of.
+    /// Group of the record.
     pub group: GroupId,
-    /// Ballot it was written under.
+    /// Ballot under which it was written.
     pub ballot: Ballot,
-    /// Index of its entry.
+    /// Index of its log entry.
     pub index: LogIndex,
-    /// What it says is decided; for a truncate, how many staged entries it adopts.
+    /// Index that it records as decided; for a truncate, the number of staged entries that it
+    /// adopts.
     pub decided: LogIndex,
-    /// Where in the log it begins, or a little before.
+    /// Log position at which it begins, or slightly before.
     pub start: Position,
 }
 
 impl Append {
-    /// What others build on by name: a promise, or the mark of an adopted log. It counts only once
-    /// the log states that it is durable; so no torn tail ever held one that was told.
+    /// Returns true for records on which other nodes rely: a promise, or the mark of an adopted
+    /// log. They count only once the log states that they are durable, so a torn tail never held
+    /// one that was reported.
     pub fn must_be_stated(&self) -> bool {
         self.sync
             && matches!(self.kind, RecordKind::Promise | RecordKind::Truncate)
             && !flawed(Flaw::Unstated)
     }
 
-    /// What is said of it once it is written, beginning there.
+    /// Returns the completion of this record, which begins at `start`.
     pub fn done(&self, start: Position) -> LoggedRecord {
         let Append { kind, group, ballot, index, decided, .. } = *self;
         LoggedRecord { kind, group, ballot, index, decided, start }
@@ -105,7 +108,7 @@ impl Queue {
     }
 }
 
-/// What the thread and the node share.
+/// State shared by the log writer and the rest of the node.
 pub struct LogWriterHandle {
     queue: Mutex<Queue>,
     wake: Condvar,
@@ -113,9 +116,9 @@ pub struct LogWriterHandle {
     start: AtomicU64,
     segments: AtomicU64,
     no_space: AtomicBool,
-    /// Since when the writer waits for the disk, in nanoseconds; 0: it does not.
+    /// Time since which the writer waits for the disk, in nanoseconds. 0: it does not wait.
     works_since: AtomicU64,
-    /// Something was given: for a simulation, which has no thread to wake.
+    /// Signals new work to a simulation, which has no thread to wake.
     #[cfg(debug_assertions)]
     pub given: tokio::sync::Notify,
 }
@@ -142,7 +145,7 @@ impl LogWriterHandle {
         self.queue.lock().expect("no one panics while holding it")
     }
 
-    /// Gives records to write, in this order.
+    /// Submits records, to be written in this order.
     pub fn write(&self, appends: impl IntoIterator<Item = Append>) {
         let mut queue = self.queue();
         let idle = queue.appends.is_empty();
@@ -157,14 +160,14 @@ impl LogWriterHandle {
         }
     }
 
-    /// Lets the log drop whole segments below this position, after everything given before is
+    /// Lets the log drop whole segments below this position, after everything submitted before is
     /// written.
     pub fn collapse(&self, keep_from: Position) {
         self.queue().collapse = Some(keep_from);
         self.wake.notify_one();
     }
 
-    /// Finishes what was given, syncs, and ends the thread; returns when it has ended.
+    /// Writes and syncs what was submitted and ends the thread; returns when it has ended.
     pub fn stop(&self) {
         let mut queue = self.queue();
         queue.stopping = true;
@@ -174,20 +177,20 @@ impl LogWriterHandle {
         }
     }
 
-    /// Where the next record will begin, or a little before.
+    /// Returns the position at which the next record will begin, or slightly before.
     pub fn end(&self) -> Position {
         Position(self.end.load(Ordering::Acquire))
     }
 
-    /// Where the log stands, for everyone else.
+    /// Publishes the bounds and the size of the log to other threads.
     pub fn publish(&self, log: &Log) {
         self.start.store(log.start().0, Ordering::Release);
         self.end.store(log.end().0, Ordering::Release);
         self.segments.store(u64::from(log.segments()), Ordering::Relaxed);
     }
 
-    /// Takes what waits to be written: its records behind those in `appends`, from where on the log
-    /// is needed, and whether the node stops.
+    /// Takes all submitted work: appends the records to `appends`; returns the position below which
+    /// the log may be dropped, and whether the node stops.
     fn take_into(&self, appends: &mut VecDeque<Append>) -> (Option<Position>, bool) {
         let mut queue = self.queue();
         match appends.is_empty() {
@@ -197,12 +200,12 @@ impl LogWriterHandle {
         (queue.collapse.take(), queue.stopping)
     }
 
-    /// Returns true if something waits for the writer: for a simulation, which is its own thread.
+    /// Returns true if work was submitted: for a simulation, which runs the writer itself.
     pub fn has_work(&self) -> bool {
         self.queue().has_work()
     }
 
-    /// Waits until something is given, or for so long.
+    /// Waits until work is submitted, or for at most `pause`.
     fn rest(&self, pause: Option<Duration>) {
         let queue = self.queue();
         if queue.has_work() {
@@ -216,7 +219,7 @@ impl LogWriterHandle {
         }
     }
 
-    /// Leaves a full disk alone for a while, unless the node stops.
+    /// Waits before a full disk is tried again, unless the node stops.
     fn rest_full(&self) {
         let queue = self.queue();
         if !queue.stopping {
@@ -226,7 +229,7 @@ impl LogWriterHandle {
         }
     }
 
-    /// The thread's life: one step after another.
+    /// Runs the writer, one step after another, until the stop or a failure.
     pub fn run(&self, writer: &mut LogWriter, mailbox: &dyn AppendSink) -> Result<(), StoreError> {
         let ended = loop {
             match writer.step(mailbox) {
@@ -241,7 +244,7 @@ impl LogWriterHandle {
         ended
     }
 
-    /// The thread has ended: whoever waits for that goes on.
+    /// Marks the thread as ended and wakes callers of [`LogWriterHandle::stop`].
     pub fn has_stopped(&self) {
         self.queue().stopped = true;
         self.wake.notify_all();
@@ -251,18 +254,19 @@ impl LogWriterHandle {
         self.queue().stopping
     }
 
-    /// The writer waits for the disk since then, in nanoseconds; 0: no longer.
+    /// Sets the time since which the writer waits for the disk, in nanoseconds; 0: it does not
+    /// wait.
     fn works_since(&self, now: u64) {
         self.works_since.store(now, Ordering::Release);
     }
 
-    /// Returns true if the disk hangs: what the writer asked of it is not done for two leases, by
-    /// this node's clock. A disk that is full counts, too: nothing is saved either way.
+    /// Returns true if the disk hangs: it has not finished a request of the writer for two leases,
+    /// by this node's clock. A full disk counts too: nothing is saved either way.
     pub fn hangs(&self, lease_ms: u64) -> bool {
         self.unanswered_ms() >= lease_ms.saturating_mul(HANGS_LEASES)
     }
 
-    /// For how long the disk has not finished what the writer waits for, in milliseconds.
+    /// Returns the time for which the disk has not finished the writer's request, in milliseconds.
     pub fn unanswered_ms(&self) -> u64 {
         match self.works_since.load(Ordering::Acquire) {
             0 => 0,
@@ -270,22 +274,22 @@ impl LogWriterHandle {
         }
     }
 
-    /// Where the log begins: what stood before is collapsed.
+    /// Returns the position at which the log begins; everything before was truncated.
     pub fn begin(&self) -> Position {
         Position(self.start.load(Ordering::Acquire))
     }
 
-    /// Bytes of log that could not be dropped yet.
+    /// Returns the bytes of the log that could not be dropped yet.
     pub fn bytes(&self) -> u64 {
         self.end().0.saturating_sub(self.start.load(Ordering::Acquire))
     }
 
-    /// Segments in use.
+    /// Returns the number of segments in use.
     pub fn segments(&self) -> u64 {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the log waits for space on the disk.
+    /// Returns true if the log waits for disk space.
     pub fn no_space(&self) -> bool {
         self.no_space.load(Ordering::Acquire)
     }
@@ -304,8 +308,8 @@ impl LogWriterHandle {
             .name("log-writer".into())
             .spawn(move || {
                 let ended = log_writer.run(&mut writer, &*mailbox);
-                // The log is closed, and its own thread ended, before anyone is told that this one
-                // has.
+                // The log is closed, and its own thread ended, before the end of this one is
+                // reported.
                 if let Err(error) = ended.and_then(|()| writer.close()) {
                     mailbox.failed(store_error(error));
                 }
@@ -319,7 +323,7 @@ impl LogWriterHandle {
     }
 }
 
-/// Record of the log that a job asks for.
+/// Returns the log record of a submitted append.
 pub fn record(job: &Append) -> Record<'_> {
     Record {
         kind: job.kind,
@@ -332,7 +336,7 @@ pub fn record(job: &Append) -> Record<'_> {
     }
 }
 
-/// The one place where the store's errors get their meaning for the caller.
+/// Translates an error of the store into one for the caller; no other code does.
 pub fn store_error(error: StoreError) -> Error {
     let reason = match &error {
         StoreError::Io { .. } | StoreError::Closed => Reason::StoreFailed,

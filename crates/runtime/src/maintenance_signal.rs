@@ -1,9 +1,9 @@
-//! Wake-up of the maintenance thread.
+//! Wake-up signal of the maintenance thread.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// A signal that ends the maintenance thread's pause.
+/// Signal that ends the maintenance thread's pause.
 #[derive(Default)]
 pub struct MaintenanceSignal {
     raised: Mutex<bool>,
@@ -11,13 +11,13 @@ pub struct MaintenanceSignal {
 }
 
 impl MaintenanceSignal {
-    /// Has the thread begin its next round now.
+    /// Raises the signal: the thread begins its next round now.
     pub fn raise(&self) {
         *self.raised.lock().expect("no one panics while holding it") = true;
         self.wake.notify_all();
     }
 
-    /// Waits until the signal is raised, or for so long.
+    /// Waits until the signal is raised, or for at most `pause`.
     pub fn wait(&self, pause: Duration) {
         let raised = self.raised.lock().expect("no one panics while holding it");
         let waited = self.wake.wait_timeout_while(raised, pause, |raised| !*raised);

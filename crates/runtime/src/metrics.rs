@@ -1,23 +1,24 @@
-//! Counters by name.
+//! Counters of a node, by name.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Syncs whose times are remembered for the percentiles.
+/// Number of syncs whose durations are kept for the percentiles.
 const SYNCS_REMEMBERED: usize = 512;
-/// The disk is slow once its syncs take so long on average, microseconds: some 30 a second.
+/// Average duration of a sync above which the disk counts as slow, microseconds: some 30 syncs a
+/// second.
 const SLOW_US: u64 = 30_000;
-/// It is quick again below this.
+/// Average below which the disk counts as fast again, microseconds.
 const QUICK_US: u64 = 20_000;
-/// One sync counts for at most so much: a single long one is a hiccup.
+/// Most microseconds that one sync adds to the average: a single long one is a hiccup.
 const HICCUP_US: u64 = 200_000;
-/// How many syncs the average looks back on.
+/// Number of syncs in the moving average.
 const AVERAGED: u64 = 16;
 
-/// What a node counts.
+/// Counters of a node.
 #[derive(Default)]
 pub struct Metrics {
-    /// Updates taken.
+    /// Updates accepted.
     pub updates: AtomicU64,
     /// Updates refused.
     pub updates_refused: AtomicU64,
@@ -37,40 +38,40 @@ pub struct Metrics {
     pub syncs: AtomicU64,
     /// Records written to the log.
     pub records: AtomicU64,
-    /// Snapshots sent to the end.
+    /// Snapshots sent completely.
     pub snapshots_sent: AtomicU64,
-    /// Snapshots received to the end.
+    /// Snapshots received completely.
     pub snapshots_received: AtomicU64,
     /// Bytes of snapshots sent.
     pub snapshot_bytes_sent: AtomicU64,
     /// Bytes of snapshots received.
     pub snapshot_bytes_received: AtomicU64,
-    /// How often something of a snapshot was lost and asked for again.
+    /// Parts of snapshots that were lost and requested again.
     pub snapshot_resumes: AtomicU64,
-    /// Masters that went on though torn logs may have held more.
+    /// Masters that continued although torn logs may have held more.
     pub may_lack: AtomicU64,
     /// Counters of available buckets.
     pub available: AvailableCounters,
     sync_us: Mutex<Times>,
-    /// The average of the last syncs, microseconds, in so many parts of one as are averaged.
+    /// Moving average of sync durations: microseconds times [`AVERAGED`].
     sync_mean: AtomicU64,
     slow: AtomicBool,
 }
 
-/// What the available side counts.
+/// Counters of available buckets.
 #[derive(Default)]
 pub struct AvailableCounters {
-    /// Writes sent on to a node that keeps the key.
+    /// Writes forwarded to a node that owns the key.
     pub redirected: AtomicU64,
-    /// Requests that fewer replicas met than were asked for.
+    /// Requests that fewer replicas met than required.
     pub too_few: AtomicU64,
-    /// Reads that found several values.
+    /// Reads that found siblings.
     pub with_siblings: AtomicU64,
-    /// The values they found.
+    /// Siblings that those reads found.
     pub siblings: AtomicU64,
-    /// Writes refused because of a key's many siblings.
+    /// Writes refused because of the number of a key's siblings.
     pub too_many_siblings: AtomicU64,
-    /// Replicas that were sent what a read had found them to lack.
+    /// Replicas to which a read repair was sent.
     pub read_repairs: AtomicU64,
     /// Anti-entropy rounds: comparisons of every partition replica of this node.
     pub anti_entropy_rounds: AtomicU64,
@@ -95,13 +96,13 @@ struct Times {
 }
 
 impl Metrics {
-    /// Counts one.
+    /// Adds one to a counter.
     #[inline]
     pub fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A sync of so many records took so long.
+    /// Records a sync of this many records that took this long.
     pub fn synced(&self, microseconds: u64, records: u64) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.records.fetch_add(records, Ordering::Relaxed);
@@ -117,7 +118,7 @@ impl Metrics {
         }
     }
 
-    /// One more sync; only the log's thread tells of them.
+    /// Updates the moving average; only the log's thread calls it.
     fn average(&self, microseconds: u64) {
         let before = self.sync_mean.load(Ordering::Relaxed);
         let mean = before - before / AVERAGED + microseconds;
@@ -133,17 +134,17 @@ impl Metrics {
         }
     }
 
-    /// Returns true if the disk under the log is slow: what each sync takes now bounds the node.
+    /// Returns true if the disk under the log is slow: sync times then bound the node's throughput.
     pub fn is_slow(&self) -> bool {
         self.slow.load(Ordering::Relaxed)
     }
 
-    /// What a sync takes now, on average, microseconds.
+    /// Returns the moving average of sync durations, microseconds.
     pub fn sync_mean_us(&self) -> u64 {
         self.sync_mean.load(Ordering::Relaxed) / AVERAGED
     }
 
-    /// Median and 99th percentile of the last syncs, microseconds.
+    /// Returns the median and the 99th percentile of the last syncs, microseconds.
     pub fn sync_percentiles(&self) -> (u64, u64) {
         let mut times = self.sync_us.lock().expect("no one panics while holding it").last.clone();
         if times.is_empty() {

@@ -1,93 +1,94 @@
-//! Ways in which this code could be wrong, for tests that must notice them.
+//! Mutants: rules that a test build can break, so that experiments prove that they notice it.
 
 store::flaws! {
-    /// A ticket is good once its index is applied, whoever's value stands there.
+    /// Treats a ticket as decided once its index is applied, even if it holds another master's
+    /// entry.
     TicketsWithoutTerms,
-    /// A master answers reads whether or not its lease lasts.
+    /// Lets a master answer reads without a valid lease.
     ReadWithoutLease,
-    /// The same, and it is master until it hears of another: it has no lease at all.
+    /// Lets a master answer reads without a lease until it hears of another master.
     MasterWithoutLease,
-    /// An update that changes nothing is answered whether or not the lease lasts.
+    /// Answers an update that changes nothing without a valid lease.
     OutcomeWithoutLease,
-    /// Reading the log back runs on across the end of a run.
+    /// Reads the log back across the end of a contiguous run of entries.
     RunsWithoutEnd,
-    /// A member gives a value to one whose log lost it whether or not it is decided.
+    /// Lets a member send an entry that may be undecided to a member that lost it.
     GivesUndecided,
-    /// A log whose tail was torn counts as whole.
+    /// Treats a log with a torn tail as whole.
     TornCountsAsWhole,
-    /// A promise is told before the log states that it is durable.
+    /// Reports a promise before the log states that it is durable.
     Unstated,
-    /// What is accepted is not synced where the bucket does not ask for it.
+    /// Leaves accepted entries unsynced where the bucket does not ask for a sync.
     AcceptedUnsynced,
-    /// Updates of a bucket are evaluated where it was sealed.
+    /// Evaluates updates of a bucket after it was sealed.
     EvaluatesBehindSeals,
-    /// Reads of a bucket are answered where it was sealed.
+    /// Answers reads of a bucket after it was sealed.
     ReadsBehindSeals,
-    /// What changed while a bucket was copied is not copied again.
+    /// Skips copying again the rows that changed while a bucket was copied.
     CopiesOnce,
-    /// An attempt at a move goes on where another has copied.
+    /// Continues an attempt at a move after another attempt has copied.
     CopiesOverOthers,
-    /// A vnode that was stopped by force goes on minting as the actor it was.
+    /// Lets a vnode mint as the same actor after a crash.
     MintsAsBefore,
-    /// That a vnode was stopped by force is forgotten with the next life that ends well.
+    /// Forgets that a vnode crashed once the next incarnation shuts down cleanly.
     ForgetsTheFall,
-    /// A write without a context replaces what its coordinator has.
+    /// Lets a write without a context replace the coordinator's values.
     BlindReplaces,
-    /// What a session was answered is forgotten: a retry applies again.
+    /// Forgets the outcomes of sessions, so that a retry applies again.
     RetriesApplyAgain,
-    /// A hint goes before the node it names has answered.
+    /// Deletes a hint before the node that it names has answered.
     HintGoesFirst,
-    /// An owner drops a tombstone without asking anyone.
+    /// Lets an owner reap a tombstone without asking any other node.
     ReapsAlone,
-    /// Only owners are asked whether a tombstone may go.
+    /// Asks only owners before a tombstone is reaped, not the nodes that keep copies for others.
     ReapsWithoutGuests,
-    /// What another replica has takes the place of what is here.
+    /// Replaces the local row by another replica's instead of merging both.
     MergeOverwrites,
-    /// A former owner lets go of rows, whatever those have who own them now.
+    /// Lets a former owner delete rows without asking the current owners for theirs.
     LetsGoAlone,
-    /// A node says that it has received a partition before it has.
+    /// Reports a partition as received before its rows are.
     ReceivesNothing,
-    /// Who is to have a partition is asked in place of who has it.
+    /// Reads from the future owners of a partition instead of the current ones.
     AsksReceivers,
-    /// A write that asks for owners counts those of now, and not those who will be.
+    /// Counts current owners only, not future ones, for a write that requires primaries.
     CountsOwnersOfNow,
-    /// Who is to have a partition drops rows of it that it kept for others.
+    /// Lets a future owner of a partition drop rows of it that it kept as hints.
     GuestsForget,
-    /// Rows that lie where nobody knows of them are dropped.
+    /// Deletes rows of partitions that the node does not own without asking the owners.
     DropsStrays,
-    /// Who has let go of a partition does not look whether more of it came meanwhile.
+    /// Does not look again for rows that arrive after a partition was cleared.
     LooksOnce,
-    /// Who was chosen by an older ring hears the epoch of the newest.
+    /// Sends the newest epoch with a request whose target was chosen by an older ring.
     SaysTheNewest,
-    /// A hint goes though the key has other owners by now.
+    /// Deletes a hint although the key has other owners by now.
     HintGoesAnywhere,
-    /// The log is truncated past records that their group has not processed.
+    /// Truncates the log past records that their group has not processed.
     TruncatesUnprocessed,
-    /// A master whose disk hangs stays master.
+    /// Lets a master stay master while its disk hangs.
     HangsInOffice,
-    /// An answer names the last index that was applied as a whole, whatever it shows.
+    /// Returns the last fully applied index with every answer, whatever rows it shows.
     IndexOfThePast,
 }
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// The rule that is broken on this thread.
+    /// Rule broken on this thread.
     static BROKEN: std::cell::Cell<Option<Flaw>> = const { std::cell::Cell::new(None) };
 }
 
-/// Breaks a rule on this thread, or none: for tests, whose programs keep debug assertions.
+/// Breaks a rule on this thread, or none: for tests, whose builds keep debug assertions.
 #[cfg(debug_assertions)]
 pub fn break_on_thread(flaw: Option<Flaw>) {
     BROKEN.set(flaw);
 }
 
-/// Breaks the rule of this name in the whole process, if this is a build for tests (the feature
-/// `mutants`), and says in words why not.
+/// Breaks the rule of this name in the whole process, if this is a test build (feature `mutants`).
+/// Errors: a text that says why it can't.
 pub fn break_rule(name: &str) -> Result<(), String> {
     store::flaws::arm(name, NAMES)
 }
 
-/// True if a test has broken this rule; never in a program that serves.
+/// Returns true if a test has broken this rule; never in a shipped program.
 #[inline(always)]
 pub fn flawed(_flaw: Flaw) -> bool {
     #[cfg(debug_assertions)]

@@ -1,6 +1,6 @@
-//! Measured numbers, as `/metrics` and `INFO` show them.
+//! Samples: measured numbers, as `/metrics` and `INFO` show them.
 
-/// Behaviour of a sample over time.
+/// Kind of a sample, by its behaviour over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
     /// Only goes up.
@@ -9,23 +9,23 @@ pub enum SampleKind {
     Gauge,
 }
 
-/// One measured number. Names follow Prometheus' customs: base units, `_total` for counters.
+/// One measured number. Names follow Prometheus' conventions: base units, `_total` for counters.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// `credenza_...`, or `process_...` where every program has it.
+    /// Name: `credenza_...`, or `process_...` for numbers that every program has.
     pub name: &'static str,
-    /// One line.
+    /// Help text of one line.
     pub help: &'static str,
     /// Counter or gauge.
     pub kind: SampleKind,
     /// Label names and values.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// Value.
     pub value: f64,
 }
 
 impl Sample {
-    /// The number of the first sample of this name; 0 where there is none.
+    /// Returns the value of the first sample with this name. 0 if there is none.
     pub fn value_of(samples: &[Sample], name: &str) -> f64 {
         samples.iter().find(|sample| sample.name == name).map_or(0.0, |sample| sample.value)
     }

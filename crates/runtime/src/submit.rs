@@ -1,35 +1,35 @@
-//! Results of submitting a request: at once, behind a ticket, or later.
+//! Results of a submitted request: ready, pending behind a ticket, or later.
 
 use base::{GroupId, Key, LogIndex, Reply, Result};
 use std::future::Future;
 use std::pin::Pin;
 
-/// A place in a group's log that must be decided before an answer may be given.
+/// Index in a group's log that must be decided before an answer may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Whose log.
+    /// Group whose log it refers to.
     pub group: GroupId,
-    /// Up to where.
+    /// Index that must be decided.
     pub index: LogIndex,
-    /// In which of this node's epochs as master: another master's value may stand there.
+    /// Leadership epoch of this node: under another one, another master's entry may have the index.
     pub epoch: u64,
 }
 
-/// What comes of a request.
+/// Result of a submitted request.
 pub enum Submitted {
-    /// The answer, valid now.
+    /// Answer that is valid now.
     Ready(Result<Reply>),
-    /// The answer, valid once the ticket is decided; until then it must not be shown to anyone. If
-    /// `decided` fails, its error is the answer. An error, too, may depend on undecided updates (an
-    /// assertion that does not hold because of one), so it waits like any answer.
+    /// Answer that is valid once the ticket is decided; until then nobody may see it. If `decided`
+    /// fails, its error is the answer. An error may depend on undecided updates too (an assertion
+    /// that fails because of one), so it waits like any answer.
     Pending(Ticket, Result<Reply>),
-    /// The answer comes later (long reads, directory calls, what another node answers); requests
-    /// behind it on the same connection should wait.
+    /// Answer that comes later (long reads, directory calls, forwarded requests); later requests of
+    /// the same connection should wait.
     Later(LaterReply),
-    /// The answer comes later and concerns this key alone: of the same connection, only requests of
-    /// this key must wait for it. Nothing begins before it is awaited.
+    /// Answer that comes later and concerns this key alone: of the same connection, only requests
+    /// for this key must wait. Nothing runs before the future is awaited.
     Apart(Key, LaterReply),
 }
 
-/// An answer that comes later.
+/// Future of an answer that comes later.
 pub type LaterReply = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;

@@ -1,8 +1,7 @@
 //! Locks and condition variables of the threads that share the log: the standard library's.
 //!
-//! In builds with debug assertions they are wrapped: where a test lets one thread run at a time
-//! (`sync/turns.rs`), the thread that runs next is drawn whenever one comes to a lock, so that one
-//! seed is one interleaving.
+//! In builds with debug assertions they are wrapped. Where a test lets one thread run at a time
+//! (`sync/turns.rs`), the next thread is drawn at every lock, so that one seed is one interleaving.
 
 #[cfg(not(debug_assertions))]
 pub use std::sync::{Condvar, Mutex, MutexGuard};

@@ -1,8 +1,8 @@
-//! Time, chance and tasks: the only place that asks for them.
+//! World: time, randomness and tasks. No other code asks the system for them.
 //!
-//! A simulation enters a [`World`] of its own on its thread, as a program enters a Tokio runtime;
-//! on every other thread the machine's clocks, its entropy and Tokio answer. The check for an
-//! entered world is one flag of the thread: about a nanosecond, beside the 20 of reading a clock.
+//! A simulation enters a [`World`] of its own on its thread, as a program enters a Tokio runtime.
+//! On every other thread the machine's clocks, its entropy and Tokio answer. The check for an
+//! entered world is one thread-local flag: about a nanosecond, beside the 20 of reading a clock.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -12,40 +12,40 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A future without a result, in a box.
+/// Boxed future without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Clock, chance and tasks of a simulation.
+/// Clock, randomness and tasks of a simulation.
 pub trait World {
-    /// Begins a task of the node whose turn it is.
+    /// Spawns a task on the node whose turn it is.
     fn spawn(&self, task: Task);
-    /// Resolves after so long by that node's clock.
+    /// Resolves after this time by that node's clock.
     fn sleep(&self, time: Duration) -> Task;
-    /// Returns a number from the seed.
+    /// Returns a pseudo-random number.
     fn chance(&self) -> u64;
     /// Returns the wall clock of that node, milliseconds since 1970.
     fn unix_ms(&self) -> u64;
 }
 
 thread_local! {
-    /// Monotonic time on this thread, nanoseconds, where a simulation sets it.
+    /// Monotonic time of this thread in nanoseconds. `None`: no simulation sets it.
     static TIME_NS: Cell<Option<u64>> = const { Cell::new(None) };
-    /// True where [`ENTERED`] is not none: a flag without a destructor, for the hot path.
+    /// True if [`ENTERED`] is set: a flag without a destructor, for the hot path.
     static IS_ENTERED: Cell<bool> = const { Cell::new(false) };
     static ENTERED: RefCell<Option<Rc<dyn World>>> = const { RefCell::new(None) };
 }
 
-/// Has this thread's time stand there, nanoseconds; none: it is the machine's again.
+/// Sets this thread's monotonic time, in nanoseconds. `None`: returns to the machine's clock.
 pub fn set_time(nanoseconds: Option<u64>) {
     TIME_NS.set(nanoseconds);
 }
 
-/// Returns the time that [`set_time`] gave this thread.
+/// Returns the time that [`set_time`] set on this thread.
 pub fn thread_time() -> Option<u64> {
     TIME_NS.get()
 }
 
-/// Enters a world on this thread; none: leaves it.
+/// Enters a world on this thread. `None`: leaves it.
 pub fn enter(world: Option<Rc<dyn World>>) {
     IS_ENTERED.set(world.is_some());
     ENTERED.set(world);
@@ -56,7 +56,7 @@ fn entered() -> Option<Rc<dyn World>> {
     if IS_ENTERED.get() { ENTERED.with_borrow(Option::clone) } else { None }
 }
 
-/// Returns monotonic nanoseconds that go on while the machine sleeps (`CLOCK_BOOTTIME`).
+/// Returns monotonic nanoseconds, which also advance while the machine sleeps (`CLOCK_BOOTTIME`).
 pub fn nanoseconds() -> u64 {
     if let Some(now) = TIME_NS.get() {
         return now;
@@ -65,13 +65,13 @@ pub fn nanoseconds() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the same in milliseconds.
+/// Returns monotonic milliseconds; see [`nanoseconds`].
 pub fn milliseconds() -> u64 {
     nanoseconds() / 1_000_000
 }
 
-/// Returns the wall clock, milliseconds since 1970: told to people, and decided upon only where a
-/// bucket's properties ask for it.
+/// Returns the wall clock, milliseconds since 1970. It is for display; decisions use it only where
+/// a bucket's properties ask for it.
 pub fn unix_ms() -> u64 {
     if let Some(world) = entered() {
         return world.unix_ms();
@@ -83,7 +83,7 @@ pub fn unix_ms() -> u64 {
     time.tv_sec.max(0) as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// Returns a number drawn once per process: it keys hash tables that clients can fill.
+/// Returns a number drawn once per process, to key hash tables that clients can fill.
 pub fn salt() -> u64 {
     if TIME_NS.get().is_some() {
         return 1;
@@ -92,7 +92,7 @@ pub fn salt() -> u64 {
     *SALT.get_or_init(rand::random)
 }
 
-/// Returns a random number that nobody can guess.
+/// Returns an unguessable random number.
 pub fn chance() -> u64 {
     match entered() {
         Some(world) => world.chance(),
@@ -100,12 +100,12 @@ pub fn chance() -> u64 {
     }
 }
 
-/// Returns bytes that nobody can guess.
+/// Returns unguessable random bytes.
 pub fn secret<const BYTES: usize>() -> [u8; BYTES] {
     rand::random()
 }
 
-/// Begins a task that ends by itself, or with the node.
+/// Spawns a task that ends by itself or with the node.
 pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     match entered() {
         Some(world) => world.spawn(Box::pin(task)),
@@ -113,7 +113,7 @@ pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Resolves after so long.
+/// Resolves after this time.
 pub async fn sleep(time: Duration) {
     let asleep = entered().map(|world| world.sleep(time));
     match asleep {
@@ -122,7 +122,7 @@ pub async fn sleep(time: Duration) {
     }
 }
 
-/// Resolves after so long, or at once when the node stops.
+/// Resolves after this time, or at once when the node stops.
 pub async fn rest(stop: &mut watch::Receiver<bool>, time: Duration) {
     tokio::select! {
         biased;
@@ -131,7 +131,7 @@ pub async fn rest(stop: &mut watch::Receiver<bool>, time: Duration) {
     }
 }
 
-/// Awaits a task for at most this time; none: it was not done by then.
+/// Awaits a task for at most this time. `None`: it timed out.
 pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -140,7 +140,7 @@ pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option
     }
 }
 
-/// Does work that takes long on a thread that may block; none: the node is stopping.
+/// Runs long work on a thread that may block. `None`: the node is stopping.
 pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if IS_ENTERED.get() {
         return Some(work());

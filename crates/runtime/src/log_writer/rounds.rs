@@ -1,15 +1,15 @@
-//! The log writer's own part: one round takes all that waits, appends it, commits it once,
-//! publishes where the log ends, tells the groups, and truncates.
+//! Rounds of the log writer: one round takes all waiting records, appends them, commits once,
+//! publishes the end of the log, reports completions, and truncates.
 //!
-//! A promise, and the mark of an adopted log, count only once the log states that they are durable:
-//! so no torn tail ever held one that was told (`docs/inside/consensus.md`).
+//! A promise, and the mark of an adopted log, count only once the log states that they are durable,
+//! so a torn tail never held one that was reported (`docs/inside/consensus.md`).
 //!
-//! A round is a sequence of [`Writer::step`]s, and the thread is a loop around them. A simulation
-//! takes the same steps with other events in between: what the rest of the node may do while the
-//! end of the log is published and its groups have not been told is tried there.
+//! A round is a sequence of [`LogWriter::step`]s, and the thread is a loop around them. A
+//! simulation takes the same steps with other events in between: for instance between publishing
+//! the end of the log and reporting completions to the groups.
 //!
-//! Promises: one step makes at most one commit; a step that finds the disk full changes nothing
-//! that a later one would not find.
+//! Promises: one step makes at most one commit; a step that finds the disk full leaves everything
+//! for a later step to retry.
 //! Never: waits; retries a sync.
 
 use super::{Append, LogWriterHandle, LoggedRecord, record};
@@ -22,25 +22,25 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{Log, Position, StoreError};
 
-/// Rounds are cut here, so that one buffer of the log bounds the memory of a write.
+/// Most bytes of one round, so that one buffer of the log bounds the memory of a write.
 const ROUND_BYTES_MAX: u64 = 16 << 20;
-/// After this long without work the log is told that all of it is durable, nanoseconds.
+/// Idle time after which the log records that all of it is durable, nanoseconds.
 const SETTLE_PAUSE_NS: u64 = 100_000_000;
 
-/// What a step came to.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriterStep {
-    /// Something was done, and the next step may be taken at once.
+    /// Work was done, and the next step may be taken at once.
     Went,
-    /// There is nothing to do for so long, or until something is given.
+    /// No work for this long, or until some is submitted. `None`: until some is submitted.
     Idle(Option<Duration>),
-    /// The disk is full: the same step is to be taken again in a while.
+    /// The disk is full: retry the same step after a pause.
     Full,
-    /// All that was given before the stop is written and synced.
+    /// All work submitted before the stop is written and synced.
     Ended,
 }
 
-/// The next step.
+/// Phase of a round: the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriterPhase {
     Take,
@@ -52,30 +52,32 @@ enum WriterPhase {
     End,
 }
 
-/// See the head of this file.
+/// Log writer; see the head of this file.
 pub struct LogWriter {
     log: Log,
     log_writer: Arc<LogWriterHandle>,
     metrics: Arc<Metrics>,
     interval: Duration,
     phase: WriterPhase,
-    /// Records of this round that are not appended yet, in their order.
+    /// Records of this round not appended yet, in their order.
     appends: VecDeque<Append>,
-    /// Those that are appended, and nobody was told so.
+    /// Records appended, whose completion is not reported yet.
     done: Vec<LoggedRecord>,
     sync: bool,
-    /// What others build on by name was written, and the log does not state that it is durable.
+    /// True if a record on which other nodes rely was written, and the log does not state yet that
+    /// it is durable.
     must_state: bool,
     collapse: Option<Position>,
     stopping: bool,
-    /// When the oldest record that is written but not synced was written, in nanoseconds.
+    /// Time at which the oldest unsynced record was written, in nanoseconds. `None`: all is synced.
     unsynced_since: Option<u64>,
-    /// When the log was written last, if it does not say yet that all of it is durable.
+    /// Time of the last write, if the log does not state yet that all of it is durable;
+    /// nanoseconds.
     unsettled_since: Option<u64>,
 }
 
 impl LogWriter {
-    /// `interval`: a record that need not be synced is synced after so long.
+    /// Builds the writer. `interval`: a record that need not be synced is synced after this time.
     pub fn new(
         log: Log,
         log_writer: Arc<LogWriterHandle>,
@@ -100,7 +102,7 @@ impl LogWriter {
         }
     }
 
-    /// Does what comes next.
+    /// Takes the next step.
     pub fn step(&mut self, mailbox: &dyn AppendSink) -> Result<WriterStep, StoreError> {
         match self.phase {
             WriterPhase::Take => return self.take(),
@@ -144,7 +146,7 @@ impl LogWriter {
         Ok(WriterStep::Went)
     }
 
-    /// What of this round is left comes next.
+    /// Chooses the next phase from the work left in this round.
     fn go_on(&mut self) {
         self.phase = match () {
             () if !self.appends.is_empty() => WriterPhase::Write,
@@ -156,7 +158,7 @@ impl LogWriter {
         self.log_writer.works_since(if rests { 0 } else { world::nanoseconds() });
     }
 
-    /// Begins a round with all that waits.
+    /// Begins a round with all submitted work.
     fn take(&mut self) -> Result<WriterStep, StoreError> {
         (self.collapse, self.stopping) = self.log_writer.take_into(&mut self.appends);
         self.sync = self.stopping || self.due();
@@ -171,8 +173,8 @@ impl LogWriter {
         Ok(WriterStep::Went)
     }
 
-    /// Nothing was given. A log that is idle says that all of it is durable, so that damage at its
-    /// end can be told from a tail that a crash tore.
+    /// Handles a step without work. An idle log states that all of it is durable, so that damage at
+    /// its end can be distinguished from a tail that a crash tore.
     fn rest(&mut self) -> Result<WriterStep, StoreError> {
         let spent = |since: u64| world::nanoseconds().saturating_sub(since);
         if let Some(since) = self.unsynced_since {
@@ -188,7 +190,7 @@ impl LogWriter {
         self.unsettled_since = None;
         self.log_writer.works_since(world::nanoseconds());
         match self.log.settle() {
-            // It says so the next time.
+            // The next commit states it.
             Ok(()) | Err(StoreError::Full) => {}
             Err(error) => return Err(error),
         }
@@ -202,8 +204,8 @@ impl LogWriter {
             .is_some_and(|since| world::nanoseconds().saturating_sub(since) >= interval)
     }
 
-    /// Appends what fits into one write, and commits it. A disk that is full is found so before
-    /// anything is forgotten: the step goes on where it stopped.
+    /// Appends the records that fit into one write, and commits them. A full disk is found before
+    /// any record is dropped from the queue: the next step goes on where this one stopped.
     fn write(&mut self) -> Result<(), StoreError> {
         let begun = self.log.end().0;
         while let Some(job) = self.appends.front() {
@@ -233,8 +235,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// The disk is full: nothing was acknowledged, and nothing is forgotten. A node that stops does
-    /// not wait for room: what it could not write was promised to nobody.
+    /// Handles a full disk: nothing was acknowledged, and nothing is dropped. A stopping node does
+    /// not wait for space: nobody was promised what it could not write.
     fn wait_for_room(&mut self) -> Result<WriterStep, StoreError> {
         if !self.log_writer.no_space.swap(true, Ordering::AcqRel) {
             tracing::warn!(target: "log", "no space for the log: writes wait for some");
@@ -245,40 +247,40 @@ impl LogWriter {
         }
     }
 
-    /// Ends the log in good order.
+    /// Closes the log in good order.
     pub(super) fn close(self) -> Result<(), StoreError> {
         self.log.close()
     }
 }
 
-/// What a simulation sees and does beside the steps.
+/// Access for simulations, beside the steps.
 impl LogWriter {
-    /// The log.
+    /// Returns the log.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The log, to change it.
+    /// Returns the log for changes.
     pub fn log_mut(&mut self) -> &mut Log {
         &mut self.log
     }
 
-    /// Returns true if no round is under way.
+    /// Returns true if no round is in progress.
     pub fn rests(&self) -> bool {
         self.phase == WriterPhase::Take
     }
 
-    /// Returns true if the next step asks something of the disk.
+    /// Returns true if the next step uses the disk.
     pub fn asks_disk(&self) -> bool {
         matches!(self.phase, WriterPhase::Write | WriterPhase::State | WriterPhase::Collapse)
     }
 
-    /// Records of the round that are not appended.
+    /// Returns the records of the round that are not appended.
     pub fn unwritten(&self) -> &VecDeque<Append> {
         &self.appends
     }
 
-    /// The same, which will never be.
+    /// Takes these records out: they will never be written.
     pub fn take_unwritten(&mut self) -> VecDeque<Append> {
         std::mem::take(&mut self.appends)
     }

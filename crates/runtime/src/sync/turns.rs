@@ -1,21 +1,21 @@
-//! Threads of which one runs at a time: at each point that a thread comes to, a lock or a wait, the
-//! dice say which goes on.
+//! Deterministic scheduler of test threads: one runs at a time, and at each lock or wait a seeded
+//! random number chooses the next.
 //!
-//! Promises: one seed is one interleaving, as long as the threads ask neither time nor chance.
-//! Never: runs a thread of a test that did not ask for it otherwise than the system does.
+//! Promises: one seed is one interleaving, as long as the threads use neither clock nor randomness.
+//! Never: affects threads of a test that did not ask for it.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Points after which the threads of a test are taken to wait for each other.
+/// Number of points after which the threads of a test are assumed to be in a deadlock.
 const POINTS_MAX: u64 = 200_000;
 
 thread_local! {
-    /// Whose turns this thread waits for, and its place among them.
+    /// Scheduler of this thread, and the thread's place in it. `None`: the thread is not scheduled.
     static PLACE: RefCell<Option<(Arc<Turns>, usize)>> = const { RefCell::new(None) };
 }
 
-/// See the head of this file.
+/// Scheduler; see the head of this file.
 pub struct Turns {
     state: Mutex<State>,
     passed: Condvar,
@@ -23,19 +23,19 @@ pub struct Turns {
 
 struct State {
     dice: u64,
-    /// Another thread goes on once in so many points.
+    /// Odds of a switch: another thread goes on at one in this many points.
     one_in: u64,
-    /// Who runs.
+    /// Place of the running thread.
     now: usize,
     running: Vec<bool>,
     points: u64,
 }
 
-/// What a thread of a test does.
+/// Body of a test thread.
 pub type ThreadBody<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 impl Turns {
-    /// Runs these threads to their end, in the interleaving of a seed.
+    /// Runs these threads to their end in the interleaving of a seed.
     pub fn play(seed: u64, parts: Vec<ThreadBody>) {
         let mut state = State {
             dice: seed ^ 0x1A7E_41EA_F5EE_D000,
@@ -73,7 +73,7 @@ impl Turns {
 }
 
 impl State {
-    /// A number below `end` (SplitMix64).
+    /// Returns a number below `end` (SplitMix64).
     fn below(&mut self, end: u64) -> usize {
         self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.dice;
@@ -82,7 +82,7 @@ impl State {
         ((word ^ (word >> 31)) % end) as usize
     }
 
-    /// Draws who runs next.
+    /// Draws the next thread to run.
     fn pass(&mut self) {
         let all = (0..self.running.len()).filter(|place| self.running[*place]);
         let all: Vec<_> = all.collect();
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// A thread that is at its end, well or not: the others go on.
+/// Guard that ends a thread's part in the schedule, even after a panic: the others go on.
 struct Ends(Arc<Turns>, usize);
 
 impl Drop for Ends {
@@ -105,11 +105,11 @@ impl Drop for Ends {
     }
 }
 
-/// Another thread may go on here. `waits`: this one can't before another did.
+/// Lets another thread go on. `waits`: this one can't go on before another did.
 fn pass_on(waits: bool) {
     let Some((turns, place)) = PLACE.with_borrow(Clone::clone) else { return };
     if std::thread::panicking() {
-        return; // It comes to its end.
+        return; // The thread is unwinding and runs to its end.
     }
     let mut state = turns.lock();
     state.points += 1;
@@ -125,12 +125,12 @@ fn pass_on(waits: bool) {
     turns.wait(state, place);
 }
 
-/// A point where another thread may go on.
+/// Marks a point where another thread may go on.
 pub fn point() {
     pass_on(false);
 }
 
-/// The same, of a thread that waits for another.
+/// Marks a point where this thread can only go on after another did.
 pub(super) fn wait() {
     pass_on(true);
 }

@@ -1,6 +1,6 @@
-//! The standard library's lock and condition variable, with a point before each lock, and waits
-//! that others end, where threads run in turns (`turns.rs`). Everywhere else they are what they
-//! wrap.
+//! Lock and condition variable of the standard library with a scheduling point before each lock,
+//! and waits that other threads end, under the scheduler of `turns.rs`. Without it they behave as
+//! what they wrap.
 
 use super::turns::{point, takes_turns, wait};
 use std::ops::{Deref, DerefMut};
@@ -39,7 +39,7 @@ impl<T> Mutex<T> {
         self.0.lock().map_or_else(poisoned, |guard| Ok(guarded(guard)))
     }
 
-    /// Locks if nobody holds it.
+    /// Locks if no thread holds it.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         point();
         let guarded = |guard| MutexGuard { mutex: self, guard };
@@ -72,29 +72,29 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 #[derive(Default)]
 pub struct Condvar {
     real: std::sync::Condvar,
-    /// How often it was notified.
+    /// Number of notifications so far.
     notified: AtomicU64,
 }
 
 impl Condvar {
-    /// Makes one that nobody waits for.
+    /// Builds a condition variable.
     pub fn new() -> Condvar {
         Condvar::default()
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.notified.fetch_add(1, Ordering::AcqRel);
         self.real.notify_one();
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.notified.fetch_add(1, Ordering::AcqRel);
         self.real.notify_all();
     }
 
-    /// Waits to be woken.
+    /// Waits for a notification.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let MutexGuard { mutex, guard } = guard;
         if !takes_turns() {
@@ -112,7 +112,8 @@ impl Condvar {
         mutex.lock()
     }
 
-    /// Where threads run in turns, no time passes: it may be over at any point.
+    /// Waits for a notification, or for at most `pause`. Returns true if it timed out. Under the
+    /// scheduler no time passes: the wait always times out, after another thread has run.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
