@@ -39,17 +39,17 @@ use tokio::sync::watch;
 
 /// Between two comparisons.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often a node looks whether there is something to compare.
+/// Pause between checks for a due comparison, if there was none.
 const IDLE: Duration = Duration::from_secs(1);
-/// So many rows that differ are on their way at a time.
+/// Maximum number of differing rows that are sent at a time.
 const MENDING: usize = 32;
-/// An answer with rows has at most so many bytes of keys.
+/// Maximum number of bytes of keys in an answer with rows.
 const PAGE_KEYS_BYTES_MAX: usize = 256 * 1024;
 
-/// Where rows that differ are sent.
+/// Direction in which differing rows are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncDirection {
-    /// Each side gets what it lacks.
+    /// Each side gets the rows that it lacks.
     Both,
     /// Only the other side does.
     Other,
@@ -134,8 +134,8 @@ impl Available {
         self.bring_together(which, other, SyncDirection::Both).await
     }
 
-    /// The same, or only what the other one lacks. It is complete if all that differs was found
-    /// and has arrived.
+    /// Compares one copy with another node's, and sends the differing rows in the given direction.
+    /// The summary is complete if every difference was found and has arrived.
     pub(super) async fn bring_together(
         self: &Arc<Available>,
         which: TreeId,
@@ -194,7 +194,7 @@ impl Available {
         }
     }
 
-    /// This node's side of another one's comparison.
+    /// Answers another node's question of a comparison.
     pub(super) async fn compared(
         self: &Arc<Available>,
         which: TreeId,
@@ -203,8 +203,8 @@ impl Available {
         self.whole_tree(which).await?;
         let answer = self.vnode_store.hashed(which, |tree| question.answer(tree));
         if let Some(answer) = answer.ok_or_else(forgotten)? {
-            // The tree knows of rows that are not in the store yet. Who asks may let go of its own
-            // copies by this answer: it is given when a crash could not take them back.
+            // The tree knows of rows that are not in the store yet. The asking node may drop its
+            // own copies by this answer: so it is given once a crash could not take them back.
             self.vnode_store.settled(self.vnode_store.last()).await?;
             return Ok(answer);
         }

@@ -14,7 +14,7 @@ use store::{RecordKind, RowChange, Trees};
 
 const FORM: u8 = 1;
 
-/// What is written together.
+/// Changes that are written together, in one log record.
 pub(super) struct Batch {
     pub index: u64,
     /// True if it must be synced before it counts.
@@ -39,17 +39,17 @@ impl Batch {
     }
 }
 
-/// How far the vnodes' batches are applied, and whether the node ended well.
+/// Applied mark of the vnodes: the last applied batch, and the incarnation that shut down cleanly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// Number of the last batch whose effects are in the store.
     pub applied: u64,
-    /// The life that ended with everything in place; 0: none, or something came after it.
+    /// Incarnation that shut down cleanly and was the last to write. 0: none.
     pub ended: u64,
 }
 
 impl Mark {
-    /// What the store says.
+    /// Reads the mark from the store.
     pub fn of(trees: &dyn Trees) -> Result<Mark> {
         let Some(bytes) = trees.get(&layout::mark_key()).map_err(store_error)? else {
             return Ok(Mark::default());

@@ -16,7 +16,8 @@ use base::{
 use runtime::world;
 
 impl KeyRequest<'_> {
-    /// What the data types of this bucket are.
+    /// Returns the kind of data type that an operation changes in this bucket. `NotSupported` if
+    /// the bucket has plain values and the operation needs a data type.
     fn kind(&self, operation: Option<&TypeOperation>) -> Result<FieldKind> {
         let it = &self.properties.replication;
         let counts = operation.is_none_or(|it| matches!(it, TypeOperation::Add(_)));
@@ -88,7 +89,8 @@ impl KeyRequest<'_> {
         Ok(sibling)
     }
 
-    /// Who keeps a key: its owners, and who stands in for those that are down.
+    /// Returns the nodes that keep a key: its owners, with a fallback in place of each that is
+    /// down.
     pub(super) fn owners(&self, key: &Key) -> Result<Vec<Owner>> {
         let n = self.properties.replication.n_val;
         let known = self.available.key_owners(self.bucket, key, n)?;

@@ -6,9 +6,9 @@ use base::dots::DotContext;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{Actor, BucketName, ClusterId, Context, Error, Key, Reason, Result};
 
-/// The context of a client that was shown a row. Every life of a node that did not end in good
-/// order leaves an actor behind in the rows it wrote, so a row may have heard of more than a
-/// context can name; it is still to be read and written.
+/// Returns the context of a client that was shown a row. Every incarnation of a node that did not
+/// shut down cleanly leaves an actor behind in the rows that it wrote. So a row may hold more
+/// actors than a context can name; it still has to be read and written.
 pub(super) fn seen_in(row: &Row) -> DotContext<Actor> {
     shortened(row.join(), row)
 }

@@ -70,7 +70,7 @@ impl Available {
         primaries.iter().find(|node| down.contains(node)).or(primaries.first()).copied()
     }
 
-    /// What the replicas have, merged; none: they have nothing.
+    /// Reads a row from its replicas and merges their answers. `None`: they have no row.
     pub(super) async fn fetch(
         self: &Arc<Available>,
         owners: KeyOwners,
@@ -108,7 +108,7 @@ impl Available {
         self.ask_vnode_of(epoch, node, question, within).await
     }
 
-    /// The same, chosen by the ring of this epoch.
+    /// Asks a vnode of another node, which was chosen by the ring of this epoch.
     pub(super) async fn ask_vnode_of(
         &self,
         epoch: u64,
@@ -149,7 +149,7 @@ struct GetDriver {
     available: Arc<Available>,
     key_ref: KeyRef,
     policy: WritePolicy,
-    /// Of the ring that said who the replicas are.
+    /// Epoch of the ring by which the replicas were chosen.
     epoch: u64,
 }
 

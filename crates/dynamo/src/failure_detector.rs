@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often links are looked at and probes are sent.
+/// Pause between checks of links, and between probes.
 const PAUSE: Duration = Duration::from_millis(250);
-/// A probe waits for its answer at most so long.
+/// Timeout of a probe.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// What this node thinks of the others.
+/// Health of the other nodes, as this node sees it.
 pub struct PeerHealth {
     watch: Mutex<FailureDetector>,
     metrics: Arc<Metrics>,
@@ -36,7 +36,7 @@ impl PeerHealth {
         PeerHealth { watch: Mutex::default(), metrics }
     }
 
-    /// What is thought of a node.
+    /// Returns the health of a node.
     pub fn standing(&self, node: NodeId) -> Health {
         self.watch.lock().expect("no one panics while holding it").standing(node)
     }
@@ -46,7 +46,7 @@ impl PeerHealth {
         self.watch.lock().expect("no one panics while holding it").doubts(node)
     }
 
-    /// Takes in what was heard; gives who is to be probed.
+    /// Feeds an event to the failure detector. Returns the nodes to probe.
     pub fn hear(&self, event: Event) -> Vec<NodeId> {
         let mut effects = Vec::new();
         self.watch.lock().expect("no one panics while holding it").step(event, &mut effects);

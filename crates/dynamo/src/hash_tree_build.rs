@@ -30,7 +30,7 @@ impl VnodeStore {
         }
     }
 
-    /// The same, by who has just read what the row was.
+    /// Updates the tree of a changed row, whose former bytes the caller has just read.
     pub(super) fn follow_from(
         &self,
         state: &mut VnodeStoreState,
@@ -42,7 +42,7 @@ impl VnodeStore {
         }
     }
 
-    /// Has a look at a whole tree; none: it is not whole.
+    /// Calls `look` on a whole tree. `None`: the tree is absent or still being built.
     pub(super) fn hashed<T>(&self, which: TreeId, look: impl FnOnce(&HashTree) -> T) -> Option<T> {
         self.state().hash_trees.whole(which).map(look)
     }

@@ -19,7 +19,7 @@ use store::Snapshot;
 /// A partition, and how many copies its buckets' keys have.
 pub(super) type TreeId = (SlotSpan, u8);
 
-/// How many copies the keys of a bucket have; none: there is no such bucket.
+/// Returns the number of copies of a bucket's keys. `None`: there is no such bucket.
 pub type CopyCount = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
 
 /// All whole trees together take at most about so much memory: of more, those that were not looked
@@ -30,15 +30,15 @@ const TREES_BYTES_MAX: usize = 256 << 20;
 #[derive(Default)]
 pub(super) struct HashTrees {
     trees: BTreeMap<TreeId, CachedHash>,
-    /// They are those of a ring of so many partitions; 0: there are none.
+    /// Number of partitions of their ring. 0: there is no tree.
     of: u32,
-    /// When each was looked at last, in looks.
+    /// Last use of each, as a value of `look`.
     looks: BTreeMap<TreeId, u64>,
     look: u64,
 }
 
 enum CachedHash {
-    /// What happened since the snapshot.
+    /// Changes since the snapshot.
     Building(HashTree),
     Whole(HashTree),
 }
@@ -134,26 +134,26 @@ impl HashTrees {
         }
     }
 
-    /// Which bucket has how many copies is not what it was.
+    /// Drops all trees, because a bucket's number of copies has changed.
     pub(super) fn forget(&mut self) {
         self.trees.clear();
         self.looks.clear();
     }
 
-    /// It could not be built.
+    /// Drops a tree that could not be built.
     pub(super) fn drop_one(&mut self, which: TreeId) {
         self.trees.remove(&which);
     }
 }
 
-/// In which tree a row counts, of a ring of so many partitions.
+/// Returns the tree that covers a row, in a ring of so many partitions.
 pub(super) fn which(key: &Bytes, of: u32, copies: &CopyCount) -> Option<TreeId> {
     let slot = slot_of(key)?;
     let (bucket, _) = read_row_key(key)?;
     Some((SlotSpan::around(slot, of), copies(&bucket)?))
 }
 
-/// What the tree knows of a row.
+/// Returns the hash of a row in its tree.
 pub(super) fn hash(key: &Bytes, row: &[u8]) -> RowHash {
     row_hash(row_tail(key), row)
 }

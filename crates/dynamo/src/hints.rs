@@ -35,24 +35,24 @@ use std::time::Duration;
 use store::Snapshot;
 use tokio::sync::watch;
 
-/// How often it is looked whether somebody is back.
+/// Pause between checks for nodes that are back.
 const PAUSE: Duration = Duration::from_millis(500);
-/// So many hints are on their way at a time.
+/// Number of hints that are sent at a time.
 const SENDING: usize = 64;
-/// So many hints are read at a time.
+/// Number of hints that are read at a time.
 const PAGE: usize = 1_024;
 
 /// A hint that can go home.
 struct HintDelivery {
     key_ref: KeyRef,
-    /// Whom it names.
+    /// Node that the hint names.
     primary: NodeId,
-    /// Who has to have it before it goes, by the ring of this epoch.
+    /// Nodes that must have the row before the hint is removed, by the ring of this epoch.
     homes: Vec<NodeId>,
     epoch: u64,
 }
 
-/// Where a page begins: behind a hint of a slot, or at the slot's first.
+/// Cursor of a page: behind a hint of a slot, or at the slot's first.
 type HintCursor = (Slot, Option<Bytes>);
 
 /// Hands hints back until the node stops.
@@ -170,8 +170,8 @@ impl Available {
         Ok((page, None))
     }
 
-    /// Who has to have a row before its hint goes: whom it names, or, if that one does not own the
-    /// key any more, all others that do.
+    /// Returns the nodes that must have a row before its hint is removed: the node that it names
+    /// or, if that does not own the key any more, all other owners.
     fn homes(&self, ring: &Ring, primary: NodeId, key_ref: &KeyRef) -> Option<Vec<NodeId>> {
         let copies = (self.vnode_store.copies)(&key_ref.bucket)?;
         let partition = key_ref.partition(ring);
@@ -261,14 +261,14 @@ impl VnodeStore {
         self.state().waiting.all()
     }
 
-    /// How many rows were ever kept for others, and how many of them went home.
+    /// Returns the number of rows ever kept for other nodes, and the number of them handed back.
     pub(super) fn hints_ever(&self) -> (u64, u64) {
         let state = self.state();
         (state.waiting.total, state.waiting.home)
     }
 
-    /// For whom hints may be kept. After a start the store is asked once; from then on whoever adds
-    /// a hint says so.
+    /// Returns the nodes for which hints may be kept. Reads the store once after a start; from then
+    /// on every new hint is noted.
     fn hinted_nodes(&self) -> Result<BTreeSet<NodeId>> {
         let (snapshot, mut found) = {
             let mut state = self.state();
@@ -314,8 +314,8 @@ impl VnodeStore {
         Ok(unseen)
     }
 
-    /// What is kept for a node is about to be read from the store; whether there is something that
-    /// is not in the store yet.
+    /// Begins to read a node's hints from the store. Returns true if there is a hint that is not in
+    /// the store yet.
     fn begin_handing_back(&self, primary: NodeId) -> bool {
         let mut state = self.state();
         state.hinted.get_or_insert_default().remove(&primary);
@@ -323,7 +323,7 @@ impl VnodeStore {
         unseen.any(|(named, ..)| named == primary)
     }
 
-    /// Something is kept for this node still.
+    /// Notes that hints of this node remain.
     fn names_again(&self, primary: NodeId) {
         self.state().hinted.get_or_insert_default().insert(primary);
     }

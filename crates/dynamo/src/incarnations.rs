@@ -1,11 +1,11 @@
 //! Actors that create dots on this node, from one incarnation to the next.
 //!
-//! A vnode goes on as the actor it was only if the life before ended with everything in place, and
-//! others have let this one in: a data directory that was put back from a copy looks as if it had
-//! ended well, but the cluster has seen the life that it would begin.
+//! A vnode keeps its actor only if the incarnation before shut down cleanly, and other nodes have
+//! admitted this one. A data directory that was restored from a copy looks as if it had shut down
+//! cleanly, but the cluster has seen the incarnation that it would begin.
 //!
-//! Promises: what an earlier life may have minted and lost is another actor's, also where lives
-//! that wrote nothing lie between.
+//! Promises: a dot that an earlier incarnation may have minted and lost belongs to another actor,
+//! also if incarnations that wrote nothing lie between.
 //! Never: asks anyone.
 
 use super::batch::Mark;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use store::RowChange;
 
 impl VnodeStore {
-    /// Who mints for a slot here.
+    /// Returns the minter of a slot on this node.
     pub(super) fn minter(&self, state: &mut VnodeStoreState, slot: Slot) -> Result<Minter> {
         if let Some(minter) = state.minters.get(&slot) {
             return Ok(*minter);
@@ -52,7 +52,7 @@ impl VnodeStore {
         Ok(minter)
     }
 
-    /// Another node has let this life in.
+    /// Notes that another node has admitted this incarnation.
     pub fn meet(&self) {
         self.met.store(true, Ordering::Release);
     }
@@ -61,8 +61,8 @@ impl VnodeStore {
         self.met.load(Ordering::Acquire) || (self.alone)()
     }
 
-    /// The life ends with everything in place: the next one goes on as the same actors. One that
-    /// nobody has met is not trusted.
+    /// Records a clean shutdown: the next incarnation keeps the actors. An incarnation that no
+    /// other node has met records none.
     pub fn end_well(&self) -> Result<()> {
         let ended = if self.was_met() { self.life } else { 0 };
         let mark = Mark { applied: self.landed.borrow().upto, ended };
@@ -74,8 +74,8 @@ impl VnodeStore {
         Ok(())
     }
 
-    /// The records of vnodes that wrote nothing since the node fell: once a life has ended well,
-    /// nobody would know any more that they are in doubt.
+    /// Returns new records of the vnodes that wrote nothing since the crash. After a clean shutdown
+    /// nothing else would tell that they are in doubt.
     fn renewed(&self) -> Result<Vec<RowChange>> {
         let mut guard = self.state();
         let state = &mut *guard;

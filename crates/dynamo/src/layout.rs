@@ -1,8 +1,8 @@
 //! Layout of the local store: keys of a vnode's rows, and the bytes of a stored value.
 //!
 //! A vnode is the part of one node in one *slot*: the ring of 2^160 points is cut into 1,024 slots,
-//! once and for all, and a partition is so many slots in a row as its ring has room for. So rows,
-//! actors and hints lie where they lie, whatever number of partitions the ring has.
+//! for ever, and a partition is a fixed number of consecutive slots of its ring. So rows, actors
+//! and hints stay where they are, whatever number of partitions the ring has.
 //!
 //! ```text
 //! tree key = owner u32 BE | space u8 | ...      owner = 2^31 + slot, behind every group
@@ -12,7 +12,7 @@
 //! owner = 2^31 + partition, in the ring of the change that it speaks of
 //!   arrival copies u8                           -> how far the copy has come (moving/receive.rs)
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
-//!                                                  batch applied u64, life that ended well u64
+//!                                                  batch applied u64, clean incarnation u64
 //! value    = flags u8 | written, Unix ms, varint | [expires, Unix ms, varint] | [headers] | bytes
 //! headers  = length, then content type, charset, encoding, pairs of metadata, pairs of indexes,
 //!            links; every length and count a varint
@@ -31,12 +31,12 @@ use base::{
 use bytes::Bytes;
 use logic::causal::{self, Clock, Coded};
 
-/// Whose records those of all vnodes are, in the log.
+/// Owner of all vnodes' records in the log.
 pub const VNODES: GroupId = GroupId(u32::MAX);
 /// The owner of slot 0's rows.
 const FIRST: u32 = 1 << 31;
 
-/// What kind of thing a tree key names.
+/// Kind of item that a tree key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Space {
@@ -146,7 +146,7 @@ pub fn slot_of(tree_key: &[u8]) -> Option<Slot> {
     owner.checked_sub(FIRST).filter(|_| is_row).map(Slot)
 }
 
-/// What of a row's tree key is the same in every slot.
+/// Returns the part of a row's tree key that is the same in every slot.
 pub fn row_tail(tree_key: &Bytes) -> &[u8] {
     tree_key.get(5..).unwrap_or_default()
 }
@@ -227,7 +227,7 @@ impl Stored {
         Stored(out.into())
     }
 
-    /// The same value, whose time is over at this hour.
+    /// Returns the value with an expiry time, in Unix milliseconds.
     pub fn expiring(self, at_ms: u64) -> Stored {
         let mut reader = Reader::new(self.0.get(1..).unwrap_or_default());
         let Ok(written) = varint::take(&mut reader, "written") else { return self };
@@ -239,7 +239,7 @@ impl Stored {
         Stored(out.into())
     }
 
-    /// The hour at which its time is over; none: it stays.
+    /// Expiry time in Unix milliseconds. `None`: it never expires.
     pub fn expires_at(&self) -> Option<u64> {
         let flags = self.0.first()?;
         if flags & EXPIRES == 0 {
@@ -273,13 +273,13 @@ impl Stored {
         self.0.first().is_some_and(|flags| flags & TOMBSTONE != 0)
     }
 
-    /// When it was written.
+    /// Time of the write, in Unix milliseconds.
     pub fn written_ms(&self) -> u64 {
         let mut reader = Reader::new(self.0.get(1..).unwrap_or_default());
         varint::take(&mut reader, "written").unwrap_or(0)
     }
 
-    /// As a client sees it.
+    /// Decodes the value as a client sees it.
     pub fn sibling(&self, dot: Option<(&Actor, u64)>) -> Result<Sibling, Malformed> {
         let mut reader = Reader::new(&self.0);
         let flags = reader.u8("value's flags")?;

@@ -1,21 +1,20 @@
-//! The available path: any node that reaches enough replicas takes the write; what did not know of
-//! each other stands beside each other.
+//! The available path: any node that reaches enough replicas takes a write; concurrent writes are
+//! kept as siblings.
 //!
-//! A life of a write: `request.rs` makes the client's words an operation (`change.rs`, where it is
-//! one of a data type), unless a node that keeps the key is to coordinate it (`redirect.rs`), and
-//! finds the key's owners on the ring (`key_owners.rs`); `coordinate.rs` has this node's vnode give
-//! the write its dot (`vnode_ops.rs`, on `vnode_store.rs`), and brings the result to all owners
-//! (`put.rs`, driven by `logic::quorum`; over there `replica.rs`); for one that is down a
-//! fallback keeps it, with a hint. A read asks all owners and merges what they
-//! say.
+//! Path of a write: `request.rs` turns the client's request into an operation (`change.rs`, for
+//! data types), unless a node that keeps the key is to coordinate it (`redirect.rs`), and finds the
+//! key's owners on the ring (`key_owners.rs`). `coordinate.rs` has this node's vnode give the write
+//! its dot (`vnode_ops.rs`, on `vnode_store.rs`), and sends the result to all owners (`put.rs`,
+//! driven by `logic::quorum`; `replica.rs` receives it). For an owner that is down a fallback keeps
+//! it, with a hint. A read asks all owners and merges their answers.
 //! A vnode is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
-//! `handoff/` brings partitions to new owners when the ring changes.
-//! `docs/inside/life-of-an-available-write.md` tells it.
+//! `handoff/` brings partitions to new owners when the ring changes. See
+//! `docs/inside/life-of-an-available-write.md`.
 //!
-//! Promises: a vnode answers after what it wrote is as firm as the bucket wants; a reader sees only
-//! what would outlive a crash; no dot is given twice; an acknowledged value goes only when a
-//! context that had seen it replaced it, or where the bucket's properties ask for less.
-//! Never: needs a majority of the directory; drops a sibling to make room (it refuses the write).
+//! Promises: a vnode answers after its write is as durable as the bucket requires; a reader sees
+//! only what survives a crash; no dot is given twice; an acknowledged value goes only when a
+//! context that had seen it replaced it, or if the bucket's properties ask for less.
+//! Never: needs a majority of the directory; drops a sibling to make space (it refuses the write).
 //! Read next: `layout.rs`, `vnode_store.rs`, then `coordinate.rs`.
 
 pub mod anti_entropy;
@@ -104,7 +103,7 @@ pub trait RingDirectory: Send + Sync {
 
 /// The available path of one node: its vnodes, and the coordination of what clients ask.
 pub struct Available {
-    /// This node.
+    /// Id of this node.
     pub node: NodeId,
     /// Its cluster.
     pub cluster: ClusterId,

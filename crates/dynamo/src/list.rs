@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Names in order, and whether more follow.
 type NamePage = (Vec<Bytes>, bool);
 
-/// Which names are listed.
+/// Names to list.
 #[derive(Clone)]
 pub enum ListedNames {
     /// A bucket's keys that have a value.
@@ -138,7 +138,7 @@ impl Available {
         }
     }
 
-    /// The same, once, without those nodes; if it fails, at which node.
+    /// Reads a page once, without the lost nodes. An error names the node at which it failed.
     async fn walk_past(
         self: &Arc<Available>,
         lost: &BTreeSet<NodeId>,
@@ -176,19 +176,19 @@ impl Available {
         Ok(all)
     }
 
-    /// How many copies the keys of a bucket have.
+    /// Number of copies of a bucket's keys. An error if there is no such bucket.
     pub(super) fn copies_of(&self, bucket: &BucketName) -> Result<usize> {
         let copies = (self.vnode_store.copies)(bucket).map(usize::from);
         copies.ok_or_else(|| base::bucket::no_such_bucket(bucket))
     }
 
-    /// The fewest copies that a bucket's keys may have: whoever keeps those keeps all buckets.
+    /// Smallest number of copies that any bucket has. The nodes that keep so many keep all buckets.
     pub(super) fn fewest_copies(&self) -> usize {
         self.schema.numbers().first().copied().map_or(1, usize::from)
     }
 
-    /// Which node is asked for which partitions, of those that keep so many copies and are not
-    /// lost: this one where it can be.
+    /// Plans which node to ask for which partitions, among those that keep so many copies and are
+    /// not lost. Prefers this node.
     pub fn coverage(&self, copies: usize, lost: &BTreeSet<NodeId>) -> Result<Coverage> {
         let ring = self.schema.ring().ok_or_else(no_ring)?;
         let mut plan: BTreeMap<NodeId, Vec<SlotSpan>> = BTreeMap::new();

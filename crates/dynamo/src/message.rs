@@ -56,16 +56,16 @@ pub(super) fn open(bytes: &Bytes) -> MessageResult<(u64, VnodeQuestion)> {
     Ok((epoch, VnodeQuestion::read(&bytes.slice_ref(from.rest()))?))
 }
 
-/// What a node is asked.
+/// Request to a vnode of another node.
 #[derive(Debug)]
 pub(super) enum VnodeQuestion {
-    /// What the vnode has of a key: yes or no, then the row.
+    /// Read a row. The answer is yes or no, then the row.
     Fetch(KeyRef),
-    /// Takes up what another replica has: nothing.
+    /// Merge a row of another replica. The answer is empty.
     Store {
         key_ref: KeyRef,
         policy: WritePolicy,
-        /// In place of which node.
+        /// Node for which a fallback keeps it. `None`: the receiver is an owner.
         hint: Option<NodeId>,
         row: Bytes,
     },
@@ -85,7 +85,7 @@ pub(super) enum VnodeQuestion {
     Rows { which: TreeId, after: Option<Bytes>, bytes_max: usize },
     /// About how many copies of partitions, rows and bytes are here: three numbers.
     Weight,
-    /// How far this node is with what it has to do for a change of the ring: as `RingTransfer`.
+    /// Report the progress of the node's work for a ring change. The answer is as `RingTransfer`.
     Progress,
     /// The ring as the node knows it: as the directory keeps it.
     Ring,
@@ -95,12 +95,12 @@ pub(super) enum VnodeQuestion {
     Tombstones { epoch: u64, rows: Vec<(KeyRef, u128)>, drop: bool },
 }
 
-/// What happens to writes of a node that holds nothing.
+/// Kind of answer to writes of a node that holds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteAdmission {
-    /// They are taken.
+    /// Writes are taken.
     Open,
-    /// They are refused until the ring has changed, or a while has passed.
+    /// Writes are refused until the ring has changed, or a while has passed.
     Fenced,
 }
 
@@ -240,7 +240,7 @@ impl VnodeQuestion {
     }
 }
 
-/// Where earlier versions said in which partition a key lies: they refuse this one.
+/// Field in which earlier versions named the key's partition; they refuse this value.
 const ANYWHERE: u32 = u32::MAX;
 
 fn put_spot(key_ref: &KeyRef, out: &mut Vec<u8>) {

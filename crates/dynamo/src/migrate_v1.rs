@@ -20,10 +20,10 @@ use runtime::log_writer::store_error;
 use std::ops::Bound;
 use store::{RowChange, Trees};
 
-/// So many rows are put elsewhere together.
+/// Number of rows that are moved together.
 const ROWS: usize = 1_024;
 
-/// Puts all of them where they belong; how many there were.
+/// Moves all of them to their slots. Returns their number.
 pub fn put_in_slots(trees: &dyn Trees) -> Result<usize> {
     let mut count = 0;
     for partition in (0..PARTITIONS_MAX as u32).map(Partition) {
@@ -57,7 +57,7 @@ fn page(trees: &dyn Trees, partition: Partition) -> Result<Vec<(Bytes, Bytes)>> 
     rows.take(ROWS).map(|row| row.map_err(store_error)).collect()
 }
 
-/// What is to stand under a key: the value, merged with what is there.
+/// Returns the row for a key: the value, merged with the row that is there.
 fn beside(trees: &dyn Trees, key: &Bytes, value: Bytes) -> Result<Bytes> {
     match trees.get(key).map_err(store_error)? {
         Some(there) if !there.is_empty() => {
@@ -68,8 +68,8 @@ fn beside(trees: &dyn Trees, key: &Bytes, value: Bytes) -> Result<Bytes> {
     }
 }
 
-/// Of a tree key by which earlier versions kept a row or a hint under its partition: the key it has
-/// now; none: it is none of those.
+/// Converts a tree key by which earlier versions kept a row or a hint under its partition into the
+/// present key. `None`: it is no such key.
 fn read_former_key(tree_key: &Bytes) -> Option<Bytes> {
     let row = tree_key.get(4) == Some(&(Space::FormerRow as u8));
     let hint = tree_key.get(4) == Some(&(Space::FormerHint as u8));

@@ -25,11 +25,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 pub const KEYS_BESIDE_MAX: usize = 64;
 /// Fewer where their values are expected to be more bytes together.
 const BESIDE_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// What a key brings, as long as nothing is known of it.
+/// Assumed size of a key's value, in bytes, before any is known.
 const KEY_BYTES: usize = BESIDE_BYTES_MAX / 16;
-/// Rows for which there is room from the beginning.
+/// Number of rows for which space is allocated at first.
 const ROWS_AT_FIRST: usize = 1_024;
-/// Most keys that all requests together ask beside a first one.
+/// Maximum number of keys that all requests together ask beside the first of each.
 const SEATS: usize = 1_024;
 
 /// Room for keys beside the first of their request.
@@ -48,8 +48,8 @@ struct RunningKey<T> {
 }
 
 impl KeyPermits {
-    /// Has tasks done beside each other, as many as there is room for and one in any case. What
-    /// came of each is taken in their order; `take` says how many bytes it brought.
+    /// Runs tasks concurrently, as many as there are permits for, and at least one. Takes their
+    /// results in order; `take` returns the bytes that each brought.
     async fn beside<T: Send + 'static>(
         &self,
         mut tasks: impl Iterator<Item = impl Future<Output = Result<T>> + Send + 'static>,
@@ -126,7 +126,7 @@ impl Available {
     }
 }
 
-/// Where several keys are read or changed.
+/// Request that reads or changes several keys.
 struct MultiKeyRequest {
     available: Arc<Available>,
     bucket: BucketName,
@@ -170,7 +170,7 @@ impl MultiKeyRequest {
         Ok(Reply::new(LogIndex(0), Body::Count(sum)))
     }
 
-    /// Nothing is changed if any step is nothing that is done here.
+    /// Applies a batch. Changes nothing if any step is not supported in available buckets.
     async fn batch(self, batch: Update) -> Result<Reply> {
         let Update::Sequence { steps, .. } = batch else { return Err(strange()) };
         if !steps.iter().all(|step| changed(step).is_some()) {
@@ -260,8 +260,8 @@ mod tests {
         }
     }
 
-    /// What came of tasks in the order they were taken; each brings so many bytes. They hang if
-    /// they wait for others that never begin.
+    /// Returns the numbers of tasks in the order in which they were taken; each brings so many
+    /// bytes. The tasks hang if they wait for others that never begin.
     async fn taken<F>(
         key_permits: &KeyPermits,
         tasks: impl Iterator<Item = F>,
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(tasks.most.load(Ordering::SeqCst), KEYS_BESIDE_MAX);
     }
 
-    /// How many were under way at most, of those behind the first ones.
+    /// Maximum number of tasks that ran at a time, of those behind the first ones.
     async fn most(key_permits: &KeyPermits, bytes: usize) -> usize {
         let tasks = Arc::new(JoinSet::default());
         let task = |number: usize| {

@@ -4,12 +4,12 @@
 use base::NodeId;
 use std::collections::BTreeMap;
 
-/// What is kept for one node.
+/// Hints that are kept for one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredHints {
     /// Rows.
     pub rows: u64,
-    /// Since when there has always been one, in this life of the node, milliseconds.
+    /// Time since which there has always been one, in this incarnation, in milliseconds.
     pub since_ms: u64,
 }
 
@@ -17,7 +17,7 @@ pub struct StoredHints {
 #[derive(Debug, Default)]
 pub(super) struct PendingHints {
     kept: BTreeMap<NodeId, StoredHints>,
-    /// How many were ever kept, and went home, in this life.
+    /// Number of hints ever kept, and of those handed back, in this incarnation.
     pub total: u64,
     pub home: u64,
 }
@@ -29,7 +29,7 @@ impl PendingHints {
         self.found(node, 1, now_ms);
     }
 
-    /// So many were found at the start.
+    /// Adds the hints of a node that were found at the start.
     pub fn found(&mut self, node: NodeId, rows: u64, now_ms: u64) {
         if rows == 0 {
             return;

@@ -22,8 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Who is to have a copy, or had one a moment ago, is waited for so long, unless it is doubted
-/// before.
+/// Maximum wait for next and former owners, in milliseconds, unless they are doubted before.
 const PATIENCE_MS: u64 = 3_000;
 
 /// A write on its way to the replicas.
@@ -34,9 +33,9 @@ pub(super) struct PutDriver {
     /// Reached when it is firm here.
     pub ticket: u64,
     pub row: Bytes,
-    /// Of the ring that said who the replicas are.
+    /// Epoch of the ring by which the replicas were chosen.
     pub epoch: u64,
-    /// How many owners must have it.
+    /// Number of owners that must have it.
     pub pw: u8,
 }
 
@@ -112,13 +111,13 @@ impl PutDriver {
         }
     }
 
-    /// What a write came to, those counted who own the key next.
+    /// Returns the outcome of a write, with the key's next owners counted.
     fn counted(&self, stored: Stored, beside: &ExtraReceivers) -> Stored {
         let short = || beside.short_of(self.pw, &self.available, &self.key_ref);
         if stored == Stored::Enough { short().map_or(stored, Stored::TooFew) } else { stored }
     }
 
-    /// Sends it to those who are to keep the key by a ring that was heard of since.
+    /// Sends it to the nodes that will keep the key by a ring that was learned since.
     fn ask_missed(
         &self,
         beside: &mut ExtraReceivers,

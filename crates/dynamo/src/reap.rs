@@ -180,7 +180,7 @@ fn named(rows: &[Tombstone]) -> Vec<(KeyRef, u128)> {
     rows.iter().map(|row| (row.key_ref.clone(), row.digest)).collect()
 }
 
-/// Those of which the same was said as of all.
+/// Filters the rows that were confirmed. `said` has one answer for each row.
 fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
     rows.into_iter().zip(said).filter_map(|(row, said)| said.then_some(row)).collect()
 }
@@ -238,7 +238,7 @@ impl Available {
         Ok(())
     }
 
-    /// Those of these rows that every owner has exactly so, and nobody else at all.
+    /// Returns the rows that every owner has in exactly this form, and that no other node has.
     async fn all_agree(
         self: &Arc<Available>,
         ring: &Ring,

@@ -1,12 +1,12 @@
-//! A write of a key that this node keeps no copy of is passed on to an owner, which coordinates it.
+//! Redirection of writes: a node that keeps no copy of a key passes a write on to an owner, which
+//! coordinates it.
 //!
-//! It is one write, and nobody makes two of it: who has been sent it may have done it, or do it
-//! later. So another owner is asked only if it is sure that nothing was done. One of whom nothing
-//! is heard any more, not even signs of life, is not waited for until its link breaks: who asked
-//! hears that it may have happened. Nor is it asked from then on.
+//! A write is never done twice: a node that was sent it may have done it, or may do it later. So
+//! another owner is asked only if it is certain that nothing was done. If a node falls silent and
+//! even its heartbeats are missing, the wait ends before its link breaks: the client learns that
+//! the write may have happened. That node is not asked from then on.
 //!
-//! Never: takes what a passed on write took as a sign of how quick its node is: it waits for
-//! others.
+//! Never: counts the time of a redirected write against its node: that node waits for others.
 
 use super::message::VnodeQuestion;
 use super::timing::{LATE_MS, until};
@@ -29,20 +29,20 @@ use std::time::Duration;
 
 /// Once an answer is late it is looked so often whether its node is still there.
 const LOOK: Duration = Duration::from_millis(100);
-/// One that says nothing at all for so long is not waited for, nor asked, milliseconds: three signs
-/// of life that did not come.
+/// Time of complete silence, in milliseconds, after which a node is neither waited for nor asked:
+/// three missing heartbeats.
 const SILENT_MS: u64 = 750;
 
 impl Available {
-    /// Has an owner coordinate a write; none: this node does, as an owner, or since no owner is
-    /// there.
+    /// Passes a write on to an owner, which coordinates it. `None`: this node coordinates it, as an
+    /// owner, or because no owner can be reached.
     pub(super) async fn passed_on(
         self: &Arc<Available>,
         request: &Request,
     ) -> Result<Option<Reply>> {
         let Some(key) = written(&request.call) else { return Ok(None) };
         let time = time_of(&mut request.call.clone()).and_then(|it| *it).unwrap_or(FORWARD_MS_MAX);
-        // Who coordinates has that time, and a moment to say what came of it.
+        // The coordinator has that time, and a moment to report the outcome.
         let until_ms = world::milliseconds() + time.saturating_add(LATE_MS).min(FORWARD_MS_MAX);
         let n = self.properties(&request.bucket)?.replication.n_val;
         let mut did_nothing = BTreeSet::new();
@@ -87,7 +87,7 @@ impl Available {
         })
     }
 
-    /// What a node answers; none: it is not heard of, not even by signs of life.
+    /// Returns the answer of a node. `None`: it is silent, and even its heartbeats are missing.
     pub(super) async fn while_there<T>(
         &self,
         node: NodeId,

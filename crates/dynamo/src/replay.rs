@@ -4,10 +4,11 @@ use super::batch::{Mark, apply};
 use base::{Error, Reason, Result};
 use store::{OwnedRecord, RecordKind, Trees};
 
-/// What the log says of the vnodes.
+/// Replay of the vnodes' log records.
 pub struct Replaying {
     mark: Mark,
-    /// A part of the log can't be read: a batch may have stood there that nothing speaks of since.
+    /// True if a part of the log can't be read: it may have held a batch that no later record
+    /// covers.
     in_doubt: bool,
 }
 
@@ -17,7 +18,7 @@ impl Replaying {
         Ok(Replaying { mark: Mark::of(trees)?, in_doubt: false })
     }
 
-    /// A part of the log can't be read.
+    /// Notes that a part of the log can't be read.
     pub fn hole(&mut self) {
         self.in_doubt = true;
     }
@@ -44,7 +45,7 @@ impl Replaying {
         Ok(())
     }
 
-    /// How far they are.
+    /// Ends the replay and returns the mark. `Corrupt` if a batch may be missing.
     pub fn finish(self) -> Result<Mark> {
         if self.in_doubt {
             let text = "a batch of the vnodes may stand where the log can't be read";

@@ -56,7 +56,7 @@ pub(super) fn put_names(names: &[Bytes], more: bool, out: &mut Vec<u8>) {
     names.iter().for_each(|name| out.put_string(name));
 }
 
-/// The same, read.
+/// Decodes a page of names: the names, and true if there are more.
 pub(super) fn take_names(bytes: &Bytes) -> MessageResult<(Vec<Bytes>, bool)> {
     let mut from = Reader::new(bytes);
     let more = from.u8("more")? != 0;

@@ -282,7 +282,7 @@ impl KeyRequest<'_> {
         told.map_err(|error| done_untold(&error))
     }
 
-    /// Has a write done here, and brought to as many replicas as were asked for.
+    /// Coordinates a write here, and sends it to as many replicas as were asked for.
     pub(super) async fn write(
         &self,
         key: &Key,
@@ -306,7 +306,7 @@ impl KeyRequest<'_> {
         written.inspect_err(|error| self.available.saw_refusal(error))
     }
 
-    /// What is kept of a content, or of a delete.
+    /// Builds the stored value of a content, or of a delete.
     fn stored(&self, content: Option<&Content>, expiry: Expiry) -> Stored {
         let now = world::unix_ms();
         let stored = Stored::new(content, now);
@@ -356,7 +356,7 @@ impl KeyRequest<'_> {
     }
 
     fn check_content(&self, content: Option<&Content>) -> Result<()> {
-        // Tombstones go on: only they can make room.
+        // Tombstones are always taken: only they can free space.
         let Some(content) = content else { return Ok(()) };
         let (bytes, most) = (content.value.len(), self.properties.value_bytes_max);
         if bytes > most {
@@ -375,13 +375,13 @@ impl KeyRequest<'_> {
     }
 }
 
-/// What a delete reads first is read in the time that the delete has.
+/// Options of the read that precedes a delete: it has the delete's timeout.
 fn before(options: &StoreOptions) -> FetchOptions {
     FetchOptions { timeout_ms: options.timeout_ms, ..FetchOptions::default() }
 }
 
-/// A write is done, and what came of it can't be told: an error of the telling would say that
-/// nothing happened.
+/// Returns the error of a write that is done and whose answer can't be built. An error of the
+/// answer itself would say that nothing happened.
 pub(super) fn done_untold(error: &Error) -> Error {
     let text = format!("the write is done, but what came of it can't be told: {error}");
     Error::new(Reason::InDoubt, text)

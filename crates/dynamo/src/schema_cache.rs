@@ -21,7 +21,7 @@ struct KnownSchema {
     /// Since which epoch each partition has the owners and receivers that it has, as far as this
     /// node has heard.
     changed: Vec<u64>,
-    /// What the type `available` is where no row says otherwise.
+    /// Properties of the type `available`, if no row overrides them.
     built_in: Arc<Properties>,
 }
 
@@ -47,8 +47,8 @@ impl SchemaCache {
         available.then(|| told.custom.get(name).unwrap_or(kind).clone())
     }
 
-    /// How many copies the keys of each type's and each single bucket have, in one order: what the
-    /// hash trees are made for.
+    /// Returns the number of copies for each type's and each single bucket's keys, in a stable
+    /// order. The hash trees depend on it.
     pub fn copies(&self) -> Vec<(String, u8)> {
         let told = self.told.read().expect("no one panics while holding it");
         let built_in = [(BucketName::AVAILABLE.to_string(), &told.built_in)];
@@ -60,7 +60,7 @@ impl SchemaCache {
         available.map(|(name, properties)| (name, properties.replication.n_val)).collect()
     }
 
-    /// The numbers of copies that keys of buckets have.
+    /// Returns the different numbers of copies that buckets have.
     pub fn numbers(&self) -> BTreeSet<u8> {
         self.copies().into_iter().map(|(_, copies)| copies).collect()
     }

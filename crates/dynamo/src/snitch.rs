@@ -13,11 +13,11 @@ use base::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// So many answers are needed before a node is compared with others.
+/// Number of answers before a node is compared with others.
 const SAMPLES_MIN: u32 = 8;
-/// It is passed by if it takes so many times as long as the quickest,
+/// Factor by which a node must be slower than the quickest to be passed over,
 const SLOW_TIMES: u64 = 3;
-/// and longer than this, microseconds.
+/// and minimum response time for that, in microseconds.
 const SLOW_MIN_MICROS: u64 = 15_000;
 
 /// The moving average of what a node took: each answer counts an eighth.
@@ -27,14 +27,14 @@ struct ResponseTime {
     samples: u32,
 }
 
-/// How long others take to make a row firm.
+/// Response times of other nodes: the time until a row is durable.
 #[derive(Debug, Default)]
 pub struct Snitch {
     took: Mutex<BTreeMap<NodeId, ResponseTime>>,
 }
 
 impl Snitch {
-    /// A row was firm at a node after so long.
+    /// Records the time after which a row was durable at a node, in milliseconds.
     pub(super) fn took(&self, node: NodeId, after_ms: u64) {
         let micros = after_ms.min(3_600_000) * 1_000;
         let mut all = self.took.lock().expect("no one panics while holding it");
@@ -43,7 +43,7 @@ impl Snitch {
         took.samples = took.samples.saturating_add(1);
     }
 
-    /// Who of these coordinates: the first, unless it is far slower than another.
+    /// Chooses the coordinator of these nodes: the first, unless it is far slower than another.
     pub(super) fn of(&self, nodes: impl Iterator<Item = NodeId>) -> Option<NodeId> {
         let all = self.took.lock().expect("no one panics while holding it");
         let known = |node: &NodeId| all.get(node).filter(|took| took.samples >= SAMPLES_MIN);

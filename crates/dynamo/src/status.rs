@@ -23,19 +23,20 @@ pub struct AvailableStatus {
     pub suspected_nodes: Vec<String>,
 }
 
-/// What is kept for one node.
+/// Hints that are kept for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HintsStatus {
     /// The node's name.
     pub node: String,
     /// Rows that are kept for it.
     pub rows: u64,
-    /// Milliseconds for which hints have been pending without a break, in this life of this node.
+    /// Milliseconds for which hints have been pending without a break, in this incarnation of this
+    /// node.
     pub age_ms: u64,
 }
 
 impl Available {
-    /// A read found this.
+    /// Counts the siblings that a read found.
     pub(super) fn saw_siblings(&self, row: &Row) {
         let living = row.values().filter(|value| !value.is_tombstone()).count() as u64;
         if living > 1 {

@@ -54,14 +54,14 @@ impl KeyRef {
     }
 }
 
-/// What a bucket's properties mean for a vnode.
+/// Rules of a bucket's properties for a vnode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritePolicy {
-    /// A write counts when it is synced.
+    /// True if a write counts only when it is synced.
     pub sync: bool,
-    /// Of several values the newest is kept; the others are lost, as the bucket asks.
+    /// True if of several values only the newest is kept, as the bucket asks.
     pub keeps_one: bool,
-    /// A write replaces whatever is there.
+    /// True if a write replaces whatever is there.
     pub overwrites: bool,
     /// Most siblings a key may have.
     pub siblings_max: usize,
@@ -91,34 +91,34 @@ impl WritePolicy {
     }
 }
 
-/// What a write has seen.
+/// Versions that a write has seen.
 #[derive(Clone, Debug)]
 pub enum SeenVersions {
-    /// Nothing: it replaces nothing.
+    /// None: it replaces nothing.
     Nothing,
-    /// This.
+    /// The versions of this context.
     Context(DotContext<Actor>),
-    /// Whatever the vnode has: who writes so overwrites.
+    /// All versions of the vnode: the write overwrites them.
     Everything,
 }
 
-/// When a write is done.
+/// Condition of a write.
 #[derive(Clone, Debug)]
 pub enum WriteCondition {
     /// Unconditionally.
     Always,
     /// The key has no value.
     Absent,
-    /// Nothing was written that this has not seen.
+    /// The key has no version that this context has not seen.
     Unchanged(DotContext<Actor>),
 }
 
-/// What is written.
+/// Content of a write.
 #[derive(Clone, Debug)]
 pub enum WriteContent {
     /// A value.
     Value(Stored),
-    /// What becomes of the key's data type.
+    /// Change of the key's data type.
     Change(Change),
 }
 
@@ -139,9 +139,9 @@ pub struct EvaluatedWrite {
     pub ticket: u64,
     /// The row from now on, for the other replicas.
     pub bytes: Bytes,
-    /// The same row, decoded.
+    /// The row, decoded.
     pub row: Row,
-    /// What the client has seen now, if it is shown nothing: what it had seen, and its own write.
+    /// Context of a client that is not shown the row: what it had seen, and its own write.
     pub context: DotContext<Actor>,
 }
 
@@ -250,7 +250,7 @@ impl VnodeStore {
         Ok(self.note(state, changes, policy.sync))
     }
 
-    /// What is kept here of a key is to go to that node too: a hint says so.
+    /// Adds a hint: the row of this key is to go to that node too.
     pub(super) fn remember(&self, key_ref: &KeyRef, node: NodeId) -> Result<()> {
         let mut guard = self.admit()?;
         let state = &mut *guard;
@@ -304,7 +304,7 @@ impl VnodeStore {
         Ok(())
     }
 
-    /// What this vnode has of a key, firm: bytes of a row.
+    /// Returns the durable row of a key, encoded. `None`: there is none.
     pub fn read(&self, key_ref: &KeyRef) -> Result<Option<Bytes>> {
         self.firm(&key_ref.row_key())
     }

@@ -34,7 +34,7 @@ use tokio::sync::{Notify, oneshot, watch};
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of changes that are not yet in the store; one more is answered `overloaded`.
 const UNFIRM_BYTES_MAX: usize = 64 << 20;
-/// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
+/// Pause of applying while flushes lag behind writes.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 /// See the head of this file.
@@ -43,21 +43,21 @@ pub struct VnodeStore {
     pub(super) trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
     maintenance: Arc<MaintenanceSignal>,
-    /// The number of this life of the node.
+    /// Number of this incarnation of the node.
     pub(super) life: u64,
-    /// True if there was a life before, and nobody knows that it ended with everything in place.
+    /// True if the previous incarnation did not shut down cleanly.
     pub(super) after_a_fall: bool,
-    /// True if another node took this life for the newest of its node: a data directory that was
-    /// put back from a copy finds nobody who does.
+    /// True once another node has admitted this incarnation as the newest. No node admits that of a
+    /// data directory that was restored from a copy.
     pub(super) met: AtomicBool,
-    /// Tells if there is nobody to meet.
+    /// Returns true if this node is the only member.
     pub(super) alone: IsSoleMember,
     state: Mutex<VnodeStoreState>,
     mailbox: Mutex<Vec<LoggedRecord>>,
     wake: Notify,
     pub(super) landed: watch::Sender<StoreProgress>,
     tickets: Tickets,
-    /// How many copies a bucket's keys have.
+    /// Number of copies of a bucket's keys.
     pub(super) copies: CopyCount,
     /// Warning about keys that get many siblings.
     pub(super) many_siblings: Complaint,
@@ -66,19 +66,20 @@ pub struct VnodeStore {
 /// Tells if this node is the only member of its cluster.
 pub type IsSoleMember = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What is logged, or is to be, and is not in the store yet.
+/// Changes that are logged, or will be, and are not in the store yet.
 pub struct VnodeStoreState {
     pub(super) minters: BTreeMap<Slot, Minter>,
-    /// The newest of each tree key, and in which batch.
+    /// Newest value of each tree key, with the number of its batch.
     pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,
     pending: VecDeque<SentBatch>,
     /// Bytes in the open batch and those on their way.
     bytes: usize,
     closing: bool,
-    /// A batch was written since the housekeeper looked.
+    /// True if a batch was written since maintenance last checked.
     wrote: bool,
-    /// The ring of this epoch is being given out: no change before this time, milliseconds.
+    /// Epoch of a ring that is being given out, and the time before which no change is taken, in
+    /// milliseconds.
     fence: Option<(u64, u64)>,
     pub(super) hash_trees: HashTrees,
     /// For whom hints may be kept; none: the store was not asked yet.
@@ -97,11 +98,11 @@ impl VnodeStoreState {
 struct SentBatch {
     index: u64,
     payload: Bytes,
-    /// Where its record can begin at the earliest.
+    /// Lowest position at which its record can begin.
     bound: Position,
 }
 
-/// How far batches are in the store, and why no more will be.
+/// Progress of batches into the store, with the error that ended it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoreProgress {
     pub(super) upto: u64,
@@ -110,7 +111,8 @@ pub(super) struct StoreProgress {
 }
 
 impl VnodeStore {
-    /// What was found when the node started; `life`: the number of the life that begins.
+    /// Creates the store from the mark that was found at the start. `life`: the incarnation that
+    /// begins.
     pub fn new(
         node: NodeId,
         (life, mark): (u64, Mark),
@@ -225,7 +227,7 @@ impl VnodeStore {
         self.note(state, changes, sync)
     }
 
-    /// The same, for those whose row's tree has followed already.
+    /// Changes tree keys whose hash trees are updated already. Returns the ticket.
     pub(super) fn note(
         &self,
         state: &mut VnodeStoreState,
@@ -271,14 +273,14 @@ impl VnodeStore {
         std::mem::take(&mut self.state().wrote)
     }
 
-    /// Has the log say again which batch was written last.
+    /// Logs again the number of the batch that was written last.
     pub fn state_again(&self) {
         let state = self.state();
         // Given under the lock: no batch comes between.
         self.log_writer.write([last_batch(state.open.index - 1, false)]);
     }
 
-    /// What the store has under a tree key: what would outlive a crash.
+    /// Returns the durable value of a tree key. `None`: there is none.
     pub(super) fn firm(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.trees.get(key).map_err(store_error)
     }
@@ -307,7 +309,7 @@ impl VnodeStore {
         self.wake.notify_one();
     }
 
-    /// Nothing more will be written.
+    /// Ends all waits with an error: nothing more will be written.
     pub fn fail(&self, error: Error) {
         self.landed.send_modify(|landed| {
             landed.failed.get_or_insert_with(|| error.clone());
@@ -385,7 +387,7 @@ impl VnodeStore {
         self.tickets.tell(index, &Ok(()));
     }
 
-    /// Where the first record begins that a restart would still need, or a little before.
+    /// Position of the first record that a restart would still need, or a little before.
     pub fn log_needed_from(&self) -> Option<Position> {
         self.state().pending.front().map(|sent| sent.bound)
     }

@@ -14,9 +14,9 @@ use runtime::world::sleep;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A node looks for the others so long at most, milliseconds.
+/// Maximum time for which a starting node looks for the others, in milliseconds.
 const FIRST_MS: u64 = 3_000;
-/// How often a request that waits looks whether they were found.
+/// Pause between checks of a waiting request whether they were found.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// See the head of this file.
@@ -81,7 +81,7 @@ impl Available {
     }
 }
 
-/// How long a call may take, where it can say so.
+/// Returns the timeout field of a call. `None`: the call has none.
 pub(super) fn time_of(call: &mut Call) -> Option<&mut Option<u64>> {
     let Call::Available(call) = call else { return None };
     match call {

@@ -1,21 +1,21 @@
-//! A former owner lets go of a partition's rows: after the partition has gone over, and a while
-//! more, in which nodes that have not heard of it yet still find here what they look for.
+//! Removal of a partition's rows by a former owner: once the partition has gone over, and a grace
+//! period later, in which nodes that have not learned of it still read here.
 //!
-//! First it sees to it that each owner has whatever is here: a write may have been brought here and
-//! nowhere else. So it compares with each of them, brings them what they lack, and then takes away
-//! what is still as it was before the comparison began. What was written since stays for the next
-//! round. When nothing is left it tells the directory; until then nobody may forget what was
-//! deleted in this partition, or a row from here would bring it back.
+//! First it makes sure that each owner has every row that is here, because a write may have arrived
+//! here and nowhere else. It compares its copy with each owner, sends them what they lack, and then
+//! removes the rows that are unchanged since the comparison began. Rows written since stay for the
+//! next round. When none is left it reports to the directory. Until then no node may forget what
+//! was deleted in this partition, or a row from here would bring it back.
 //!
-//! As long as the directory was not told, it is sent writes (`epoch_check.rs`), and until it hears
-//! of that itself it may take one: from a coordinator that knows of something newer elsewhere on
-//! the ring, and of this not yet. So once it has heard it looks again. From then on it refuses
-//! whoever knows less, and who knows as much does not send. Should it fall before, it looks when it
-//! has started (`orphan_sweep.rs`).
+//! Until the directory knows, this node is sent writes (`epoch_check.rs`), and until it learns that
+//! the directory knows, it may take one: from a coordinator that knows of a newer change elsewhere
+//! on the ring, and not of this one. So once it has learned, it looks again. From then on it
+//! refuses requests by an older ring, and coordinators with a newer ring send none. If it crashes
+//! before, it looks when it has started (`orphan_sweep.rs`).
 //!
-//! The vnodes' records stay for good, and name other actors from now on: the dots it gave are on
-//! rows that others keep, and should the partition come back, no row that comes with it is mistaken
-//! for one that was lost here.
+//! The vnodes' records stay for good, and name other actors from now on. The dots that the vnode
+//! gave are on rows that others keep. If the partition comes back, no row that comes with it is
+//! mistaken for one that was lost here.
 
 use super::orphan_sweep::OrphanSweep;
 use crate::Available;
@@ -38,30 +38,31 @@ use std::time::Duration;
 use store::Snapshot;
 use tokio::sync::watch;
 
-/// So many rows are taken away at a time.
+/// Number of rows removed at a time.
 const ROWS: usize = 256;
-/// Where all was let go of it is looked once more after this, milliseconds; and it is tried again
-/// where another ring was learned.
+/// Pause before the second look at an empty partition, and before a retry after a newer ring was
+/// learned, in milliseconds.
 const LOOK_MS: u64 = 200;
-/// What could not be let go of is tried again after this, milliseconds.
+/// Pause before a failed removal is tried again, in milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
-/// What this node is to let go of.
+/// Partitions whose rows this node has to remove.
 #[derive(Default)]
 pub(super) struct Cleanup {
-    /// Partitions are those of a ring of so many.
+    /// Number of partitions of the ring to which the partitions below belong.
     of: u32,
-    /// And when.
+    /// Time at which each is due, in milliseconds.
     due: BTreeMap<Partition, u64>,
-    /// Whose vnode has become another actor.
+    /// Partitions whose vnodes have become other actors.
     renewed: BTreeSet<Partition>,
-    /// Of which rows lie here that nobody knows of (`orphan_sweep.rs`).
+    /// Partitions of which rows lie here that the ring does not name (`orphan_sweep.rs`).
     strays: BTreeSet<Partition>,
     sweep: OrphanSweep,
 }
 
 impl Cleanup {
-    /// What it is time for; `grace_ms`: behind the moment in which this node heard of it.
+    /// Returns a partition that is due. It becomes due `grace_ms` milliseconds after this node
+    /// learned that it has left.
     pub(super) fn next(&mut self, ring: &Ring, me: NodeId, grace_ms: u64) -> Option<Partition> {
         let now = world::milliseconds();
         if self.of != ring.partitions() {
@@ -87,8 +88,8 @@ impl Cleanup {
         self.strays.extend(strays);
     }
 
-    /// Nothing of a partition is left here, and the directory was told so. Until this node hears
-    /// that everybody knows, it may be brought what nobody lets go of: it looks once more.
+    /// Schedules another look at a partition that is empty here, once the directory knows of it.
+    /// Until this node learns that every node knows, it may be sent a row that nobody would remove.
     pub(super) fn again(&mut self, partition: Partition) {
         if !flawed(Flaw::LooksOnce) {
             self.strays.insert(partition);
@@ -96,12 +97,12 @@ impl Cleanup {
         }
     }
 
-    /// Nothing of a partition is left here.
+    /// Notes that no row of a partition is left here.
     pub(super) fn is_done(&mut self, partition: Partition) {
         self.strays.remove(&partition);
     }
 
-    /// Not now; soon, if another ring is known by now.
+    /// Schedules the next try: soon, if another ring was learned meanwhile.
     pub(super) fn later(&mut self, partition: Partition, cleared: &Result<bool>) {
         let changed = cleared.as_ref().is_err_and(|error| error.reason == Reason::Changed);
         let wait_ms = if changed { LOOK_MS } else { AGAIN_MS };

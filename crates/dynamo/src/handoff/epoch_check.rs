@@ -1,14 +1,14 @@
-//! Nodes hear of a change of the ring at different times, and nothing is lost by it.
+//! Ring epochs of requests: nodes learn of a ring change at different times, and no write is lost
+//! by it.
 //!
-//! Every question says by which ring its sender chose whom it asks. A node that knows of a newer
-//! one, in which that partition changed, does not answer a read, nor a list of what it does not
-//! keep any more (the sender asks it for its ring, and then again), and hands a write on to those
-//! who keep it now or are to keep it. A coordinator looks once more whom the ring names when its
-//! write is done. And as long as a former owner has not let go of a partition, it is offered every
-//! write: it may not have heard yet, and be asked by readers that have not either. So whoever reads
-//! by an old or a new ring meets a write that was acknowledged, or a hint says that it is still to
-//! come there. Where a write asked for owners (`pw`), no hint is enough: as many as were asked for
-//! must have it of those who own the key and of those who will.
+//! Every question names the ring by which its sender chose the receiver. A node that knows a newer
+//! ring, in which that partition changed, answers neither a read nor a list of keys that it no
+//! longer keeps. The sender fetches its ring, and asks again. It passes a write on to the nodes
+//! that keep the key now or will. A coordinator checks once more, when its write is done, which
+//! nodes the ring names. As long as a former owner still has rows of a partition, it is sent every
+//! write: it may not have learned of the change, and neither may its readers. So a reader by an old
+//! or a new ring finds an acknowledged write, or a hint exists that will bring it there. A write
+//! with `pw` needs more than hints: `pw` of the present owners and `pw` of the next must have it.
 
 use crate::Available;
 use crate::join_set::JoinSet;
@@ -25,19 +25,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who is sent a write beside the key's owners: who is to keep the key, by this ring or by one that
-/// is heard of before the write is answered, and who kept it a moment ago.
+/// Nodes that are sent a write in addition to the key's owners: those that will keep the key, by
+/// this ring or one learned before the write is answered, and its former owners.
 pub struct ExtraReceivers {
     me: NodeId,
     epoch: u64,
     first: Vec<NodeId>,
-    /// Who need not have it: if they do not take it, they know that they are not asked for it.
+    /// Former owners, which need not have it: one that refuses it knows that readers must not ask
+    /// it.
     former: Vec<NodeId>,
-    /// Who was asked, or is an owner and is asked anyway.
+    /// Nodes that were asked, or are owners and asked anyway.
     asked: BTreeSet<NodeId>,
-    /// Whose answer is to come.
+    /// Nodes whose answers are outstanding.
     owed: BTreeSet<NodeId>,
-    /// Who has it.
+    /// Nodes that have it.
     stored: BTreeSet<NodeId>,
 }
 
@@ -51,7 +52,7 @@ impl ExtraReceivers {
         ExtraReceivers { me, epoch, first, former, asked, owed, stored }
     }
 
-    /// Who is asked from the start.
+    /// Returns the nodes to ask from the start.
     pub fn first(&mut self) -> Vec<NodeId> {
         let first = std::mem::take(&mut self.first);
         self.ask(first)
@@ -62,7 +63,7 @@ impl ExtraReceivers {
         !self.former.contains(&node)
     }
 
-    /// Who is to be asked besides, by what is known of the ring now.
+    /// Returns further nodes to ask, by the ring that is known now.
     pub fn missed(&mut self, available: &Available, key_ref: &KeyRef) -> Vec<NodeId> {
         if available.schema.changed_at(key_ref.slot) <= self.epoch {
             return Vec::new();
@@ -118,7 +119,7 @@ impl ExtraReceivers {
 }
 
 impl Available {
-    /// Who keeps a key, or is to keep it soon.
+    /// Returns the nodes that keep a key, or will keep it soon.
     fn keepers(&self, ring: &Ring, key_ref: &KeyRef) -> Vec<NodeId> {
         let (partition, n) = (key_ref.partition(ring), self.copies_at(ring, key_ref));
         let mut keepers = ring.owners(partition, n);
@@ -130,7 +131,8 @@ impl Available {
         (self.vnode_store.copies)(&key_ref.bucket).map_or(ring.n(), usize::from)
     }
 
-    /// Returns true if a sender that chose by a ring of this epoch may not know who keeps a key.
+    /// Returns true if a sender that chose by a ring of this epoch may not know the nodes that keep
+    /// a key.
     pub fn is_stale(&self, epoch: u64, key_ref: &KeyRef) -> bool {
         epoch < self.schema.changed_at(key_ref.slot)
     }

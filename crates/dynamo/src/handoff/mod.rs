@@ -39,11 +39,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often a node looks whether the ring wants something of it.
+/// Pause between checks whether the ring needs an action of this node.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Others have not heard of a change yet: it is tried again after this.
+/// Pause before a retry if other nodes have not learned of a change yet.
 const SOON: Duration = Duration::from_millis(50);
-/// What can't be done now is tried again after this.
+/// Pause before a retry of an action that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Does this node's part in changes of the ring, until it stops.

@@ -50,7 +50,7 @@ impl OrphanSweep {
         self.done != Some(epoch) && now >= since + wait_ms
     }
 
-    /// It was looked.
+    /// Notes that the sweep under the ring of this epoch is done.
     pub(super) fn is_done(&mut self, epoch: u64) {
         self.done = Some(epoch);
     }

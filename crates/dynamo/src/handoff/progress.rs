@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// The rate is that of so long, milliseconds.
+/// Window of the rate, in milliseconds.
 const OF_LATE_MS: u64 = 10_000;
-/// Most bytes of what is waited for.
+/// Maximum length of `waits_for`, in bytes.
 const WORDS_BYTES_MAX: usize = 1_024;
 
 /// See the head of this file.
@@ -24,29 +24,29 @@ pub struct HandoffTracker {
 
 #[derive(Default)]
 struct HandoffRecord {
-    /// The change it is about.
+    /// Epoch of the change that it is about.
     since: u64,
     rows: u64,
     bytes: u64,
     /// Partitions that were to be received when it was looked last.
     left: u64,
-    /// Bytes of a partition's copy, about; none: not known.
+    /// Approximate size of one partition's copy, in bytes. `None`: unknown.
     each: Option<u64>,
-    /// Of the partition that is coming.
+    /// Bytes that have come of the present partition.
     of_this: u64,
-    /// No more is fetched before this time, milliseconds.
+    /// Time before which no more is fetched, in milliseconds.
     free_at: u64,
-    /// When how many bytes came.
+    /// Bytes received lately, with their times in milliseconds.
     of_late: VecDeque<(u64, u64)>,
     waits_for: String,
 }
 
-/// What a node tells of itself.
+/// Progress of a node's transfers, as it reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandoffProgress {
     rows: u64,
     bytes: u64,
-    /// One more than that many; 0: not known.
+    /// Bytes left, plus one. 0: unknown.
     bytes_left: u64,
     rate: u64,
     waits_for: String,
@@ -73,17 +73,17 @@ impl HandoffTracker {
         self.known().each.is_some()
     }
 
-    /// How much a node keeps that has copies: one is as large as another, about.
+    /// Sets the size of a copy to the average of those on a node that has some.
     pub(super) fn weigh(&self, weight: PartitionWeight) {
         self.known().each = weight.bytes.checked_div(weight.copies);
     }
 
-    /// How long nothing more is to be fetched.
+    /// Returns the time for which nothing more is to be fetched.
     pub(super) fn pause(&self) -> Duration {
         Duration::from_millis(self.known().free_at.saturating_sub(world::milliseconds()))
     }
 
-    /// So many rows came, and bytes of them, which should not take less time than that.
+    /// Counts rows and bytes that came, which should take `least_ms` milliseconds at least.
     pub(super) fn took(&self, (rows, bytes): (u64, u64), least_ms: u64) {
         let now = world::milliseconds();
         let mut known = self.known();
@@ -98,13 +98,13 @@ impl HandoffTracker {
         }
     }
 
-    /// It does not go on for now.
+    /// Notes the reason for which the transfer waits.
     pub(super) fn waits(&self, why: String) {
         let end = (0..=why.len().min(WORDS_BYTES_MAX)).rev().find(|at| why.is_char_boundary(*at));
         self.known().waits_for = why[..end.unwrap_or(0)].to_string();
     }
 
-    /// Nothing is to be received.
+    /// Notes that no partition is to be received.
     pub(super) fn rests(&self) {
         let mut known = self.known();
         known.left = 0;
@@ -112,7 +112,7 @@ impl HandoffTracker {
         known.waits_for.clear();
     }
 
-    /// Fills in what the ring does not say.
+    /// Fills the fields of a transfer that the ring does not hold.
     pub fn told(&self, transfer: &mut RingTransfer) {
         self.progress().fill(transfer);
     }

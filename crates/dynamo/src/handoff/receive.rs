@@ -31,12 +31,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How far a copy has come.
+/// Progress of one copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Arrival {
-    /// The change it is for.
+    /// Epoch of the change that it is for.
     since: u64,
-    /// Every page has come.
+    /// True if every page has come.
     whole: bool,
     after: Option<Bytes>,
 }
@@ -93,8 +93,9 @@ impl Available {
         Ok(())
     }
 
-    /// Who is asked for a partition: all that own it and can be reached, if they are so many that
-    /// one of them has heard of every write that was acknowledged by a majority.
+    /// Returns the owners to ask for a partition: all that can be reached. They have to be so many
+    /// that one of them has every write that a majority acknowledged, else an error names those
+    /// that are missing.
     fn sources(&self, ring: &Ring, (span, n): TreeId) -> Result<Vec<NodeId>> {
         let partition = span.partition;
         let owners = ring.owners(partition, n.into());
@@ -199,8 +200,8 @@ impl Available {
     }
 }
 
-/// So many bytes must not take less, if there are to be at most so many a second (0: as many as
-/// come).
+/// Returns the milliseconds that so many bytes must take at a limit of `per_second`. A limit of 0
+/// is none.
 fn least_ms(bytes: usize, per_second: u64) -> u64 {
     (bytes as u64).saturating_mul(1_000).checked_div(per_second).unwrap_or(0)
 }

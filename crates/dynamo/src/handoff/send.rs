@@ -18,15 +18,15 @@ use std::sync::Arc;
 pub(super) const PAGE_BYTES: usize = 256 * 1024;
 /// A page is ended behind so many rows that were looked at, whether they belong to it or not.
 const LOOKED_AT_MAX: usize = 8_192;
-/// So many bytes are read to say about how much is here.
+/// Bytes that are read to estimate how much is here.
 const WEIGHED_BYTES: u64 = 64 << 20;
 
 /// Rows of a partition in the order of their keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RowPage {
-    /// What their keys are behind the partition, and the rows.
+    /// Rows, each with its key behind the partition's prefix.
     pub rows: Vec<(Bytes, Bytes)>,
-    /// Up to where they go; none: to the end.
+    /// Last key of the page. `None`: it reaches to the end.
     pub upto: Option<Bytes>,
 }
 
