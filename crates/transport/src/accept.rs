@@ -1,4 +1,5 @@
-//! The incoming side: hears who calls, and hands the call to the peer's task.
+//! Accept loop: reads the greeting of each incoming connection, and passes the call to the peer's
+//! task.
 
 use super::admission::admit;
 use super::greet::{self, Unread};
@@ -17,14 +18,15 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Waits after a failed accept (no descriptors left, say); doubled up to the second.
+/// Pause after a failed accept (no descriptors left, say): the first, and the bound up to which it
+/// doubles.
 const ACCEPT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// How many connections are being greeted, by address.
+/// Number of connections whose handshake is in progress, by address.
 #[derive(Default)]
 struct Greetings(Mutex<BTreeMap<IpAddr, usize>>);
 
-/// A place among them, given back when dropped.
+/// Permit of a handshake in progress; returned when dropped.
 struct GreetingPlace {
     all: Arc<Greetings>,
     address: IpAddr,
@@ -57,7 +59,7 @@ impl Drop for GreetingPlace {
     }
 }
 
-/// Accepts until the node stops.
+/// Accepts connections until the node stops.
 pub(super) async fn accept(
     table: Arc<PeerTable>,
     listener: TcpListener,
@@ -73,8 +75,8 @@ pub(super) async fn accept(
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
                     pause = ACCEPT_PAUSE.0;
-                    // Without a place it is closed unheard: it costs us nothing, and a peer tries
-                    // again.
+                    // Without a permit the connection is closed unread: it costs us nothing, and a
+                    // peer retries.
                     if let Some(place) = greetings.enter(from.ip()) {
                         tasks.spawn(hear(table.clone(), stream, place));
                     }
@@ -95,7 +97,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Hears one caller out, within its time.
+/// Reads the greeting of one caller, within its time limit, and passes the call on or refuses it.
 async fn hear(table: Arc<PeerTable>, mut stream: TcpStream, _place: GreetingPlace) {
     let patience = Duration::from_millis(PEER_GREETING_MS_MAX);
     if greet::prepare(&stream).is_err() {
@@ -115,8 +117,8 @@ async fn hear(table: Arc<PeerTable>, mut stream: TcpStream, _place: GreetingPlac
     let _ = timeout(patience, greet::refuse(stream, transcript, &refusal)).await;
 }
 
-/// Hands the call to the peer's task; gives it back if it is refused. Nothing of a hello is
-/// believed, and nothing told, before its MAC is verified.
+/// Passes the call to the peer's task. Returns it with the refusal if it is refused. No field of a
+/// hello is believed, and no id of this node revealed, before its MAC is verified.
 async fn call(
     table: &PeerTable,
     mut caller: Caller,
@@ -134,7 +136,7 @@ async fn call(
     let calls = &peer?.calls;
     let (back, refused) = oneshot::channel();
     match calls.try_send(PeerCall { caller, hello, back }) {
-        // An error of `refused` means that the call was taken.
+        // An error of `refused` means that the call was accepted.
         Ok(()) => refused.await.ok(),
         Err(full) => Some((full.into_inner().caller, Refusal::Busy)),
     }

@@ -1,5 +1,5 @@
-//! Admission of peers, pure: who may be one, by what a greeting says and by what is known of the
-//! member that it names.
+//! Admission of peers, pure: decides by a greeting, and by what is known of the member that it
+//! names, whether its sender may be a peer.
 
 use super::handshake::{Hello, Speaker};
 use super::incarnation::Incarnation;
@@ -7,25 +7,26 @@ use super::refusal::Refusal;
 use super::versions::Versions;
 use base::{Lived, NodeId};
 
-/// A member's life may be ahead of the last one that is known by so many starts. Every start
-/// counts one up, so no true node comes near; a forged number that is let in once would shut the
-/// true node out for good.
+/// Number of starts by which a member's incarnation may be ahead of the last known one. Every start
+/// adds one, so no genuine node comes near. A forged number that is accepted once would exclude the
+/// genuine node for good.
 const LIVES_AHEAD_MAX: u64 = 1 << 20;
 
-/// Knowledge of a member's lives.
+/// Known incarnations of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownLives {
-    /// The highest incarnation seen, by this process or by the cluster.
+    /// Highest incarnation seen, by this process or by the cluster.
     pub(super) incarnation: Incarnation,
-    /// The newest life that was let in, by this process or as the cluster has it on record; none:
-    /// none is known but by its number.
+    /// Newest incarnation with its token that this process accepted or the cluster has on record.
+    /// `None`: only numbers are known.
     pub(super) lived: Option<Lived>,
-    /// The process that this process saw in it; none: none yet.
+    /// Random id of the process that this process saw in it. `None`: none yet.
     pub(super) process: Option<u64>,
 }
 
 impl KnownLives {
-    /// Checks that a node that says it lives this life, and tells these, is not an old copy.
+    /// Checks that a node that claims incarnation `said`, and lists the incarnations `told`, does
+    /// not run on an old copy of its directory.
     pub(super) fn follows(
         &self,
         (node, said): (NodeId, Incarnation),
@@ -38,9 +39,10 @@ impl KnownLives {
         if said.0 - seen.0 > LIVES_AHEAD_MAX {
             return Err(Refusal::FarAhead { node, said, seen });
         }
-        // A node that told lives once tells them always: one that tells none now is another, and
-        // must not be judged by a number that anybody can say. A node whose first is a later one
-        // has seen that on record, and let go of those before: we are behind.
+        // A node that listed incarnations once always lists them: one that lists none now is
+        // another, and a number that anybody can claim must not decide. A node whose first listed
+        // incarnation is a later one has seen that on record, and dropped those before: we are
+        // behind.
         let first = told.iter().map(|lived| lived.number).min();
         let lacks = |lived: &Lived| first.is_none_or(|first| first <= lived.number);
         match self.lived.filter(|lived| lacks(lived) && !told.contains(lived)) {
@@ -49,7 +51,7 @@ impl KnownLives {
         }
     }
 
-    /// Checks that this life of the node may be a peer.
+    /// Checks that this incarnation of the node may be a peer.
     fn admits(&self, speaker: &Speaker) -> Result<(), Refusal> {
         let (node, said) = (speaker.node, speaker.incarnation);
         self.follows((node, said), &speaker.lives)?;
@@ -62,8 +64,8 @@ impl KnownLives {
     }
 }
 
-/// Checks that the caller may be a peer of `me`; `known` is what is known of it, none if it is no
-/// member. In this order, so that the first thing to mend is what is told.
+/// Checks that the caller may be a peer of `me`; `known` is what is known of it, `None` if it is
+/// not a member. The order of the checks makes the error name the first thing to fix.
 pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<KnownLives>) -> Result<(), Refusal> {
     let caller = &hello.speaker;
     if caller.cluster != me.cluster {
@@ -81,7 +83,7 @@ pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<KnownLives>) -> R
     known.ok_or(Refusal::NotAMember(caller.node))?.admits(caller)
 }
 
-/// Checks that the node that answered is the one that `me` looked for.
+/// Checks that the node that answered is the one that `me` dialled.
 pub(super) fn accept(
     me: &Speaker,
     wanted: NodeId,

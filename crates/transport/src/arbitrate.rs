@@ -1,36 +1,36 @@
-//! Two nodes may dial each other at the same moment; one connection must come of it. Pure.
+//! Arbitration of simultaneous dials: two nodes that dial each other at once end up with one
+//! connection. Pure.
 //!
-//! The rule: of two dials under way at once, the one of the node with the lower id goes on. A node
-//! that is connected takes a new call only from a caller that says it had *this* link and lost it,
-//! or that has been restarted since. Anything else is a call that was made before the link began,
-//! and is refused; if the link is in truth dead, pings find that out.
+//! Of two simultaneous dials, the one of the node with the lower id wins. A connected node accepts
+//! a new call only from a caller that had *this* link and lost it, or that has restarted since. Any
+//! other call was made before the link began, and is refused; if the link is in fact dead, pings
+//! find that out.
 
 use super::handshake::Hello;
 use super::incarnation::Incarnation;
 use super::refusal::Refusal;
 use base::NodeId;
 
-/// What this node is doing about the peer that calls.
+/// State of this node's own connection with the peer that calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Own {
-    /// Nothing that the other side could have heard of.
+    /// Idle: this node has sent nothing that the other side could have received.
     Waiting,
-    /// It has said hello, and has no answer yet.
+    /// Dialling: this node has sent its hello, and has no answer yet.
     Dialling,
-    /// It has welcomed an earlier call, which has not said go yet.
+    /// Welcoming: this node has accepted an earlier call, whose `Go` is outstanding.
     Welcoming,
-    /// It is connected.
+    /// Connected.
     Connected { link: u64, incarnation: Incarnation },
 }
 
-/// Accepts or refuses a peer's call. Once accepted, whatever this node was doing about the peer
-/// ends.
+/// Accepts or refuses a peer's call. An accepted call ends this node's own connection or attempt.
 pub(super) fn arbitrate(me: NodeId, own: Own, hello: &Hello) -> Result<(), Refusal> {
     match own {
         Own::Waiting => Ok(()),
         Own::Dialling if me < hello.speaker.node => Err(Refusal::Dialling),
         Own::Dialling => Ok(()),
-        // One caller makes one call at a time: it has given up the earlier one.
+        // A caller makes one call at a time: it has given up the earlier one.
         Own::Welcoming => Ok(()),
         Own::Connected { link, incarnation } => {
             let restarted = hello.speaker.incarnation > incarnation;

@@ -1,5 +1,5 @@
 //! Frames on their way into a socket: heads and small messages in one reused buffer, large pieces
-//! from where they lie, all with as few system calls as may be.
+//! in place, all with as few system calls as possible.
 
 use super::frame::{ConnectionWord, Encoder};
 use super::outbox::{COPY_BYTES_MAX, Piece};
@@ -7,48 +7,48 @@ use bytes::Bytes;
 use std::io::{self, ErrorKind, IoSlice};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// A batch is full with this much: what comes later waits no longer than this takes.
+/// Bytes that make a batch full; a later message waits no longer than these take to write.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
-/// Slices handed to the system at a time.
+/// Most slices per system call.
 const SLICES: usize = 32;
 
-/// A stretch of what is to be written.
+/// Part of a batch.
 enum Stretch {
-    /// The buffer up to here.
+    /// The own buffer up to this offset.
     Own { upto: usize },
-    /// Bytes that lie elsewhere.
+    /// Bytes of a shared buffer.
     Shared(Bytes),
 }
 
-/// Frames that were encoded and not yet written.
+/// Encoded frames that are not written yet.
 #[derive(Default)]
 pub(super) struct FrameBatch {
     buffer: Vec<u8>,
     stretches: Vec<Stretch>,
     bytes: usize,
-    /// How many of them are written: a write that was given up can be gone on with.
+    /// Number of bytes already written, so that an interrupted write can go on.
     done: usize,
 }
 
 impl FrameBatch {
-    /// Returns true if nothing is to be written.
+    /// Returns true if no byte is left to write.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Returns true if it takes no more.
+    /// Returns true if the batch accepts no more frames.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BATCH_BYTES
     }
 
-    /// Adds a word of the connection.
+    /// Adds a control word of the connection.
     pub(super) fn word(&mut self, encoder: &mut Encoder, word: &ConnectionWord) {
         let before = self.buffer.len();
         encoder.word(&mut self.buffer, word);
         self.own(before);
     }
 
-    /// Adds a piece.
+    /// Adds a piece of a message.
     pub(super) fn piece(&mut self, encoder: &mut Encoder, piece: Piece) {
         let Piece { lane, group, total, head, body, .. } = piece;
         let before = self.buffer.len();
@@ -73,7 +73,7 @@ impl FrameBatch {
         }
     }
 
-    /// Writes all of it, and is empty again.
+    /// Writes the batch and empties it.
     pub(super) async fn write_to<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -93,7 +93,7 @@ impl FrameBatch {
         Ok(())
     }
 
-    /// The first slices of what is left; how many.
+    /// Fills `slices` with the first parts not written yet; returns their number.
     fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
         let (mut count, mut from, mut done) = (0, 0, self.done);
         for stretch in &self.stretches {

@@ -1,11 +1,10 @@
-//! Kinds of calls between nodes: the first byte of a call's payload says who answers it.
+//! Kinds of calls between nodes: the first byte of a call's payload selects its handler.
 
-/// Kind of a call. All numbers that were ever given stand here; a node declines those that it does
-/// not know.
+/// Kind of a call. Every number ever used is listed; a node declines numbers that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CallKind {
-    /// Request of a client that another node passes on.
+    /// Client request that another node forwards.
     Request = 1,
     /// Snapshots of groups.
     Snapshots = 2,
@@ -15,7 +14,7 @@ pub enum CallKind {
     Comparison = 7,
     /// Moves of buckets between groups.
     Moves = 8,
-    /// Request that is passed on, and whose answer begins with the row's version.
+    /// Forwarded client request whose answer begins with the row's version.
     RequestForVersion = 9,
     /// Rows of available buckets.
     Vnodes = 16,
@@ -32,12 +31,13 @@ impl CallKind {
         CallKind::Vnodes,
     ];
 
-    /// First byte of a payload of this kind.
+    /// Returns the first byte of a payload of this kind.
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
-    /// Returns the kind of a payload; none: it is empty, or of a kind that this node does not know.
+    /// Returns the kind of a payload. `None`: it is empty, or of a kind that this node does not
+    /// know.
     pub fn of(payload: &[u8]) -> Option<CallKind> {
         let first = payload.first()?;
         CallKind::ALL.into_iter().find(|kind| kind.byte() == *first)

@@ -5,62 +5,63 @@ use super::message::Lane;
 use base::{Lived, NodeId};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One lane of one peer.
+/// Counters of one lane to one peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneStatus {
-    /// Messages that left whole.
+    /// Messages sent completely.
     pub sent_messages: u64,
-    /// Their bytes, frames' heads not counted.
+    /// Bytes of them, without the heads of frames.
     pub sent_bytes: u64,
-    /// Messages that arrived.
+    /// Messages received.
     pub received_messages: u64,
-    /// Their bytes.
+    /// Bytes of them.
     pub received_bytes: u64,
-    /// Messages that wait now.
+    /// Messages waiting now.
     pub waiting_messages: usize,
-    /// Their bytes.
+    /// Bytes of them.
     pub waiting_bytes: usize,
 }
 
-/// A peer as this node sees it.
+/// Status of a peer as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// Who.
+    /// Id of the peer.
     pub node: NodeId,
-    /// Its name.
+    /// Name of the peer.
     pub name: String,
-    /// Where it is dialled.
+    /// Address that this node dials.
     pub address: String,
-    /// Which of its lives is connected; none: there is no connection.
+    /// Connected incarnation. `None`: there is no connection.
     pub connected: Option<Incarnation>,
-    /// The same, told from all others; none: it has no token.
+    /// Connected incarnation with its token. `None`: not connected, or it has no token.
     pub lived: Option<Lived>,
-    /// It does not let this node in, because this node's directory is an old copy: in its words.
+    /// Text of the peer's refusal, if it refuses this node for running on an old copy of its
+    /// directory.
     pub outdates: Option<String>,
-    /// The connection's id, the same on both sides; 0: none.
+    /// Id of the connection, the same on both sides. 0: there is none.
     pub link: u64,
-    /// Connections so far.
+    /// Number of connections so far.
     pub links: u64,
-    /// Milliseconds since anything was heard by the present connection.
+    /// Milliseconds since anything was received on the current connection. `None`: there is none.
     pub heard_ms_ago: Option<u64>,
     /// Milliseconds without a connection: since the last one ended, or since this node knows the
-    /// peer; none while there is one.
+    /// peer. `None`: connected.
     pub away_ms: Option<u64>,
-    /// There and back, by ping, in microseconds: a moving mean; 0: not measured yet.
+    /// Moving mean of the round-trip time by ping, in microseconds. 0: not measured yet.
     pub rtt_us: u64,
-    /// Lanes, by their number.
+    /// Counters of the lanes, by lane number.
     pub lanes: [LaneStatus; 4],
-    /// Messages replaced by newer ones of their slot.
+    /// Messages replaced by a newer one of the same slot.
     pub replaced: u64,
     /// Messages refused because their lane was full.
     pub full: u64,
-    /// Why the last connection ended, in words.
+    /// Reason why the last connection ended. `None`: none has ended.
     pub broken: Option<String>,
-    /// Why the last attempt to connect failed, in words; none: it succeeded.
+    /// Reason why the last attempt to connect failed. `None`: it succeeded.
     pub failed: Option<String>,
 }
 
-/// Counts over all connections with a peer.
+/// Counters over all connections with a peer.
 #[derive(Default)]
 pub(super) struct Counters {
     sent: [(AtomicU64, AtomicU64); 4],
@@ -80,7 +81,7 @@ impl Counters {
         add(&self.received[lane as usize], bytes);
     }
 
-    /// A ping came back after so long. Only the connection's task writes it.
+    /// Records the round-trip time of a ping. Only the connection's task calls it.
     pub(super) fn measured(&self, nanoseconds: u64) {
         let mean = match self.rtt_ns.load(Relaxed) {
             0 => nanoseconds,

@@ -1,19 +1,19 @@
-//! The credential of a node among its peers.
+//! Credential with which a node authenticates to its peers.
 
 use base::ClusterSecret;
 
-/// The cluster's secret as a node uses it.
+/// Cluster secret, and whether peers must prove that they hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// Signs this node's greetings.
+    /// Secret that signs this node's greetings.
     pub secret: ClusterSecret,
-    /// True: greetings without a MAC are refused. False: members may still lack the secret, and are
-    /// let in without.
+    /// True if greetings without a MAC are refused; false while members may lack the secret, which
+    /// are accepted without.
     pub is_required: bool,
 }
 
 impl Credential {
-    /// Returns true if it is the same secret, required by now.
+    /// Returns true if it is the same secret, and required only now.
     pub fn is_newer_than(&self, other: &Credential) -> bool {
         self.secret == other.secret && self.is_required && !other.is_required
     }

@@ -1,4 +1,5 @@
-//! This node's end of its connections: settings, receiver, credential, its own introduction.
+//! Local end of the connections to peers: settings, receiver, credential, the node's own
+//! introduction.
 
 use super::credential::Credential;
 use super::handshake::Speaker;
@@ -7,7 +8,7 @@ use super::settings::PeerSettings;
 use runtime::world;
 use std::sync::{Arc, RwLock};
 
-/// This node's end of the connections with all peers.
+/// Local end of the connections with all peers.
 pub(super) struct Endpoint {
     pub(super) settings: PeerSettings,
     pub(super) sink: Arc<dyn Sink>,
@@ -21,7 +22,7 @@ impl Endpoint {
         Endpoint { settings, sink, process: world::chance(), credential }
     }
 
-    /// This node, with a nonce for one connection.
+    /// Returns this node's introduction, with a nonce for one connection.
     pub(super) fn speaker(&self) -> Speaker {
         let settings = &self.settings;
         Speaker {
@@ -36,12 +37,12 @@ impl Endpoint {
         }
     }
 
-    /// Returns the present credential; none: the cluster has no secret, or this node lacks it.
+    /// Returns the current credential. `None`: the cluster has no secret, or this node lacks it.
     pub(super) fn credential(&self) -> Option<Credential> {
         self.credential.read().expect("no one panics while holding it").clone()
     }
 
-    /// Puts another credential in force for connections that begin.
+    /// Sets the credential for connections that begin from now on.
     pub(super) fn set_credential(&self, credential: Credential) {
         let mut known = self.credential.write().expect("no one panics while holding it");
         *known = Some(credential);

@@ -1,5 +1,6 @@
-//! Bytes and frames, pure. A message is cut into *pieces* of at most [`PEER_PIECE_BYTES_MAX`], one
-//! frame each, so that something more urgent can go out between two of them.
+//! Frames, encoded and decoded, pure. A message is cut into *pieces* of at most
+//! [`PEER_PIECE_BYTES_MAX`], one frame each, so that a more urgent frame can be sent between two of
+//! them.
 //!
 //! A frame, all numbers little-endian:
 //!
@@ -13,8 +14,8 @@
 //!  28       piece
 //! ```
 //!
-//! The salt is drawn anew for every connection and direction: a frame of another connection, or one
-//! that is repeated, left out or exchanged, does not pass.
+//! The salt is drawn for each connection and direction: a frame of another connection, or one that
+//! is repeated, left out or exchanged, fails the check.
 
 use super::message::Lane;
 use base::GroupId;
@@ -23,34 +24,34 @@ use base::limits::PEER_PIECE_BYTES_MAX;
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
 
-/// Bytes before a piece.
+/// Size of a frame's head.
 pub(super) const HEAD_BYTES: usize = 28;
-/// A message up to this size is copied out of the read buffer: a small message that is kept must
-/// not keep a large buffer. It costs no more than counting references would.
+/// Largest message that is copied out of the read buffer: a small message that is kept must not
+/// retain a large buffer. The copy costs no more than reference counting would.
 const COPY_BYTES_MAX: usize = 4 * 1024;
-/// What is set aside for a message in pieces before its bytes have come.
+/// Most bytes allocated for a message in pieces before its bytes have arrived.
 const ROOM_FIRST_BYTES: usize = 256 * 1024;
-/// Longest words of a goodbye.
+/// Longest text of a goodbye.
 pub(super) const CLOSE_BYTES_MAX: usize = 512;
-/// The lane number of the connection's own words.
+/// Lane number of the connection's own control words.
 const OWN: u32 = 4;
 
-/// Why bytes are no frame of this connection.
+/// Reason why bytes are not a frame of this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// The checksum does not hold: altered bytes, or a frame of another connection.
     Checksum,
     /// Not the next frame: one was lost, repeated or exchanged.
     Number,
-    /// The piece is longer than any may be, or than what its message still lacks.
+    /// The piece is longer than the limit, or than its message still lacks.
     Length,
-    /// No such lane, or no such word of the connection.
+    /// No such lane, or no such control word.
     Lane,
     /// The message is longer than its lane allows.
     TooLarge,
-    /// A piece that does not go on with the message that is open in its lane.
+    /// A piece that does not continue the message that is open in its lane.
     Mixed,
-    /// More was said to be used up than was ever sent.
+    /// More bytes were reported as consumed than were ever sent.
     Credit,
 }
 
@@ -68,16 +69,16 @@ impl fmt::Display for FrameError {
     }
 }
 
-/// A word of the connection itself.
+/// Control word of the connection itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionWord {
-    /// Asks for a sign of life; the number comes back.
+    /// Requests a sign of life; the number is returned.
     Ping(u64),
-    /// The answer.
+    /// Answers a ping.
     Pong(u64),
-    /// So many bytes of bulk were used up since the connection began.
+    /// Reports the total bytes of bulk consumed since the connection began.
     Consumed(u64),
-    /// The sender closes, and says why.
+    /// Announces that the sender closes the connection, with the reason.
     Close(String),
 }
 
@@ -92,16 +93,16 @@ impl ConnectionWord {
     }
 }
 
-/// What was heard.
+/// Decoded frame: a complete message or a control word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FrameEvent {
-    /// A whole message.
+    /// A complete message.
     Message { lane: Lane, group: GroupId, payload: Bytes },
-    /// A word of the connection.
+    /// A control word of the connection.
     Word(ConnectionWord),
 }
 
-/// Writes the frames of one direction.
+/// Encoder of the frames of one direction.
 pub(super) struct Encoder {
     salt: u64,
     number: u32,
@@ -112,7 +113,7 @@ impl Encoder {
         Encoder { salt, number: 0 }
     }
 
-    /// A frame whose piece is `parts` together, copied behind its head.
+    /// Appends a frame whose piece is `parts` together, copied after its head.
     pub(super) fn copied(
         &mut self,
         out: &mut Vec<u8>,
@@ -124,7 +125,7 @@ impl Encoder {
         self.frame(out, lane as u32, group.0, total, parts);
     }
 
-    /// The head of a frame whose piece is sent from where it lies.
+    /// Appends the head of a frame whose piece is sent from its own buffer.
     pub(super) fn head(
         &mut self,
         out: &mut Vec<u8>,
@@ -137,7 +138,7 @@ impl Encoder {
         out.extend_from_slice(&head);
     }
 
-    /// A word of the connection.
+    /// Appends a control word.
     pub(super) fn word(&mut self, out: &mut Vec<u8>, word: &ConnectionWord) {
         match word {
             ConnectionWord::Ping(number)
@@ -174,15 +175,15 @@ impl Encoder {
     }
 }
 
-/// A message of which pieces are still to come.
+/// Message of which pieces are missing.
 struct OpenMessage {
     group: u32,
     total: usize,
     bytes: Vec<u8>,
 }
 
-/// Reads the frames of one direction, and joins pieces to messages. After an error nothing more may
-/// be read.
+/// Decoder of the frames of one direction; joins pieces to messages. After an error nothing more
+/// may be read.
 pub(super) struct Decoder {
     salt: u64,
     number: u32,
@@ -194,13 +195,13 @@ impl Decoder {
         Decoder { salt, number: 0, open: [None, None, None, None] }
     }
 
-    /// Bytes held for messages that are not whole yet.
+    /// Bytes held for incomplete messages.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.open.iter().flatten().map(|open| open.bytes.capacity()).sum()
     }
 
-    /// The next message or word; none: more bytes are needed.
+    /// Returns the next message or control word. `None`: more bytes are needed.
     pub(super) fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<FrameEvent>, FrameError> {
         loop {
             let Some(head) = buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
@@ -209,7 +210,8 @@ impl Decoder {
             };
             let (length, lane, group, total) =
                 (word(8) as usize, word(12), word(16), word(20) as usize);
-            // Before the rest is awaited: a length that lies must not make us wait or set aside.
+            // Checked before the rest is awaited: a false length must not cause a wait or an
+            // allocation.
             if length > PEER_PIECE_BYTES_MAX {
                 return Err(FrameError::Length);
             }
@@ -239,7 +241,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the piece out of the buffer; the message, if it is whole now.
+    /// Takes the piece out of the buffer. Returns the message if it is complete now.
     fn join(
         &mut self,
         lane: Lane,
@@ -262,12 +264,12 @@ impl Decoder {
         if open.group != group || open.total != total {
             return Err(FrameError::Mixed);
         }
-        // An empty piece would let a message go on for ever.
+        // Empty pieces could continue a message for ever.
         if length == 0 || length > total - open.bytes.len() {
             return Err(FrameError::Length);
         }
         if open.bytes.capacity() - open.bytes.len() < length {
-            // Room grows with what has come, so that a claim alone costs little.
+            // The allocation grows with what has arrived, so that a claim alone costs little.
             let lacking = total - open.bytes.len();
             open.bytes.reserve_exact(lacking.min(open.bytes.len().max(ROOM_FIRST_BYTES)));
         }

@@ -1,4 +1,4 @@
-//! Greetings over a socket, and what a socket between nodes is set to.
+//! Handshake over a socket, and the options of sockets between nodes.
 
 use super::admission::{KnownLives, accept};
 use super::endpoint::Endpoint;
@@ -15,23 +15,23 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Bytes the system may hold that are not yet on their way: what is urgent can't pass them.
+/// Most unsent bytes that the system may hold: urgent messages can't overtake them.
 const UNSENT_BYTES: u32 = 64 * 1024;
 
-/// A connection whose sides have greeted.
+/// Connection after a completed handshake.
 pub(super) struct Greeted {
     pub(super) stream: TcpStream,
     pub(super) terms: Terms,
     pub(super) speaker: Speaker,
 }
 
-/// Small things leave at once, and the system holds back little.
+/// Sets the socket options: small writes leave at once, and the system buffers little.
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)
 }
 
-/// Why no greeting was read.
+/// Failure to read a greeting.
 pub(super) enum Unread {
     Socket(io::Error),
     Refused(Refusal),
@@ -53,7 +53,7 @@ pub(super) async fn read(stream: &mut TcpStream) -> Result<Received, Unread> {
     Greeting::decode(&envelope, &body, VERSIONS).map_err(Unread::Refused)
 }
 
-/// Says a greeting, signed if this node holds the cluster's secret.
+/// Sends a greeting, signed if this node holds the cluster's secret.
 pub(super) async fn say(
     stream: &mut TcpStream,
     transcript: &mut Transcript,
@@ -62,7 +62,7 @@ pub(super) async fn say(
     stream.write_all(&transcript.sign(greeting)).await
 }
 
-/// Says why not; best effort, the closed socket says the rest.
+/// Sends a refusal; best effort, the closed socket says the rest.
 pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, refusal: &Refusal) {
     let words = match transcript.proven() {
         Some(_) => refusal.to_string(),
@@ -70,13 +70,13 @@ pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, 
     };
     let refused = Greeting::Refused { code: refusal.code(), words };
     if say(stream, transcript, &refused).await.is_ok() {
-        // An orderly end, so that the words are not lost behind bytes that were never read.
+        // An orderly shutdown, so that unread bytes do not make the system discard the text.
         let _ = stream.shutdown().await;
     }
 }
 
-/// Dials a member. `known`: what is known of its lives when it answers; `said` becomes true when
-/// the other side may have heard of it.
+/// Dials a member. `known` returns what is known of its incarnations when it answers; `said`
+/// becomes true when the other side may have received the hello.
 pub(super) async fn dial(
     endpoint: &Endpoint,
     member: Member,
@@ -114,7 +114,7 @@ pub(super) async fn dial(
     Err(Failed::Refuses(refusal))
 }
 
-/// Returns who answered this node's hello, if it is the one that was looked for.
+/// Returns the introduction of the node that answered the hello, if it is the one that was dialled.
 fn answered(
     transcript: &mut Transcript,
     received: Received,
@@ -150,7 +150,7 @@ async fn go(
     Ok(Greeted { stream, terms, speaker })
 }
 
-/// Welcomes a caller that was let in, and waits for its go. `transcript`: of its hello.
+/// Welcomes an accepted caller, and waits for its `Go`. `transcript`: that of its hello.
 pub(super) async fn welcome(
     endpoint: &Endpoint,
     mut stream: TcpStream,
@@ -160,7 +160,7 @@ pub(super) async fn welcome(
     let me = endpoint.speaker();
     let caller = hello.speaker;
     let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", caller.address));
-    // `accept` let only callers in with whom there is one.
+    // `accept` only accepts callers with a common version.
     let version = VERSIONS.common(hello.versions).unwrap_or(VERSIONS.lowest);
     let bond = Bond::new(&caller, &me, transcript.proven());
     let greeting = async {
@@ -195,8 +195,8 @@ fn terms(speaker: &Speaker, id: u64, (ours, theirs): (u64, u64), transcript: &Tr
     Terms { id, node, incarnation, lives, ours, theirs, is_proven }
 }
 
-/// A pause before a dial: half to all of `most`, by chance, so that nodes that lost each other at
-/// the same moment don't dial at the same moment for ever.
+/// Returns the pause before a dial: half to all of `most`, at random, so that nodes that lost each
+/// other at the same moment do not keep dialling at the same moment.
 pub(super) fn pause(most: std::time::Duration) -> std::time::Duration {
     let half = most / 2;
     let parts = (world::chance() % 1_024) as u32;

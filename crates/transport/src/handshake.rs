@@ -1,6 +1,6 @@
-//! Greetings of two nodes as bytes, pure; who is let in says `admission.rs`.
+//! Greetings of two nodes as bytes, pure; `admission.rs` decides who is accepted.
 //!
-//! The dialler says `Hello`, the other `Welcome` or `Refused`, the dialler `Go` or `Refused`; then
+//! The dialler sends `Hello`, the other `Welcome` or `Refused`, the dialler `Go` or `Refused`; then
 //! frames begin. All numbers little-endian:
 //!
 //! ```text
@@ -16,13 +16,13 @@
 //!      refused  u8 code; string words; mac
 //! ```
 //!
-//! `lives`, u32 how many and for each u64 number, u64 token, came later: who has none to tell
-//! leaves them out, unless a MAC follows.
-//! `mac`, u8 1 and 32 bytes, came after those: a node without the cluster's secret leaves it out.
-//! What it covers says `transcript.rs`.
+//! `lives`, u32 how many and for each u64 number, u64 token, was added later: a node without any
+//! omits it, unless a MAC follows.
+//! `mac`, u8 1 and 32 bytes, was added after those: a node without the cluster's secret omits it.
+//! `transcript.rs` says what it covers.
 //!
-//! A later version may append to a body and must not change what stands: what follows the known
-//! fields is skipped. The magic, the envelope, `refused` and the two versions stay for ever.
+//! A later version may append to a body and must not change what is there: bytes after the known
+//! fields are skipped. The magic, the envelope, `refused` and the two versions never change.
 
 use super::incarnation::Incarnation;
 use super::refusal::Refusal;
@@ -34,50 +34,51 @@ use base::limits::{
 use base::{ClusterId, ClusterSecret, Lived, NodeId};
 
 const MAGIC: &[u8; 8] = b"CRDZPEER";
-/// Bytes before a body.
+/// Size of the envelope before a body.
 pub(super) const ENVELOPE_BYTES: usize = 20;
-/// Longest words of a refusal.
+/// Longest text of a refusal.
 const WORDS_BYTES_MAX: usize = 512;
-/// Proof that a greeting comes from a node that holds the cluster's secret.
+/// MAC of a greeting: proves that its sender holds the cluster's secret.
 pub(super) type Mac = [u8; ClusterSecret::BYTES];
 
-/// Who says something.
+/// Introduction of the node that sends a greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Speaker {
     pub(super) cluster: ClusterId,
     pub(super) node: NodeId,
-    /// Which life; see [`Incarnation`].
+    /// Number of its incarnation; see [`Incarnation`].
     pub(super) incarnation: Incarnation,
-    /// Drawn when the process starts: tells two processes on copies of one directory apart.
+    /// Random id of the process: distinguishes two processes on copies of one directory.
     pub(super) process: u64,
-    /// Drawn for this connection.
+    /// Random number of this connection.
     pub(super) nonce: u64,
     pub(super) name: String,
-    /// Where it says its peers reach it.
+    /// Address at which its peers should reach it.
     pub(super) address: String,
-    /// Its lives that the cluster may have on record; without this one, if it has no token.
+    /// Incarnations of the node that the cluster may have on record; without the current one if
+    /// that has no token.
     pub(super) lives: Vec<Lived>,
 }
 
-/// The dialler's first words.
+/// First greeting of the dialler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) versions: Versions,
     pub(super) speaker: Speaker,
-    /// Whom it looks for.
+    /// Id of the node that it dials.
     pub(super) wanted: NodeId,
-    /// The last link that it had with that node in this process, 0: none. It is what tells a dial
+    /// Id of the last link that this process had with that node; 0: none. It distinguishes a dial
     /// made after a link was lost from one made before the link began.
     pub(super) previous: u64,
 }
 
-/// A greeting as it arrived.
+/// Greeting as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) greeting: Greeting,
-    /// The bytes that its MAC covers, or would cover.
+    /// Bytes that its MAC covers, or would cover.
     pub(super) signed: Vec<u8>,
-    /// None: its sender holds no secret, or is of a version before MACs.
+    /// MAC. `None`: its sender holds no secret, or is of a version before MACs.
     pub(super) mac: Option<Mac>,
 }
 
@@ -91,19 +92,19 @@ pub(super) enum Greeting {
 }
 
 impl Greeting {
-    /// Returns its bytes without a MAC.
+    /// Returns the encoded greeting without a MAC.
     pub(super) fn encode(&self) -> Vec<u8> {
         enveloped(&self.body(false))
     }
 
-    /// Returns its bytes with a MAC, and those of them that the MAC covers.
+    /// Returns the encoded greeting with a MAC, and the part of it that the MAC covers.
     pub(super) fn encode_signed(&self, mac: impl FnOnce(&[u8]) -> Mac) -> (Vec<u8>, Vec<u8>) {
         let signed = self.body(true);
         let mac = mac(&signed);
         (enveloped(&[&signed[..], &[1], &mac].concat()), signed)
     }
 
-    /// `signed`: a MAC follows, so nothing before it may be left out.
+    /// Returns the body. `signed`: a MAC follows, so no field before it may be omitted.
     fn body(&self, signed: bool) -> Vec<u8> {
         let mut body = Vec::with_capacity(256);
         match self {
@@ -139,7 +140,7 @@ impl Greeting {
         body
     }
 
-    /// The length of the body that this envelope announces.
+    /// Returns the length of the body that this envelope announces.
     pub(super) fn body_bytes(envelope: &[u8; ENVELOPE_BYTES]) -> Result<usize, Refusal> {
         let mut reader = Reader::new(envelope);
         let read = |reader: &mut Reader| -> Result<usize, Malformed> {
@@ -155,8 +156,8 @@ impl Greeting {
         read(&mut reader).map_err(|Malformed(field)| Refusal::Malformed(field))
     }
 
-    /// The greeting in a body. A `Hello` of versions that `ours` does not meet is refused before
-    /// the rest of it is read: its fields may be others.
+    /// Decodes a body. A `Hello` whose versions have none in common with `ours` is refused before
+    /// the rest is read: its fields may differ.
     pub(super) fn decode(
         envelope: &[u8; ENVELOPE_BYTES],
         body: &[u8],
@@ -267,7 +268,7 @@ fn life(reader: &mut Reader) -> Result<(Incarnation, u64, u64), Malformed> {
     Ok((incarnation, reader.u64("process")?, reader.u64("nonce")?))
 }
 
-/// Both go into logs and status, so what is no plain text is refused here.
+/// Reads name and address. Both go into logs and status, so anything but plain text is refused.
 fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
     let text = |bytes: &[u8], field| {
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed(field))?;
@@ -279,7 +280,7 @@ fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
     Ok((name, address))
 }
 
-/// An older version ends before them.
+/// Reads the listed incarnations; the greeting of an older version ends before them.
 fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
     if reader.rest().is_empty() {
         return Ok(Vec::new());
@@ -299,7 +300,7 @@ fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
     Ok(lives)
 }
 
-/// A version before MACs ends before it.
+/// Reads the MAC; the greeting of a version before MACs ends before it.
 fn mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
     if reader.rest().is_empty() {
         return Ok(None);
@@ -314,20 +315,20 @@ fn mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
     }
 }
 
-/// What both sides know once they have greeted: the link's id, and a salt for each direction.
+/// Shared state after the handshake: the link's id, and a salt for each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bond {
     pub(super) link: u64,
-    /// Salts the frames of the side that dialled.
+    /// Salt of the frames of the side that dialled.
     pub(super) dialler: u64,
-    /// Salts the frames of the side that was dialled.
+    /// Salt of the frames of the side that was dialled.
     pub(super) dialled: u64,
 }
 
 impl Bond {
-    /// From what the two said: both nonces, and with them whose. `secret`: of the cluster, where
-    /// both sides have proven that they hold it; then nobody who reads the greetings knows the
-    /// salts, and so can't make a frame of this connection by knowing them alone.
+    /// Derives the state from both introductions, with their nonces and ids. `secret`: the
+    /// cluster's, if both sides have proven that they hold it; then a reader of the greetings does
+    /// not know the salts, and cannot forge a frame of this connection from the greetings alone.
     pub(super) fn new(
         dialler: &Speaker,
         dialled: &Speaker,

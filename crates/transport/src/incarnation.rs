@@ -1,10 +1,10 @@
-//! Lives of a node, numbered.
+//! Incarnations of a node, numbered.
 
 use std::fmt;
 
-/// Number of a node's life: kept in its data directory and raised, durably, at every start, before
-/// the first word to a peer. A node whose number is lower than the highest the others have seen has
-/// lost its past.
+/// Number of a node's incarnation: kept in its data directory and raised, durably, at every start,
+/// before the first message to a peer. A node whose number is lower than the highest that others
+/// have seen runs on an old copy of its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 

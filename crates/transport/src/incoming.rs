@@ -1,7 +1,8 @@
 //! Calls from other nodes: admission, and their answers.
 //!
-//! Promises: at most so many calls, and so many bytes of them, are in progress; an answer that the
-//! lane has no room for keeps its permit until it is sent, so that no more comes in than goes out.
+//! Promises: the number and the bytes of calls in progress are bounded; an answer for which the
+//! lane has no space keeps its permit until it is sent, so that no more calls are admitted than
+//! answers leave.
 
 use super::{IncomingCall, Peers, Sending};
 use base::GroupId;
@@ -33,14 +34,14 @@ impl Default for CallAdmission {
     }
 }
 
-/// Permit of a call, held while it is in progress.
+/// Permit of a call in progress; dropping it ends the call's share of the bound.
 pub struct CallPermit {
     _call: OwnedSemaphorePermit,
     _units: OwnedSemaphorePermit,
 }
 
 impl CallAdmission {
-    /// Admits a call of so many bytes; none: there is no room.
+    /// Admits a call of this size. `None`: too many calls or bytes are in progress.
     pub fn admit(&self, bytes: usize) -> Option<CallPermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
         Some(CallPermit {
@@ -49,7 +50,7 @@ impl CallAdmission {
         })
     }
 
-    /// Resolves when no call is in progress; from then on none is admitted.
+    /// Resolves when no call is in progress; none is admitted from then on.
     pub async fn close(&self) {
         let all = u32::try_from(FORWARDED_MAX).expect("a few thousand");
         if let Ok(calls) = self.calls.acquire_many(all).await {
@@ -57,7 +58,7 @@ impl CallAdmission {
         }
     }
 
-    /// Admits a call, or declines it where there is no room.
+    /// Admits a call, or declines it if too much is in progress.
     pub fn admit_or_decline(&self, peers: &Peers, asked: &IncomingCall) -> Option<CallPermit> {
         let permit = self.admit(asked.payload.len());
         if permit.is_none() {
@@ -66,8 +67,8 @@ impl CallAdmission {
         permit
     }
 
-    /// Answers a call in a task of its own. Declines it where there is no room (`false`), or where
-    /// it is malformed; `what` is its name in the log. Never blocks.
+    /// Answers a call in a task of its own. Declines it if too much is in progress (returns false)
+    /// or if it is malformed; `what` is its name in the log. Never blocks.
     pub fn serve<A>(
         &self,
         peers: &Peers,
@@ -81,7 +82,7 @@ impl CallAdmission {
         let Some(permit) = self.admit_or_decline(peers, &asked) else { return false };
         let peers = peers.clone();
         world::spawn(async move {
-            // Behind this time nobody reads the answer.
+            // The caller reads no answer after this time.
             let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
             let served = async {
                 match answer(asked.group, asked.payload.clone()).await {
@@ -96,7 +97,7 @@ impl CallAdmission {
     }
 }
 
-/// Answers at once. Where the lane is full the answer waits, and keeps the permit.
+/// Answers at once. If the lane is full, the answer waits and keeps the permit.
 pub fn reply(permit: CallPermit, peers: &Peers, asked: IncomingCall, answer: Bytes) {
     if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
         let peers = peers.clone();
@@ -108,16 +109,16 @@ pub fn reply(permit: CallPermit, peers: &Peers, asked: IncomingCall, answer: Byt
     }
 }
 
-/// Declines a call that can't be read.
+/// Declines a call that can't be decoded.
 pub fn malformed(peers: &Peers, asked: &IncomingCall, what: &str, field: &str) {
     let from = format_args!("{:016x}", asked.from.0);
     tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
     peers.decline(asked);
 }
 
-/// Sends the answer, as soon as the lane has room.
+/// Sends the answer as soon as the lane has space.
 async fn send(peers: &Peers, asked: &IncomingCall, answer: &Bytes) {
-    // Without a link the one who asked is told so by its own side.
+    // Without a link, the caller gets its error from its own side.
     while let Ok(Sending::Full) = peers.answer(asked, answer.clone()) {
         sleep(PAUSE).await;
     }

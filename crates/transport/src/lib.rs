@@ -1,20 +1,21 @@
 //! Connections between nodes: framing, lanes, calls.
 //!
-//! Two nodes share one connection, whoever dialled it; every group speaks over it. A message goes
-//! by one of four *lanes*, each with a queue of its own: `Control` (heartbeats, votes,
-//! acknowledgements), `Data` (log values), `Call` (requests and their answers), `Bulk` (snapshots).
+//! Two nodes share one connection, whichever dialled it; all groups use it. A message uses one of
+//! four *lanes*, each with a queue of its own: `Control` (heartbeats, votes, acknowledgements),
+//! `Data` (log entries), `Call` (requests and their answers), `Bulk` (snapshots).
 //! `docs/inside/peers.md` draws the frames and the handshake, and gives the reasons.
 //!
 //! Promises: messages of one lane arrive in the order they were sent, or the connection breaks and
-//! both sides learn it; control traffic waits for at most one piece of anything that the system has
-//! not taken yet, and it takes little; memory per peer is bounded, and a full lane is an answer; a
-//! message may be lost, but never comes altered, twice, or to another cluster, node or life of a
-//! node; `connected` comes before the first message of a connection and `broken` after its last.
-//! A greeting proves that its node holds the cluster's secret (`transcript.rs`).
+//! both sides learn it; control traffic waits for at most one piece of other traffic that is not in
+//! the system's buffer yet, which is small; memory per peer is bounded, and a full lane is reported
+//! to the sender; a message may be lost, but never arrives altered, twice, or at another cluster,
+//! node or incarnation; `connected` precedes the first message of a connection and `broken` follows
+//! its last. A greeting proves that its node holds the cluster's secret (`transcript.rs`).
 //! Never: encrypts, or authenticates each frame (a checksum finds accidents, not forgers who see
-//! the traffic: own networks only); repeats a lost message (that is for consensus and the caller to
-//! decide); reads what a message says; delivers a message of an ended connection.
-//! Read next: `network.rs` (the face), `frame.rs`, `handshake.rs`, `admission.rs`, then
+//! the traffic: private networks only); resends a lost message (consensus and the caller decide
+//! that); interprets a message; delivers a message of an ended connection.
+//! Read next: `network.rs` (the interface), `frame.rs`, `handshake.rs`, `admission.rs`, then
+//! `stories/two_dials.txt`.
 //! `stories/two_dials.txt`.
 
 mod accept;

@@ -1,5 +1,5 @@
-//! One connection with a peer, from the first frame to the last: one task owns both halves of the
-//! socket, and everyone else speaks to it through the outbox.
+//! Link: one connection with a peer, from the first frame to the last. One task owns both halves of
+//! the socket, and all other code uses it through the outbox.
 
 use super::batch::FrameBatch;
 use super::counters::Counters;
@@ -24,20 +24,20 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// What is read at a time.
+/// Size of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// After this much was read without a pause, the writing half gets its turn.
+/// Bytes read without a pause after which the writing half gets its turn.
 const READ_TURN_BYTES: usize = 256 * 1024;
-/// How long a goodbye may take.
+/// Longest time that a goodbye may take.
 const GOODBYE: Duration = Duration::from_millis(100);
 
-/// What is fixed when a connection begins.
+/// Properties of a connection that are fixed when it begins.
 pub(super) struct Terms {
-    /// The same on both sides.
+    /// Id of the link, the same on both sides.
     pub(super) id: u64,
     pub(super) node: NodeId,
     pub(super) incarnation: Incarnation,
-    /// Its lives that the cluster may have on record, in its words.
+    /// Incarnations of the peer that the cluster may have on record, as the peer lists them.
     pub(super) lives: Vec<Lived>,
     /// Salts of our frames and of theirs.
     pub(super) ours: u64,
@@ -47,25 +47,26 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The life that it lives, told from all others; none: it has no token.
+    /// Returns the peer's incarnation with its token. `None`: it has no token.
     pub(super) fn lived(&self) -> Option<Lived> {
         self.lives.iter().copied().find(|lived| lived.number == self.incarnation.0)
     }
 }
 
-/// A connection, as the rest of the node sees it.
+/// Connection, as the rest of the node sees it.
 pub(super) struct Link {
     pub(super) terms: Terms,
     outbox: Mutex<Outbox>,
-    /// Something new is to be sent.
+    /// Signals the writing half that there is something to send.
     wake: Notify,
-    /// The bulk lane may have room again, or the connection ended.
+    /// Signals that the bulk lane may have space again, or that the connection ended.
     room: Notify,
     counters: Arc<Counters>,
-    /// When anything was heard, and since when a ping waits for its answer (0: none does).
+    /// Time at which anything was last received, and time since which a ping is unanswered (0: none
+    /// is).
     heard_at: AtomicU64,
     unanswered_since: AtomicU64,
-    /// Bytes of bulk that were used up here.
+    /// Total bytes of bulk consumed here.
     consumed: AtomicU64,
     consumed_news: AtomicBool,
 }
@@ -96,11 +97,11 @@ impl Link {
         sending
     }
 
-    /// Waits until the bulk lane has room or the connection ends.
+    /// Waits until the bulk lane has space or the connection ends.
     pub(super) async fn bulk_room(&self) -> Sending {
         let mut changed = pin!(self.room.notified());
         loop {
-            // Listening begins before looking, so that no change is missed in between.
+            // Registered before the check, so that no change is missed in between.
             changed.as_mut().enable();
             let room = self.outbox().bulk_room();
             match room {
@@ -111,7 +112,7 @@ impl Link {
         }
     }
 
-    /// What waits, and what was not sent.
+    /// Returns the waiting messages and bytes by lane, and the counts of messages not sent.
     pub(super) fn standing(&self) -> ([(usize, usize); 4], Dropped) {
         let outbox = self.outbox();
         (outbox.waiting(), outbox.dropped())
@@ -121,7 +122,7 @@ impl Link {
         world::nanoseconds().saturating_sub(self.heard_at.load(Relaxed)) / 1_000_000
     }
 
-    /// Takes no more messages, and wakes who waits for room.
+    /// Accepts no more messages, and wakes tasks that wait for space.
     pub(super) fn close(&self) {
         let dropped = {
             let mut outbox = self.outbox();
@@ -151,14 +152,14 @@ impl Creditor for Link {
     }
 }
 
-/// The writing half: what was encoded, and what comes next.
+/// Writing half: the encoder and the batch of encoded frames.
 struct FrameWriter {
     encoder: Encoder,
     batch: FrameBatch,
 }
 
-/// Carries messages both ways until the connection ends, by itself or because `ended` says so;
-/// tells the sink when it begins and when it has ended.
+/// Carries messages both ways until the connection ends, on its own or because `ended` resolves;
+/// calls the sink when it begins and when it has ended.
 pub(super) async fn run(
     link: &Arc<Link>,
     mut stream: TcpStream,
@@ -170,8 +171,8 @@ pub(super) async fn run(
     let mut writer =
         FrameWriter { encoder: Encoder::new(link.terms.ours), batch: FrameBatch::default() };
     sink.connected(link.terms.node, link.terms.incarnation);
-    // Reading comes before watching: what has arrived counts as heard before silence is judged,
-    // also after the whole process has slept.
+    // Reading comes before watching: data that has arrived counts as received before silence is
+    // judged, also after the whole process was suspended.
     let broken = tokio::select! {
         biased;
         broken = ended => broken,
@@ -185,7 +186,7 @@ pub(super) async fn run(
     broken
 }
 
-/// Reads until the end, and hands on what arrives.
+/// Reads until the end, and delivers what arrives.
 async fn listen<R: AsyncRead + Unpin>(link: &Arc<Link>, socket: &mut R, sink: &dyn Sink) -> Broken {
     let mut decoder = Decoder::new(link.terms.theirs);
     let mut buffer = BytesMut::new();
@@ -217,7 +218,7 @@ async fn listen<R: AsyncRead + Unpin>(link: &Arc<Link>, socket: &mut R, sink: &d
 }
 
 impl Link {
-    /// Acts on what was heard; says so if the connection ends by it.
+    /// Handles a decoded frame. Returns the reason if the connection ends by it.
     fn hear(self: &Arc<Link>, heard: FrameEvent, sink: &dyn Sink) -> Option<Broken> {
         match heard {
             FrameEvent::Message { lane, group, payload } => {
@@ -233,7 +234,7 @@ impl Link {
                 self.say(ConnectionWord::Pong(number))
             }
             FrameEvent::Word(ConnectionWord::Pong(sent_at)) => {
-                // What comes back is what was sent, our own time: a lie would only spoil a figure.
+                // The pong returns the time that we sent: a false one only spoils the statistics.
                 self.counters.measured(world::nanoseconds().saturating_sub(sent_at));
                 self.unanswered_since.store(0, Relaxed);
             }
@@ -248,7 +249,7 @@ impl Link {
         None
     }
 
-    /// Fills the batch with what goes next; nanoseconds to wait for if that is nothing.
+    /// Fills the batch with the next frames. Returns nanoseconds to wait if there are none.
     fn fill(&self, writer: &mut FrameWriter) -> u64 {
         let now = world::nanoseconds();
         let mut room = false;
@@ -280,7 +281,7 @@ impl Link {
     }
 }
 
-/// Writes what waits, until the socket fails.
+/// Writes waiting frames until the socket fails.
 async fn speak<W: AsyncWrite + Unpin>(
     link: &Link,
     writer: &mut FrameWriter,
@@ -302,7 +303,7 @@ async fn speak<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Asks for signs of life; ends when there are none.
+/// Sends pings; returns when they stay unanswered or nothing is received for too long.
 async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
     loop {
         sleep(settings.ping).await;
@@ -310,7 +311,7 @@ async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
         let past =
             |since: u64, most: Duration| u128::from(now.saturating_sub(since)) > most.as_nanos();
         if past(link.heard_at.load(Relaxed), settings.silence) {
-            // After the whole process has slept, the reading half looks once more first.
+            // After the whole process was suspended, the reading half gets one more turn first.
             tokio::task::yield_now().await;
             if past(link.heard_at.load(Relaxed), settings.silence) {
                 return Broken::Silent;
@@ -326,14 +327,14 @@ async fn watch(link: &Link, settings: &PeerSettings) -> Broken {
     }
 }
 
-/// Tells the other side why this one closes, if it still listens: behind what was begun, so that it
-/// reads as a frame.
+/// Sends the reason for closing, if the other side still reads: after the frame in progress, so
+/// that it decodes as a frame.
 async fn goodbye<W: AsyncWrite + Unpin>(writer: &mut FrameWriter, socket: &mut W, why: &Broken) {
     if matches!(why, Broken::Closed(_) | Broken::Ended | Broken::Socket(_)) {
         return;
     }
     writer.batch.word(&mut writer.encoder, &ConnectionWord::Close(why.to_string()));
-    // It is told or it is not: the closed socket says the rest.
+    // Best effort: the closed socket says the rest.
     let told = timeout(GOODBYE, writer.batch.write_to(socket)).await;
     tracing::trace!(told = told.is_ok(), "said goodbye");
 }

@@ -1,4 +1,4 @@
-//! One message on its way to a peer: which lane, which group, and its bytes.
+//! One message to a peer: its lane, its group, and its bytes.
 
 use base::GroupId;
 use base::limits::{
@@ -10,29 +10,29 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Which queue a message waits in. Order is kept within a lane, not between lanes.
+/// Queue in which a message waits. Order is kept within a lane, not between lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// Heartbeats, votes, acknowledgements: small, and before everything else.
+    /// Heartbeats, votes, acknowledgements: small, and sent before everything else.
     Control,
-    /// Log values, in order.
+    /// Log entries, in order.
     Data,
     /// Requests to another node, and their answers.
     Call,
-    /// Snapshots: waits for room, bounded in bytes a second, and for the receiver to keep up.
+    /// Snapshots: limited in bytes a second and by the receiver's credit.
     Bulk,
 }
 
 impl Lane {
-    /// All of them, by their number.
+    /// All lanes, in the order of their numbers.
     pub const ALL: [Lane; 4] = [Lane::Control, Lane::Data, Lane::Call, Lane::Bulk];
 
-    /// The lane's name, for status and metrics.
+    /// Returns the lane's name, for status and metrics.
     pub fn word(self) -> &'static str {
         ["control", "data", "call", "bulk"][self as usize]
     }
 
-    /// The largest message of the lane, its head counted.
+    /// Returns the size of the largest message of the lane, including its head.
     pub fn bytes_max(self) -> usize {
         match self {
             Lane::Control => PEER_CONTROL_BYTES_MAX,
@@ -43,10 +43,10 @@ impl Lane {
     }
 }
 
-/// What became of a message that was to be sent.
+/// Outcome of an attempt to send a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// It waits in its lane, and is sent unless the connection breaks first.
+    /// Queued in its lane: sent unless the connection breaks first.
     Sent,
     /// Its lane is full: nothing was queued.
     Full,
@@ -54,8 +54,8 @@ pub enum Sending {
     NoLink,
 }
 
-/// The first bytes of a message, kept beside its body, so that a value's bytes go to many peers
-/// under different heads and are never copied.
+/// First bytes of a message, kept apart from its body, so that an entry's bytes go to many peers
+/// under different heads without a copy.
 #[derive(Clone, Copy)]
 pub struct MessageHead {
     length: u8,
@@ -63,10 +63,10 @@ pub struct MessageHead {
 }
 
 impl MessageHead {
-    /// No head.
+    /// The empty head.
     pub const EMPTY: MessageHead = MessageHead { length: 0, bytes: [0; PEER_HEAD_BYTES_MAX] };
 
-    /// A head of at most [`PEER_HEAD_BYTES_MAX`] bytes.
+    /// Builds a head of at most [`PEER_HEAD_BYTES_MAX`] bytes.
     pub fn new(bytes: &[u8]) -> MessageHead {
         assert!(bytes.len() <= PEER_HEAD_BYTES_MAX, "a head is small: put the rest in the body");
         let mut head = MessageHead::EMPTY;
@@ -75,7 +75,7 @@ impl MessageHead {
         head
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the head.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -87,41 +87,42 @@ impl fmt::Debug for MessageHead {
     }
 }
 
-/// A message for one peer.
+/// Message to one peer.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Where it waits.
+    /// Lane in which it waits.
     pub lane: Lane,
-    /// Which group speaks.
+    /// Group that sends it.
     pub group: GroupId,
-    /// What comes first.
+    /// Head; precedes the body.
     pub head: MessageHead,
-    /// What follows; the receiver gets both as one.
+    /// Body; the receiver gets head and body as one.
     pub body: Bytes,
-    /// A waiting message of the same group with the same slot is worthless once this one is queued.
+    /// Slot: a queued message replaces a waiting one of the same group and slot. `None`: it
+    /// replaces none.
     pub slot: Option<u32>,
-    /// Lets the sender find out whether it left, and take it back until then.
+    /// Receipt by which the sender learns whether the message left, and takes it back until then.
     pub receipt: Option<Receipt>,
 }
 
 impl Message {
-    /// A message without a head.
+    /// Builds a message without a head.
     pub fn new(lane: Lane, group: GroupId, body: Bytes) -> Message {
         Message { lane, group, head: MessageHead::EMPTY, body, slot: None, receipt: None }
     }
 
-    /// The same with a head.
+    /// Returns the message with this head.
     pub fn with_head(self, head: &[u8]) -> Message {
         Message { head: MessageHead::new(head), ..self }
     }
 
-    /// The same, taking the place of what waits in `slot` (heartbeats). It goes to the end of the
-    /// lane; and where a lane is full, a message with a slot is what is dropped.
+    /// Returns the message with a slot: it replaces a waiting message in `slot` (heartbeats) and
+    /// goes to the end of the lane. In a full lane, messages with a slot are dropped first.
     pub fn replacing(self, slot: u32) -> Message {
         Message { slot: Some(slot), ..self }
     }
 
-    /// Bytes of head and body.
+    /// Returns the bytes of head and body.
     pub fn size(&self) -> usize {
         self.head.bytes().len() + self.body.len()
     }
@@ -131,20 +132,20 @@ const WAITS: u8 = 0;
 const LEFT: u8 = 1;
 const TAKEN_BACK: u8 = 2;
 
-/// Record of a message that left its queue, or did not; decides between "nothing happened" and "it
-/// may have".
+/// Receipt of a message: records whether it left its queue, and so decides between "nothing
+/// happened" and "it may have".
 #[derive(Clone, Debug, Default)]
 pub struct Receipt(Arc<AtomicU8>);
 
 impl Receipt {
-    /// A network calls it before the first byte leaves; `false`: the message was taken back, and
-    /// must not leave.
+    /// Marks the message as leaving; the network calls it before the first byte. False: the message
+    /// was taken back, and must not leave.
     pub fn leave(&self) -> bool {
         let before = self.0.compare_exchange(WAITS, LEFT, Ordering::AcqRel, Ordering::Acquire);
         before.is_ok()
     }
 
-    /// Takes the message back; `false`: it left already.
+    /// Takes the message back. False: it left already.
     pub fn take_back(&self) -> bool {
         let before =
             self.0.compare_exchange(WAITS, TAKEN_BACK, Ordering::AcqRel, Ordering::Acquire);

@@ -1,5 +1,5 @@
-//! The face of the network: what everything above speaks to. Over sockets it is
-//! [`TcpNetwork`](super::TcpNetwork); a simulator puts its own in the same place.
+//! Interface of the network for everything above it. Over sockets it is
+//! [`TcpNetwork`](super::TcpNetwork); a simulator implements it too.
 
 use super::counters::PeerStatus;
 use super::credential::Credential;
@@ -14,47 +14,47 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A node that belongs to the cluster.
+/// Node that belongs to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its id.
+    /// Id of the node.
     pub node: NodeId,
-    /// Its name, for people.
+    /// Name of the node, for display.
     pub name: String,
-    /// Where its peers reach it: `host:port`, looked up anew at every dial.
+    /// Address for its peers: `host:port`, resolved at every dial.
     pub address: String,
-    /// The highest incarnation that the cluster has on record (0: none): nothing below is let in,
-    /// not even by a node that has just started and has seen nobody yet.
+    /// Highest incarnation that the cluster has on record (0: none). Lower ones are refused, even
+    /// by a node that has just started and has seen no other node yet.
     pub incarnation: Incarnation,
-    /// The life that the cluster has on record, told from all others: one that can't show that it
-    /// comes from it is not let in; none: none is.
+    /// Incarnation that the cluster has on record, with its token: a node that can't show that it
+    /// descends from it is refused. `None`: none is on record.
     pub lived: Option<Lived>,
 }
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The other side closed it, in its words.
+    /// The other side closed it, with this text.
     Closed(String),
-    /// The stream ended without a word.
+    /// The stream ended without a goodbye.
     Ended,
-    /// The system reports an error of the socket.
+    /// The system reported an error of the socket.
     Socket(String),
-    /// Bytes that are no frame of this connection.
+    /// Bytes arrived that are not a frame of this connection.
     Frame(FrameError),
-    /// Nothing was heard for too long.
+    /// No data was received for too long.
     Silent,
-    /// It speaks, but does not answer pings: it does not hear us.
+    /// Data arrives, but pings stay unanswered: the peer does not receive us.
     Unanswering,
-    /// The same node began a new connection, having lost this one.
+    /// A new connection of the same node, which lost this one, replaces it.
     Replaced,
-    /// The cluster has a life of the node on record that this one does not come from.
+    /// The cluster has an incarnation of the node on record from which this one does not descend.
     Outlived,
-    /// The cluster's secret is required by now, and the node did not prove that it holds it.
+    /// The cluster's secret became required, and the node did not prove that it holds it.
     Unproven,
-    /// The node was taken off the list of members.
+    /// The node was removed from the members.
     Removed,
-    /// This node is stopping.
+    /// Stop of this node.
     Stopping,
 }
 
@@ -78,26 +78,27 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Who gives a sender room again once a bulk message is used up.
+/// Sender's credit: returns send credit once a bulk message is consumed.
 pub trait Creditor: Send + Sync {
-    /// So many bytes are used up.
+    /// Reports this many bytes as consumed.
     fn consumed(&self, bytes: u64);
 }
 
-/// Held with a bulk message until its bytes are used up (written to disk, say); dropping it lets
-/// the sender send more. So a slow receiver bounds its own memory, and control traffic still flows.
+/// Credit of a bulk message, held until its bytes are consumed (written to disk, say). Dropping it
+/// lets the sender send more. So a slow receiver bounds its own memory, and control traffic still
+/// flows.
 pub struct Credit {
     from: Option<Arc<dyn Creditor>>,
     bytes: u64,
 }
 
 impl Credit {
-    /// For lanes that need none.
+    /// Returns the empty credit, for lanes that need none.
     pub fn none() -> Credit {
         Credit { from: None, bytes: 0 }
     }
 
-    /// Tells `from` when it is dropped.
+    /// Returns a credit that reports to `from` when it is dropped.
     pub fn of(from: Arc<dyn Creditor>, bytes: u64) -> Credit {
         Credit { from: Some(from), bytes }
     }
@@ -111,95 +112,97 @@ impl Drop for Credit {
     }
 }
 
-/// A message that arrived.
+/// Message that arrived.
 pub struct IncomingMessage {
-    /// Who sent it.
+    /// Id of the sender.
     pub from: NodeId,
-    /// In which of its lives.
+    /// Incarnation of the sender.
     pub incarnation: Incarnation,
-    /// By which lane.
+    /// Lane on which it came.
     pub lane: Lane,
-    /// For which group.
+    /// Group to which it is addressed.
     pub group: GroupId,
     /// Head and body as one.
     pub payload: Bytes,
-    /// Keep it as long as the payload; see [`Credit`].
+    /// Credit to keep as long as the payload; see [`Credit`].
     pub credit: Credit,
 }
 
-/// Who is told what arrives. Called in the connection's task: it must hand over and return, never
-/// wait. What it hands over to is bounded by the protocols above: consensus counts the values in
-/// flight, bulk needs credit, and calls are refused when too many wait.
+/// Receiver of messages and connection events. The connection's task calls it: it must hand over
+/// and return, never wait. The protocols above bound what it hands over: consensus counts the
+/// entries in flight, bulk needs credit, and calls are refused when too many wait.
 pub trait Sink: Send + Sync + 'static {
-    /// A message.
+    /// Delivers a message.
     fn deliver(&self, message: IncomingMessage);
-    /// A connection began; messages sent before are lost.
+    /// Reports that a connection began; messages sent before are lost.
     fn connected(&self, node: NodeId, incarnation: Incarnation);
-    /// It ended: what was not answered may be lost.
+    /// Reports that the connection ended: unanswered messages may be lost.
     fn broken(&self, node: NodeId, reason: &Broken);
 }
 
-/// A future in a box, so that the trait can be an object.
+/// Boxed future, so that the trait can be an object.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Carries messages between the nodes of one cluster.
+/// Network between the nodes of one cluster.
 pub trait Network: Send + Sync + 'static {
     /// Queues a message; never waits. `message` must be within its lane's limit.
     fn send(&self, to: NodeId, message: Message) -> Sending;
 
-    /// Returns true if there is a connection to that node now: what is sent without one is lost.
+    /// Returns true if there is a connection to that node now: a message sent without one is lost.
     fn linked(&self, to: NodeId) -> bool;
 
-    /// For how long nothing was heard by the connection to that node; none: there is none.
+    /// Returns the time since anything was received from that node, in milliseconds. `None`: no
+    /// connection.
     fn silent_ms(&self, to: NodeId) -> Option<u64> {
         self.linked(to).then_some(0)
     }
 
-    /// Waits until the bulk lane has room (`Sent`) or there is no connection (`NoLink`).
+    /// Waits until the bulk lane has space (`Sent`) or there is no connection (`NoLink`).
     fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending>;
 
-    /// Who belongs to the cluster from now on; this node itself may be among them. Connections to
-    /// nodes that are no longer named are closed.
+    /// Sets the members of the cluster; this node may be among them. Connections to nodes that are
+    /// not listed are closed.
     fn set_members(&self, members: Vec<Member>);
 
-    /// Greets with this credential from now on; connections whose other side did not prove that it
-    /// holds the secret end once that is required. A network without greetings needs none.
+    /// Sets the credential for greetings. Once the secret is required, connections whose other side
+    /// did not prove that it holds it end. A network without greetings ignores it.
     fn set_credential(&self, _credential: Credential) {}
 
-    /// Returns the credential that this node greets with; none: it has none.
+    /// Returns the credential of this node's greetings. `None`: it has none.
     fn credential(&self) -> Option<Credential> {
         None
     }
 
-    /// Every peer, by its id.
+    /// Returns the status of every peer, by id.
     fn status(&self) -> Vec<PeerStatus>;
 
-    /// Closes every connection, and returns when `broken` has been told of each.
+    /// Closes every connection; returns when `broken` was reported for each.
     fn stop(&self) -> Boxed<'_, ()>;
 }
 
-/// Why the last attempt to connect failed, for status.
+/// Reason why the last attempt to connect failed, for status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
     /// The address did not answer, or not in time.
     Unreachable(String),
-    /// The other side refused, in its words. `is_trusted`: they are signed with the cluster's
-    /// secret, or this node has none to verify them by.
+    /// The other side refused, with this text. `is_trusted`: the refusal is signed with the
+    /// cluster's secret, or this node has none to verify it by.
     Refused { code: u8, words: String, is_trusted: bool },
-    /// This node refused.
+    /// Own refusal: this node refused the other.
     Refuses(Refusal),
 }
 
 impl Failed {
-    /// Returns true if it passes by itself, so that nobody needs to be told.
+    /// Returns true if the failure is transient and not worth a log line.
     pub(super) fn passes(&self) -> bool {
         matches!(self, Failed::Refused { code, .. } if Refusal::passes(*code))
     }
 
-    /// The other side's words, if they are that this node runs on an old copy of its directory.
+    /// Returns the other side's text, if it says that this node runs on an old copy of its
+    /// directory.
     pub(super) fn outdates(&self) -> Option<String> {
         match self {
-            // Anybody at a member's address could say that this node's directory is an old copy.
+            // Anybody at a member's address could claim that this node's directory is an old copy.
             Failed::Refused { code, words, is_trusted: true } if Refusal::outdates(*code) => {
                 Some(words.clone())
             }

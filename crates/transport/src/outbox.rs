@@ -1,9 +1,8 @@
-//! Send queues of one peer, and the rule that chooses the next message. Pure: bounded queues and a
-//! rule.
+//! Send queues of one peer, and the scheduling rule that chooses the next frame. Pure.
 //!
-//! The connection's own words go first, then control, then the other lanes in turn, a piece each,
-//! so that a large value or a snapshot holds up nobody for longer than a piece takes. Bulk has one
-//! turn in eight while others want to speak: it is slow, but it does not starve.
+//! The connection's control words go first, then the control lane, then the other lanes in turn, a
+//! piece each, so that a large entry or a snapshot delays the others by one piece at most. Bulk has
+//! one turn in eight while other lanes have messages: it is slow, but does not starve.
 
 use super::frame::ConnectionWord;
 use super::message::{Lane, Message, MessageHead, Receipt, Sending};
@@ -14,28 +13,28 @@ use base::limits::{PEER_BULK_BYTES_MAX, PEER_BULK_WINDOW_BYTES, PEER_PIECE_BYTES
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// A message up to this size goes in one piece with its head, copied; larger ones are sent from
-/// where they lie.
+/// Largest message that is copied into one piece with its head; larger ones are sent from their own
+/// buffer.
 pub(super) const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// Whose turn it is, where all want to speak.
+/// Order of turns while all lanes have messages.
 const TURNS: [Lane; 8] = {
     use Lane::{Bulk, Call, Data};
     [Data, Call, Data, Call, Data, Call, Data, Bulk]
 };
 
-/// What goes next.
+/// Next item to send.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// A word of the connection.
+    /// A control word of the connection.
     Word(ConnectionWord),
     /// A piece of a message.
     Piece(Piece),
-    /// Nothing for so many nanoseconds, unless something new comes.
+    /// Wait for this many nanoseconds, unless something new is queued.
     Wait(u64),
 }
 
-/// A piece of a message: head and body together are its bytes.
+/// Piece of a message: head and body together are its bytes.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) lane: Lane,
@@ -43,7 +42,7 @@ pub(super) struct Piece {
     pub(super) total: usize,
     pub(super) head: MessageHead,
     pub(super) body: Bytes,
-    /// True if the message is complete with it.
+    /// True if it completes the message.
     pub(super) last: bool,
 }
 
@@ -51,22 +50,22 @@ struct Queue {
     limits: LaneLimits,
     messages: VecDeque<Message>,
     bytes: usize,
-    /// Bytes of the first message that have left; none: it has not begun.
+    /// Bytes of the first message that have left. `None`: none of it has.
     begun: Option<usize>,
 }
 
-/// Counts of what was not sent.
+/// Counts of messages that were not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// Replaced by a newer message of the same slot, or given up for it.
+    /// Replaced by a newer message of the same slot, or dropped in its favour.
     pub(super) replaced: u64,
-    /// Refused, since the lane was full.
+    /// Refused because the lane was full.
     pub(super) full: u64,
     /// Taken back by the sender.
     pub(super) taken_back: u64,
 }
 
-/// The lanes of one connection.
+/// Lanes of one connection.
 pub(super) struct Outbox {
     queues: [Queue; 4],
     words: VecDeque<ConnectionWord>,
@@ -93,7 +92,7 @@ impl Outbox {
         }
     }
 
-    /// Queues a message, or says why not.
+    /// Queues a message. Returns `Full` or `NoLink` if it was not queued.
     pub(super) fn put(&mut self, message: Message) -> Sending {
         if self.closed {
             return Sending::NoLink;
@@ -102,7 +101,7 @@ impl Outbox {
         if message.slot.is_some() && queue.replace(&message) {
             self.dropped.replaced += 1;
         }
-        // Only a message that replaces others is worth dropping another of its kind for.
+        // Only a message with a slot is worth dropping another one with a slot for.
         while !queue.has_room(message.size()) {
             if message.slot.is_none() || !queue.drop_oldest_replaceable() {
                 self.dropped.full += 1;
@@ -115,20 +114,21 @@ impl Outbox {
         Sending::Sent
     }
 
-    /// Queues a word of the connection; a newer one of its kind makes an older one needless.
+    /// Queues a control word; it replaces an older one of its kind.
     pub(super) fn say(&mut self, word: ConnectionWord) {
         let kind = std::mem::discriminant(&word);
         self.words.retain(|waiting| std::mem::discriminant(waiting) != kind);
         self.words.push_back(word);
     }
 
-    /// The peer has used up so many bytes of bulk in all; `false`: more than it was sent.
+    /// Records the total bytes of bulk that the peer consumed. Returns false if that is more than
+    /// it was sent.
     pub(super) fn consumed(&mut self, bytes: u64) -> bool {
         self.bulk_consumed = self.bulk_consumed.max(bytes);
         self.bulk_consumed <= self.bulk_begun
     }
 
-    /// Says what would become of any bulk message, the largest among them.
+    /// Returns the outcome that any bulk message would have now, even the largest.
     pub(super) fn bulk_room(&self) -> Sending {
         let queue = &self.queues[Lane::Bulk as usize];
         match () {
@@ -138,7 +138,7 @@ impl Outbox {
         }
     }
 
-    /// What goes next.
+    /// Returns the next item to send.
     pub(super) fn next(&mut self, now: u64) -> Next {
         if let Some(word) = self.words.pop_front() {
             return Next::Word(word);
@@ -156,7 +156,7 @@ impl Outbox {
         Next::Wait(self.bulk_wait(now))
     }
 
-    /// Takes no more, and forgets what waits; receipts stay as they are.
+    /// Accepts no more messages, and drops those that wait; receipts stay as they are.
     pub(super) fn close(&mut self) {
         self.closed = true;
         for queue in &mut self.queues {
@@ -165,7 +165,7 @@ impl Outbox {
         }
     }
 
-    /// Messages and bytes that wait, by lane.
+    /// Returns the waiting messages and bytes, by lane.
     pub(super) fn waiting(&self) -> [(usize, usize); 4] {
         let waiting = |lane: Lane| {
             let queue = &self.queues[lane as usize];
@@ -178,8 +178,8 @@ impl Outbox {
         self.dropped
     }
 
-    /// Returns true if the lane has something to say; throws away what was taken back. The first
-    /// message leaves by this: from here on it can't be taken back.
+    /// Returns true if the lane has something to send; drops messages that were taken back. The
+    /// first message counts as leaving from here on: it can't be taken back any more.
     fn ready(&mut self, lane: Lane) -> bool {
         let queue = &mut self.queues[lane as usize];
         while queue.begun.is_none() {
@@ -195,8 +195,8 @@ impl Outbox {
         true
     }
 
-    /// Nanoseconds until bulk may go on: it needs a message, credit for the whole of it, and its
-    /// rate.
+    /// Returns the nanoseconds until bulk may go on: it needs a message, credit for all of it, and
+    /// its rate. `u64::MAX`: not before something changes.
     fn bulk_wait(&mut self, now: u64) -> u64 {
         let queue = &self.queues[Lane::Bulk as usize];
         let Some(first) = queue.messages.front() else { return u64::MAX };
@@ -215,18 +215,18 @@ impl Outbox {
 }
 
 impl Queue {
-    /// Room in messages and bytes; an empty lane takes any one message.
+    /// Returns true if a message of this size fits; an empty lane takes any one message.
     fn has_room(&self, bytes: usize) -> bool {
         let fits = self.bytes + bytes <= self.limits.bytes || self.messages.is_empty();
         fits && self.messages.len() < self.limits.messages
     }
 
-    /// How many messages at the front have begun to leave, and so can't be dropped.
+    /// Returns the number of messages at the front that have begun to leave, and can't be dropped.
     fn fixed(&self) -> usize {
         usize::from(self.begun.is_some())
     }
 
-    /// Drops the waiting message that this one replaces.
+    /// Drops the waiting message that `newer` replaces. Returns true if there was one.
     fn replace(&mut self, newer: &Message) -> bool {
         let same = |old: &Message| old.slot == newer.slot && old.group == newer.group;
         self.drop_first(same)
@@ -249,12 +249,12 @@ impl Queue {
         self.bytes -= self.messages.pop_front().map_or(0, |first| first.size());
     }
 
-    /// The next piece of the first message, which has begun.
+    /// Returns the next piece of the first message, which has begun.
     fn cut(&mut self, lane: Lane) -> Piece {
         let first = self.messages.front().expect("a lane that is ready has a message");
         let left = self.begun.expect("a lane that is ready has begun");
         let (total, head_bytes) = (first.size(), first.head.bytes().len());
-        // A large message sends its head alone, and then its body from where it lies.
+        // A large message sends its head alone, and then its body from its own buffer.
         let small = total <= COPY_BYTES_MAX;
         let head = if left == 0 { first.head } else { MessageHead::EMPTY };
         let body = match left {

@@ -1,5 +1,5 @@
-//! One peer for as long as it is a member: one task that dials, takes calls, and runs the one
-//! connection there is at a time.
+//! Peer: for as long as a node is a member, one task dials it, takes its calls, and runs the single
+//! connection with it.
 
 use super::admission::{KnownLives, admit};
 use super::arbitrate::{Own, arbitrate};
@@ -20,40 +20,41 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::sleep;
 
-/// A connection that lived this long was a good one: the next dial comes at once.
+/// Time after which a connection counts as good: the next dial then follows without a long pause.
 const GOOD_LINK_NS: u64 = 1_000_000_000;
 
-/// A caller: its connection, and what was said on it.
+/// Incoming connection, and what was said on it.
 pub(super) struct Caller {
     pub(super) stream: TcpStream,
     pub(super) transcript: Transcript,
 }
 
-/// A call that has said hello.
+/// Call that has sent its hello.
 pub(super) struct PeerCall {
     pub(super) caller: Caller,
     pub(super) hello: Hello,
-    /// Where the call goes back to if it is refused.
+    /// Channel on which the call is returned if it is refused.
     pub(super) back: oneshot::Sender<(Caller, Refusal)>,
 }
 
-/// A peer, as the rest of the node sees it.
+/// Peer, as the rest of the node sees it.
 pub(super) struct Peer {
     plain: Mutex<Plain>,
     pub(super) counters: Arc<Counters>,
     pub(super) calls: mpsc::Sender<PeerCall>,
     pub(super) stop: watch::Sender<Option<Broken>>,
-    /// What is known of the peer's lives is more than when the present connection began.
+    /// Signals that more is known of the peer's incarnations than when the current connection
+    /// began.
     news: Notify,
 }
 
-/// What is behind the lock.
+/// State behind the lock.
 struct Plain {
     member: Member,
     known: KnownLives,
     link: Option<Arc<Link>>,
-    /// Since when there is no connection, in this node's milliseconds: the end of the last one, or
-    /// when the peer became known. Nothing while there is one.
+    /// Time since which there is no connection, in this node's milliseconds: the end of the last
+    /// one, or when the peer became known. `None` while there is one.
     away_since_ms: Option<u64>,
     broken: Option<Broken>,
     failed: Option<Failed>,
@@ -74,15 +75,15 @@ impl Peer {
         }
     }
 
-    /// The member's name, address or recorded incarnation may have changed.
+    /// Updates the member's name, address or recorded incarnation.
     pub(super) fn update(&self, member: Member) {
         let mut plain = self.plain();
         if member.incarnation > plain.known.incarnation {
             plain.known.incarnation = member.incarnation;
             plain.known.process = None;
         }
-        // No life below the recorded number goes on record any more: what this process saw of
-        // those counts no longer.
+        // An incarnation below the recorded number can't go on record any more, so what this
+        // process saw of those no longer counts.
         let seen = plain.known.lived.map_or(0, |lived| lived.number);
         if member.lived.is_some() && member.incarnation.0 >= seen {
             plain.known.lived = member.lived;
@@ -92,13 +93,14 @@ impl Peer {
         self.news.notify_one();
     }
 
-    /// Has the present connection judged anew: it may have to prove more than when it began.
+    /// Re-checks the current connection: it may have to prove more than when it began.
     pub(super) fn renew(&self) {
         self.news.notify_one();
     }
 
-    /// Resolves when the present connection would not begin any more: with a life that is not let
-    /// in, or without a proof that is required by now. This node may have known less when it began.
+    /// Resolves when the current connection would no longer be accepted: its incarnation is refused
+    /// by now, or it lacks a proof that is required by now. This node may have known less when it
+    /// began.
     async fn outdated(&self, endpoint: &Endpoint) -> Broken {
         loop {
             self.news.notified().await;
@@ -125,7 +127,7 @@ impl Peer {
         self.plain().known
     }
 
-    /// The present connection.
+    /// Returns the current connection.
     pub(super) fn link(&self) -> Option<Arc<Link>> {
         self.plain().link.clone()
     }
@@ -160,7 +162,7 @@ impl Peer {
         self.plain.lock().expect("no one panics while holding it")
     }
 
-    /// An attempt failed; told to people once, and again when the reason changes.
+    /// Records a failed attempt; logs it once, and again when the reason changes.
     fn note(&self, failed: Failed) {
         let (news, name) = {
             let mut plain = self.plain();
@@ -170,7 +172,7 @@ impl Peer {
             (news, name)
         };
         match (news, &failed) {
-            // Anybody can say such words, and others each time.
+            // Anybody can send such texts, and different ones each time.
             (true, Failed::Refused { is_trusted: false, .. }) => {
                 tracing::debug!(target: "peers", peer = name, "no connection: {failed}");
             }
@@ -210,7 +212,7 @@ impl Peer {
     }
 }
 
-/// The task of one peer.
+/// Task of one peer.
 pub(super) struct Life {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) peer: Arc<Peer>,
@@ -219,7 +221,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Keeps a connection with the peer until the node stops or the peer is no member any more.
+    /// Keeps a connection with the peer until the node stops or the peer is no longer a member.
     pub(super) async fn live(mut self) {
         let (mut previous, mut taken) = (0, None);
         let (shortest, longest) = self.endpoint.settings.pause;
@@ -233,11 +235,11 @@ impl Life {
         }
     }
 
-    /// One connection, from beginning to end; the call that takes its place, if one does.
+    /// Runs one connection from beginning to end. Returns the call that replaces it, if one does.
     async fn connected(&mut self, greeted: Greeted) -> Option<PeerCall> {
         let Life { endpoint, peer, calls, stop } = self;
         let Greeted { stream, terms, speaker } = greeted;
-        // It may have become required since the greetings began.
+        // The secret may have become required since the handshake began.
         let is_required = endpoint.credential().is_some_and(|known| known.is_required);
         if is_required && !terms.is_proven {
             peer.note(Failed::Refuses(Refusal::Unproven));
@@ -246,7 +248,7 @@ impl Life {
         let own = Own::Connected { link: terms.id, incarnation: terms.incarnation };
         let link = Link::new(terms, &endpoint.settings, peer.counters.clone());
         peer.begins(&speaker, &link);
-        // And since the line before: whoever was told to look then found the former connection.
+        // Or since the line before: a task told to re-check then found the former connection.
         peer.renew();
         let mut taken = None;
         let ended = async {
@@ -269,7 +271,7 @@ impl Life {
         taken
     }
 
-    /// Dials and takes calls until one of both comes to an end; none: nothing more is to be done.
+    /// Dials and takes calls until a handshake succeeds. `None`: the task is to end.
     async fn greet(
         &mut self,
         previous: u64,
@@ -294,7 +296,8 @@ impl Life {
         }
     }
 
-    /// Waits a while and dials, unless a call comes that goes before.
+    /// Waits a while and dials, unless a call arrives that takes precedence. `None`: the task is to
+    /// end.
     async fn dial(&mut self, previous: u64, pause: Duration) -> Option<Attempt> {
         let Life { endpoint, peer, calls, stop } = self;
         let said = AtomicBool::new(false);
@@ -317,7 +320,7 @@ impl Life {
         }
     }
 
-    /// Welcomes a call, unless a newer one of the same peer comes.
+    /// Welcomes a call, unless a newer one of the same peer arrives. `None`: the task is to end.
     async fn welcome(&mut self, call: PeerCall) -> Option<Attempt> {
         let Life { endpoint, peer, calls, stop } = self;
         let PeerCall { caller: Caller { stream, transcript }, hello, back: _ } = call;
@@ -337,11 +340,11 @@ impl Life {
     }
 }
 
-/// How an attempt ended, if it did; and the call that goes on instead.
+/// Outcome of an attempt, if it ended, and the call that continues in its place.
 type Attempt = (Option<Result<Greeted, Failed>>, Option<PeerCall>);
 
-/// The call, if it goes on; else it goes back with the reason. Whether the caller may be a peer is
-/// asked again, since it may have waited here while another life of it came and went.
+/// Returns the call if it is accepted; else sends it back with the refusal. Admission is checked
+/// again, since the call may have waited here while another incarnation of its node came and went.
 fn judge(endpoint: &Endpoint, peer: &Peer, own: Own, call: PeerCall) -> Option<PeerCall> {
     let me = endpoint.speaker();
     let verdict = admit(&me, &call.hello, Some(peer.known()))
@@ -349,14 +352,14 @@ fn judge(endpoint: &Endpoint, peer: &Peer, own: Own, call: PeerCall) -> Option<P
     match verdict {
         Ok(()) => Some(call),
         Err(refusal) => {
-            // If nobody waits for it, the call was given up: dropping it closes it.
+            // If no task waits for it, the call was given up: dropping it closes it.
             let _ = call.back.send((call.caller, refusal));
             None
         }
     }
 }
 
-/// Waits until this peer's task is to end, and says why.
+/// Waits until this peer's task is to end; returns the reason.
 async fn stopped(stop: &mut watch::Receiver<Option<Broken>>) -> Broken {
     match stop.wait_for(Option::is_some).await {
         Ok(why) => why.clone().unwrap_or(Broken::Stopping),

@@ -6,19 +6,19 @@ use base::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
-/// All peers, and this node's end of their connections.
+/// All peers, and the local end of their connections.
 pub(super) struct PeerTable {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) peers: RwLock<BTreeMap<NodeId, Arc<Peer>>>,
 }
 
 impl PeerTable {
-    /// A table without peers.
+    /// Builds a table without peers.
     pub(super) fn new(endpoint: Endpoint) -> PeerTable {
         PeerTable { endpoint: Arc::new(endpoint), peers: RwLock::default() }
     }
 
-    /// Returns the peer of this id; none: it is no member.
+    /// Returns the peer with this id. `None`: it is not a member.
     pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
         self.peers.read().expect("no one panics while holding it").get(&node).cloned()
     }

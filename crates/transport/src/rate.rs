@@ -1,14 +1,15 @@
 //! Rate limit in bytes a second: a token bucket.
 
-/// Seconds' worth that may be sent at once after a pause.
+/// Burst that may be sent at once after a pause, in milliseconds' worth of bytes.
 const BURST_MS: u64 = 50;
 
-/// A bound in bytes a second.
+/// Rate limit in bytes a second.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
-    /// 0: no bound.
+    /// Limit. 0: unlimited.
     bytes_per_second: u64,
-    /// May go below 0: a piece is sent whole, and the next one waits the longer.
+    /// Bytes that may be sent now. May be negative: a piece is sent whole, and the next one waits
+    /// longer.
     left: i64,
     filled_at: u64,
 }
@@ -26,7 +27,7 @@ impl Rate {
             .max(1)
     }
 
-    /// Nanoseconds until something may be sent; 0: now.
+    /// Returns the nanoseconds until the next send; 0: now.
     pub(super) fn wait(&mut self, now: u64) -> u64 {
         if self.bytes_per_second == 0 {
             return 0;
@@ -34,7 +35,7 @@ impl Rate {
         let passed = now.saturating_sub(self.filled_at);
         let gained = u128::from(passed) * u128::from(self.bytes_per_second) / 1_000_000_000;
         let gained = i64::try_from(gained).unwrap_or(i64::MAX);
-        // What is too little for a byte is not forgotten: the clock only moves with a gain.
+        // Time worth less than a byte is not lost: the clock only advances with a gain.
         if gained > 0 {
             self.left = self.left.saturating_add(gained).min(self.burst());
             self.filled_at = now;
@@ -47,7 +48,7 @@ impl Rate {
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
-    /// So many bytes go out.
+    /// Deducts sent bytes.
     pub(super) fn spend(&mut self, bytes: usize) {
         if self.bytes_per_second > 0 {
             self.left = self.left.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -1,81 +1,82 @@
-//! Why a node does not take another for its peer, each in words with the remedy.
+//! Refusal of a connection between two nodes, each with its remedy.
 
 use super::incarnation::Incarnation;
 use super::versions::Versions;
 use base::{ClusterId, NodeId};
 use std::fmt;
 
-/// Why a connection between two nodes is refused.
+/// Reason why a connection between two nodes is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Both sides know versions of the protocol, but none in common.
     NoCommonVersion {
-        /// The refusing side's.
+        /// Lowest and highest version of the refusing side.
         ours: (u16, u16),
-        /// The other's.
+        /// Lowest and highest version of the other side.
         theirs: (u16, u16),
     },
-    /// It belongs to another cluster.
+    /// Nodes of different clusters.
     ForeignCluster {
-        /// The refusing side's.
+        /// Cluster of the refusing side.
         ours: ClusterId,
-        /// The other's.
+        /// Cluster of the other side.
         theirs: ClusterId,
     },
     /// A node has reached itself.
     Oneself,
-    /// Another node lives at that address.
+    /// Another node answers at that address.
     OtherNode {
-        /// Who was looked for.
+        /// Node that was dialled.
         wanted: NodeId,
-        /// Who is there.
+        /// Node that answered.
         found: NodeId,
     },
     /// The caller is not on the list of members.
     NotAMember(NodeId),
-    /// The caller's incarnation is older than one that was seen already.
+    /// The caller's incarnation is older than one already seen.
     Outdated {
-        /// Whose.
+        /// The caller.
         node: NodeId,
-        /// What it says.
+        /// Incarnation that it claims.
         said: Incarnation,
-        /// The highest that was seen.
+        /// Highest incarnation seen.
         seen: Incarnation,
     },
-    /// Two processes say they are the same life of the same node.
+    /// Two processes claim the same incarnation of the same node.
     TwoProcesses(NodeId),
-    /// The two are connected already.
+    /// The two nodes are connected already.
     Connected,
-    /// The refusing side is dialling itself, and its dial goes before.
+    /// The refusing side is dialling itself, and its dial takes precedence.
     Dialling,
-    /// Too many connections are being greeted.
+    /// Too many handshakes are in progress.
     Busy,
-    /// The caller does not know the life that was let in last: it comes from an earlier one.
+    /// The caller does not list the incarnation accepted last: it descends from an earlier one.
     Copied {
-        /// Whose.
+        /// The caller.
         node: NodeId,
-        /// Which life it says it is in.
+        /// Incarnation that it claims.
         said: Incarnation,
-        /// The one that it does not know.
+        /// Incarnation that it does not list.
         lived: Incarnation,
     },
-    /// The caller's life is further ahead of the last known one than any number of starts explains.
+    /// The caller's incarnation is further ahead of the last known one than any number of starts
+    /// explains.
     FarAhead {
-        /// Whose.
+        /// The caller.
         node: NodeId,
-        /// What it says.
+        /// Incarnation that it claims.
         said: Incarnation,
-        /// The highest that was seen.
+        /// Highest incarnation seen.
         seen: Incarnation,
     },
     /// Its greeting does not prove that it holds the cluster's secret.
     Unproven,
-    /// What came is no greeting of a peer; the text names the field.
+    /// Malformed greeting; the text names the field.
     Malformed(&'static str),
 }
 
 impl Refusal {
-    /// Its number on the wire; never changes once released.
+    /// Returns its number on the wire; it never changes once released.
     pub(super) fn code(&self) -> u8 {
         match self {
             Refusal::NoCommonVersion { .. } => 1,
@@ -95,18 +96,18 @@ impl Refusal {
         }
     }
 
-    /// Returns true if it passes by itself, so that nobody needs to be told.
+    /// Returns true if the refusal is transient and not worth a log line.
     pub(super) fn passes(code: u8) -> bool {
         (8..=10).contains(&code)
     }
 
-    /// Returns true if it says that the one who hears it runs on an old copy of its directory.
+    /// Returns true if it says that the refused node runs on an old copy of its directory.
     pub(super) fn outdates(code: u8) -> bool {
         matches!(code, 6 | 12)
     }
 
-    /// Returns the words for a caller that has not proven to be a member: without the ids of this
-    /// cluster and this node, by which a stranger could pass for one.
+    /// Returns the text for a caller that has not proven to be a member: without the ids of this
+    /// cluster and this node, with which a stranger could impersonate one.
     pub(super) fn words_for_strangers(&self) -> String {
         let words = match self {
             Refusal::ForeignCluster { .. } => {

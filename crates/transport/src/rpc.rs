@@ -1,9 +1,10 @@
-//! Requests from node to node: a token finds its caller, and every caller gets an answer or the
-//! right kind of error, in bounded time.
+//! Requests from node to node: a token leads each answer to its caller, and every caller gets an
+//! answer or the right kind of error, in bounded time.
 //!
-//! What was never on its way did not happen (`Unavailable`: retry elsewhere); what left and was not
-//! answered may have happened (`Unknown`: read before retrying). The message's receipt tells the
-//! two apart, and lets a request be taken back when its time passes while it still waits.
+//! A request that never left did not happen (`Unavailable`: retry elsewhere). A request that left
+//! without an answer may have happened (`Unknown`: read before retrying). The message's receipt
+//! distinguishes the two, and lets a request be taken back when its deadline passes while it still
+//! waits.
 
 use super::credential::Credential;
 use super::incarnation::Incarnation;
@@ -23,28 +24,29 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Bytes in front of a request or an answer: kind, token, milliseconds the caller still waits.
+/// Size of the head of a request or an answer: kind, token, milliseconds that the caller still
+/// waits.
 const HEAD_BYTES: usize = 13;
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 const DECLINED: u8 = 3;
 
-/// Why a request was not answered.
+/// Reason why a request was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// There is no connection to the node: nothing was sent.
     NoLink(NodeId),
-    /// Too much waits for that node, or too many requests wait for answers: nothing was sent.
+    /// Too much is queued for that node, or too many requests wait for answers: nothing was sent.
     Full,
-    /// The request is larger than what is passed on.
+    /// The request is larger than one message may be.
     TooLarge,
-    /// The connection broke, or the time passed, before it was sent.
+    /// The connection broke, or the deadline passed, before it was sent.
     NotSent(NodeId),
     /// The node took the request and declined it: nothing happened.
     Declined(NodeId),
     /// The connection broke after it was sent.
     Broken(NodeId),
-    /// The time passed after it was sent.
+    /// The deadline passed after it was sent.
     Late(NodeId),
 }
 
@@ -85,39 +87,39 @@ impl From<CallError> for Error {
     }
 }
 
-/// A request that arrived; answer it with [`Peers::answer`].
+/// Request that arrived; answer it with [`Peers::answer`].
 pub struct IncomingCall {
-    /// Who asks.
+    /// Id of the caller.
     pub from: NodeId,
-    /// In which of its lives.
+    /// Incarnation of the caller.
     pub incarnation: Incarnation,
-    /// Which group is asked.
+    /// Group to which it is addressed.
     pub group: GroupId,
-    /// How long the caller waits from now; later nobody reads the answer.
+    /// Time for which the caller waits from now on; later it reads no answer.
     pub within: Duration,
-    /// The request.
+    /// Payload of the request.
     pub payload: Bytes,
     token: u64,
 }
 
-/// Who is told what arrives, requests among it.
+/// Receiver of messages, connection events and requests.
 pub trait Receiver: Sink {
-    /// A request. Must hand over and return, like [`Sink::deliver`].
+    /// Delivers a request. Must hand over and return, like [`Sink::deliver`].
     fn asked(&self, asked: IncomingCall);
 }
 
-/// A request that waits for its answer.
+/// Request that waits for its answer.
 struct WaitingCall {
     to: NodeId,
     receipt: Receipt,
     answer: oneshot::Sender<Result<Bytes, CallError>>,
 }
 
-/// Who waits for which answer. It stands between the network and the receiver.
+/// Table of callers that wait for answers. It stands between the network and the receiver.
 struct PendingCalls {
     receiver: Arc<dyn Receiver>,
     waiting: Mutex<BTreeMap<u64, WaitingCall>>,
-    /// The next request's.
+    /// Token of the next request.
     token: AtomicU64,
 }
 
@@ -149,7 +151,7 @@ impl PendingCalls {
             _ => return Err(Malformed("kind")),
         };
         let mut all = self.waiting();
-        // Only who was asked may answer; an answer that comes late finds nobody.
+        // Only the node that was asked may answer; a late answer finds no caller.
         if all.get(&token).is_some_and(|waiting| waiting.to == from)
             && let Some(waiting) = all.remove(&token)
         {
@@ -191,7 +193,7 @@ impl Sink for PendingCalls {
     }
 }
 
-/// Forgets a request, also when its caller gives up.
+/// Guard that removes a request from the table, even if its caller gives up.
 struct Forget<'a> {
     mailroom: &'a PendingCalls,
     token: u64,
@@ -205,7 +207,7 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// All peers of a node. Cheap to clone.
+/// Peers of a node. Cheap to clone.
 #[derive(Clone)]
 pub struct Peers {
     network: Arc<dyn Network>,
@@ -213,7 +215,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Peers over TCP; see [`TcpNetwork::start`].
+    /// Starts peers over TCP; see [`TcpNetwork::start`].
     pub fn start(
         settings: PeerSettings,
         listener: Option<TcpListener>,
@@ -223,9 +225,9 @@ impl Peers {
         Peers::over(tcp, receiver, world::chance())
     }
 
-    /// Peers over any network: the seam at which a simulator takes the place of sockets. Tokens of
-    /// requests count up from `first_token`, which differs from life to life, so that an answer to
-    /// an earlier life finds nobody.
+    /// Starts peers over any network; a simulator enters here in place of sockets. Tokens of
+    /// requests count up from `first_token`, which differs between incarnations, so that an answer
+    /// to an earlier incarnation finds no caller.
     pub fn over(
         network: impl FnOnce(Arc<dyn Sink>) -> Arc<dyn Network>,
         receiver: Arc<dyn Receiver>,
@@ -236,18 +238,18 @@ impl Peers {
         Peers { network: network(mailroom.clone()), mailroom }
     }
 
-    /// Queues a message; see [`Network::send`]. Requests go by [`Peers::ask`].
+    /// Queues a message; see [`Network::send`]. For requests use [`Peers::ask`].
     pub fn send(&self, to: NodeId, message: Message) -> Sending {
         assert!(message.lane != Lane::Call, "the lane of requests belongs to the mailroom");
         self.network.send(to, message)
     }
 
-    /// Greets with this from now on; see [`Network::set_credential`].
+    /// Sets the credential for greetings; see [`Network::set_credential`].
     pub fn set_credential(&self, credential: Credential) {
         self.network.set_credential(credential);
     }
 
-    /// Returns the credential that this node greets with.
+    /// Returns the credential of this node's greetings. `None`: it has none.
     pub fn credential(&self) -> Option<Credential> {
         self.network.credential()
     }
@@ -257,12 +259,12 @@ impl Peers {
         self.network.linked(to)
     }
 
-    /// For how long nothing was heard of that node; see [`Network::silent_ms`].
+    /// Returns the time since anything was received from that node; see [`Network::silent_ms`].
     pub fn silent_ms(&self, to: NodeId) -> Option<u64> {
         self.network.silent_ms(to)
     }
 
-    /// Sends a bulk message, and waits for room as long as there is a connection.
+    /// Sends a bulk message; waits for space as long as there is a connection.
     pub async fn send_bulk(&self, to: NodeId, message: Message) -> Sending {
         assert!(message.lane == Lane::Bulk, "only bulk waits for room");
         loop {
@@ -276,7 +278,7 @@ impl Peers {
         }
     }
 
-    /// Asks a node, and waits for its answer at most `within`.
+    /// Sends a request to a node, and waits for its answer at most `within`.
     pub async fn ask(
         &self,
         to: NodeId,
@@ -294,7 +296,7 @@ impl Peers {
             if waiting.len() >= PEER_CALLS_MAX {
                 return Err(CallError::Full);
             }
-            // Before it is sent, so that whatever happens to it finds it here.
+            // Registered before it is sent, so that any outcome finds it here.
             waiting.insert(token, WaitingCall { to, receipt: receipt.clone(), answer: sender });
         }
         let forget = Forget { mailroom: &self.mailroom, token, receipt: receipt.clone() };
@@ -308,14 +310,14 @@ impl Peers {
         }
         match world::timeout(within, answer).await {
             Some(Ok(answer)) => answer,
-            // The mailroom lets no caller go without a word, so this is the end of the node.
+            // The table drops no caller without an outcome, so this is the end of the node.
             Some(Err(_)) => Err(CallError::Broken(to)),
             None if forget.receipt.take_back() => Err(CallError::NotSent(to)),
             None => Err(CallError::Late(to)),
         }
     }
 
-    /// Answers a request. An answer that is too large is an error, and none is sent.
+    /// Answers a request. Errors: too large; nothing is sent then.
     pub fn answer(&self, asked: &IncomingCall, body: Bytes) -> base::Result<Sending> {
         if body.len() > PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX {
             return Err(Error::from(CallError::TooLarge));
@@ -330,17 +332,17 @@ impl Peers {
         self.network.send(asked.from, answer)
     }
 
-    /// Who belongs to the cluster from now on; see [`Network::set_members`].
+    /// Sets the members of the cluster; see [`Network::set_members`].
     pub fn set_members(&self, members: Vec<Member>) {
         self.network.set_members(members);
     }
 
-    /// Every peer, by its id.
+    /// Returns the status of every peer, by id.
     pub fn status(&self) -> Vec<PeerStatus> {
         self.network.status()
     }
 
-    /// Closes every connection; whoever waits for an answer gets an error.
+    /// Closes every connection; callers that wait for an answer get an error.
     pub async fn stop(&self) {
         self.network.stop().await;
     }

@@ -1,4 +1,4 @@
-//! Settings of a node's peers; `cli` fills them once.
+//! Settings of a node's peers; `cli` sets them once.
 
 use super::credential::Credential;
 use super::incarnation::Incarnation;
@@ -6,52 +6,54 @@ use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
 use base::{ClusterId, Lived, NodeId};
 use std::time::Duration;
 
-/// How much may wait in one lane of one peer.
+/// Bounds of one lane to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
-    /// Messages.
+    /// Number of messages.
     pub messages: usize,
-    /// Bytes of heads and bodies; one message always finds room in an empty lane.
+    /// Bytes of heads and bodies; one message always fits into an empty lane.
     pub bytes: usize,
 }
 
 /// Settings of [`Peers`](super::Peers).
 #[derive(Clone, Debug)]
 pub struct PeerSettings {
-    /// The cluster this node belongs to.
+    /// Cluster of this node.
     pub cluster: ClusterId,
-    /// This node.
+    /// Id of this node.
     pub node: NodeId,
-    /// Its name, for people.
+    /// Name of this node, for display.
     pub name: String,
-    /// Which of its lives this is; raised and synced in the data directory before the start.
+    /// Current incarnation; raised and synced in the data directory before the start.
     pub incarnation: Incarnation,
-    /// Its lives that the cluster may have on record; without this one, if it has no token.
+    /// Incarnations that the cluster may have on record; without the current one if that has no
+    /// token.
     pub lives: Vec<Lived>,
-    /// The credential that its greetings are signed with; none: it holds no secret of its cluster.
+    /// Credential that signs its greetings. `None`: this node holds no secret of its cluster.
     pub credential: Option<Credential>,
-    /// Where its peers reach it, told to them for their status.
+    /// Address for its peers, sent to them for their status.
     pub advertise: String,
-    /// How often a sign of life is asked for.
+    /// Interval of pings.
     pub ping: Duration,
-    /// A connection on which nothing was heard for this long is broken.
+    /// Time without received data after which a connection counts as broken.
     pub silence: Duration,
-    /// So is one whose pings stay unanswered for this long, although something is heard: long
-    /// enough for a ping to pass what the system has already taken on a slow line.
+    /// Time of unanswered pings after which a connection counts as broken although data arrives:
+    /// long enough for a ping to pass what the system has buffered on a slow line.
     pub unanswered: Duration,
-    /// How long connecting may take, and then again the greeting: more than the longest way there
-    /// and back. With the longest pause it bounds how late a healed network is noticed.
+    /// Time limit for connecting, and again for the handshake: more than the longest round trip.
+    /// With the longest pause it bounds how late a healed network is noticed.
     pub dial: Duration,
-    /// Shortest and longest pause between two dials; in truth half to all of it, by chance.
+    /// Shortest and longest pause between two dials; the actual one is half to all of it, at
+    /// random.
     pub pause: (Duration, Duration),
-    /// Bytes of bulk a second to one peer; 0: no bound.
+    /// Bytes of bulk a second to one peer. 0: unlimited.
     pub bulk_bytes_per_second: u64,
-    /// How much may wait: control, data, call, bulk.
+    /// Bounds of the lanes: control, data, call, bulk.
     pub lanes: [LaneLimits; 4],
 }
 
 impl PeerSettings {
-    /// Settings for this node, everything else as it is by default.
+    /// Returns settings for this node, with defaults for everything else.
     pub fn new(cluster: ClusterId, node: NodeId, incarnation: Incarnation) -> PeerSettings {
         PeerSettings {
             cluster,

@@ -1,4 +1,4 @@
-//! The network over sockets: the peers by their id, and who of them has a task.
+//! Network over sockets: the peers by id, and their tasks.
 
 use super::accept::accept;
 use super::counters::PeerStatus;
@@ -18,20 +18,20 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// Calls of one peer that may wait for its task.
+/// Number of calls of one peer that may wait for its task.
 const CALLS: usize = 4;
 
-/// Tasks that are to be awaited.
+/// Tasks to await at the stop.
 #[derive(Default)]
 struct Tasks {
     listener: Option<JoinHandle<()>>,
-    /// Also those of peers that left: a peer that comes back waits for its former task, so that
-    /// `broken` is told before `connected`.
+    /// Tasks of peers, also of those that left: a peer that comes back waits for its former task,
+    /// so that `broken` is reported before `connected`.
     peers: BTreeMap<NodeId, JoinHandle<()>>,
     stopping: bool,
 }
 
-/// Peers over TCP.
+/// Network over TCP.
 pub struct TcpNetwork {
     table: Arc<PeerTable>,
     tasks: Mutex<Tasks>,
@@ -40,8 +40,8 @@ pub struct TcpNetwork {
 }
 
 impl TcpNetwork {
-    /// Begins to listen (a node alone needs no listener); nobody is dialled before
-    /// [`Network::set_members`]. Must be called within a tokio runtime.
+    /// Begins to listen (a single node needs no listener); no node is dialled before
+    /// [`Network::set_members`]. Must be called within a Tokio runtime.
     pub fn start(
         settings: PeerSettings,
         listener: Option<TcpListener>,
@@ -65,7 +65,7 @@ impl TcpNetwork {
         let former = tasks.peers.remove(&node);
         let task = self.runtime.spawn(async move {
             if let Some(former) = former {
-                // Whether it ended well is its own affair; here only that it has ended counts.
+                // Only that it has ended counts here, well or not.
                 let _ = former.await;
             }
             life.live().await;
@@ -151,7 +151,7 @@ impl Network for TcpNetwork {
     }
 
     fn set_credential(&self, credential: Credential) {
-        // Before anybody is told to look: he must find it.
+        // Set before any peer re-checks its connection, which must find it.
         self.table.endpoint.set_credential(credential);
         let peers = self.table.peers.read().expect("no one panics while holding it");
         peers.values().for_each(|peer| peer.renew());

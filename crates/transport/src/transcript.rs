@@ -3,36 +3,35 @@
 //!
 //! The hello's MAC covers the hello; the welcome's covers hello and welcome; those of go and
 //! refused cover what was said before and themselves. Both sides draw a nonce for each connection,
-//! so a recorded greeting starts no second one: whoever replays a hello can't sign the go.
+//! so a recorded greeting starts no second one: a node that replays a hello can't sign the go.
 //!
-//! Promises: where the secret is required, a connection begins only between two nodes that hold
-//! it; a refusal that stops a node counts only if a holder of the secret said it.
-//! Never: encrypts, or authenticates the frames after the greetings (their checksum is salted by
-//! the secret, which stops who can't read this machine's memory from making one by knowledge of
-//! the greetings alone; it is no MAC).
+//! Promises: where the secret is required, a connection begins only between two nodes that hold it;
+//! a refusal that stops a node counts only if a holder of the secret sent it.
+//! Never: encrypts, or authenticates the frames after the greetings. The secret salts their
+//! checksum, so the greetings alone do not suffice to forge one; but it is no MAC.
 
 use super::credential::Credential;
 use super::handshake::{Greeting, Received};
 use super::refusal::Refusal;
 use base::ClusterSecret;
 
-/// The greetings of one connection, as far as they were said.
+/// Transcript of the greetings on one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Transcript {
-    /// None: this node or the other side holds no secret.
+    /// Secret for signing. `None`: this node or the other side holds none.
     secret: Option<ClusterSecret>,
-    /// True if this node holds a secret, whatever the other side has shown.
+    /// True if this node holds a secret, even if the other side has shown none.
     holds_secret: bool,
     /// True if the other side must sign from here on.
     is_required: bool,
     /// True if the other side has signed a greeting.
     is_proven: bool,
-    /// The bytes that each greeting's MAC covered.
+    /// Bytes that the MAC of each greeting covered.
     said: Vec<Vec<u8>>,
 }
 
 impl Transcript {
-    /// A connection on which nothing was said.
+    /// Begins the transcript of a new connection.
     pub(super) fn new(credential: Option<Credential>) -> Transcript {
         let is_required = credential.as_ref().is_some_and(|credential| credential.is_required);
         let secret = credential.map(|credential| credential.secret);
@@ -49,13 +48,14 @@ impl Transcript {
         bytes
     }
 
-    /// Takes the other side's next greeting down, if its MAC holds or need not be there.
+    /// Records the other side's next greeting, if its MAC is valid or not required.
     pub(super) fn verify(&mut self, received: &Received) -> Result<(), Refusal> {
         let Some(secret) = &self.secret else { return Ok(()) };
         match &received.mac {
             Some(mac) if secret.verifies(&parts(&self.said, &received.signed), mac) => {
                 self.said.push(received.signed.clone());
-                // A side that signs once signs always: or another one spoke on.
+                // A side that signed once always signs: an unsigned greeting then comes from
+                // another node.
                 (self.is_required, self.is_proven) = (true, true);
                 Ok(())
             }
@@ -67,15 +67,15 @@ impl Transcript {
         }
     }
 
-    /// Returns true if the other side's last words may stop this node: they are signed, or this
-    /// node holds no secret to verify them by.
+    /// Returns true if the other side's last greeting may stop this node: it is signed, or this
+    /// node holds no secret to verify it by.
     pub(super) fn trusts(&self, received: &Received) -> bool {
         let Some(secret) = &self.secret else { return !self.holds_secret };
         let covered = parts(&self.said, &received.signed);
         received.mac.as_ref().is_some_and(|mac| secret.verifies(&covered, mac))
     }
 
-    /// The secret, once the other side has proven that it holds it.
+    /// Returns the secret, once the other side has proven that it holds it.
     pub(super) fn proven(&self) -> Option<&ClusterSecret> {
         self.secret.as_ref().filter(|_| self.is_proven)
     }

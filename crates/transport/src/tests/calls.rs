@@ -73,7 +73,7 @@ async fn a_request_that_was_sent_and_not_answered_may_have_happened() {
     let late = one.peers.ask(TWO, GROUP, text("x"), Duration::from_millis(50)).await;
     assert_eq!(late, Err(CallError::Late(TWO)));
     assert_eq!(kind(CallError::Late(TWO)), Kind::Unknown);
-    // Its answer comes too late, and disturbs nobody.
+    // The answer comes too late, and is ignored.
     let first = two.post.questions.lock().expect("plain data").remove(0);
     two.peers.answer(&first, text("late")).expect("small");
     let peers = one.peers.clone();
@@ -82,7 +82,7 @@ async fn a_request_that_was_sent_and_not_answered_may_have_happened() {
     relay.cut();
     assert_eq!(asking.await.expect("no panic"), Err(CallError::Broken(TWO)));
     assert_eq!(kind(CallError::Broken(TWO)), Kind::Unknown);
-    // The answer goes to the new link, where nobody waits for it.
+    // The answer goes to the new link, where no caller waits for it.
     until("they are back", || one.connected(TWO) && two.connected(ONE)).await;
     let second = two.post.questions.lock().expect("plain data").remove(0);
     two.peers.answer(&second, text("late")).expect("small");
@@ -94,7 +94,7 @@ async fn a_request_that_was_sent_and_not_answered_may_have_happened() {
     assert_eq!(asking.await.expect("no panic"), Ok(text("in time")));
 }
 
-/// A lane that takes one request, behind a large one that keeps it.
+/// Settings with a lane for one request; a large one occupies it.
 fn narrow() -> PeerSettings {
     let mut settings = settings(1, 1);
     settings.lanes[2].messages = 2;
@@ -104,17 +104,17 @@ fn narrow() -> PeerSettings {
 #[tokio::test]
 async fn a_request_that_never_left_did_not_happen() {
     let (one, two, relay) = through_a_relay(narrow(), settings(2, 1)).await;
-    // Nothing is read at the other end, so the large request stays on its way.
+    // The other end reads nothing, so the large request stays on its way.
     relay.hold(0);
     let peers = one.peers.clone();
     let large = Bytes::from(vec![0; 40 << 20]);
     let first = tokio::spawn(async move { peers.ask(TWO, GROUP, large, LONG).await });
     until("it has begun", || one.status(TWO).lanes[2].waiting_messages == 1).await;
-    // The second waits behind it until its time has passed, and is taken back.
+    // The second waits behind it until its deadline, and is taken back.
     let second = one.peers.ask(TWO, GROUP, text("2"), Duration::from_millis(30)).await;
     assert_eq!(second, Err(CallError::NotSent(TWO)));
     assert_eq!(kind(CallError::NotSent(TWO)), Kind::Unavailable);
-    // It still fills the lane until its turn comes, so a third is refused.
+    // It still occupies the lane until its turn comes, so a third is refused.
     let third = one.peers.ask(TWO, GROUP, text("3"), LONG).await;
     assert_eq!(third, Err(CallError::Full));
     assert_eq!(kind(CallError::Full), Kind::Unavailable);

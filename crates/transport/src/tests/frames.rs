@@ -1,5 +1,5 @@
-//! Laws of the frames: whatever is written in whatever pieces reads back whole and in order, and no
-//! other bytes do.
+//! Laws of the frames: what is written in any pieces reads back whole and in order, and no other
+//! bytes do.
 
 use crate::batch::FrameBatch;
 use crate::frame::{ConnectionWord, Decoder, Encoder, FrameError, FrameEvent, HEAD_BYTES};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const SALT: u64 = 0x5EED;
 const WIDE: LaneLimits = LaneLimits { messages: 1 << 20, bytes: 1 << 30 };
 
-/// A message that its number tells.
+/// Builds a message whose bytes depend on its number.
 fn message(number: u32, lane: Lane, head: usize, body: usize) -> Message {
     let bytes = |length: usize| (0..length).map(|at| (at as u32 * 7 + number) as u8);
     let head: Vec<_> = bytes(head).collect();
@@ -28,7 +28,7 @@ fn whole(message: &Message) -> Vec<u8> {
     [message.head.bytes(), &message.body].concat()
 }
 
-/// Everything that an outbox has to say, as bytes.
+/// Returns all frames that an outbox has to send, as bytes.
 pub(super) fn spoken(outbox: &mut Outbox, encoder: &mut Encoder) -> Vec<u8> {
     let (mut out, mut batch) = (Vec::new(), FrameBatch::default());
     loop {
@@ -52,7 +52,7 @@ fn futures_now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Reads bytes that come in chunks of these sizes, over and over.
+/// Decodes bytes that arrive in chunks of these sizes, over and over.
 fn read(bytes: &[u8], sizes: &[usize]) -> (Vec<FrameEvent>, Result<(), FrameError>) {
     let (mut decoder, mut buffer, mut heard) = (Decoder::new(SALT), BytesMut::new(), Vec::new());
     let mut rest = bytes;
@@ -78,7 +78,7 @@ fn any_lane() -> impl Strategy<Value = Lane> {
     (0usize..4).prop_map(|at| Lane::ALL[at])
 }
 
-/// Sizes around every border: nothing, a piece, what is copied, a little more.
+/// Sizes around every limit: nothing, a piece, the copy limit, slightly more.
 fn any_size() -> impl Strategy<Value = usize> {
     prop_oneof![
         0usize..300,
@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!(heard.len(), 4);
         for (word, heard) in words.into_iter().zip(heard) {
             match (word, heard) {
-                // Long words are cut, and a backslash is shown as two.
+                // Long texts are cut, and a backslash is shown as two.
                 (ConnectionWord::Close(said), FrameEvent::Word(ConnectionWord::Close(heard))) => {
                     let kept = &said[..said.len().min(512)];
                     prop_assert_eq!(heard.replace("\\\\", "\\"), kept.to_string());
@@ -150,7 +150,8 @@ proptest! {
     }
 }
 
-/// 1 of every 10 frames is large; the spoilt place moves over all of them.
+/// Corrupts one place of a stream in which 1 of 10 frames is large; the place moves over all
+/// frames.
 #[test]
 fn a_hundred_thousand_spoilt_frames_are_all_found() {
     let mut outbox = Outbox::new([WIDE; 4], Rate::new(0, 0));
@@ -164,11 +165,11 @@ fn a_hundred_thousand_spoilt_frames_are_all_found() {
     let mut found = 0;
     let mut dice = 0x1234_5678_9ABC_DEF0u64;
     while found < 100_000 {
-        // A small generator of numbers: the same ones at every run.
+        // A small random number generator with a fixed seed.
         dice ^= dice << 13;
         dice ^= dice >> 7;
         dice ^= dice << 17;
-        // Most places are in heads and small frames: the large frames cost time and tell nothing.
+        // Most places are in heads and small frames: large frames cost time and show nothing new.
         let at = if dice.is_multiple_of(64) { dice >> 16 } else { (dice >> 16) % 300 };
         let (at, bit) = (at as usize % good.len(), dice % 8);
         let mut bytes = good[..(at + 400).min(good.len())].to_vec();
@@ -183,7 +184,7 @@ fn a_hundred_thousand_spoilt_frames_are_all_found() {
     }
 }
 
-/// One good frame of each kind, to be put together wrongly.
+/// One valid frame of each kind, to be combined wrongly.
 fn frames() -> Vec<Vec<u8>> {
     let mut encoder = Encoder::new(SALT);
     (0..4u32)
@@ -212,7 +213,7 @@ fn frames_left_out_repeated_exchanged_or_of_another_connection_do_not_pass() {
     assert_eq!(other.next(&mut buffer), Err(FrameError::Checksum));
 }
 
-/// A frame with a true checksum that still lies, as an enemy or a bug of ours would make it.
+/// Builds a frame with a valid checksum and false fields, as an attacker or a bug would.
 fn sealed(lane: u32, group: u32, total: u32, number: u32, piece: &[u8]) -> Vec<u8> {
     let mut head = vec![0; 8];
     for word in [piece.len() as u32, lane, group, total, number] {

@@ -1,5 +1,5 @@
-//! The bytes that version 1 of the protocol says are kept: written the same today, and read today.
-//! `CREDENZA_KEEP=golden cargo test -p node golden` writes them if they are missing.
+//! Golden bytes of version 1 of the protocol: encoded the same today, and decoded today.
+//! `CREDENZA_KEEP=golden cargo test -p transport golden` writes the file if it is missing.
 
 use super::greetings::{read, speaker};
 use crate::Credential;
@@ -17,7 +17,7 @@ fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/peers-v1.txt")
 }
 
-/// With what came later: the lives that a node tells.
+/// Greetings with the incarnations that a later version added.
 fn later() -> [(&'static str, Greeting); 2] {
     let lives = vec![Lived { number: 6, token: 0x66 }, Lived { number: 7, token: 0x77 }];
     let one = Speaker { lives: lives.clone(), ..speaker(1, 7, 0xAAAA, 0x1111) };
@@ -42,17 +42,17 @@ fn greetings() -> [(&'static str, Greeting); 4] {
     ]
 }
 
-/// The greetings of one connection, and a refusal of it, signed with the secret of 32 bytes 5E.
+/// Greetings of one connection, and a refusal of it, signed with the secret of 32 bytes 5E.
 fn signed() -> [(&'static str, Vec<u8>); 4] {
     let secret = ClusterSecret::new([0x5E; ClusterSecret::BYTES]);
     let mut transcript = Transcript::new(Some(Credential { secret, is_required: true }));
     let [(_, hello), (_, welcome), (_, go), (_, refused)] = greetings();
-    // In the order in which they are said: each MAC covers those before.
+    // In the order of the handshake: each MAC covers those before.
     [("hello-mac", hello), ("welcome-mac", welcome), ("go-mac", go), ("refused-mac", refused)]
         .map(|(name, greeting)| (name, transcript.sign(&greeting)))
 }
 
-/// Each with the frames it takes, one stream under one salt.
+/// Frames of each kind, one stream under one salt.
 fn frames() -> Vec<(&'static str, FrameEvent, Vec<u8>)> {
     let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222), None);
     let mut encoder = Encoder::new(bond.dialler);

@@ -1,4 +1,4 @@
-//! Laws of the greetings: they read back, with what later versions append, and other bytes are
+//! Laws of the greetings: they read back, even with what later versions append, and other bytes are
 //! refused without a panic.
 
 use crate::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker};
@@ -35,14 +35,14 @@ pub(super) fn receive(bytes: &[u8], ours: Versions) -> Result<Received, Refusal>
     Greeting::decode(envelope, body, ours)
 }
 
-/// The same with more bytes behind the known fields, as a later version would say it.
+/// Returns the greeting with bytes appended to the known fields, as a later version would.
 fn longer(bytes: &[u8], more: &[u8]) -> Vec<u8> {
     let body = [&bytes[ENVELOPE_BYTES..], more].concat();
     let length = (body.len() as u32).to_le_bytes();
     [&bytes[..8], &length[..], &checksum(&body, 0).to_le_bytes()[..], &body[..]].concat()
 }
 
-/// The same without what came later.
+/// Returns the greeting without fields added later.
 fn older(mut greeting: Greeting) -> Greeting {
     if let Greeting::Hello(Hello { speaker, .. }) | Greeting::Welcome { speaker, .. } =
         &mut greeting
@@ -56,7 +56,7 @@ fn any_greeting() -> impl Strategy<Value = Greeting> {
     let who =
         (1u64.., any::<u64>(), any::<u64>(), any::<u64>(), "[a-zé]{0,30}", "[a-z.:0-9]{0,80}");
     let lived = (any::<u64>(), 1u64..).prop_map(|(number, token)| Lived { number, token });
-    // Who has none ends before them, and was followed by nothing else.
+    // A node without incarnations to list ends before them, and nothing followed in that version.
     let lives = prop::collection::vec(lived, 1..=PEER_LIVES_MAX);
     let who =
         (who, lives).prop_map(|((node, incarnation, process, nonce, name, address), lives)| {
@@ -84,7 +84,7 @@ proptest! {
         let (bytes, signed) = greeting.encode_signed(|_| mac);
         let received = Received { greeting, signed, mac: Some(mac) };
         prop_assert_eq!(receive(&bytes, VERSIONS), Ok(received.clone()));
-        // What a version after MACs appends stands behind one, or behind the sign for none.
+        // A version after MACs appends after the MAC, or after the mark of its absence.
         prop_assert_eq!(receive(&longer(&bytes, &more), VERSIONS), Ok(received.clone()));
         let none = longer(&unsigned, &[&[0], &more[..]].concat());
         prop_assert_eq!(read(&none, VERSIONS), Ok(received.greeting));
@@ -102,7 +102,7 @@ proptest! {
     fn a_torn_greeting_is_refused(greeting in any_greeting(), cut: usize) {
         let bytes = greeting.encode();
         let body = bytes.len() - ENVELOPE_BYTES;
-        // One that ends before its lives is one of an older version.
+        // A greeting that ends before its incarnations is one of an older version.
         prop_assume!(cut % body + ENVELOPE_BYTES != older(greeting).encode().len());
         let torn = longer(&bytes[..ENVELOPE_BYTES + cut % body], &[]);
         prop_assert!(read(&torn, VERSIONS).is_err());
@@ -118,7 +118,7 @@ proptest! {
     #[test]
     fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 20..300)) {
         prop_assert!(read(&bytes, VERSIONS).is_err());
-        // Under a true envelope the bytes may mean something by chance; only a panic is wrong.
+        // In a valid envelope random bytes may decode by chance; only a panic is wrong.
         let _ = read(&longer(&[b"CRDZPEER", &bytes[..12]].concat(), &bytes), VERSIONS);
     }
 }
@@ -141,7 +141,7 @@ fn the_bond_is_the_same_on_both_sides_and_new_for_every_connection() {
         assert_ne!(bond.dialler, other.dialler);
         assert_ne!(bond.dialled, other.dialled);
     }
-    // Under a secret whoever reads the greetings knows the link's id and no salt.
+    // Under a secret, a reader of the greetings knows the link's id and no salt.
     let secrets = [1, 2].map(|byte| ClusterSecret::new([byte; 32]));
     let [keyed, other] = secrets.each_ref().map(|secret| Bond::new(&one, &two, Some(secret)));
     assert_eq!(keyed.link, bond.link);

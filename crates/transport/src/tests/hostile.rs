@@ -1,4 +1,4 @@
-//! Strangers and broken peers: garbage, slow greetings, spoilt frames, deaf and half-open ends.
+//! Strangers and broken peers: garbage, slow handshakes, corrupt frames, deaf and half-open ends.
 
 use super::greetings::speaker;
 use super::house::{CLUSTER, Home, PATIENCE, Told, introduce, member, nowhere, settings, until};
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 const TWO: NodeId = NodeId(2);
 
-/// Node 2, spoken by hand.
+/// Node 2, driven by hand.
 struct ByHand {
     stream: TcpStream,
     encoder: Encoder,
@@ -53,7 +53,7 @@ impl ByHand {
         out
     }
 
-    /// Reads until the end; the words of the goodbye, if one came.
+    /// Reads until the end; returns the text of the goodbye, if one came.
     async fn goodbye(mut self) -> Option<String> {
         let (mut buffer, mut said) = (BytesMut::new(), None);
         loop {
@@ -70,7 +70,7 @@ impl ByHand {
     }
 }
 
-/// Node 1, which knows node 2 and can't dial it.
+/// Starts node 1, which knows node 2 and can't dial it.
 async fn alone(settings: PeerSettings) -> Home {
     let home = Home::start(settings).await;
     home.peers.set_members(vec![member(2, nowhere())]);
@@ -90,7 +90,7 @@ async fn a_peer_that_reads_nothing_is_full_then_broken_and_memory_stays_bounded(
     let (mut full, mut most) = (0, 0);
     let pressing = async {
         while home.post.breaks().is_empty() {
-            // It goes on speaking, so silence is not what ends it.
+            // It goes on sending, so the silence timeout is not what ends it.
             let mut ping = Vec::new();
             deaf.encoder.word(&mut ping, &ConnectionWord::Ping(1));
             let _ = deaf.stream.write_all(&ping).await;
@@ -114,11 +114,11 @@ async fn a_half_open_link_gives_way_to_the_same_node_coming_back() {
     let home = alone(settings(1, 1)).await;
     let first = ByHand::connect(home.address, 1, 0).await;
     until("the first is in", || home.status(TWO).link == first.link).await;
-    // The same life lost the link and says so.
+    // The same incarnation lost the link and says so.
     let second = ByHand::connect(home.address, 1, first.link).await;
     until("the second is in", || home.status(TWO).link == second.link).await;
     assert_eq!(first.goodbye().await.as_deref(), Some("the node came back by a new connection"));
-    // The next life never knew of it.
+    // The next incarnation never knew of it.
     let third = ByHand::connect(home.address, 2, 0).await;
     until("the third is in", || home.status(TWO).link == third.link).await;
     assert_eq!(home.post.breaks(), [Broken::Replaced, Broken::Replaced]);
@@ -156,7 +156,7 @@ async fn spoilt_frames_break_their_link_and_nothing_else() {
         let mut bad = peer.frame(&vec![3; round * 11]);
         let at = (round * 37) % bad.len();
         bad[at] ^= 1 << (round % 8);
-        // Enough behind it for any length that a spoilt head may claim.
+        // Enough bytes follow for any length that a corrupt head may claim.
         let bytes = [good, bad, vec![0; 40_000]].concat();
         let _ = peer.stream.write_all(&bytes).await;
         until("the link broke", || home.post.breaks().len() > round).await;
@@ -170,7 +170,7 @@ async fn spoilt_frames_break_their_link_and_nothing_else() {
     }
 }
 
-/// 1,000 connections with garbage of all lengths, and a client that speaks HTTP.
+/// Opens 1,000 connections with garbage of all lengths, and one from a client that speaks HTTP.
 #[tokio::test]
 async fn garbage_for_a_greeting_is_refused() {
     let one = Home::start(settings(1, 1)).await;
@@ -182,13 +182,13 @@ async fn garbage_for_a_greeting_is_refused() {
         if round % 3 == 0 {
             bytes.splice(..0, *b"CRDZPEER");
         }
-        // It may be closed before all of it is written.
+        // The connection may be closed before all of it is written.
         let _ = stream.write_all(&bytes).await;
     }
     let mut client = TcpStream::connect(one.address).await.expect("it listens");
     client.write_all(b"GET /status HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it hears");
     let mut heard = Vec::new();
-    // Bytes that were never read may turn the end into a reset.
+    // Unread bytes may turn the end into a reset.
     let _ = client.read_to_end(&mut heard).await;
     let words = String::from_utf8_lossy(&heard);
     assert!(words.contains("the peer address is for nodes only"), "{words}");

@@ -1,4 +1,5 @@
-//! Nodes in one process over real sockets, what they heard, and a relay that spoils what passes.
+//! Test harness: nodes in one process over real sockets, the events they received, and a relay that
+//! corrupts traffic.
 
 use crate::counters::PeerStatus;
 use crate::{
@@ -18,10 +19,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 pub(super) const CLUSTER: ClusterId = ClusterId(0xC1);
-/// Longer than anything should take; a test that waits so long has failed.
+/// Longest wait of a test; one that waits so long has failed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a node was told.
+/// Event that a node's receiver got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Connected(NodeId, Incarnation),
@@ -29,7 +30,7 @@ pub(super) enum Told {
     Message(NodeId, Lane, u32, Bytes),
 }
 
-/// Writes down what comes, and can keep credits and questions.
+/// Receiver that records events, and can keep credits and requests.
 #[derive(Default)]
 pub(super) struct Post {
     told: Mutex<Vec<Told>>,
@@ -84,7 +85,7 @@ impl Receiver for Post {
     }
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {
@@ -94,7 +95,7 @@ pub(super) async fn until(what: &str, holds: impl Fn() -> bool) {
     assert!(timeout(PATIENCE, waiting).await.is_ok(), "it never came true that {what}");
 }
 
-/// Patient settings: a busy machine breaks no link.
+/// Settings with long timeouts: a busy machine breaks no link.
 pub(super) fn settings(node: u64, incarnation: u64) -> PeerSettings {
     let mut settings = PeerSettings::new(CLUSTER, NodeId(node), Incarnation(incarnation));
     settings.name = format!("n{node}");
@@ -132,7 +133,7 @@ impl Home {
         member(self.id.0, self.address.to_string())
     }
 
-    /// What it says of a peer.
+    /// Returns the node's status of a peer.
     pub(super) fn status(&self, of: NodeId) -> PeerStatus {
         let all = self.peers.status();
         all.into_iter().find(|status| status.node == of).expect("it is a member")
@@ -148,13 +149,13 @@ pub(super) fn member(node: u64, address: String) -> Member {
     Member { node, name, address, incarnation, lived: None }
 }
 
-/// An address where nobody listens.
+/// Returns an address at which nothing listens.
 pub(super) fn nowhere() -> String {
-    // Port 1 of loopback: nothing of ours is there, and asking is refused at once.
+    // Port 1 of loopback: nothing of ours is there, and a dial is refused at once.
     "127.0.0.1:1".into()
 }
 
-/// Nodes that know and reach each other.
+/// Makes nodes known to each other.
 pub(super) async fn introduce(homes: &[&Home]) {
     let members: Vec<_> = homes.iter().map(|home| home.member()).collect();
     homes.iter().for_each(|home| home.peers.set_members(members.clone()));
@@ -165,7 +166,7 @@ pub(super) async fn introduce(homes: &[&Home]) {
     }
 }
 
-/// Two nodes of which only the first can dial, through a relay.
+/// Starts two nodes of which only the first can dial, through a relay.
 pub(super) async fn through_a_relay(one: PeerSettings, other: PeerSettings) -> (Home, Home, Relay) {
     let (one, other) = (Home::start(one).await, Home::start(other).await);
     let relay = Relay::start(other.address).await;
@@ -180,10 +181,10 @@ const SWALLOW: u8 = 1;
 const SPOIL: u8 = 2;
 const HOLD: u8 = 3;
 
-/// Carries bytes between two nodes, and can cut, swallow and spoil them.
+/// Relay of bytes between two nodes that can cut, swallow and corrupt them.
 pub(super) struct Relay {
     pub(super) address: SocketAddr,
-    /// What happens to bytes on the way there, and back.
+    /// Fault in each direction: there, and back.
     ways: [Arc<AtomicU8>; 2],
     cut: watch::Sender<u64>,
     _tasks: JoinSet<()>,
@@ -211,17 +212,17 @@ impl Relay {
         self.cut.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Bytes one way get lost, and nobody is told.
+    /// Discards bytes in one direction without an error.
     pub(super) fn swallow(&self, way: usize) {
         self.ways[way].store(SWALLOW, SeqCst);
     }
 
-    /// One bit of the next bytes is turned over.
+    /// Flips one bit of the next bytes.
     pub(super) fn spoil(&self, way: usize) {
         self.ways[way].store(SPOIL, SeqCst);
     }
 
-    /// Bytes one way are not read any more, so that the sender can't go on.
+    /// Stops reading in one direction, so that the sender blocks.
     pub(super) fn hold(&self, way: usize) {
         self.ways[way].store(HOLD, SeqCst);
     }

@@ -47,7 +47,7 @@ async fn messages_of_a_lane_arrive_in_order_and_unaltered() {
     until("a ping came back", || one.status(TWO).rtt_us > 0).await;
 }
 
-/// Where in what was told the first message of a lane stands.
+/// Returns the place of the first or last message of a lane among the recorded events.
 fn place(home: &Home, lane: Lane, last: bool) -> usize {
     let told = home.post.told();
     let is = |told: &Told| matches!(told, Told::Message(_, of, ..) if *of == lane);
@@ -100,7 +100,7 @@ async fn a_slow_receiver_of_bulk_stops_bulk_and_nothing_else() {
     let (one, two) = two().await;
     two.post.keep.store(true, SeqCst);
     let part = || Message::new(Lane::Bulk, GroupId(1), bytes(1, 1 << 20));
-    // 2 MiB may be under way and 2 MiB wait; more is refused however long one tries.
+    // 2 MiB may be in flight and 2 MiB wait; more is refused, however long one retries.
     until("the lane is full", || match one.peers.send(TWO, part()) {
         Sending::Full => two.post.messages() == 2,
         _ => false,
@@ -110,7 +110,7 @@ async fn a_slow_receiver_of_bulk_stops_bulk_and_nothing_else() {
     assert_eq!((waiting.waiting_messages, waiting.waiting_bytes), (2, 2 << 20));
     assert_eq!(one.peers.send(TWO, data(1, 10)), Sending::Sent);
     until("a value passes", || two.post.messages() == 3).await;
-    // One is used up: one comes after.
+    // One is consumed: one more is accepted.
     two.post.credits.lock().expect("plain data").drain(..1);
     until("one more comes", || two.post.messages() == 4).await;
     assert_eq!(one.peers.send_bulk(TWO, part()).await, Sending::Sent);
@@ -131,7 +131,7 @@ async fn a_cut_link_is_told_to_both_and_comes_back() {
         until("it works again", || two.post.messages() == round).await;
     }
     assert_eq!(one.status(TWO).links, 6);
-    // Each life of the link begins with connected and ends with broken.
+    // Each link begins with connected and ends with broken.
     let mut connected = false;
     for told in two.post.told() {
         match told {
@@ -182,7 +182,7 @@ async fn a_spoilt_byte_breaks_the_link_and_is_never_delivered() {
 
 #[tokio::test]
 async fn a_way_that_swallows_everything_breaks_the_link_on_both_sides() {
-    // Both ways, one way, the other way.
+    // In both directions, one direction, the other.
     for ways in [&[0, 1][..], &[0], &[1]] {
         let brief = |node| {
             let mut settings = settings(node, 1);
@@ -209,7 +209,7 @@ async fn members_come_and_go() {
     let three = Home::start(settings(3, 1)).await;
     introduce(&[&one, &two, &three]).await;
     assert_eq!(one.status(TWO).links, 1, "who stays a member keeps its link");
-    // Three leaves: both others close, and it can't come back by itself.
+    // Three leaves: both others close, and it can't come back on its own.
     let rest = vec![one.member(), two.member()];
     one.peers.set_members(rest.clone());
     two.peers.set_members(rest);
@@ -221,7 +221,7 @@ async fn members_come_and_go() {
         words.contains("is no member of the cluster")
     })
     .await;
-    // It is taken in again, and its name is another.
+    // It is added again, under another name.
     let again = crate::Member { name: "again".into(), ..three.member() };
     one.peers.set_members(vec![one.member(), two.member(), again]);
     until("it is back", || one.connected(three.id) && three.connected(ONE)).await;

@@ -1,4 +1,5 @@
-//! Who may speak: other clusters, other nodes, earlier lives, copies; and two dials at once.
+//! Admission over real sockets: other clusters, other nodes, earlier incarnations, copies; and two
+//! dials at once.
 
 use super::house::{CLUSTER, Home, Told, introduce, member, nowhere, settings, until};
 use crate::{Broken, Incarnation, Member};
@@ -8,7 +9,7 @@ use tokio::net::TcpListener;
 const ONE: NodeId = NodeId(1);
 const TWO: NodeId = NodeId(2);
 
-/// Only `one` dials, `two` is what it finds.
+/// Lets `one` dial `two`; `two` can't dial back.
 async fn dials(one: &Home, two: &Home) {
     two.peers.set_members(vec![member(1, nowhere())]);
     one.peers.set_members(vec![member(2, two.address.to_string())]);
@@ -60,13 +61,13 @@ async fn a_restarted_node_is_let_in_and_an_earlier_life_is_not() {
     let two = Home::start(settings(2, 7)).await;
     introduce(&[&one, &two]).await;
     two.peers.stop().await;
-    // The next life, at the same address.
+    // The next incarnation, at the same address.
     let listener = TcpListener::bind(two.address).await.expect("it is free again");
     let two = Home::at(settings(2, 8), listener);
     two.peers.set_members(vec![one.member()]);
     until("the next life is in", || one.status(TWO).connected == Some(Incarnation(8))).await;
     two.peers.stop().await;
-    // Its directory is restored from a copy of life 7, or made anew.
+    // Its directory is restored from a copy of incarnation 7, or made anew.
     for life in [7, 1] {
         let wiped = Home::start(settings(2, life)).await;
         wiped.peers.set_members(vec![one.member()]);
@@ -109,7 +110,7 @@ async fn an_old_copy_is_refused_whatever_the_number_of_its_life() {
     introduce(&[&one, &two]).await;
     assert_eq!(one.status(TWO).lived, Some(life(8, 80)));
     two.peers.stop().await;
-    // A copy made in life 7, started so often that its number is one that nobody has seen.
+    // A copy made in incarnation 7, started so often that its number is one that nobody has seen.
     let mut copied = settings(2, 9);
     copied.lives = vec![life(7, 70), life(8, 81), life(9, 91)];
     let copy = Home::start(copied).await;
@@ -118,7 +119,7 @@ async fn an_old_copy_is_refused_whatever_the_number_of_its_life() {
     until("it knows of itself", || copy.status(ONE).outdates.is_some()).await;
     assert_eq!(one.status(TWO).outdates, None, "the other is none");
     copy.peers.stop().await;
-    // Whoever has just started knows what the cluster has on record.
+    // A node that has just started knows what the cluster has on record.
     let three = Home::start(settings(3, 1)).await;
     let mut copied = settings(2, 8);
     copied.lives = vec![life(7, 70), life(8, 81)];
@@ -141,7 +142,7 @@ async fn an_old_copy_that_came_in_before_its_later_life_was_known_is_cut_off() {
         let (incarnation, lived) = (Incarnation(number), Some(life(number, token)));
         one.peers.set_members(vec![Member { incarnation, lived, ..copy.member() }]);
     };
-    tell(7, 70); // It comes from that one.
+    tell(7, 70); // It descends from that one.
     tell(8, 80);
     until("the copy is told", || copy.status(ONE).outdates.is_some()).await;
     assert_eq!(one.post.breaks(), [Broken::Outlived]);

@@ -1,4 +1,4 @@
-//! Laws, stories, and links over real sockets on loopback.
+//! Laws and stories of the transport, and tests of links over real sockets on loopback.
 
 mod calls;
 mod frames;

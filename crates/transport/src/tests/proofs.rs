@@ -24,7 +24,7 @@ fn holding(node: u64, credential: Option<Credential>) -> PeerSettings {
     PeerSettings { credential, ..settings(node, 1) }
 }
 
-/// A caller that says what it likes.
+/// Caller that sends arbitrary greetings.
 struct Stranger {
     stream: TcpStream,
     transcript: Transcript,
@@ -45,7 +45,7 @@ impl Stranger {
     }
 }
 
-/// Node 2 of the cluster in a life of this number, looking for node 1.
+/// Introduction and hello of node 2 in this incarnation, dialling node 1.
 fn posing(incarnation: u64) -> (Speaker, Greeting) {
     let me = Speaker { cluster: CLUSTER, ..speaker(2, incarnation, 7, 70) };
     let wanted = ONE;
@@ -110,13 +110,13 @@ async fn a_recorded_hello_begins_no_connection() {
     let Greeting::Welcome { speaker, .. } = replay.hear().await.greeting else {
         panic!("its MAC holds, so it is welcome so far")
     };
-    // What it can make without the secret: the right link, unsigned or signed with another key.
+    // What it can forge without the secret: the right link, unsigned or signed with another key.
     let go = Greeting::Go { link: Bond::new(&me, &speaker, None).link };
     replay.say(&go).await;
     until("the attempt has failed", || one.status(TWO).failed.is_some()).await;
     assert!(one.status(TWO).failed.is_some_and(|why| why.contains("cluster's secret")));
     assert_eq!((one.status(TWO).links, one.status(TWO).connected), (0, None));
-    // Life 9 was never let in: the true node, in life 1, still is.
+    // Incarnation 9 was never accepted: the true node, in incarnation 1, still is.
     let two = Home::start(holding(2, Some(credential(1, true)))).await;
     two.peers.set_members(vec![one.member()]);
     until("the true node is in", || one.connected(TWO)).await;
@@ -222,7 +222,7 @@ async fn a_secret_that_is_required_ends_connections_that_began_without_it() {
     until("a proven one began", || one.status(TWO).links == 2 && two.connected(ONE)).await;
     one.peers.set_credential(credential(1, true));
     two.peers.set_credential(credential(1, true));
-    // Whatever is told of the members comes by the same way: by then it would have ended.
+    // Changes of the members come by the same way: by then it would have ended.
     two.peers.set_members(vec![member(1, nowhere())]);
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     assert_eq!((one.status(TWO).links, two.status(ONE).links), (2, 2), "it was proven");

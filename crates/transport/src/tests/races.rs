@@ -1,5 +1,5 @@
-//! Two nodes that dial, cross, lose and dial again in every order chance can think of: once nothing
-//! more is lost they share one connection, and keep it.
+//! Races of two nodes that dial, cross, lose and dial again in random order: once nothing more is
+//! lost they share one connection, and keep it.
 
 use super::greetings::speaker;
 use crate::arbitrate::{Own, arbitrate};
@@ -36,9 +36,9 @@ enum Said {
 
 struct Model {
     states: [State; 2],
-    /// The last link each had.
+    /// Last link of each side.
     previous: [u64; 2],
-    /// What is on its way, by connection, to each side.
+    /// Greetings in flight, by connection, to each side.
     ways: Vec<[VecDeque<Said>; 2]>,
     dice: u64,
     calm: bool,
@@ -56,7 +56,7 @@ impl Model {
         self.ways[connection][to].push_back(said);
     }
 
-    /// The side leaves its connection; in the wild phase the other may never hear of it.
+    /// Makes the side leave its connection; in the wild phase the other may never learn of it.
     fn leave(&mut self, side: usize) {
         let Some(connection) = self.states[side].connection() else { return };
         self.states[side] = State::Waiting;
@@ -123,9 +123,9 @@ impl Model {
         let side = self.roll(2) as usize;
         match (self.roll(10), self.states[side]) {
             (0, State::Waiting) => self.dial(side),
-            // Patience ends, rarely, with an attempt that may still have been answered.
+            // Rarely, a timeout ends an attempt that may still have been answered.
             (1, State::Dialling(_) | State::Welcoming(_)) if self.roll(5) == 0 => self.leave(side),
-            // A link breaks on one side alone; in the calm phase only one that is dead: pings.
+            // A link breaks on one side alone; in the calm phase only a dead one does: pings.
             (2, State::Connected(_)) if !self.calm || !self.agreed() => {
                 if self.roll(8) == 0 {
                     self.leave(side);

@@ -95,7 +95,7 @@ fn told(verdict: Result<(), Refusal>) -> String {
     }
 }
 
-/// What a story calls: node 2, in its 5th life, looking for node 1.
+/// Builds the hello of a story: node 2, in its 5th incarnation, dialling node 1.
 fn hello(numbers: &Numbers) -> Hello {
     let (lowest, highest) = (numbers.get("lowest", 1), numbers.get("highest", 1));
     let mut speaker = speaker(
@@ -105,7 +105,7 @@ fn hello(numbers: &Numbers) -> Hello {
         numbers.get("nonce", 500),
     );
     speaker.cluster = ClusterId(numbers.get("cluster", 0xC1));
-    // Its own life last, and one before it that it knows.
+    // Its own incarnation last, and one before it that it knows.
     for (number, token) in [("knows", "known_token"), ("incarnation", "token")] {
         if let Some(token) = numbers.0.get(token).copied() {
             speaker.lives.push(Lived { number: numbers.get(number, 5), token });
@@ -157,7 +157,7 @@ impl Stage {
         Ok(String::new())
     }
 
-    /// Node 1 hears it, as bytes.
+    /// Gives node 1 a hello, as bytes.
     fn hello(&mut self, numbers: &Numbers) -> Answer {
         let me = speaker(1, 3, 10, 100);
         let heard = read(&Greeting::Hello(hello(numbers)).encode(), VERSIONS);
@@ -170,7 +170,7 @@ impl Stage {
         })))
     }
 
-    /// Node 1 dialled node 2; this is who answered.
+    /// Gives node 1, which dialled node 2, the welcome of the node that answered.
     fn welcome(&mut self, numbers: &Numbers) -> Answer {
         let me = speaker(1, 3, 10, 100);
         let found = hello(numbers).speaker;
@@ -209,7 +209,7 @@ impl Stage {
     fn next(&mut self, numbers: &Numbers) -> Answer {
         self.now += numbers.get("after_ms", 0) * 1_000_000;
         let now = self.now;
-        // Lines that repeat are told once, with how often.
+        // Repeated lines are printed once, with their number.
         let mut lines: Vec<(String, usize)> = Vec::new();
         for _ in 0..numbers.get("times", 1) {
             let line = next_line(self.outbox()?.next(now));
