@@ -1,8 +1,8 @@
 //! Everyday loads that leave garbage: keys that expire, keys that are touched, a queue, a time
 //! series, counters, sequences, range reads. Each has one client, which goes to the next node when
-//! it is refused, and knows what its own answers must be.
+//! it is refused, and checks its own answers.
 //!
-//! They stand beside the recorders, whose judges look at single keys: what a client checks here
+//! They complement the recorders, whose checkers look at single keys: a client's check here
 //! concerns an order of keys, a sum, or two keys at once.
 
 use crate::client::{Fate, Resp, RespReply};
@@ -16,18 +16,18 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a client waits for an answer.
+/// Time that a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long it rests after each step, and before it tries the next node.
+/// Pause of a client after each step, and before it tries the next node.
 const PAUSE: Duration = Duration::from_millis(4);
 const REST: Duration = Duration::from_millis(20);
-/// Items in the queue, points in the series.
+/// Number of items in the queue, and of points in the series.
 const QUEUE_ITEMS: u64 = 200;
 const SERIES_POINTS: u64 = 500;
-/// Most points that go at once.
+/// Most points that are deleted at once.
 const POINTS_AT_ONCE: u64 = 100;
 
-/// What a client does.
+/// Kind of work of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EverydayWork {
     Expiring,
@@ -49,22 +49,22 @@ const ALL: [EverydayWork; 7] = [
     EverydayWork::Ranges,
 ];
 
-/// What all clients were told.
+/// Answers of all clients.
 #[derive(Clone, Debug, Default)]
 pub struct EverydayAnswers {
-    /// Steps that were acknowledged.
+    /// Number of steps that were acknowledged.
     pub ok: u64,
-    /// Steps that were refused.
+    /// Number of steps that were refused.
     pub fail: u64,
-    /// Steps whose outcome stays unknown.
+    /// Number of steps whose outcome is unknown.
     pub info: u64,
-    /// Answers that contradict what the client knew, in words.
+    /// Descriptions of answers that contradict what the client knew.
     pub wrong: Vec<String>,
-    /// Acknowledged steps by second.
+    /// Number of acknowledged steps in each second.
     pub by_second: Vec<u64>,
 }
 
-/// Clients at work.
+/// The running clients.
 pub struct Everyday {
     clock: Instant,
     stop: Arc<AtomicBool>,
@@ -95,12 +95,12 @@ impl Everyday {
         Everyday { clock, stop, by_second, clients }
     }
 
-    /// Seconds since they began.
+    /// Returns the seconds since the start.
     pub fn seconds(&self) -> u64 {
         self.clock.elapsed().as_secs()
     }
 
-    /// Stops them and returns what they were told.
+    /// Stops the clients and returns their answers.
     pub fn stop(self) -> EverydayAnswers {
         self.stop.store(true, Ordering::SeqCst);
         let mut all = EverydayAnswers::default();
@@ -124,18 +124,18 @@ fn note(by_second: &Mutex<Vec<u64>>, clock: Instant) {
     counts[second] += 1;
 }
 
-/// What a client knows of its keys.
+/// Knowledge of a client about its keys.
 #[derive(Debug, Default)]
 struct ClientKnowledge {
-    /// The next item, point, number.
+    /// Next item, point or number.
     next: u64,
-    /// The last acknowledged one.
+    /// Last acknowledged item, point or number.
     acked: u64,
-    /// Steps since then whose outcome is unknown.
+    /// Number of steps since then whose outcome is unknown.
     unknown: u64,
-    /// Items that were pushed and not popped.
+    /// Number of items that were pushed and not popped.
     waiting: u64,
-    /// Items and points whose writing is unknown: they may come at any time.
+    /// Items and points whose write has an unknown outcome: they may appear at any time.
     late: BTreeSet<u64>,
 }
 
@@ -161,7 +161,7 @@ impl EverydayClient {
         }
     }
 
-    /// One step; an error means that the client is not served here.
+    /// Runs one step. An error means that this node does not serve the client.
     fn turn(&mut self, redis: &mut Resp, note: &dyn Fn()) -> io::Result<()> {
         match self.step(redis) {
             Ok(Fate::Ok) => {
@@ -200,7 +200,7 @@ impl EverydayClient {
         }
     }
 
-    /// Pushes behind the last item or pops the first; items come in the order of their pushes.
+    /// Pushes after the last item or pops the first; items must come in the order of their pushes.
     fn queue(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         if self.known.waiting < QUEUE_ITEMS || self.dice.random_bool(0.5) {
             let fate = self.append(redis, "queue")?;
@@ -216,7 +216,7 @@ impl EverydayClient {
             return Ok(Fate::Ok);
         };
         let number = number_of(&key);
-        // An item whose removal was acknowledged never comes again.
+        // An item whose removal was acknowledged must never come again.
         let may_come = number > self.known.acked || self.known.late.remove(&number);
         self.expect(may_come, || format!("queue: {key} came again"));
         let word = redis.say(&format!("DEL {key}"))?;
@@ -227,13 +227,13 @@ impl EverydayClient {
         Ok(word.fate())
     }
 
-    /// Appends a point, drops the oldest, and reads what is left.
+    /// Appends a point, deletes the oldest, and reads the others.
     fn series(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         let fate = self.append(redis, "series")?;
         if fate != Fate::Ok || self.known.next <= SERIES_POINTS {
             return Ok(fate);
         }
-        // Those, too, whose turn to go came while nobody was served.
+        // This includes points that were due for deletion while no node served the client.
         let (newest, oldest) = (self.known.next, self.known.next - SERIES_POINTS);
         let last = oldest.min(self.known.acked + POINTS_AT_ONCE);
         let due = self.known.acked + 1..=last;
@@ -266,21 +266,21 @@ impl EverydayClient {
         fate
     }
 
-    /// Adds one; the answer is the sum of what was acknowledged, and of unknown steps at most.
+    /// Adds one; the answer must be the acknowledged sum plus at most the unknown steps.
     fn count(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         let word = redis.say("INCR everyday-counter")?;
         if let RespReply::Number(sum) = word {
             let ClientKnowledge { acked, unknown, .. } = self.known;
             let may = acked + 1..=acked + 1 + unknown;
             self.expect(may.contains(&(sum as u64)), || format!("counter: {sum}, not {may:?}"));
-            // Those that are still unknown may be applied later.
+            // Steps that are still unknown may be applied later.
             self.known.unknown = may.end().saturating_sub(sum as u64);
             self.known.acked = sum as u64;
         }
         Ok(word.fate())
     }
 
-    /// Writes two keys that hold together, then reads both.
+    /// Writes two keys in one sequence, then reads both.
     fn sequence(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         let value = self.dice.random::<u32>();
         for step in ["MULTI", "SET left VALUE", "SET right VALUE"] {
@@ -296,7 +296,8 @@ impl EverydayClient {
         let word = redis.say("MGET left right")?;
         if word.fate() == Fate::Ok {
             let wanted = RespReply::Bulk(Some(value.to_string().into_bytes()));
-            // One of its own whose outcome is unknown may be applied later, but never by half.
+            // A sequence of its own with an unknown outcome may be applied later, but never in
+            // part.
             let is_mine = self.known.unknown > 0 || word.list().first() == Some(&wanted);
             let is_whole = matches!(word.list(), [left, right] if left == right);
             self.expect(is_mine && is_whole, || format!("sequence: {value}, found {word:?}"));
@@ -304,7 +305,7 @@ impl EverydayClient {
         Ok(word.fate())
     }
 
-    /// Reads a page over what others write and delete.
+    /// Reads a page in a range that others write and delete.
     fn range(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         let word = redis.say("CREDENZA.RANGE [expiring- (touched-99 LIMIT 500 KEYS")?;
         if word.fate() == Fate::Ok {
@@ -321,7 +322,7 @@ impl EverydayClient {
     }
 }
 
-/// The keys of a page of keys.
+/// Returns the keys of a page of keys.
 fn keys_of(page: &RespReply) -> Vec<String> {
     let keys = page.list().get(1).map_or(&[][..], RespReply::list).iter();
     keys.filter_map(|key| Some(String::from_utf8_lossy(key.bytes()?).into_owned())).collect()

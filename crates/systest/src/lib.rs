@@ -1,7 +1,8 @@
-//! Look in through every window: tidy, real processes, real faults. Not shipped.
+//! System tests: checks of the source tree, and experiments with real processes and real faults.
+//! Not shipped.
 //!
-//! Promises: an experiment touches only what it made, and takes it away again, also when it fails.
-//! Never: is imported by a room; asserts a timing the machine, not the product, decides.
+//! Promises: an experiment touches only what it made, and removes it again, also when it fails.
+//! Never: is imported by another crate; asserts a time that the machine, not the product, decides.
 //! Read next: `tidy/mod.rs`, then `server.rs`, `load.rs`, `recorder/mod.rs` and `rigs/mod.rs`.
 
 pub mod attentive;

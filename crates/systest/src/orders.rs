@@ -1,4 +1,4 @@
-//! Orders to clients that write: when to stop, how long to wait, whether to go to the next node.
+//! Control of clients that write: when to stop, how long to wait, whether to go to the next node.
 
 use crate::client::{Fate, Http, Resp};
 use std::io;
@@ -6,25 +6,25 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Rest of a roaming client after each batch: many of them and several nodes share a machine, and
+/// Pause of a roaming client after each batch: many clients and several nodes share a machine, and
 /// its speed is not under test.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Orders to clients while they write.
+/// Control of clients while they write.
 #[derive(Debug)]
 pub struct Orders {
-    /// Stop after this batch.
+    /// True if clients must stop after the current batch.
     pub stop: AtomicBool,
-    /// Believe no acknowledgement any more.
+    /// True if acknowledgements no longer count.
     pub doubted: AtomicBool,
-    /// Longest wait for an answer; none: the protocol's own.
+    /// Longest wait for an answer. `None`: the protocol's own.
     pub patience: Option<Duration>,
     /// True if a client goes to the next node when it is refused or its connection breaks.
     pub roams: bool,
 }
 
 impl Orders {
-    /// The fate to be noted of an answer.
+    /// Returns the outcome to record for an answer.
     pub fn believed(&self, fate: Fate) -> Fate {
         match fate {
             Fate::Ok if self.doubted.load(Ordering::SeqCst) => Fate::Info,
@@ -48,12 +48,12 @@ impl Orders {
         }
     }
 
-    /// Returns true if clients are to stop.
+    /// Returns true if clients must stop.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Fails if a client is to leave this node, by its count of refusals before a batch and after.
+    /// Fails if a client must leave this node, by its number of refusals before a batch and after.
     pub fn content(&self, before: u64, after: u64) -> io::Result<()> {
         if self.roams {
             std::thread::sleep(PAUSE);

@@ -1,8 +1,8 @@
-//! Open-loop probes: writes that are due at fixed times at every node, whatever became of the ones
-//! before. The longest time without an acknowledgement is what a fault cost clients.
+//! Open-loop probes: writes that are due at fixed times at every node, whatever the outcome of the
+//! earlier ones. The longest time without an acknowledgement is the cost of a fault to clients.
 //!
-//! A client that waits for its answer before it asks again would hide a pause behind one call.
-//! Each node therefore has several lanes, connections of their own, whose turns are spread evenly.
+//! A client that waits for its answer before its next request would hide a pause behind one call.
+//! Each node therefore has several lanes, each with a connection, whose turns are spread evenly.
 
 use crate::client::{Fate, Resp};
 use std::collections::BTreeMap;
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Lanes of each node. A node that answers none of them is asked again every `PERIOD / LANES`.
+/// Lanes of each node. A node that answers none of them gets a request every `PERIOD / LANES`.
 const LANES: u32 = 10;
-/// How often a lane asks.
+/// Time between two requests of a lane.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long a lane waits for an answer before it connects anew.
+/// Time that a lane waits for an answer before it connects anew.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a lane rests that could not connect.
+/// Pause of a lane that could not connect.
 const REST: Duration = Duration::from_millis(20);
-/// Refusals that a lane remembers.
+/// Most refusals that a lane records.
 const REFUSALS_MAX: usize = 10_000;
-/// Letters of a refusal that are remembered.
+/// Most characters of a refusal that are recorded.
 const REFUSAL_LETTERS_MAX: usize = 60;
 
-/// Probes at work.
+/// The running probes.
 pub struct Probes {
     clock: Instant,
     stop: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ struct RefusedProbe {
     why: String,
 }
 
-/// Everything that one lane was told.
+/// Answers that one lane got.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     answers: Vec<AckedProbe>,
@@ -56,20 +56,20 @@ struct Lane {
 /// Acknowledgements of all probes.
 #[derive(Clone, Debug, Default)]
 pub struct Acknowledged {
-    /// By node, counted from 0; each in the order of time.
+    /// Acknowledgements by node, counted from 0; each in the order of time.
     nodes: Vec<Vec<AckedProbe>>,
-    /// Refusals, likewise.
+    /// Refusals by node, likewise.
     refusals: Vec<Vec<RefusedProbe>>,
 }
 
-/// A time without an acknowledgement.
+/// A time without an acknowledgement at one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pause {
     /// Its length.
     pub length: Duration,
-    /// When it began, on the probes' clock.
+    /// Beginning of the pause, on the probes' clock.
     pub from: Duration,
-    /// At which node, from 1.
+    /// Number of the node, from 1.
     pub node: usize,
 }
 
@@ -86,12 +86,12 @@ impl Probes {
         Probes { clock, stop, lanes }
     }
 
-    /// The time on the probes' clock.
+    /// Returns the time on the probes' clock.
     pub fn now(&self) -> Duration {
         self.clock.elapsed()
     }
 
-    /// Stops them and returns what was acknowledged.
+    /// Stops the probes and returns their acknowledgements.
     pub fn stop(self) -> Acknowledged {
         self.stop.store(true, Ordering::SeqCst);
         let mut all = Acknowledged::default();
@@ -140,7 +140,7 @@ fn probe(
             }
             None => std::thread::sleep(REST),
         }
-        // Turns that passed meanwhile are other lanes' turns, too.
+        // Turns that passed meanwhile were due on other lanes, too.
         while due <= clock.elapsed() {
             due += PERIOD;
         }
@@ -158,7 +158,7 @@ impl Lane {
 }
 
 impl Acknowledged {
-    /// The refusals at a pause's node while it lasted, and how often each was heard.
+    /// Returns the refusals at a pause's node during the pause, each with its number.
     pub fn refusals(&self, pause: &Pause) -> BTreeMap<&str, usize> {
         let mut all = BTreeMap::new();
         let span = pause.from..=pause.from + pause.length;
@@ -169,7 +169,7 @@ impl Acknowledged {
         all
     }
 
-    /// The longest pause between two moments at these nodes, from 1, each taken for itself.
+    /// Returns the longest pause between two moments at these nodes (from 1), each node for itself.
     pub fn longest(&self, nodes: &[usize], (from, to): (Duration, Duration)) -> Pause {
         let each = nodes.iter().map(|node| {
             let answers = self.nodes.get(node - 1).map_or(&[][..], Vec::as_slice);
@@ -185,9 +185,9 @@ impl Acknowledged {
         each.max().unwrap_or_default()
     }
 
-    /// The time below which so many per thousand of the probes' latencies are that were due between
-    /// two moments at these nodes, from 1. Probes that were never acknowledged are not among them:
-    /// they are pauses.
+    /// Returns a percentile, in parts per thousand, of the latencies of probes that were due
+    /// between two moments at these nodes (from 1). Probes that were never acknowledged are not
+    /// included: they are pauses.
     pub fn latency(
         &self,
         nodes: &[usize],
@@ -201,7 +201,7 @@ impl Acknowledged {
         times.get(times.len() * thousandth / 1000).copied().unwrap_or_default()
     }
 
-    /// How many were acknowledged.
+    /// Returns the number of acknowledgements.
     pub fn count(&self) -> u64 {
         self.nodes.iter().map(|answers| answers.len() as u64).sum()
     }
@@ -228,7 +228,7 @@ mod tests {
         let pause = all.longest(&[1, 2], span);
         assert_eq!((pause.length, pause.from, pause.node), (seconds(1.9), seconds(1.1), 1));
         assert_eq!(all.longest(&[2], span).length, seconds(1.0));
-        // Nobody answered: the whole time is a pause; so is all that comes behind the last answer.
+        // Without any answer the whole time is a pause; so is the time after the last answer.
         assert_eq!(all.longest(&[3], span).length, seconds(3.5));
         assert_eq!(all.longest(&[1], (seconds(3.0), seconds(9.0))).length, seconds(5.9));
     }

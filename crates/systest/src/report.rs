@@ -1,30 +1,30 @@
-//! Report of an experiment: one line of figures, or one line that says why it was skipped.
+//! Report of an experiment: one line of figures, or one line with the reason why it was skipped.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The figures of one experiment.
+/// Figures of one experiment.
 #[derive(Clone, Debug)]
 pub struct Figures {
     name: String,
     begun: Instant,
-    /// Calls that were acknowledged.
+    /// Number of calls that were acknowledged.
     pub ok: u64,
-    /// Calls that surely did nothing.
+    /// Number of calls that certainly had no effect.
     pub fail: u64,
-    /// Calls whose outcome stays unknown.
+    /// Number of calls whose outcome is unknown.
     pub info: u64,
-    /// Faults that were injected.
+    /// Number of faults that were injected.
     pub faults: u64,
-    /// Acknowledged calls whose effect was gone.
+    /// Number of acknowledged calls whose effect was lost.
     pub lost: u64,
     extra: Vec<(String, String)>,
 }
 
 impl Figures {
-    /// Begins an experiment; its seconds count from here.
+    /// Starts the figures of an experiment, whose time counts from here.
     pub fn begin(name: &str) -> Figures {
         Figures {
             name: name.into(),
@@ -38,17 +38,17 @@ impl Figures {
         }
     }
 
-    /// The experiment's name.
+    /// Returns the experiment's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A figure that only this experiment has.
+    /// Adds a figure that only this experiment has.
     pub fn also(&mut self, name: &str, value: impl ToString) {
         self.extra.push((name.into(), value.to_string()));
     }
 
-    /// Milliseconds since it began.
+    /// Returns the milliseconds since the start.
     pub fn milliseconds(&self) -> u128 {
         self.begun.elapsed().as_millis()
     }
@@ -67,22 +67,22 @@ impl Figures {
     }
 }
 
-/// Holds what was measured against the most that is promised: said in the short form, whose machine
-/// has other work; in the long form, which is run with nothing beside it, more fails the test.
+/// Checks a measurement against its upper bound and prints the result. In the long form, which runs
+/// alone on its machine, a broken bound fails the test.
 pub fn bound(what: &str, measured: f64, limit: f64) {
     let mut checks = BoundChecks::default();
     checks.hold(what, measured, limit);
     checks.must_be_kept();
 }
 
-/// Several bounds, of which one that is broken hides none of the others.
+/// Several bounds: all are checked before one that is broken fails the test.
 #[derive(Debug, Default)]
 pub struct BoundChecks {
     broken: Vec<String>,
 }
 
 impl BoundChecks {
-    /// Holds what was measured against the most that is promised, and says so.
+    /// Checks a measurement against its upper bound and prints the result.
     pub fn hold(&mut self, what: &str, measured: f64, limit: f64) {
         let (kept, line) = held(what, measured, limit);
         say(&line);
@@ -91,20 +91,20 @@ impl BoundChecks {
         }
     }
 
-    /// Fails the test in its long form if one was broken.
+    /// Fails the test in its long form if a bound was broken.
     pub fn must_be_kept(self) {
         assert!(self.broken.is_empty() || !long(), "{:#?}", self.broken);
     }
 }
 
-/// Whether a bound is kept, and the line that says so. What is no number keeps none.
+/// Returns true if a bound is kept, and the line that says so. NaN breaks every bound.
 fn held(what: &str, measured: f64, limit: f64) -> (bool, String) {
     let kept = measured <= limit;
     let verdict = if kept { "kept" } else { "BROKEN" };
     (kept, format!("bound {verdict}: {what}: {measured:.3} of {limit:.3}"))
 }
 
-/// How many times as long it took as before; where nothing was measured before it is no number.
+/// Returns the time during a fault divided by the time before; NaN if nothing was measured before.
 pub fn ratio(during: Duration, before: Duration) -> f64 {
     if before.is_zero() { f64::NAN } else { during.as_secs_f64() / before.as_secs_f64() }
 }
@@ -114,14 +114,15 @@ pub fn say(line: &str) {
     write_line(&mut std::io::stderr().lock(), line);
 }
 
-/// Writes a line and its end in one call. The harness writes to the same pipe through another
-/// handle: between two calls it would put words of its own, and `./check` reads skips by the line.
+/// Writes a line with its end in one call. The harness writes to the same pipe through another
+/// handle: between two calls it would insert text of its own, and `./check` reads skips by the
+/// line.
 fn write_line(out: &mut impl std::io::Write, line: &str) {
     let _ = out.write_all(format!("{line}\n").as_bytes());
 }
 
-/// Says that an experiment did not run, and why. Skipping is never silent, and in the long form it
-/// fails the test: a long run counts for what it did. Excepted is what `.ci/skips` lists.
+/// Prints that an experiment did not run, and why. In the long form a skip fails the test, except
+/// one that `.ci/skips` lists.
 pub fn skipped(name: &str, why: &str) {
     let line = skip_line(name, why);
     say(&line);
@@ -132,29 +133,29 @@ pub fn skipped(name: &str, why: &str) {
     );
 }
 
-/// Returns true if `.ci/skips` lists what a test says in this line, as `./check` reads the list.
+/// Returns true if `.ci/skips` lists a test's line, by the same rule as `./check`.
 fn may_be_skipped(line: &str) -> bool {
     let mut command = Command::new(crate::tidy::root().join("check"));
     command.args(["skips", "/dev/stdin"]).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("bash runs");
     let mut pipe = child.stdin.take().expect("stdin is piped");
-    // A script that ended early takes nothing more; its exit code says so.
+    // A script that ended early accepts no more input; its exit code tells the result.
     let _ = writeln!(pipe, "{line}");
     drop(pipe);
     child.wait().expect("a child can be waited for").success()
 }
 
-/// The line that says so, in the form by which `./check` finds it.
+/// Returns the line of a skip, in the form by which `./check` finds it.
 pub fn skip_line(name: &str, why: &str) -> String {
     format!("{name}: skipped: {why}")
 }
 
-/// Whether the long counts are wanted (`make test-long`).
+/// Returns true if the long form is requested (`make test-long`).
 pub fn long() -> bool {
     std::env::var("CREDENZA_TEST_LONG").is_ok_and(|word| word == "1")
 }
 
-/// The short count, or the long one.
+/// Returns the short count, or the long one in the long form.
 pub fn times(short: usize, long_count: usize) -> usize {
     if long() { long_count } else { short }
 }
@@ -187,11 +188,11 @@ mod tests {
         let (one, two) = (Duration::from_millis(1), Duration::from_millis(2));
         assert_eq!(ratio(two, one), 2.0);
         assert!(ratio(two, Duration::ZERO).is_nan());
-        // Nobody was answered: neither before nor meanwhile.
+        // No answer came, neither before nor during the fault.
         assert!(!held("p99", ratio(Duration::ZERO, Duration::ZERO), 2.0).0);
     }
 
-    /// A writer that keeps what each call brought.
+    /// A writer that records the bytes of each call.
     #[derive(Default)]
     struct Calls(Vec<Vec<u8>>);
 

@@ -1,4 +1,5 @@
-//! The real binary as a child process: start, wait until ready, kill by its own id, start again.
+//! Server process: the real binary as a child process, which is started, awaited, killed by its own
+//! id, and restarted.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -7,43 +8,45 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Longest wait for the ready line, also on a busy machine.
+/// Longest wait for the ready line, on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// Which rule servers break, if a test of these tests says so and built them for it (F-59).
+/// Environment variable with the rule that servers break, when a test of these tests has built them
+/// for it (F-59).
 pub const MUTANT: &str = "CREDENZA_MUTANT";
 
-/// How to start a server.
+/// Setup of a server's start.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// The data directory.
     pub data: PathBuf,
-    /// What `--listen` says; empty: any free port of loopback.
+    /// Value of `--listen`; empty: any free port of loopback.
     pub listen: String,
-    /// Further words of the command line.
+    /// Further arguments of the command line.
     pub words: Vec<String>,
     /// Further environment.
     pub environment: Vec<(String, String)>,
-    /// A command that runs the server (`strace ...`); its own words first, the server's after.
+    /// Command that runs the server (`strace ...`): its words precede the server's.
     pub wrapper: Vec<String>,
-    /// Neither `--data` nor `--listen` is said: a file among the words says both.
+    /// True if neither `--data` nor `--listen` is passed: a file among the arguments sets both.
     pub from_file: bool,
     /// Program that runs instead of the one under test, as one of a former release.
     pub program: Option<PathBuf>,
 }
 
 impl Setup {
-    /// On this data directory, with what the product does when nothing else is said.
+    /// Returns a setup with this data directory and the product's defaults.
     pub fn on(data: &Path) -> Setup {
         Setup { data: data.into(), ..Setup::default() }
     }
 
-    /// As a configuration file says, which puts the data into this directory.
+    /// Returns a setup by a configuration file, which sets this data directory.
     pub fn from_file(data: &Path) -> Setup {
         Setup { from_file: true, ..Setup::on(data) }
     }
 
-    /// With further flags of the command line, each with its value; one said before is replaced.
+    /// Adds flags of the command line, each with its value; an earlier one of the same name is
+    /// replaced.
     pub fn with(mut self, words: &[&str]) -> Setup {
         for pair in words.chunks(2) {
             let before = self.words.iter().position(|word| word == pair[0]);
@@ -55,19 +58,19 @@ impl Setup {
         self
     }
 
-    /// With an environment variable.
+    /// Adds an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Setup {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Run by another command.
+    /// Sets the command that runs the server.
     pub fn under(mut self, wrapper: &[&str]) -> Setup {
         self.wrapper = wrapper.iter().map(|word| word.to_string()).collect();
         self
     }
 
-    /// Whether a failpoint tells it to panic.
+    /// Returns true if a failpoint makes the server panic.
     fn panics(&self) -> bool {
         let panics = |(name, words): &(String, String)| {
             name == "CREDENZA_FAILPOINT" && words.contains("=panic")
@@ -98,23 +101,23 @@ impl Setup {
     }
 }
 
-/// A server process. Dropped, it is killed and waited for, and the test fails if it ever panicked
-/// without having been told to.
+/// A server process. A drop kills it, waits for its end, and fails the test if it ever panicked
+/// without a failpoint for it.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     wrapped: bool,
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: SocketAddr,
-    /// How it was started.
+    /// Setup of its start.
     pub setup: Setup,
-    /// From the start of the process to the ready line.
+    /// Time from the start of the process to the ready line.
     pub ready_after: Duration,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Starts it and waits for the ready line; an error holds what it said instead, and its exit.
+    /// Starts it and waits for the ready line. Fails with its output and exit code.
     pub fn start(setup: &Setup) -> Result<Server, StartRefusal> {
         binary(); // building it is no part of starting
         let begun = Instant::now();
@@ -150,29 +153,29 @@ impl Server {
         }
     }
 
-    /// Starts it, or fails the test with what it said.
+    /// Starts it; fails the test with its output if it does not become ready.
     pub fn must(setup: &Setup) -> Server {
         Server::start(setup).unwrap_or_else(|refusal| panic!("the server did not start: {refusal}"))
     }
 
-    /// The server's own process id, not its wrapper's.
+    /// Returns the server's own process id, not its wrapper's.
     pub fn pid(&self) -> u32 {
         if self.wrapped { child_of(self.child.id()) } else { self.child.id() }
     }
 
-    /// Ends it at once, as a crash would: SIGKILL, no farewell.
+    /// Kills it with SIGKILL, as a crash would.
     pub fn kill(&mut self) {
         signal(self.pid(), rustix::process::Signal::KILL);
         let _ = self.child.wait();
     }
 
-    /// Asks it to stop and waits; `None` when it does not within the time.
+    /// Sends SIGTERM and waits. `None`: it does not end within the time.
     pub fn stop(&mut self, within: Duration) -> Option<ExitStatus> {
         signal(self.pid(), rustix::process::Signal::TERM);
         self.wait(within)
     }
 
-    /// Waits for its end; `None` when it does not come within the time.
+    /// Waits for its end. `None`: it does not end within the time.
     pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + within;
         loop {
@@ -187,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Whether the process still runs.
+    /// Returns true if the process still runs.
     pub fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -199,8 +202,8 @@ impl Server {
         assert!(self.alive(), "it died: {said}");
     }
 
-    /// Waits for its end, and fails the test unless it died at the failpoint it was armed with: a
-    /// panic on the way there is none.
+    /// Waits for its end, and fails the test unless it died at the failpoint it was armed with, and
+    /// not by a panic before it.
     pub fn must_have_died_armed(&mut self, within: Duration) {
         let status = self.wait(within);
         let refusal =
@@ -209,17 +212,17 @@ impl Server {
         refusal.must_have_died_armed();
     }
 
-    /// Everything it said on stderr so far.
+    /// Returns its output on stderr so far.
     pub fn said(&self) -> String {
         self.lines.lock().expect("no panic holds it").join("\n")
     }
 
-    /// Where HTTP clients find it.
+    /// Returns its URL for HTTP clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The command line tool, aimed at this server.
+    /// Returns a command of the tool with this server's address.
     pub fn tool(&self, words: &[&str]) -> Command {
         let mut command = tool(words);
         command.args(["--url", &self.url()]);
@@ -230,7 +233,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-        // A program that breaks a rule may panic for it; the judges say whether that was noticed.
+        // A program that breaks a rule may panic because of it; the checkers decide whether that
+        // was noticed.
         let wanted = self.setup.panics() || std::env::var_os(MUTANT).is_some();
         if !wanted && !std::thread::panicking() {
             let said = self.said();
@@ -251,12 +255,12 @@ impl Server {
     }
 }
 
-/// Why a server did not become ready.
+/// Refusal to start: a server that did not become ready.
 #[derive(Clone, Debug)]
 pub struct StartRefusal {
-    /// Its exit code, if it ended by itself.
+    /// Its exit code. `None`: it did not end by itself.
     pub code: Option<i32>,
-    /// What it said.
+    /// Its output.
     pub words: String,
 }
 
@@ -274,7 +278,7 @@ impl StartRefusal {
     }
 }
 
-/// Whether a process told of a panic: in the words of the node's own hook, or of Rust's.
+/// Returns true if the output reports a panic, by the node's own hook or by Rust's.
 pub fn tells_of_panic(said: &str) -> bool {
     said.contains("panic in thread ") || said.contains("panicked at ")
 }
@@ -285,7 +289,7 @@ impl std::fmt::Display for StartRefusal {
     }
 }
 
-/// The command line tool, without an address.
+/// Returns a command of the tool without an address.
 pub fn tool(words: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(words).stdin(Stdio::null());
@@ -298,13 +302,13 @@ pub fn signal(pid: u32, signal: rustix::process::Signal) {
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// `credenza: ready on ADDR (node NAME, cluster ID)`.
+/// Parses `credenza: ready on ADDR (node NAME, cluster ID)`.
 fn ready_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once("credenza: ready on ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
-/// The child of a wrapper, or the wrapper itself when it became the server.
+/// Returns the child of a wrapper, or the wrapper itself if it became the server.
 pub fn child_of(pid: u32) -> u32 {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -316,7 +320,7 @@ pub fn child_of(pid: u32) -> u32 {
     ids.find(is_child).unwrap_or(pid)
 }
 
-/// The binary under test: `CREDENZA_BINARY`, or built once from this workspace.
+/// Returns the binary under test: `CREDENZA_BINARY`, or one built once from this workspace.
 pub fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| match std::env::var_os("CREDENZA_BINARY") {

@@ -1,64 +1,65 @@
-//! A history: calls of concurrent clients, each with its key, its interval on one clock, and what
-//! became of it.
+//! History: the calls of concurrent clients, each with its key, its interval on one clock, and its
+//! outcome.
 
 use std::fmt;
 
-/// What a key holds; none: it is absent.
+/// Value of a key. `None`: the key is absent.
 pub type CallValue = Option<Vec<u8>>;
 
-/// What a client asked for.
+/// Kind of call, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOperation {
-    /// Read the key.
+    /// Reads the key.
     Get,
-    /// Write this value.
+    /// Writes this value.
     Put(Vec<u8>),
-    /// Take the key away.
+    /// Deletes the key.
     Delete,
-    /// Write (or delete) if the key holds what is expected.
+    /// Writes (or deletes) if the key holds the expected value.
     TestAndSet {
-        /// What must be there.
+        /// Expected value.
         expect: CallValue,
-        /// What shall be there then.
+        /// New value. `None`: delete.
         wanted: CallValue,
     },
 }
 
-/// What the client was told.
+/// Outcome of a call, as far as the client learned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// It took effect; nothing else was said.
+    /// Acknowledged without a result.
     Done,
-    /// A read, or a test-and-set, found this.
+    /// The value that a read or a test-and-set found.
     Found(CallValue),
-    /// A delete found something to delete, or nothing.
+    /// Acknowledgement of a delete; true if the key existed.
     Existed(bool),
-    /// It was refused: surely nothing happened.
+    /// Refused: the call had no effect.
     Refused,
-    /// No answer: it may take effect at any time from its beginning on, or never.
+    /// No answer: the call may take effect at any time after its beginning, or never.
     Unknown,
 }
 
-/// One call.
+/// One call of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCall {
-    /// Who called. A client has one call open at a time; one whose call stays without an answer is
-    /// never heard of again (its connection goes on under another number).
+    /// Number of the client. A client has one call open at a time. After a call without an answer
+    /// the number is never used again (the connection goes on under another one).
     pub client: u32,
     /// The key.
     pub key: String,
-    /// What was asked.
+    /// Operation requested.
     pub operation: CallOperation,
-    /// What was answered.
+    /// Outcome of the operation.
     pub outcome: CallOutcome,
-    /// When the call was made, in nanoseconds of the recorder's one clock.
+    /// Time of the request, in nanoseconds of the recorder's one clock.
     pub began: u64,
-    /// When the answer came. Of an unknown outcome: when the client gave up, which says nothing.
+    /// Time of the answer, on the same clock. If the outcome is unknown, the time at which the
+    /// client gave up, which bounds nothing.
     pub ended: u64,
 }
 
 impl ClientCall {
-    /// Whether the client learned what became of it.
+    /// Returns true if the client learned the outcome.
     pub fn is_known(&self) -> bool {
         self.outcome != CallOutcome::Unknown
     }

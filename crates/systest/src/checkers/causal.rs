@@ -1,10 +1,11 @@
-//! Causality: does each copy hold exactly the values that nobody who had seen them replaced?
+//! Causality checker: verifies that each copy holds exactly the values that no client which had
+//! seen them replaced.
 //!
-//! Every value is written once. A client that writes or deletes says which values it had been
-//! shown, by the context it brought. So the end of a history is told, key by key, by sets alone: a
-//! value that was acknowledged stays until somebody who had seen it wrote or deleted; whoever saw
-//! it replaced it for good. No order of calls is looked for, and no clock is asked, so the work
-//! grows with the history and there is no verdict "undecided".
+//! Every value is written once. A client that writes or deletes brings a context, which names the
+//! values that it had been shown. So the end of a history follows, key by key, from sets alone: an
+//! acknowledged value stays until a client that had seen it writes or deletes, and then it is
+//! replaced for good. The check needs no order of calls and no clock, so its cost grows with the
+//! history, and there is no verdict "undecided".
 //!
 //! Source of the property: dotted version vector sets; Almeida, Baquero, Goncalves, Preguica and
 //! Fonte, "Scalable and accurate causality tracking for eventually consistent stores", 2014.
@@ -12,75 +13,76 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a client of an available bucket did to a key.
+/// Call of a client of an available bucket on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Read; these values were shown together, none of them as deleted.
+    /// A read; these values were shown together, without tombstones.
     Read(BTreeSet<String>),
-    /// Wrote this value.
+    /// A write of this value.
     Write(String),
-    /// Deleted what it had seen.
+    /// A delete of the values that the client had seen.
     Delete,
 }
 
-/// What it was told.
+/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallAnswer {
     /// Acknowledged.
     Done,
-    /// Refused: surely nothing happened.
+    /// Refused: the call had no effect.
     Refused,
-    /// No answer, or one that leaves it open.
+    /// No answer, or one that leaves the outcome open.
     Unknown,
 }
 
-/// One call.
+/// One call with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deed {
     /// The key.
     pub key: String,
-    /// What was asked, and found.
+    /// The call, with the values that it wrote or found.
     pub act: Act,
-    /// The values that the context of a write or a delete had been shown with.
+    /// Values that were shown with the context of the write or delete.
     pub seen: BTreeSet<String>,
-    /// What the client was told.
+    /// The answer that the client got.
     pub told: CallAnswer,
 }
 
-/// The values that one copy of a key holds at the end.
+/// Values that one copy of a key holds at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The key.
     pub key: String,
-    /// Where it was found.
+    /// Location of the copy.
     pub at: String,
-    /// Its living values.
+    /// Its values without tombstones.
     pub values: BTreeSet<String>,
 }
 
-/// What the judge says. Each list names keys and values.
+/// Verdict of the checker. Each list names keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Keys that have a copy.
+    /// Number of keys that have a copy.
     pub keys: usize,
-    /// Acknowledged values.
+    /// Number of acknowledged values.
     pub acknowledged: u64,
-    /// The most values that were ever shown together.
+    /// Largest number of values that were shown together.
     pub siblings: usize,
-    /// Acknowledged, not seen by whoever wrote or deleted later, and gone.
+    /// Lost: acknowledged, not seen by any later writer or deleter, and absent.
     pub lost: Vec<String>,
-    /// Deleted by somebody who had seen it, and there again.
+    /// Resurrected: deleted by a client that had seen it, and present.
     pub resurrected: Vec<String>,
-    /// There, though nobody wrote it or it was refused.
+    /// Phantom: present, though no client wrote it or the write was refused.
     pub phantom: Vec<String>,
-    /// Replaced by somebody who had seen it, and still beside what replaced it.
+    /// False sibling: replaced by a client that had seen it, and still present beside the
+    /// replacement.
     pub false_siblings: Vec<String>,
     /// Keys whose copies differ.
     pub unequal: Vec<String>,
 }
 
 impl Findings {
-    /// How many things are wrong.
+    /// Returns the number of violations.
     pub fn violations(&self) -> usize {
         self.lists().iter().map(|(_, list)| list.len()).sum()
     }
@@ -95,7 +97,7 @@ impl Findings {
         ]
     }
 
-    /// Fails the test with words unless nothing is wrong.
+    /// Fails the test with a report if there is any violation.
     pub fn must_be_clean(&self) {
         assert_eq!(self.violations(), 0, "{self}");
     }
@@ -112,7 +114,7 @@ impl fmt::Display for Findings {
     }
 }
 
-/// Judges what clients did by what the copies hold when all is quiet.
+/// Checks the calls of clients against the copies at the end, when no transfer is pending.
 pub fn judge(deeds: &[Deed], copies: &[Copy]) -> Findings {
     let mut findings = Findings::default();
     let mut by_key: BTreeMap<&str, (Vec<&Deed>, Vec<&Copy>)> = BTreeMap::new();
@@ -132,18 +134,18 @@ pub fn judge(deeds: &[Deed], copies: &[Copy]) -> Findings {
     findings
 }
 
-/// A write, as far as the judge knows of it.
+/// A write: the values that its context had been shown with, and its answer.
 struct JudgedWrite<'a> {
     seen: &'a BTreeSet<String>,
     told: CallAnswer,
 }
 
-/// What happened to one key.
+/// History of one key.
 struct Past<'a> {
     writes: BTreeMap<&'a str, JudgedWrite<'a>>,
-    /// Values that somebody may have replaced who had seen them.
+    /// Values that a client which had seen them may have replaced.
     perhaps_gone: BTreeSet<&'a str>,
-    /// Values that are surely replaced, and whether a delete did it.
+    /// Values that are certainly replaced; true if a delete did it.
     gone: BTreeMap<&'a str, bool>,
 }
 
@@ -155,7 +157,7 @@ impl<'a> Past<'a> {
                 writes.insert(value.as_str(), JudgedWrite { seen: &deed.seen, told: deed.told });
             }
         }
-        // What anybody was shown took effect, whatever its writer was told.
+        // A value that any client was shown took effect, whatever answer its writer got.
         let mut shown: BTreeSet<&str> = BTreeSet::new();
         for deed in deeds {
             if let Act::Read(found) = &deed.act {
@@ -187,12 +189,13 @@ impl<'a> Past<'a> {
         self.writes.values().filter(|write| write.told == CallAnswer::Done).count()
     }
 
-    /// Whether a value may be shown at all.
+    /// Returns true if the value may be shown: a client wrote it and was not refused.
     fn was_written(&self, value: &str) -> bool {
         self.writes.get(value).is_some_and(|write| write.told != CallAnswer::Refused)
     }
 
-    /// Whether the writer of `later` had seen `earlier`, itself or through what it had seen.
+    /// Returns true if the writer of `later` had seen `earlier`, directly or through the values it
+    /// had seen.
     fn had_seen(&self, later: &'a str, earlier: &str) -> bool {
         let mut tried: BTreeSet<&str> = BTreeSet::new();
         let mut next = vec![later];
@@ -208,7 +211,7 @@ impl<'a> Past<'a> {
 }
 
 impl Findings {
-    /// What was shown together must not know of each other, at any time.
+    /// Checks reads: no value may be shown beside one whose writer had seen it.
     fn reads(&mut self, key: &str, deeds: &[&Deed], past: &Past<'_>) {
         for deed in deeds {
             let Act::Read(found) = &deed.act else { continue };
@@ -219,7 +222,7 @@ impl Findings {
                 }
             }
             for later in found {
-                // The past's own copy of the name lives as long as the past.
+                // The name is taken from `past`, because it must live as long.
                 let Some((later, _)) = past.writes.get_key_value(later.as_str()) else { continue };
                 for earlier in found.iter().filter(|earlier| earlier.as_str() != *later) {
                     if past.had_seen(later, earlier) {
@@ -235,7 +238,7 @@ impl Findings {
         let stays = |value: &&&str| !past.perhaps_gone.contains(**value);
         let told = past.writes.iter().filter(|(_, write)| write.told == CallAnswer::Done);
         let staying: Vec<_> = told.map(|(value, _)| value).filter(stays).collect();
-        // A key of which no copy is left has lost what it should hold.
+        // A key without any copy has lost the values that it should hold.
         if copies.is_empty() {
             self.lost.extend(staying.iter().map(|value| format!("{key}: {value} everywhere")));
         }

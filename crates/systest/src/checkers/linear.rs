@@ -1,5 +1,5 @@
-//! Linearizability: is there one order of all calls, each at a moment between its beginning and its
-//! end, in which a plain table would have given these answers?
+//! Linearizability checker: searches for one order of all calls, each at a moment between its
+//! beginning and its end, in which a plain table would have returned these answers.
 //!
 //! Sources. The property, and that a history is linearizable if and only if its part of each key
 //! is: Herlihy and Wing, "Linearizability: a correctness condition for concurrent objects", 1990.
@@ -12,31 +12,32 @@ use super::search::{CallStep, End, KeyCalls, Search};
 use super::{CallOperation, CallOutcome, CallValue, ClientCall};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the judge says. Every key is absent before the first call.
+/// Verdict of the checker. Every key is absent before the first call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinearVerdict {
     /// There is such an order.
     Linearizable,
-    /// There is none, for these keys.
+    /// There is no such order for these keys.
     Violated(Vec<Violation>),
-    /// No violation was found, but the work allowed did not suffice for these keys.
+    /// No violation was found, but the step limit was reached for these keys.
     Undecided(Vec<String>),
-    /// The recorder is broken: such a history says nothing.
+    /// The recorder is broken: such a history proves nothing.
     Unusable(String),
 }
 
-/// Where no order could be found.
+/// Violation of linearizability on one key: the longest order that was found, and why it can't be
+/// continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The key.
     pub key: String,
-    /// How many calls the longest order has that could be found.
+    /// Number of calls in the longest order found.
     pub ordered: usize,
-    /// Of how many.
+    /// Number of the key's calls.
     pub calls: usize,
-    /// What the key holds after that order.
+    /// Value of the key after that order.
     pub holds: CallValue,
-    /// The calls of which one would have to come next; none fits.
+    /// Calls of which one would have to come next; none fits.
     pub stuck: Vec<ClientCall>,
 }
 
@@ -50,23 +51,23 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// The verdict and the work it took.
+/// Verdict, with the work it took.
 #[derive(Clone, Debug)]
 pub struct LinearReport {
-    /// What the judge says.
+    /// Verdict of the checker.
     pub verdict: LinearVerdict,
-    /// Calls that were judged.
+    /// Number of calls that were checked.
     pub calls: usize,
-    /// Of which stay unknown.
+    /// Number of calls whose outcome is unknown.
     pub unknown: usize,
-    /// Keys.
+    /// Number of keys.
     pub keys: usize,
-    /// Configurations that were tried.
+    /// Number of configurations tried.
     pub steps: u64,
 }
 
 impl LinearReport {
-    /// Fails the test with words unless the history is linearizable.
+    /// Fails the test with a report unless the history is linearizable.
     pub fn must_be_linearizable(&self) {
         match &self.verdict {
             LinearVerdict::Linearizable => {}
@@ -78,13 +79,13 @@ impl LinearReport {
         }
     }
 
-    /// Whether a violation was found.
+    /// Returns true if a violation was found.
     pub fn is_violated(&self) -> bool {
         matches!(self.verdict, LinearVerdict::Violated(_))
     }
 }
 
-/// Judges a history, with at most so many configurations tried for each key.
+/// Checks a history; tries at most `steps_max` configurations for each key.
 pub fn check(history: &[ClientCall], steps_max: u64) -> LinearReport {
     let unknown = history.iter().filter(|call| !call.is_known()).count();
     let mut by_key: BTreeMap<&str, Vec<&ClientCall>> = BTreeMap::new();
@@ -128,7 +129,8 @@ pub fn check(history: &[ClientCall], steps_max: u64) -> LinearReport {
     report
 }
 
-/// One client, one open call: a recorder that breaks this stamps its times at the wrong place.
+/// Checks that each client has one open call at a time. A recorder that violates this stamps times
+/// wrongly.
 fn usable(history: &[ClientCall]) -> Result<(), String> {
     let mut by_client: BTreeMap<u32, Vec<&ClientCall>> = BTreeMap::new();
     for call in history {
@@ -167,7 +169,7 @@ fn fits(call: &ClientCall) -> bool {
     }
 }
 
-/// What a call would write, if it takes effect.
+/// Returns the value that a call would write if it takes effect. `None`: it writes no value.
 fn writes(call: &ClientCall) -> Option<&[u8]> {
     match &call.operation {
         CallOperation::Put(value) => Some(value),
@@ -176,16 +178,16 @@ fn writes(call: &ClientCall) -> Option<&[u8]> {
     }
 }
 
-/// What the calls of one key tell about a value.
+/// Calls of one key that concern one value.
 #[derive(Default)]
 struct ValueCalls {
     writers: usize,
-    /// When the first client learned of it.
+    /// Time at which the first client learned of the value. `None`: no client did.
     seen: Option<u64>,
     expected: bool,
 }
 
-/// Leaves out what cannot matter, narrows what is unknown, and turns values into numbers: number 0
+/// Removes calls that can't matter, narrows unknown ones, and replaces values by numbers: number 0
 /// is the absent value. As far as that is sound:
 /// - a refused call, and a read without an answer, say nothing;
 /// - a write of unknown outcome whose value one client saw and nobody else wrote took effect before
@@ -259,7 +261,8 @@ fn numbered<'a>(
         .enumerate()
         .map(|(at, (call, _))| {
             match step(call, &numbers) {
-                // Bounded because its value was seen: so it wrote, and found what it expected.
+                // Its end is bounded because its value was seen: so it wrote, and found the
+                // expected value.
                 CallStep::TestAndSet { expect, wanted, found: None } if at < first_open => {
                     CallStep::TestAndSet { expect, wanted, found: Some(expect) }
                 }

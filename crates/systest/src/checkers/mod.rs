@@ -1,10 +1,11 @@
-//! Judges of what clients saw: may a correct store have answered so?
+//! Checkers of recorded histories: decide whether a correct store may have given these answers.
 //!
-//! Promises: a judge gives one of three answers: it holds, it does not (and where), or it could not
-//! be decided within the work it was allowed. No answer is never taken for a good one.
-//! Never: asks the server; believes a history in which one client speaks twice at once.
-//! Read next: `calls.rs` (what a history is), `linear.rs`, then `search.rs`; `replay/` judges by
-//! the log that decided; `causal.rs` judges the available buckets.
+//! Promises: a checker returns one of three verdicts: the history is correct, it is not (with the
+//! place), or the question is undecided within the work allowed. A missing answer never counts as a
+//! success.
+//! Never: sends a request to the server; accepts a history in which one client has two open calls.
+//! Read next: `calls.rs` (the history), `linear.rs`, then `search.rs`; `replay/` checks against the
+//! log of the group; `causal.rs` checks available buckets.
 
 mod calls;
 pub mod causal;

@@ -1,16 +1,16 @@
-//! The search for an order of one key's calls: depth first, over a linked list of what is still to
-//! be ordered, with a memory of the configurations that led nowhere.
+//! Search for an order of one key's calls: depth first, over a linked list of the calls that are
+//! not ordered yet, with a memory of the configurations that led nowhere.
 //!
-//! Three things keep it small, each without losing an order that exists:
-//! - a call that fits, and by its answer changed nothing, is taken at once: whatever else can come
-//!   first, can come after it as well. (Not so a write of what is there already: it may have come
-//!   later, upon something else.)
+//! Three rules keep the search small, each without losing an order that exists:
+//! - a call that fits, and by its answer changed nothing, is taken at once: any other call that can
+//!   come first can come after it as well. (Not so a write of the value that is there already: it
+//!   may have come later, over another value.)
 //! - a call of unknown outcome is taken only where it changes something, for it need not be taken;
 //! - of two equal calls of unknown outcome, the older is taken first.
 
 use std::collections::HashSet;
 
-/// One call, its values as numbers; 0: absent.
+/// One call, with its values as numbers; 0: absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallStep {
     Get { found: Option<u32> },
@@ -20,7 +20,8 @@ pub(super) enum CallStep {
 }
 
 impl CallStep {
-    /// What the key holds after it; none when it cannot have been answered so.
+    /// Returns the key's value after the call. `None`: the call can't have been answered so on
+    /// `holds`.
     fn after(self, holds: u32) -> Option<u32> {
         match self {
             CallStep::Get { found } => found.is_none_or(|found| found == holds).then_some(holds),
@@ -34,7 +35,7 @@ impl CallStep {
         }
     }
 
-    /// Whether its answer says that it changed nothing, wherever it stands.
+    /// Returns true if the call, by its answer, changed nothing at any place in the order.
     fn never_writes(self) -> bool {
         match self {
             CallStep::Get { .. } => true,
@@ -47,15 +48,15 @@ impl CallStep {
     }
 }
 
-/// The calls of one key: first those that must be ordered, by their beginning, then those that may
-/// be left out.
+/// Calls of one key: first those that must be ordered, by their beginning, then those that may be
+/// left out.
 #[derive(Debug)]
 pub(super) struct KeyCalls {
     steps: Vec<CallStep>,
-    /// From when to when.
+    /// Beginning and end of each call.
     times: Vec<(u64, u64)>,
     first_open: usize,
-    /// The next older open call that is equal.
+    /// Next older open call that equals this one.
     twins: Vec<Option<usize>>,
 }
 
@@ -69,35 +70,35 @@ impl KeyCalls {
     }
 }
 
-/// How a search ended.
+/// Outcome of a search.
 #[derive(Debug)]
 pub(super) enum End {
-    /// All calls that must be ordered are.
+    /// All calls that must be ordered are in order.
     Ordered,
-    /// The work allowed did not suffice.
+    /// The step limit was reached.
     TooMuch,
-    /// There is no order: the longest that was found, what the key holds after it, and which calls
-    /// could come next by their times.
+    /// There is no order: the length of the longest one found, the key's value after it, and the
+    /// calls that could come next by their times.
     Stuck { ordered: usize, holds: u32, next: Vec<usize> },
 }
 
-/// A call that was taken: what the key held before, and whether there was a choice.
+/// A call that was taken, with the key's value before, and true if there was a choice.
 struct TakenCall {
     call: usize,
     held: u32,
     chosen: bool,
 }
 
-/// A place of the list: 0 is its head, `2 * call + 1` a beginning, `2 * call + 2` an end.
+/// Position in the list: 0 is its head, `2 * call + 1` a beginning, `2 * call + 2` an end.
 type ListPosition = usize;
 
-/// The search.
+/// State of the search.
 pub(super) struct Search<'a> {
     work: &'a KeyCalls,
     next: Vec<ListPosition>,
     before: Vec<ListPosition>,
     holds: u32,
-    /// A bit for each call that is ordered.
+    /// One bit for each call that is ordered.
     done: Vec<u64>,
     left: usize,
     taken: Vec<TakenCall>,
@@ -116,7 +117,7 @@ impl<'a> Search<'a> {
                 places.push((*ended, true, 2 * call + 2));
             }
         }
-        // At one moment beginnings come before ends: such calls count as concurrent.
+        // At equal times beginnings come before ends, so that such calls count as concurrent.
         places.sort_unstable();
         let mut next = vec![0; 2 * count + 1];
         let mut before = vec![0; 2 * count + 1];
@@ -133,7 +134,7 @@ impl<'a> Search<'a> {
             next,
             before,
             holds: 0,
-            // The open calls begin at a word of their own, see `configuration`.
+            // The open calls begin at a word boundary, see `configuration`.
             done: vec![0; work.first_open.div_ceil(64) + (count - work.first_open).div_ceil(64)],
             left: work.first_open,
             taken: Vec::new(),
@@ -143,7 +144,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Searches, and says how many configurations were tried.
+    /// Searches; returns the outcome and the number of configurations tried.
     pub(super) fn run(mut self, steps_max: u64) -> (End, u64) {
         loop {
             self.take_what_never_writes();
@@ -165,8 +166,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the first call that can come next, from this place of the list on; goes back where
-    /// there is none. False when nothing is left to try.
+    /// Takes the first call that can come next, from this position of the list on; goes back if
+    /// there is none. Returns false if no choice is left.
     fn choose(&mut self, mut from: Option<ListPosition>) -> bool {
         while let Some(place) = from {
             if place == 0 || place.is_multiple_of(2) {
@@ -228,7 +229,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes back until a call that was chosen; gives the place behind it. None: there is none.
+    /// Undoes calls up to the last one that was chosen; returns the position after it. `None`:
+    /// there is none.
     fn back(&mut self) -> Option<ListPosition> {
         while let Some(TakenCall { call, held, chosen }) = self.taken.pop() {
             let (word, bit) = self.bit(call);
@@ -258,8 +260,9 @@ impl<'a> Search<'a> {
         self.before[next] = place;
     }
 
-    /// What the rest of the search depends on: which calls are done, and what the key holds. Of the
-    /// calls that must be ordered only the words between "all done" and "none done" are kept.
+    /// Returns the state that the rest of the search depends on: the ordered calls, and the key's
+    /// value. Of the calls that must be ordered only the words between "all done" and "none done"
+    /// are included.
     fn configuration(&self) -> Box<[u64]> {
         let (ordered, open) = self.done.split_at(self.work.first_open.div_ceil(64));
         let first = ordered.iter().position(|word| *word != u64::MAX).unwrap_or(ordered.len());

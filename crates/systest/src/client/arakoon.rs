@@ -1,23 +1,23 @@
-//! A client of Arakoon, written from the protocol's description alone: it looks for the master as
-//! Arakoon's own clients do, and believes only a node that names itself as the configuration does.
+//! Client of Arakoon's protocol, written from the protocol's description alone. It finds the master
+//! as Arakoon's own clients do, and accepts only a node whose name is the one in the configuration.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The node list of a client's configuration, and the cluster.
+/// Client configuration: the cluster id and its nodes.
 #[derive(Clone, Debug)]
 pub struct ArakoonCluster {
     /// The cluster id.
     pub id: String,
-    /// Names and addresses.
+    /// Names of the nodes with their addresses.
     pub nodes: Vec<(String, SocketAddr)>,
 }
 
-/// What went wrong.
+/// Failure of a call.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The server said so: code and message.
+    /// An error of the server: code and message.
     Told(i32, Vec<u8>),
     /// The connection broke; a write may have happened.
     Broken(io::Error),
@@ -26,7 +26,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// The code, if the server said one.
+    /// Returns the error code. `None`: the server sent none.
     pub fn code(&self) -> Option<i32> {
         match self {
             Trouble::Told(code, _) => Some(*code),
@@ -34,7 +34,7 @@ impl Trouble {
         }
     }
 
-    /// The message, as text.
+    /// Returns the message as text.
     pub fn message(&self) -> String {
         match self {
             Trouble::Told(_, message) => String::from_utf8_lossy(message).into_owned(),
@@ -49,27 +49,27 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// What a call gives.
+/// Result of a call.
 pub type CallResult<T> = Result<T, Trouble>;
 
 /// One update of a sequence.
 #[derive(Clone, Debug)]
 pub enum SequenceStep<'a> {
-    /// Writes.
+    /// Writes a key.
     Set(&'a [u8], &'a [u8]),
-    /// Deletes; the key must be there.
+    /// Deletes a key, which must exist.
     Delete(&'a [u8]),
-    /// The key must hold this, or be absent.
+    /// Asserts that the key holds this value, or is absent (`None`).
     Assert(&'a [u8], Option<&'a [u8]>),
     /// Deletes all keys under a prefix.
     DeletePrefix(&'a [u8]),
-    /// The keys under a prefix must be exactly these.
+    /// Asserts that exactly these keys have the prefix.
     AssertRange(&'a [u8], &'a [&'a [u8]]),
-    /// Steps of their own.
+    /// A nested sequence.
     Sequence(Vec<SequenceStep<'a>>),
 }
 
-/// A request being written.
+/// Builder of a request's bytes.
 struct RequestBuffer(Vec<u8>);
 
 impl RequestBuffer {
@@ -122,17 +122,17 @@ impl RequestBuffer {
 /// A connection to one node.
 pub struct Arakoon {
     stream: TcpStream,
-    /// Sent with every read: 0 consistent, 1 dirty.
+    /// Read level sent with every read: 0 consistent, 1 dirty.
     pub freshness: u8,
 }
 
 impl Arakoon {
-    /// Calls one node, whoever it is.
+    /// Connects to one node, master or not.
     pub fn connect(address: SocketAddr, cluster: &str) -> io::Result<Arakoon> {
         Arakoon::with_patience(address, cluster, Duration::from_secs(30))
     }
 
-    /// Calls one node, waiting at most so long for any answer.
+    /// Connects to one node; each answer may take at most `patience`.
     pub fn with_patience(
         address: SocketAddr,
         cluster: &str,
@@ -148,7 +148,8 @@ impl Arakoon {
         Ok(Arakoon { stream, freshness: 0 })
     }
 
-    /// Looks for the master: who says it is someone else is followed once.
+    /// Finds the master and connects to it. If a node names another as master, that one is tried
+    /// once.
     pub fn master(cluster: &ArakoonCluster) -> CallResult<Arakoon> {
         for (name, address) in &cluster.nodes {
             let Ok(mut node) = Arakoon::connect(*address, &cluster.id) else { continue };
@@ -199,7 +200,7 @@ impl Arakoon {
         Ok(if self.take::<1>()? == [1] { Some(self.text()?) } else { None })
     }
 
-    /// A list, which stands reversed on the wire.
+    /// Reads a list, whose elements are in reverse order on the wire.
     fn list<T>(
         &mut self,
         mut element: impl FnMut(&mut Arakoon) -> CallResult<T>,
@@ -210,18 +211,18 @@ impl Arakoon {
         Ok(list)
     }
 
-    /// The master's name.
+    /// Returns the master's name. `None`: there is none.
     pub fn who_master(&mut self) -> CallResult<Option<String>> {
         self.ask(RequestBuffer::new(0x02))?;
         Ok(self.maybe()?.map(|name| String::from_utf8_lossy(&name).into_owned()))
     }
 
-    /// Has the master give its place to another.
+    /// Makes the master hand over to another node.
     pub fn drop_master(&mut self) -> CallResult<()> {
         self.ask(RequestBuffer::new(0x30))
     }
 
-    /// The nodes of the nursery's configuration, of which there is one cluster; each with its one
+    /// Returns the nodes of the nursery's configuration, which has one cluster, each with its one
     /// address.
     pub fn nursery(&mut self) -> CallResult<Vec<(String, SocketAddr)>> {
         self.ask(RequestBuffer::new(0x20))?;
@@ -244,35 +245,35 @@ impl Arakoon {
         Ok(nodes)
     }
 
-    /// The server's greeting.
+    /// Returns the server's greeting.
     pub fn hello(&mut self, cluster: &str) -> CallResult<String> {
         self.ask(RequestBuffer::new(0x01).text(b"systest").text(cluster.as_bytes()))?;
         Ok(String::from_utf8_lossy(&self.text()?).into_owned())
     }
 
-    /// A value.
+    /// Returns the value of a key.
     pub fn get(&mut self, key: &[u8]) -> CallResult<Vec<u8>> {
         self.ask(self.read(0x08).text(key))?;
         self.text()
     }
 
-    /// Whether a key is there.
+    /// Returns true if a key exists.
     pub fn exists(&mut self, key: &[u8]) -> CallResult<bool> {
         self.ask(self.read(0x07).text(key))?;
         Ok(self.take::<1>()? == [1])
     }
 
-    /// Writes.
+    /// Writes a key.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> CallResult<()> {
         self.ask(RequestBuffer::new(0x09).text(key).text(value))
     }
 
-    /// Deletes.
+    /// Deletes a key.
     pub fn delete(&mut self, key: &[u8]) -> CallResult<()> {
         self.ask(RequestBuffer::new(0x0a).text(key))
     }
 
-    /// Writes if the value is as expected; the value before.
+    /// Writes if the key holds the expected value; returns the value before.
     pub fn test_and_set(
         &mut self,
         key: &[u8],
@@ -283,20 +284,20 @@ impl Arakoon {
         self.maybe()
     }
 
-    /// Values in the order of the keys.
+    /// Returns the values of keys, in the order of the keys.
     pub fn multi_get(&mut self, keys: &[&[u8]]) -> CallResult<Vec<Vec<u8>>> {
         let begun = self.read(0x11).int(keys.len() as i32);
         self.ask(keys.iter().fold(begun, |request, key| request.text(key)))?;
         self.list(Arakoon::text)
     }
 
-    /// Keys under a prefix, in order.
+    /// Returns at most `max` keys with a prefix, in order.
     pub fn prefix(&mut self, prefix: &[u8], max: i32) -> CallResult<Vec<Vec<u8>>> {
         self.ask(self.read(0x0c).text(prefix).int(max))?;
         self.list(Arakoon::text)
     }
 
-    /// Keys and values from `first` on, in order.
+    /// Returns keys with their values from `first` on, in order.
     pub fn entries(
         &mut self,
         first: Option<&[u8]>,
@@ -306,25 +307,25 @@ impl Arakoon {
         self.list(|client| Ok((client.text()?, client.text()?)))
     }
 
-    /// Steps that hold together.
+    /// Executes a sequence: all its steps or none.
     pub fn sequence(&mut self, steps: &[SequenceStep]) -> CallResult<()> {
         let blob = RequestBuffer(Vec::new()).steps(steps).0;
         self.ask(RequestBuffer::new(0x10).text(&blob))
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn key_count(&mut self) -> CallResult<i64> {
         self.ask(RequestBuffer::new(0x1a))?;
         Ok(i64::from_le_bytes(self.take()?))
     }
 
-    /// The last index, as a freshness of nine bytes.
+    /// Returns the last index, as a freshness of nine bytes.
     pub fn txid(&mut self) -> CallResult<[u8; 9]> {
         self.ask(RequestBuffer::new(0x43))?;
         self.take()
     }
 
-    /// A value that is at least as fresh.
+    /// Returns a value that is at least as fresh as `freshness`.
     pub fn get_at(&mut self, freshness: [u8; 9], key: &[u8]) -> CallResult<Vec<u8>> {
         let request = freshness.into_iter().fold(RequestBuffer::new(0x08), RequestBuffer::byte);
         self.ask(request.text(key))?;

@@ -1,37 +1,37 @@
-//! HTTP/1.1 with persistent connections: enough for the native front-end.
+//! Client of HTTP/1.1 with persistent connections, sufficient for the native front-end.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct HttpResponse {
     /// The status.
     pub status: u16,
-    /// Header names in lower case, and values.
+    /// Headers: names in lower case, and values.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
-    /// A header's value.
+    /// Returns a header's value. `None`: absent.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; null when it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The reason of an error, in the words of the house.
+    /// Returns the reason of an error, as `base` names it.
     pub fn reason(&self) -> String {
         self.json()["error"]["reason"].as_str().unwrap_or("").into()
     }
@@ -46,12 +46,12 @@ pub struct Http {
 }
 
 impl Http {
-    /// Connects, with half a minute of patience for everything.
+    /// Connects; connecting, and each answer, may take 30 seconds.
     pub fn connect(address: SocketAddr) -> io::Result<Http> {
         Http::with_patience(address, Duration::from_secs(30))
     }
 
-    /// Connects, waiting at most so long for any answer.
+    /// Connects; each answer may take at most `patience`.
     pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Http> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
@@ -61,13 +61,13 @@ impl Http {
         Ok(Http { stream, reader, host: address.to_string() })
     }
 
-    /// A request without further headers.
+    /// Sends a request without further headers; returns the response.
     pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<HttpResponse> {
         self.ask_with(method, path, &[], body)
     }
 
-    /// Deletes all keys of the default bucket under a prefix, in parts; gives how many rows those
-    /// were. A part that is refused ends it with that refusal.
+    /// Deletes all keys of the default bucket with a prefix, in parts; returns the number of rows.
+    /// A part that is refused ends it with that refusal.
     pub fn empty_prefix(&mut self, prefix: &str) -> io::Result<u64> {
         let (mut removed, mut token) = (0, serde_json::Value::Null);
         loop {
@@ -86,7 +86,7 @@ impl Http {
         }
     }
 
-    /// A request with further headers.
+    /// Sends a request with further headers; returns the response.
     pub fn ask_with(
         &mut self,
         method: &str,
@@ -110,22 +110,22 @@ impl Http {
         self.receive(method == "HEAD").map_err(|error| sent.err().unwrap_or(error))
     }
 
-    /// Whom it asks, as a head says it.
+    /// Returns the server's address as the header `host` has it.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The connection's writing end, for a thread of its own.
+    /// Returns the connection's sending half, for use on another thread.
     pub fn sender(&self) -> io::Result<TcpStream> {
         self.stream.try_clone()
     }
 
-    /// Bytes as they are.
+    /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// The next answer.
+    /// Receives the next response.
     pub fn receive(&mut self, head_only: bool) -> io::Result<HttpResponse> {
         let first = self.line()?;
         let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
@@ -175,7 +175,8 @@ impl Http {
         Ok(body)
     }
 
-    /// Waits for the other side to close, swallowing what it still says; false when time runs out.
+    /// Waits until the peer closes the connection, and discards what it still sends. Returns false
+    /// on a timeout.
     pub fn closed_within(&mut self, patience: Duration) -> bool {
         super::closed_within(&self.stream, &mut self.reader, patience)
     }
@@ -190,7 +191,7 @@ impl Http {
     }
 }
 
-/// A key as it stands in a path.
+/// Encodes a key as part of a path.
 pub fn encoded(key: &[u8]) -> String {
     let mut text = String::new();
     for &byte in key {

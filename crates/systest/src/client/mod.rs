@@ -1,7 +1,7 @@
 //! Small blocking clients of the front-ends, for tests.
 //!
-//! Promises: a client tells apart what was acknowledged, what was refused and what stays unknown.
-//! Never: retries by itself; hides bytes it did not expect.
+//! Promises: a client distinguishes acknowledged, refused and unknown outcomes.
+//! Never: retries by itself; hides unexpected bytes.
 //! Read next: `resp.rs`, then `http.rs`, `riak.rs` and `arakoon.rs`.
 
 mod arakoon;
@@ -18,18 +18,18 @@ use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Acknowledged.
     Ok,
-    /// Refused: surely nothing happened.
+    /// Refused: the call had no effect.
     Fail,
-    /// It may have happened.
+    /// Unknown: the call may have had its effect.
     Info,
 }
 
-/// Swallows what a connection still says until its other side closes; false when time runs out.
+/// Discards what a connection still sends until its peer closes it. Returns false on a timeout.
 fn closed_within(stream: &TcpStream, reader: &mut impl Read, patience: Duration) -> bool {
     let _ = stream.set_read_timeout(Some(patience));
     let mut scrap = [0; 4096];

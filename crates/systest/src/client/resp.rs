@@ -1,11 +1,11 @@
-//! Redis' protocol, as much of it as tests need: commands as lists of bulk strings, answers of
-//! RESP2.
+//! Client of Redis' protocol, as far as tests need it: commands as lists of bulk strings, replies
+//! of RESP2.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// One answer.
+/// One reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RespReply {
     /// `+OK`.
@@ -14,14 +14,14 @@ pub enum RespReply {
     Error(String),
     /// `:1`.
     Number(i64),
-    /// `$n`, or none.
+    /// `$n`. `None`: nil.
     Bulk(Option<Vec<u8>>),
-    /// `*n`, or none.
+    /// `*n`. `None`: nil.
     List(Option<Vec<RespReply>>),
 }
 
 impl RespReply {
-    /// The bytes of a bulk string.
+    /// Returns the bytes of a bulk string. `None`: it is nil or another reply.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             RespReply::Bulk(Some(bytes)) => Some(bytes),
@@ -29,7 +29,7 @@ impl RespReply {
         }
     }
 
-    /// The text of an error.
+    /// Returns the text of an error. `None`: it is another reply.
     pub fn error(&self) -> Option<&str> {
         match self {
             RespReply::Error(text) => Some(text),
@@ -37,7 +37,7 @@ impl RespReply {
         }
     }
 
-    /// The elements of a list; empty when it is none.
+    /// Returns the elements of a list; empty if it is another reply.
     pub fn list(&self) -> &[RespReply] {
         match self {
             RespReply::List(Some(words)) => words,
@@ -45,7 +45,7 @@ impl RespReply {
         }
     }
 
-    /// What became of a call that was answered so.
+    /// Returns the outcome of a call with this reply.
     pub fn fate(&self) -> super::Fate {
         const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "CORRUPT"];
         match self.error() {
@@ -56,7 +56,7 @@ impl RespReply {
     }
 }
 
-/// The bytes of a command.
+/// Encodes a command.
 pub fn command(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -75,12 +75,12 @@ pub struct Resp {
 }
 
 impl Resp {
-    /// Connects, with ten seconds of patience for everything.
+    /// Connects; connecting, and each reply, may take ten seconds.
     pub fn connect(address: SocketAddr) -> io::Result<Resp> {
         Resp::with_patience(address, Duration::from_secs(10))
     }
 
-    /// Connects, waiting at most so long for any answer.
+    /// Connects; each reply may take at most `patience`.
     pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Resp> {
         let stream = TcpStream::connect_timeout(&address, patience.min(Duration::from_secs(10)))?;
         stream.set_nodelay(true)?;
@@ -90,24 +90,24 @@ impl Resp {
         Ok(Resp { stream, reader })
     }
 
-    /// One command and its answer.
+    /// Sends a command; returns its reply.
     pub fn call(&mut self, words: &[&[u8]]) -> io::Result<RespReply> {
         self.send(&command(words))?;
         self.receive()
     }
 
-    /// One command of plain words.
+    /// Sends a command of words without spaces; returns its reply.
     pub fn say(&mut self, line: &str) -> io::Result<RespReply> {
         let words: Vec<_> = line.split(' ').map(str::as_bytes).collect();
         self.call(&words)
     }
 
-    /// Bytes as they are.
+    /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// The next answer.
+    /// Receives the next reply.
     pub fn receive(&mut self) -> io::Result<RespReply> {
         let line = self.line()?;
         let (mark, rest) = line.split_at_checked(1).ok_or_else(|| strange("an empty line"))?;
@@ -144,7 +144,8 @@ impl Resp {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// Waits for the other side to close, swallowing what it still says; false when time runs out.
+    /// Waits until the peer closes the connection, and discards what it still sends. Returns false
+    /// on a timeout.
     pub fn closed_within(&mut self, patience: Duration) -> bool {
         super::closed_within(&self.stream, &mut self.reader, patience)
     }

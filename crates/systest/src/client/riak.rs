@@ -1,29 +1,30 @@
-//! Riak's HTTP front-end, as far as objects go: values with their context, siblings as parts.
+//! Client of Riak's HTTP front-end, as far as objects go: values with their context, siblings as
+//! parts.
 
 use super::{Http, HttpResponse, encoded};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a key holds, as a client is shown it.
+/// Contents of a key as a client sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RiakObject {
-    /// Its values; deleted ones are left out.
+    /// Its values, without tombstones.
     pub values: Vec<Vec<u8>>,
-    /// Deletes that stand beside them.
+    /// Number of tombstones beside them.
     pub deletes: usize,
-    /// What to send with the next write; none: nothing was ever there.
+    /// Context to send with the next write. `None`: the key was never written.
     pub context: Option<String>,
 }
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Clone, Debug)]
 pub enum RiakOutcome {
-    /// It was done; what is there is shown where it was asked for.
+    /// Success, with the contents if they were requested.
     Done(RiakObject),
-    /// Nothing is there (any more), so a delete did nothing.
+    /// The key is absent or deleted, so a delete did nothing.
     Absent(RiakObject),
-    /// Anything else, as it was answered.
+    /// Any other response.
     Other(HttpResponse),
 }
 
@@ -33,19 +34,19 @@ pub struct Riak {
 }
 
 impl Riak {
-    /// Connects, waiting at most so long for any answer.
+    /// Connects; each response may take at most `patience`.
     pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Riak> {
         Ok(Riak { web: Http::with_patience(address, patience)? })
     }
 
-    /// Reads a key. `place` is `TYPE/BUCKET`; `options` stands behind the `?`.
+    /// Reads a key. `place` is `TYPE/BUCKET`; `options` is the query.
     pub fn fetch(&mut self, place: &str, key: &str, options: &str) -> io::Result<RiakOutcome> {
         let accept = [("accept", "multipart/mixed, text/plain;q=0.5, */*;q=0.1")];
         let answer = self.web.ask_with("GET", &path(place, key, options), &accept, b"")?;
         Ok(said(answer))
     }
 
-    /// Writes a key with the context that was read, if any.
+    /// Writes a key with a context, if one was read.
     pub fn store(
         &mut self,
         place: &str,
@@ -60,7 +61,7 @@ impl Riak {
         Ok(said(answer))
     }
 
-    /// Deletes what the context had seen.
+    /// Deletes the values that the context covers.
     pub fn remove(
         &mut self,
         place: &str,
@@ -104,7 +105,7 @@ fn said(answer: HttpResponse) -> RiakOutcome {
     }
 }
 
-/// The values of a body in parts, and how many parts are deletes.
+/// Splits a multipart body; returns its values and the number of tombstones.
 fn parts(body: &[u8], boundary: &str) -> (Vec<Vec<u8>>, usize) {
     let line = format!("\r\n--{boundary}").into_bytes();
     let mut starts = Vec::new();

@@ -1,43 +1,43 @@
-//! Clocks of one process that jump or run at another speed, through libfaketime.
+//! Faulty clocks of one process, which jump or run at another speed, through libfaketime.
 //!
-//! The machine's own clock is never touched: a library between the process and libc changes what
-//! that one process is told.
+//! The machine's own clock is never touched: a library between the process and libc changes the
+//! time that this process reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Debian puts it, below a folder named after the machine's kind.
+/// Path of the library on Debian, below a folder named after the machine's architecture.
 const LIBRARY: &str = "faketime/libfaketime.so.1";
 
 /// The clock of one process.
 #[derive(Debug)]
 pub struct NodeClock {
-    /// Where the library looks, at every question, how wrong the clock is.
+    /// File from which the library reads the clock's error at every call.
     file: PathBuf,
 }
 
 impl NodeClock {
-    /// Why there can be none, in words.
+    /// Returns the reason why no clock can be made. `None`: it can.
     pub fn missing() -> Option<String> {
         library().is_none().then(|| super::not_installed("libfaketime"))
     }
 
-    /// A clock that is right, and whose wall time can be moved; monotonic time never is.
+    /// Returns a correct clock whose wall time can be shifted; its monotonic time never is.
     pub fn new(file: PathBuf) -> NodeClock {
         let clock = NodeClock { file };
         clock.wrong_by(0);
         clock
     }
 
-    /// From now on the process is told a wall time that is so many seconds wrong.
+    /// Sets the error of the process's wall time, in seconds.
     pub fn wrong_by(&self, seconds: i64) {
-        // By rename: a file that is being written would be read half.
+        // The file is replaced by rename: a file that is being written could be read half.
         let fresh = self.file.with_extension("fresh");
         fs::write(&fresh, format!("{seconds:+}\n")).expect("the scratch folder can be written");
         fs::rename(&fresh, &self.file).expect("both are in one folder");
     }
 
-    /// What the process' environment must hold from its start.
+    /// Returns the variables that the process's environment must hold from its start.
     pub fn environment(&self) -> Vec<(String, String)> {
         let file = self.file.to_str().expect("our paths are text");
         named(&[
@@ -47,7 +47,8 @@ impl NodeClock {
         ])
     }
 
-    /// The environment of a process all of whose clocks run so many times as fast, from its start.
+    /// Returns the environment of a process all of whose clocks run `speed` times as fast, from its
+    /// start.
     pub fn running_at(speed: f64) -> Vec<(String, String)> {
         named(&[("FAKETIME", &format!("+0 x{speed}"))])
     }

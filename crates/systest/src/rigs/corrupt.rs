@@ -1,21 +1,22 @@
-//! A byte of a TCP stream that changes on its way. TCP's checksum would drop the segment, as if it
-//! had been lost; so that is mended, and the change reaches the program, as one in memory that a
-//! router or a network card has does.
+//! Corruption of a byte in a TCP stream. TCP's checksum would drop the segment, as if it had been
+//! lost; so the checksum is updated, and the change reaches the program, as a fault in the memory
+//! of a router or a network card does.
 
 use super::switch::HEAD_BYTES;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// What Ethernet says before the packet.
+/// Length of the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const TCP: u8 = 6;
-/// Where TCP keeps its checksum.
+/// Offset of the checksum in a TCP header.
 const SUM_AT: usize = 16;
-/// The kernel has left the checksum to whoever puts the frame on a cable, and asks nobody for it.
+/// Flag of checksum offload: the kernel has not filled in the checksum, and the receiver does not
+/// verify it.
 const UNFINISHED: u8 = 1;
 
-/// Changes a byte of what a frame carries of a TCP stream; whether it carries any.
+/// Changes one byte of a frame's TCP payload. Returns false if it has none.
 pub(super) fn corrupt(frame: &mut [u8], dice: &mut StdRng) -> bool {
     let unfinished = frame.first().is_some_and(|flags| flags & UNFINISHED != 0);
     let Some((segment, payload)) = segment(frame) else { return false };
@@ -29,7 +30,7 @@ pub(super) fn corrupt(frame: &mut [u8], dice: &mut StdRng) -> bool {
     true
 }
 
-/// A frame's TCP segment, and where in it the stream's bytes begin, if it carries any.
+/// Returns a frame's TCP segment, and the offset of its payload. `None`: it has no payload.
 fn segment(frame: &mut [u8]) -> Option<(&mut [u8], usize)> {
     let packet = frame.get_mut(HEAD_BYTES + ETHERNET_BYTES - 2..)?;
     let (kind, packet) = packet.split_at_mut_checked(2)?;
@@ -43,13 +44,13 @@ fn segment(frame: &mut [u8]) -> Option<(&mut [u8], usize)> {
     (payload > SUM_AT && payload < segment.len()).then_some((segment, payload))
 }
 
-/// The 16 bits that the checksum counts a byte among; behind an odd end stands a zero.
+/// Returns the 16 bits in which the checksum counts a byte; an odd end is padded with zero.
 fn word(segment: &[u8], at: usize) -> u16 {
     let at = at & !1;
     u16::from_be_bytes([segment[at], segment.get(at + 1).copied().unwrap_or(0)])
 }
 
-/// A checksum when one word of what it is of has changed (RFC 1624).
+/// Updates a checksum after one word has changed (RFC 1624).
 fn mended(sum: u16, before: u16, after: u16) -> u16 {
     let all = u32::from(!sum) + u32::from(!before) + u32::from(after);
     let all = (all & 0xffff) + (all >> 16);
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
-    /// The checksum of a segment whose own field counts as zero, without the pseudo header.
+    /// Returns the checksum of a segment with its own field as zero, without the pseudo header.
     fn sum(segment: &[u8]) -> u16 {
         let words = (0..segment.len()).step_by(2).filter(|at| *at != SUM_AT);
         let mut all: u32 = words.map(|at| u32::from(word(segment, at))).sum();
@@ -71,7 +72,7 @@ mod tests {
         !(all as u16)
     }
 
-    /// A frame with so many bytes of a stream.
+    /// Returns a frame with this many bytes of a stream.
     fn frame(bytes: usize) -> Vec<u8> {
         let mut frame = vec![0; HEAD_BYTES + ETHERNET_BYTES];
         frame[HEAD_BYTES + 12..].copy_from_slice(&IPV4);

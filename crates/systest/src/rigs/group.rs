@@ -1,5 +1,4 @@
-//! Groups of the test's own: a process in one may use so much memory, or write so often, and no
-//! more.
+//! Control groups of a test, which limit the memory or the write rate of processes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,20 +6,20 @@ use std::time::Duration;
 const HOME: &str = "/sys/fs/cgroup/memory";
 const DISKS: &str = "/sys/fs/cgroup/blkio";
 
-/// A memory group. Dropped, it is taken away.
+/// A memory group, removed on drop.
 #[derive(Debug)]
 pub struct MemoryGroup {
     path: PathBuf,
 }
 
 impl MemoryGroup {
-    /// Why there can be none, in words.
+    /// Returns the reason why no group can be made. `None`: it can.
     pub fn missing() -> Option<String> {
         let there = Path::new(HOME).join("memory.limit_in_bytes").exists();
         (!there).then(|| format!("needs memory groups (v1) at {HOME}"))
     }
 
-    /// A group with this limit.
+    /// Creates a group with this limit.
     pub fn new(name: &str, bytes: u64) -> MemoryGroup {
         let path = Path::new(HOME).join(format!("credenza-systest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("root may make groups");
@@ -33,18 +32,18 @@ impl MemoryGroup {
         std::fs::read_to_string(self.path.join(file)).unwrap_or_default()
     }
 
-    /// The words that run a command inside from its start.
+    /// Returns the words of a command that runs another command inside the group from its start.
     pub fn wrapper(&self) -> Vec<String> {
         let script = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", self.path.display());
         ["sh", "-c", &script, "sh"].iter().map(|word| word.to_string()).collect()
     }
 
-    /// The most that was used, page cache counted.
+    /// Returns the most memory that was used, with the page cache, in bytes.
     pub fn peak(&self) -> u64 {
         self.read("memory.max_usage_in_bytes").trim().parse().unwrap_or(0)
     }
 
-    /// How often the kernel killed for lack of memory.
+    /// Returns the number of processes that the kernel killed for lack of memory.
     pub fn kills(&self) -> u64 {
         let text = self.read("memory.oom_control");
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -58,7 +57,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// A group whose processes write to one disk only so often. Dropped, it is taken away.
+/// A group that limits the write rate of its processes to one disk, removed on drop.
 #[derive(Debug)]
 pub struct DiskGroup {
     path: PathBuf,
@@ -68,25 +67,25 @@ pub struct DiskGroup {
 impl DiskGroup {
     const LIMIT: &str = "blkio.throttle.write_iops_device";
 
-    /// Why there can be none, in words.
+    /// Returns the reason why no group can be made. `None`: it can.
     pub fn missing() -> Option<String> {
         let there = Path::new(DISKS).join(DiskGroup::LIMIT).exists();
         (!there).then(|| format!("needs disk groups (v1) at {DISKS}"))
     }
 
-    /// A group for a disk, named `MAJOR:MINOR`; nothing is limited yet.
+    /// Creates a group for a disk, named `MAJOR:MINOR`, without a limit.
     pub fn new(name: &str, device: &str) -> DiskGroup {
         let path = Path::new(DISKS).join(format!("credenza-systest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("root may make groups");
         DiskGroup { path, device: device.into() }
     }
 
-    /// Takes a process in, with all its threads.
+    /// Adds a process with all its threads.
     pub fn hold(&self, pid: u32) {
         std::fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("it runs");
     }
 
-    /// So many writes a second pass from now on; 0: any number.
+    /// Limits the writes a second from now on; 0: no limit.
     pub fn writes_a_second(&self, count: u32) {
         let words = format!("{} {count}", self.device);
         std::fs::write(self.path.join(DiskGroup::LIMIT), words).expect("the group is ours");
@@ -99,7 +98,7 @@ impl Drop for DiskGroup {
     }
 }
 
-/// A group can go once its last process is gone.
+/// Removes a group; that succeeds only after its last process has ended.
 fn take_away(path: &Path) {
     for _ in 0..100 {
         if std::fs::remove_dir(path).is_ok() {

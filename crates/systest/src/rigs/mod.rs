@@ -1,8 +1,8 @@
-//! Real faults for real processes: file systems that lose power or fill up, system calls that fail,
-//! networks that delay and lose, limits.
+//! Rigs that inject real faults into real processes: file systems that lose power or fill up,
+//! system calls that fail, networks that delay and lose, limits.
 //!
-//! Promises: what a rig made is taken away when it is dropped, and what a killed run left behind is
-//! swept by the next.
+//! Promises: a rig is removed when it is dropped, and the remains of a killed run are removed by
+//! the next.
 //! Never: touches a device, mount, group, namespace or process that the test did not make; changes
 //! the machine's clock.
 //! Read next: `mount.rs`, then `trace.rs`, `network.rs` and `cluster/mod.rs`.
@@ -30,7 +30,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, Once, PoisonError};
 
-/// What an experiment needs of the machine; the first thing that is missing, in words.
+/// Returns the first requirement of an experiment that the machine lacks, as text. `None`: it has
+/// all.
 pub fn missing(root: Root, tools: &[&str]) -> Option<String> {
     if root == Root::Needed && !rustix::process::geteuid().is_root() {
         return Some("needs root (mounts, groups, tracing)".into());
@@ -38,12 +39,12 @@ pub fn missing(root: Root, tools: &[&str]) -> Option<String> {
     tools.iter().find(|tool| find(tool).is_none()).map(|tool| not_installed(tool))
 }
 
-/// The words for a tool that is not there: what to install instead of it.
+/// Returns the message for an absent tool, with the package to install.
 pub fn not_installed(tool: &str) -> String {
     format!("needs `{tool}`, which is not installed (Debian: {})", package(tool))
 }
 
-/// The Debian package of a tool; `./check` installs it.
+/// Returns the Debian package of a tool; `./check` installs it.
 fn package(tool: &str) -> &str {
     match tool {
         "apt-cache" => "apt",
@@ -64,16 +65,17 @@ fn package(tool: &str) -> &str {
     }
 }
 
-/// Whether an experiment needs root.
+/// Need of an experiment for root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// It mounts, limits or traces.
+    /// Root is required: the experiment mounts, limits or traces.
     Needed,
-    /// Anyone may run it.
+    /// Any user may run it.
     Spared,
 }
 
-/// Where a tool is; system folders are searched too, since they may not be on the path.
+/// Returns the path of a tool. `None`: not found. System folders are searched too, since they may
+/// not be in PATH.
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     path.split(':').map(|folder| Path::new(folder).join(tool)).find(|path| path.is_file())
@@ -86,7 +88,7 @@ pub fn run(words: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{}: {error}", words[0]))
 }
 
-/// Runs a command that must succeed, and gives what it said.
+/// Runs a command that must succeed; returns its output.
 pub fn must(words: &[&str]) -> String {
     let output = run(words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -94,8 +96,8 @@ pub fn must(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// Experiments that run at once in the short form: most of them wait for timers and disks, so one
-/// more fills the processors. The long form measures, and runs one at a time.
+/// Number of experiments that run at the same time in the short form: most of them wait for timers
+/// and disks, so one more fills the processors. The long form measures, and runs one at a time.
 const EXPERIMENTS_AT_ONCE: usize = 2;
 
 static EXPERIMENTS: Mutex<usize> = Mutex::new(0);
@@ -105,7 +107,7 @@ static EXPERIMENT_ENDED: Condvar = Condvar::new();
 #[must_use = "the experiment runs as long as its permit lives"]
 pub struct ExperimentPermit(());
 
-/// Waits until so few experiments run that one more may begin.
+/// Waits until one more experiment may run; returns its permit.
 pub fn experiment() -> ExperimentPermit {
     let most = if crate::report::long() { 1 } else { EXPERIMENTS_AT_ONCE };
     let running = EXPERIMENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,8 +123,8 @@ impl Drop for ExperimentPermit {
     }
 }
 
-/// Tells the threads of a scope to stop, also when the scope's own work panics: a scope waits for
-/// all its threads, and one that nobody tells would keep a failed test running for ever.
+/// Sets a stop flag when dropped, also on a panic. A scope waits for all its threads, so a failed
+/// test whose threads are never stopped would run for ever.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -131,14 +133,14 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// A folder that goes away with the test.
+/// A folder that is deleted at the end of the test.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes a folder named after the experiment, sweeping first what killed runs left behind.
+    /// Creates a folder named after the experiment; first deletes the remains of killed runs.
     pub fn new(name: &str) -> Scratch {
         static SWEPT: Once = Once::new();
         let home = crate::tidy::root().join("target/tmp");
@@ -149,7 +151,8 @@ impl Scratch {
         Scratch { path }
     }
 
-    /// The same in memory, where a sync costs nothing; none where there is no such place.
+    /// Creates a folder in memory, where a sync costs nothing. `None`: the machine has no such
+    /// place.
     pub fn in_memory(name: &str) -> Option<Scratch> {
         static SWEPT: Once = Once::new();
         let home = Path::new("/dev/shm");
@@ -160,19 +163,19 @@ impl Scratch {
         Some(Scratch { path })
     }
 
-    /// The folder.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path inside it.
+    /// Returns a path inside it.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
 
 impl Drop for Scratch {
-    /// Deletes it; `CREDENZA_KEEP=1` keeps that of a failed test for a look.
+    /// Deletes the folder; `CREDENZA_KEEP=1` keeps that of a failed test.
     fn drop(&mut self) {
         if std::env::var_os("CREDENZA_KEEP").is_none() || !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.path);
@@ -180,7 +183,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Unmounts and deletes what runs left behind whose process is gone.
+/// Unmounts and deletes the remains of runs whose process has ended.
 fn sweep(home: &Path) {
     for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -190,7 +193,7 @@ fn sweep(home: &Path) {
             continue;
         }
         for mounted in mount::mounted_below(&entry.path()) {
-            // What a killed test froze would keep its writers for ever.
+            // A file system that a killed test froze would block its writers for ever.
             let _ = run(&["fsfreeze", "-u", &mounted]);
             let _ = run(&["umount", "-l", &mounted]);
         }
@@ -198,7 +201,7 @@ fn sweep(home: &Path) {
     }
 }
 
-/// A small C program of `crates/systest/rigs`, compiled once.
+/// Compiles a small C program of `crates/systest/rigs`, once; returns its path.
 pub fn compiled(name: &str) -> PathBuf {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
@@ -215,12 +218,12 @@ pub fn compiled(name: &str) -> PathBuf {
     program
 }
 
-/// A path as text.
+/// Returns a path as text.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("our paths are text")
 }
 
-/// Bytes of memory a process holds now.
+/// Returns the bytes of memory that a process holds now.
 pub fn resident_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -228,14 +231,14 @@ pub fn resident_bytes(pid: u32) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// How many sockets a process holds now.
+/// Returns the number of sockets that a process holds now.
 pub fn sockets(pid: u32) -> usize {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// Seconds of processor time a process has used.
+/// Returns the seconds of processor time that a process has used.
 pub fn cpu_seconds(pid: u32) -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0; // fixed on Linux for what user space sees
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,26 +1,25 @@
-//! A file system of the test's own, in a file: it can be filled, made read-only, frozen, and lose
-//! its power.
+//! File system of a test, in a file: it can be filled, made read-only, frozen, and lose its power.
 
 use super::{compiled, must, run, text};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which file system.
+/// Kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// ext4 on a loop device.
     Ext4,
     /// XFS on a loop device; never smaller than 300 MiB.
     Xfs,
-    /// In memory, with at most so many files.
+    /// tmpfs, with a limit on the number of files.
     Memory {
-        /// Files and folders.
+        /// Number of files and folders.
         files: usize,
     },
 }
 
 impl System {
-    /// Its name for `mount`.
+    /// Returns its name for `mount`.
     pub fn word(self) -> &'static str {
         match self {
             System::Ext4 => "ext4",
@@ -29,7 +28,7 @@ impl System {
         }
     }
 
-    /// The tools it needs.
+    /// Returns the tools that it needs.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
             System::Ext4 => &["mkfs.ext4", "mount", "findmnt", "cc"],
@@ -39,7 +38,7 @@ impl System {
     }
 }
 
-/// A mounted file system. Dropped, it is unmounted and its file deleted.
+/// A mounted file system. A drop unmounts it and deletes its file.
 #[derive(Debug)]
 pub struct Mount {
     system: System,
@@ -59,7 +58,7 @@ impl Mount {
         if !matches!(system, System::Memory { .. }) {
             let file = std::fs::File::create(&mount.image).expect("the image can be made");
             file.set_len((mib as u64) << 20).expect("a sparse file costs nothing");
-            // No blocks are kept back for root: full is full, for everyone.
+            // No blocks are reserved for root: a full file system is full for every user.
             let how: &[&str] = if system == System::Xfs { &["-f"] } else { &["-F", "-m", "0"] };
             let mkfs = format!("mkfs.{}", system.word());
             must(&[&[mkfs.as_str(), "-q"], how, &[text(&mount.image)]].concat());
@@ -68,7 +67,7 @@ impl Mount {
         mount
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn point(&self) -> &Path {
         &self.point
     }
@@ -89,7 +88,7 @@ impl Mount {
         self.mounted = true;
     }
 
-    /// Unmounts it; processes that still hold files make this fail loudly.
+    /// Unmounts it. Fails the test if processes still hold files.
     pub fn unmount(&mut self) {
         let mut last = String::new();
         for _ in 0..100 {
@@ -104,30 +103,30 @@ impl Mount {
         panic!("{} stays mounted: {last}", self.point.display());
     }
 
-    /// Cuts its power: un-synced data is gone, every later call fails.
+    /// Cuts its power: unsynced data is lost, and every later call fails.
     pub fn cut(&self) {
         must(&[text(&compiled("godown")), text(&self.point)]);
     }
 
-    /// Makes every write and sync of it wait until the guard is dropped, as a disk does that hangs:
-    /// no call fails, none returns.
+    /// Makes every write and sync of it wait until the guard is dropped, as a hanging disk does: no
+    /// call fails, none returns.
     pub fn freeze(&self) -> Frozen {
         must(&["fsfreeze", "-f", text(&self.point)]);
         Frozen { point: self.point.clone() }
     }
 
-    /// After a cut: power is back.
+    /// Restores the power after a cut.
     pub fn power_again(&mut self) {
         self.unmount();
         self.mount();
     }
 
-    /// The device it lies on, as `MAJOR:MINOR`.
+    /// Returns its device, as `MAJOR:MINOR`.
     pub fn device(&self) -> String {
         must(&["findmnt", "-n", "-o", "MAJ:MIN", text(&self.point)]).trim().into()
     }
 
-    /// Makes ext4 find an error, upon which it turns read-only by itself.
+    /// Makes ext4 find an error, upon which it becomes read-only by itself.
     pub fn find_an_error(&self) {
         let device = must(&["findmnt", "-n", "-o", "SOURCE", text(&self.point)]);
         let name = device.rsplit('/').next().unwrap_or("");
@@ -135,7 +134,7 @@ impl Mount {
         std::fs::write(&switch, "planted by the test").expect("ext4 has this switch");
     }
 
-    /// Writes a file, or goes on writing it, until only `leave` bytes are free; gives the file.
+    /// Writes or extends a file until only `leave` bytes are free; returns the file.
     pub fn fill(&self, leave: u64) -> PathBuf {
         use std::io::Write as _;
         let path = self.point.join("filler");
@@ -148,7 +147,7 @@ impl Mount {
         path
     }
 
-    /// Bytes a process may still write.
+    /// Returns the bytes that a process may still write.
     pub fn free(&self) -> u64 {
         let all = rustix::fs::statvfs(&self.point).expect("it is mounted");
         all.f_bavail * all.f_frsize
@@ -156,7 +155,7 @@ impl Mount {
 }
 
 /// A file system whose writes wait. A process that waits for one can't even be killed, so the guard
-/// must go before the process is waited for, also when a test panics.
+/// must be dropped before the process is waited for, also when a test panics.
 #[derive(Debug)]
 pub struct Frozen {
     point: PathBuf,
@@ -177,7 +176,7 @@ impl Drop for Mount {
     }
 }
 
-/// Mount points below a folder, innermost first.
+/// Returns the mount points below a folder, innermost first.
 pub fn mounted_below(folder: &Path) -> Vec<String> {
     let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let points = table.lines().filter_map(|line| line.split(' ').nth(1));

@@ -1,9 +1,9 @@
-//! Hosts of the test's own: network namespaces whose cables end in a switch of ours, which delays,
-//! loses, doubles and cuts as it is told.
+//! Hosts of a test: network namespaces whose cables end in a switch of the test's own, which
+//! delays, loses, duplicates and cuts as configured.
 //!
 //! Each host has one cable. Its other end lies in a namespace for the switch, where a macvtap takes
 //! every frame off it; that one is opened as a file, so neither `unsafe` nor a kernel with `netem`
-//! is needed. Neighbours are known for good: a cut must not also break ARP, whose memory of
+//! is needed. Neighbour entries are permanent: a cut must not also break ARP, whose memory of
 //! failures would add seconds to every recovery.
 
 use super::switch::{Cable, Counts, Switch};
@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A laboratory: hosts numbered from 1, and the switch between them. Dropped, all of it goes away.
+/// A network: hosts numbered from 1, and the switch between them, removed on drop.
 pub struct Network {
     name: String,
     hosts: usize,
@@ -22,7 +22,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Why there can be none here, in words.
+    /// Returns the reason why none can be made here. `None`: it can.
     pub fn missing() -> Option<String> {
         if let Some(why) = missing(Root::Needed, &["ip", "nsenter"]) {
             return Some(why);
@@ -38,7 +38,8 @@ impl Network {
         (!made).then(|| "needs network namespaces and macvtap, which the kernel refuses".into())
     }
 
-    /// Joins so many hosts by a switch whose dice are cast by the seed. All cables are good.
+    /// Connects this many hosts by a switch whose random generator has this seed. No cable has a
+    /// fault.
     pub fn new(scratch: &Path, hosts: usize, seed: u64) -> Network {
         sweep();
         let mut network = Network { name: fresh_name(), hosts, switch: None };
@@ -51,26 +52,26 @@ impl Network {
         network
     }
 
-    /// The name of a host's namespace; 0: the switch's.
+    /// Returns the name of a host's namespace; 0: the switch's.
     pub fn space(&self, host: usize) -> String {
         format!("{}-n{host}", self.name)
     }
 
-    /// A host's address.
+    /// Returns a host's address.
     pub fn address(&self, host: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 78, 0, host as u8)
     }
 
-    /// The words that run a command on a host.
+    /// Returns the words of a command that runs another command on a host.
     pub fn wrapper(&self, host: usize) -> Vec<String> {
         let nsenter = find("nsenter").expect("it was there before");
-        // Not `ip netns exec`: that takes a copy of all mounts, and a file system that others still
-        // have mounted can't be taken away, as after a power cut.
+        // Not `ip netns exec`: it copies all mounts, and a file system that others still have
+        // mounted can't be removed, as after a power cut.
         let space = format!("--net=/run/netns/{}", self.space(host));
         [text(&nsenter), &space, "--"].map(String::from).to_vec()
     }
 
-    /// Does something on a host, on a thread of its own; sockets made there, and threads started
+    /// Runs a function on a host, on a thread of its own; sockets made there, and threads started
     /// there, stay there.
     pub fn on<T: Send>(&self, host: usize, what: impl FnOnce() -> T + Send) -> T {
         use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -87,19 +88,19 @@ impl Network {
         })
     }
 
-    /// From now on, frames from one host to another go so.
+    /// Sets the behaviour of the frames from one host to another, from now on.
     pub fn link(&self, from: usize, to: usize, link: Cable) {
         assert!(from != to && (1..=self.hosts).contains(&from) && (1..=self.hosts).contains(&to));
         self.switch().set(from - 1, to - 1, link);
     }
 
-    /// The same in both directions.
+    /// Sets the behaviour of the frames between two hosts in both directions.
     pub fn both(&self, one: usize, other: usize, link: Cable) {
         self.link(one, other, link);
         self.link(other, one, link);
     }
 
-    /// All cables are good again.
+    /// Removes the faults of all cables.
     pub fn heal(&self) {
         for (from, to) in
             (1..=self.hosts).flat_map(|from| (1..=self.hosts).map(move |to| (from, to)))
@@ -110,7 +111,7 @@ impl Network {
         }
     }
 
-    /// How many frames went from one host to another, and how many were lost.
+    /// Returns the number of frames that passed from one host to another, and that were lost.
     pub fn counts(&self, from: usize, to: usize) -> Counts {
         self.switch().counts(from - 1, to - 1)
     }
@@ -119,12 +120,13 @@ impl Network {
         self.switch.as_ref().expect("it runs until the laboratory is dropped")
     }
 
-    /// Makes a host and its cable; gives the switch's end as a file.
+    /// Creates a host with its cable; returns the switch's end as a file.
     fn cable(&self, scratch: &Path, host: usize) -> File {
         let (space, middle) = (self.space(host), self.space(0));
         let (port, tap) = (format!("p{host}"), format!("t{host}"));
         must(&["ip", "netns", "add", &space]);
-        // No frames of IPv6 between those that a test counts; where there is none, all the better.
+        // IPv6 is disabled, so that its frames are not among those that a test counts. A failure
+        // means that there is none.
         for host in [host, 0] {
             self.on(host, || {
                 let _ = std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
@@ -136,14 +138,14 @@ impl Network {
         must(&["ip", "-n", &space, "link", "set", "eth0", "address", &mac]);
         let net = format!("{}/24", self.address(host));
         must(&["ip", "-n", &space, "addr", "add", &net, "dev", "eth0"]);
-        // One frame is one packet: else a loss would take 64 KiB at once.
+        // One frame is one packet: otherwise a loss would take 64 KiB at once.
         must(&["ip", "-n", &space, "link", "set", "eth0", "gso_max_segs", "1"]);
         let kind = ["type", "macvtap", "mode", "passthru"];
         must(&["ip", "-n", &space, "link", "set", "lo", "up"]);
         must(&["ip", "-n", &space, "link", "set", "eth0", "up"]);
         must(&["ip", "-n", &middle, "link", "set", &port, "up"]);
         let add = ["ip", "-n", &middle, "link", "add", "link", &port, "name", &tap];
-        // A thousand clients that all speak at once are not to lose half of what they say.
+        // A thousand clients that all send at once must not lose half of their frames.
         let queue = ["txqueuelen", "10000"];
         must(&[&add[..], &queue, &kind].concat());
         must(&["ip", "-n", &middle, "link", "set", &tap, "up"]);
@@ -179,19 +181,19 @@ impl Drop for Network {
     }
 }
 
-/// No two laboratories of one process share a name, nor do those of two processes.
+/// Returns a name that no other network of this or another process has.
 fn fresh_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("systest-{}-{number}", std::process::id())
 }
 
-/// The switch tells hosts by the last byte of it.
+/// Returns a host's MAC address, by whose last byte the switch knows the host.
 fn mac(host: usize) -> String {
     format!("02:00:00:00:00:{host:02x}")
 }
 
-/// Takes away what runs left behind whose process is gone.
+/// Removes the networks of runs whose process has ended.
 fn sweep() {
     for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -1,14 +1,14 @@
-//! Bytes that change on a disk, by themselves or by a write that was never finished.
+//! Damage to files: bytes that change on a disk, by themselves or by an unfinished write.
 //!
-//! Promises: a file is changed in place: its name, its length (unless it is cut) and who has it
-//! open stay.
+//! Promises: a file is changed in place: its name, its length (unless it is cut) and its open
+//! handles stay.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files of one folder, oldest name first.
+/// Returns the files of one folder, oldest name first.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> =
@@ -17,8 +17,8 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Where the last byte stands that is not zero: the end of what was written to a file that was
-/// filled with zeros before; 0 for one that whoever writes it has removed meanwhile.
+/// Returns the offset after the last byte that is not zero, the end of the data in a preallocated
+/// file; 0 if its writer has removed the file.
 pub fn end(path: &Path) -> usize {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return 0,
@@ -27,7 +27,7 @@ pub fn end(path: &Path) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
 }
 
-/// The segment of a log that holds the newest bytes, and where those end.
+/// Returns the segment of a log that holds the newest bytes, and their end.
 pub fn tail(log: &Path) -> (PathBuf, usize) {
     let newest = |path: &PathBuf| path.metadata().and_then(|about| about.modified()).ok();
     let written = files(log).into_iter().filter(|path| end(path) > 4096);
@@ -36,18 +36,18 @@ pub fn tail(log: &Path) -> (PathBuf, usize) {
     (last, end)
 }
 
-/// What becomes of some bytes.
+/// Kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rot {
     /// One bit changes.
     Flip,
     /// Up to 4 KiB become zero.
     Zeros,
-    /// All from here on is gone.
+    /// The rest of the file is cut off.
     Cut,
 }
 
-/// Spoils a file at one place.
+/// Damages a file at one offset.
 pub fn spoil(path: &Path, at: usize, rot: Rot) {
     let file = File::options().read(true).write(true).open(path).expect("ours to write");
     let length = file.metadata().expect("it is open").len();

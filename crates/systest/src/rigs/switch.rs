@@ -1,4 +1,4 @@
-//! The switch between the hosts of a network: one thread that takes frames off each port and gives
+//! Switch between the hosts of a network: one thread that takes frames off each port and passes
 //! them to another when their time has come.
 
 use super::corrupt::corrupt;
@@ -14,42 +14,42 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the kernel says of a frame before the frame itself (`virtio_net_hdr`), both ways.
+/// Length of the kernel's header before each frame (`virtio_net_hdr`), in both directions.
 pub(super) const HEAD_BYTES: usize = 10;
-/// The largest frame the kernel may hand over, and its head.
+/// Largest frame that the kernel may pass, with its header.
 const FRAME_BYTES_MAX: usize = HEAD_BYTES + 66 * 1024;
-/// Frames under way at once; beyond it they are lost, as in any switch.
+/// Most frames in transit; beyond it they are lost, as in any switch.
 const FRAMES_MAX: usize = 50_000;
-/// Frames taken off a port before the others have their turn.
+/// Most frames taken off a port before the others have their turn.
 const TURN_FRAMES: usize = 64;
-/// How long the thread sleeps at most before it looks whether it is to end.
+/// Longest sleep of the thread between two checks of its stop flag.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much a cable of limited rate holds, by the time it takes to send it; beyond it, frames are
-/// lost.
+/// Length of the queue of a cable with limited rate, by the time it takes to send; beyond it,
+/// frames are lost.
 const QUEUE: Duration = Duration::from_millis(400);
 
-/// How frames go from one host to another.
+/// Behaviour of the frames from one host to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cable {
-    /// How long each is under way, at least.
+    /// Shortest time of a frame in transit.
     pub delay: Duration,
-    /// How much longer it may be, by chance; so frames overtake each other.
+    /// Largest random addition to the delay; so frames overtake each other.
     pub jitter: Duration,
-    /// Of a thousand, how many are lost.
+    /// Lost frames, in thousandths.
     pub loss: u32,
-    /// Of a thousand, how many come twice.
+    /// Duplicated frames, in thousandths.
     pub twice: u32,
-    /// Of a thousand that carry bytes of a TCP stream, in how many one of those changes, past TCP's
-    /// own checksum.
+    /// Corrupted frames, in thousandths of those that carry bytes of a TCP stream: one byte
+    /// changes, with a valid TCP checksum.
     pub corrupt: u32,
-    /// None comes, not even those under way.
+    /// True if no frame arrives, not even those in transit.
     pub cut: bool,
-    /// Thousands of bits a second; 0: any number.
+    /// Rate in thousands of bits a second; 0: no limit.
     pub kbit: u32,
 }
 
 impl Cable {
-    /// Nothing gets through.
+    /// A cable that passes nothing.
     pub const CUT: Cable = Cable {
         delay: Duration::ZERO,
         jitter: Duration::ZERO,
@@ -60,17 +60,17 @@ impl Cable {
         kbit: 0,
     };
 
-    /// Good, but this slow.
+    /// Returns a cable without faults, with this delay.
     pub fn slow(delay: Duration) -> Cable {
         Cable { delay, ..Cable::default() }
     }
 
-    /// Good, but only so many thousands of bits pass in a second.
+    /// Returns a cable without faults, with this rate in thousands of bits a second.
     pub fn narrow(kbit: u32) -> Cable {
         Cable { kbit, ..Cable::default() }
     }
 
-    /// How long a frame of so many bytes takes to be put on the cable.
+    /// Returns the time to send a frame of this many bytes on the cable.
     fn sending(&self, bytes: usize) -> Duration {
         match self.kbit {
             0 => Duration::ZERO,
@@ -79,31 +79,31 @@ impl Cable {
     }
 }
 
-/// Frames of one direction of one pair.
+/// Counts of the frames in one direction between two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Handed over; one that came twice counts twice.
+    /// Frames passed on; one that was duplicated counts twice.
     pub through: u64,
-    /// The bytes of those.
+    /// Bytes of the frames passed on.
     pub bytes: u64,
-    /// Lost, by chance, by a cut, or for lack of space.
+    /// Frames lost, at random, by a cut, or for lack of queue space.
     pub lost: u64,
-    /// Sent with a byte changed.
+    /// Frames passed on with a changed byte.
     pub corrupted: u64,
 }
 
-/// One direction between two hosts.
+/// State of one direction between two hosts.
 #[derive(Clone, Copy)]
 struct Way {
     link: Cable,
     counts: Counts,
-    /// When the last frame that it took is on the cable.
+    /// Time at which the last frame taken will have been sent on the cable.
     free: Instant,
 }
 
 type Table = Vec<Vec<Way>>;
 
-/// A switch at work. Dropped, it ends.
+/// A running switch. A drop ends it.
 pub(super) struct Switch {
     table: Arc<Mutex<Table>>,
     stop: Arc<AtomicBool>,
@@ -151,7 +151,7 @@ impl Drop for Switch {
     }
 }
 
-/// A frame under way; of two that are due at once the older goes first.
+/// A frame in transit; of two that are due at the same time the older goes first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SwitchFrame {
     due: Instant,
@@ -166,13 +166,13 @@ struct AtWork {
     table: Arc<Mutex<Table>>,
     dice: StdRng,
     under_way: BinaryHeap<Reverse<SwitchFrame>>,
-    /// Where the frame is read to that is taken in.
+    /// Buffer that the next frame is read into.
     room: Vec<u8>,
     count: u64,
 }
 
 impl AtWork {
-    /// Hands over what is due, waits for frames, takes them in.
+    /// Passes on the frames that are due, waits for frames, reads them.
     fn turn(&mut self) {
         self.deliver();
         let next = self.under_way.peek().map(|Reverse(frame)| frame.due);
@@ -192,7 +192,7 @@ impl AtWork {
     fn take_in(&mut self, from: usize) {
         let mut room = std::mem::take(&mut self.room);
         for _ in 0..TURN_FRAMES {
-            // Nothing more to read, or the port is being taken away.
+            // There is no more to read, or the port is being removed.
             let Ok(count) = (&self.ports[from]).read(&mut room) else { break };
             let Some(frame) = room.get(HEAD_BYTES..count).filter(|frame| frame.len() >= 14) else {
                 break;
@@ -238,7 +238,7 @@ impl AtWork {
         while self.under_way.peek().is_some_and(|Reverse(frame)| frame.due <= now) {
             let Some(Reverse(frame)) = self.under_way.pop() else { return };
             let cut = self.table.lock().expect("no panic holds it")[frame.from][frame.to].link.cut;
-            // A port that takes no more loses the frame, as a cable does.
+            // A port that accepts no more loses the frame, as a cable does.
             let through = !cut && (&self.ports[frame.to]).write_all(&frame.bytes).is_ok();
             let mut table = self.table.lock().expect("no panic holds it");
             let counts = &mut table[frame.from][frame.to].counts;

@@ -1,11 +1,11 @@
-//! System calls that fail, through strace: at the n-th call, with an error, a wrong answer or a
+//! System calls that fail, through strace: at the n-th call, with an error, a wrong result or a
 //! delay.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An injection into a running process. Dropped, it lets go of it.
+/// An injection into a running process, detached on drop.
 #[derive(Debug)]
 pub struct Trace {
     child: Child,
@@ -13,12 +13,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Attaches to every thread of the process; from then on the calls behave as told.
+    /// Attaches to every thread of the process; from then on the calls behave as `what` says.
     pub fn attach(pid: u32, calls: &str, what: &str, record: PathBuf) -> Trace {
         Trace::attach_each(pid, &[(calls, what)], record)
     }
 
-    /// The same with several kinds of calls, each told its own.
+    /// Attaches with several kinds of calls, each with its own fault.
     pub fn attach_each(pid: u32, faults: &[(&str, &str)], record: PathBuf) -> Trace {
         let all: Vec<_> = faults.iter().map(|(calls, _)| *calls).collect();
         let injected = faults
@@ -35,7 +35,7 @@ impl Trace {
             .expect("strace was found before");
         let trace = Trace { child, record };
         let until = Instant::now() + Duration::from_secs(10);
-        // It may have ended already, by the very call that was to fail.
+        // The process may have ended already, by the very call that was to fail.
         while !traced(pid) && trace.injections() == 0 {
             assert!(Instant::now() < until, "strace does not attach to {pid}");
             std::thread::sleep(Duration::from_millis(5));
@@ -43,19 +43,20 @@ impl Trace {
         trace
     }
 
-    /// What it recorded so far, a call a line.
+    /// Returns the record so far, a call a line.
     pub fn record(&self) -> String {
         std::fs::read_to_string(&self.record).unwrap_or_default()
     }
 
-    /// How many calls were tampered with.
+    /// Returns the number of calls that were changed or delayed.
     pub fn injections(&self) -> u64 {
         let record = self.record();
         let marks = ["(INJECTED)", "(DELAYED)"];
         marks.iter().map(|mark| record.matches(mark).count() as u64).sum()
     }
 
-    /// Seconds from the first injection to the process' exit, by the tracer's own clock.
+    /// Returns the seconds from the first injection to the process's exit, by the tracer's own
+    /// clock.
     pub fn seconds_to_exit(&self) -> Option<f64> {
         let record = self.record();
         let time = |line: &str| line.split_whitespace().nth(1)?.parse::<f64>().ok();
@@ -64,7 +65,7 @@ impl Trace {
         Some(last - first)
     }
 
-    /// Lets go of the process and waits until it is free.
+    /// Detaches from the process and waits until it is free.
     pub fn release(&mut self) {
         crate::server::signal(self.child.id(), rustix::process::Signal::INT);
         let _ = self.child.wait();
@@ -91,7 +92,7 @@ impl Drop for Trace {
     }
 }
 
-/// Whether every thread of the process has a tracer.
+/// Returns true if every thread of the process has a tracer.
 fn traced(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {

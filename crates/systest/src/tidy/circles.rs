@@ -1,8 +1,9 @@
-//! Import graph of the top-level modules of a crate: its strongly connected components.
+//! Check of import circles: the strongly connected components of each crate's graph of top-level
+//! modules.
 //!
 //! An edge is a path that begins with `crate`, `super` or `self` and leads into another module; a
-//! name that the crate's root re-exports counts as its module's. What the root itself defines is
-//! nobody's module.
+//! name that the crate's root re-exports counts as its module's. Items that the root itself defines
+//! belong to no module.
 
 use super::source::SourceFile;
 use super::{Complaint, House};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Complains about each circle of modules.
+/// Reports each circle of modules.
 pub fn circles(house: &House) -> Vec<Complaint> {
     let crates: BTreeSet<_> = house.sources.iter().map(|source| source.crate_folder()).collect();
     let mut complaints = Vec::new();
@@ -25,8 +26,8 @@ pub fn circles(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// The module that a file of the crate in this folder belongs to, as a path; none for files that
-/// are not shipped.
+/// Returns the module that a file of the crate in this folder belongs to, as a path. `None`: the
+/// file is not shipped.
 fn module_of(source: &SourceFile, folder: &str) -> Option<Vec<String>> {
     let inside = source.path.strip_prefix(folder)?.strip_prefix("/src/")?;
     if inside.contains("tests/") || inside.ends_with("tests.rs") {
@@ -64,12 +65,12 @@ fn graph(house: &House, folder: &str) -> Graph {
     graph
 }
 
-/// The code that is shipped, test modules left out.
+/// Returns the shipped code, without test modules.
 fn shipped(source: &SourceFile) -> String {
     source.shipped().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
-/// All paths in the code that lead into this crate, from its root on.
+/// Returns all paths in the code that lead into this crate, from its root on.
 fn paths(own: &[String], code: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for front in ["crate::", "super::", "self::"] {
@@ -92,7 +93,7 @@ fn paths(own: &[String], code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The path at the beginning of this code, once for each leaf of its braces.
+/// Returns the path at the beginning of this code, once for each leaf of its braces.
 fn expand(code: &str) -> Vec<Vec<String>> {
     let mut segments = Vec::new();
     let mut rest = code;
@@ -112,7 +113,7 @@ fn expand(code: &str) -> Vec<Vec<String>> {
     vec![segments]
 }
 
-/// Parts between commas, up to the closing brace.
+/// Splits at commas, up to the closing brace.
 fn parts(inside: &str) -> Vec<&str> {
     let (mut found, mut depth, mut begin) = (Vec::new(), 0, 0);
     for (at, c) in inside.char_indices() {
@@ -133,7 +134,7 @@ fn parts(inside: &str) -> Vec<&str> {
     found
 }
 
-/// A path from the crate's root on; none where it leads out of it.
+/// Resolves a path from the crate's root on. `None`: it leads out of the crate.
 fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
     let ups = path.iter().take_while(|segment| *segment == "super").count();
     let (base, rest) = match path.first()?.as_str() {
@@ -145,7 +146,7 @@ fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
     Some([base, rest].concat())
 }
 
-/// Modules that reach each other, by twos and more.
+/// Returns the sets of two or more modules that reach each other.
 fn knots(graph: &Graph) -> Vec<BTreeSet<String>> {
     let reach: BTreeMap<_, _> =
         graph.keys().map(|module| (module.clone(), reached(graph, module))).collect();
@@ -160,7 +161,7 @@ fn knots(graph: &Graph) -> Vec<BTreeSet<String>> {
     knots
 }
 
-/// All modules that imports lead to from this one.
+/// Returns all modules that imports lead to from this one.
 fn reached(graph: &Graph, from: &str) -> BTreeSet<String> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_string()]);
     while let Some(module) = open.pop() {

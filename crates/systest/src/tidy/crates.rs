@@ -1,19 +1,19 @@
-//! Imports that each crate may have, and words it may never say.
+//! Rules of crates: the imports that each may have, and the words it must not use.
 
 use super::source::{CRATE_FOLDERS, SourceFile, line_of, words};
 use super::{Complaint, House};
 
-/// One crate: what it may import and what it may not say.
+/// Rule of one crate.
 pub struct CrateRule {
-    /// Its folder and crate name.
+    /// Name of its folder and of the crate.
     pub name: &'static str,
     /// The crates it may import.
     pub imports: &'static [&'static str],
-    /// Words it never says in shipped code.
+    /// Words that its shipped code must not use.
     pub never: &'static [&'static [ForbiddenWord]],
 }
 
-/// A forbidden word: what it is, why, what to do instead, and the files where it lives by right.
+/// A forbidden word: the word, the reason, the replacement, and the files that may use it.
 pub struct ForbiddenWord {
     says: &'static str,
     why: &'static str,
@@ -95,7 +95,7 @@ const SERVER: &[ForbiddenWord] = &[
     word("std::fs", "a front-end touches no file: ask the node"),
     word("std::env", "settings are passed in, never reached for"),
     word("std::thread", "a connection is a task: spawn it on the runtime"),
-    // Old clients speak of the hour (EXPIREAT, TIME, statistics): one file knows it, for all
+    // Old clients send wall-clock times (EXPIREAT, TIME, statistics): one file handles them for all
     // front-ends.
     word_but(
         "SystemTime",
@@ -105,21 +105,21 @@ const SERVER: &[ForbiddenWord] = &[
     word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
 ];
 
-/// Crates that a path of requests, consistent or available, is made of.
+/// Crates that the paths of requests, consistent and available, may import.
 const PATH: &[&str] = &["base", "logic", "store", "runtime", "transport"];
-/// Crates that a node is made of. What callers of a node see of them it re-exports: nobody above it
-/// imports them.
+/// Crates that a node consists of. The node re-exports what its callers need of them, so that no
+/// crate above it imports them.
 const NODE_IMPORTS: &[&str] =
     &["base", "logic", "store", "runtime", "transport", "replication", "dynamo"];
 
-/// Every crate, and its rule.
+/// Rules of all crates.
 pub const CRATES: [CrateRule; 14] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
     CrateRule { name: "runtime", imports: &["base", "store"], never: &[NODE, ORDERED, QUIET] },
     CrateRule { name: "transport", imports: &["base", "runtime"], never: &[NODE, ORDERED, QUIET] },
-    // The two paths are strangers to each other.
+    // The two paths do not import each other.
     CrateRule { name: "replication", imports: PATH, never: &[NODE, ORDERED, QUIET] },
     CrateRule { name: "dynamo", imports: PATH, never: &[NODE, ORDERED, QUIET] },
     CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, ORDERED, QUIET] },
@@ -127,7 +127,7 @@ pub const CRATES: [CrateRule; 14] = [
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "cli", imports: &["base", "store", "node", "server", "program"], never: &[] },
     CrateRule { name: "bench", imports: &["base", "node", "program"], never: &[] },
-    // Research: nobody imports it.
+    // Research: no crate imports it.
     CrateRule { name: "dvv", imports: &["base", "logic", "program", "bench"], never: &[] },
     CrateRule {
         name: "systest",
@@ -214,13 +214,14 @@ fn uses(source: &SourceFile) -> Vec<Complaint> {
     complaints
 }
 
-/// True for crates that stand for others: tests, and the node for what it is made of.
+/// Returns true for crates that may re-export others: tests, and the node for its parts.
 fn re_exports(rule: &CrateRule, other: &CrateRule) -> bool {
     let parts = ["runtime", "transport", "replication", "dynamo"];
     rule.name == "systest" || (rule.name == "node" && parts.contains(&other.name))
 }
 
-/// A module may bear a crate's name (`mod bench;`): then the word means the module.
+/// Returns true if the crate has a module of this name (`mod bench;`): then the word means the
+/// module.
 fn local_module(source: &SourceFile, name: &str) -> bool {
     source.code.lines().any(|line| {
         let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
@@ -228,7 +229,7 @@ fn local_module(source: &SourceFile, name: &str) -> bool {
     })
 }
 
-/// Rule 2: no crate says a word it may never say.
+/// Rule 2: no crate uses a word that is forbidden to it.
 pub fn forbidden_words(house: &House) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in &house.sources {
@@ -249,7 +250,7 @@ pub fn forbidden_words(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// `rand` means the crate, not a local name or the end of a longer path.
+/// Returns true if the word means a crate (`rand`), not a local name or the end of a longer path.
 fn word_in_a_path(line: &str, says: &str) -> bool {
     let own = |(at, _): (usize, &str)| !line[..at].ends_with("::");
     let crates = ["rand", "tokio"].contains(&says);

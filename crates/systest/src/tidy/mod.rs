@@ -1,10 +1,10 @@
-//! The house is still this house: rules that can be checked by reading files.
+//! Checks of the source tree: rules that can be verified by reading files.
 //!
 //! Promises: every complaint names file and line and says how to mend it; reading takes about a
 //! second.
 //! Never: runs the product; changes a file.
-//! Read next: `crates.rs` (who may know whom), `circles.rs` (modules that import each other),
-//! `names.rs` (what types are called), `shape.rs` (lengths, signs), `papers.rs` (documents).
+//! Read next: `crates.rs` (imports between crates), `circles.rs` (modules that import each other),
+//! `names.rs` (names of types), `shape.rs` (lengths, heads of files), `papers.rs` (documents).
 
 mod circles;
 mod crates;
@@ -23,21 +23,21 @@ pub use source::{CRATE_FOLDERS, SourceFile};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something that is not as the house wants it.
+/// Violation of a rule, at one line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Complaint {
-    /// Path from the root.
+    /// Path from the root of the repository.
     pub path: String,
-    /// Line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// The rule's short name.
+    /// Short name of the rule.
     pub rule: &'static str,
-    /// What is wrong and how to mend it.
+    /// Description of the violation, and how to mend it.
     pub mend: String,
 }
 
 impl Complaint {
-    /// A complaint about a line.
+    /// Returns a complaint about a line.
     pub fn new(rule: &'static str, path: &str, line: usize, mend: String) -> Complaint {
         Complaint { path: path.into(), line, rule, mend }
     }
@@ -55,21 +55,21 @@ impl SourceFile {
     }
 }
 
-/// The whole house as text.
+/// The whole source tree as text.
 #[derive(Clone, Debug, Default)]
 pub struct House {
-    /// Where it stands; empty for a made-up one.
+    /// Path of its root; empty for a made-up tree.
     pub root: PathBuf,
-    /// Every Rust file.
+    /// All Rust files.
     pub sources: Vec<SourceFile>,
-    /// Every other text file: path, text.
+    /// All other text files: path, text.
     pub texts: Vec<(String, String)>,
-    /// Every file and folder, texts or not.
+    /// Paths of all files and folders, text or not.
     pub paths: Vec<String>,
 }
 
 impl House {
-    /// Reads the house from its root, without what git does not keep.
+    /// Reads the tree from its root, without files that git ignores.
     pub fn read(root: &Path) -> House {
         let mut house = House { root: root.into(), ..House::default() };
         house.walk(root, "");
@@ -77,7 +77,7 @@ impl House {
         house
     }
 
-    /// A made-up house, for planting faults.
+    /// Returns a made-up tree, for planted violations.
     pub fn of(files: &[(&str, &str)]) -> House {
         let mut house = House::default();
         for (path, text) in files {
@@ -119,18 +119,18 @@ impl House {
         }
     }
 
-    /// The text of a file that is no Rust.
+    /// Returns the text of a file that is not Rust. `None`: absent.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.texts.iter().find(|(known, _)| known == path).map(|(_, text)| text.as_str())
     }
 
-    /// Whether there is such a file or folder.
+    /// Returns true if there is such a file or folder.
     pub fn holds(&self, path: &str) -> bool {
         self.paths.iter().any(|known| known == path.trim_end_matches('/'))
     }
 }
 
-/// The root of the house this test was built in.
+/// Returns the root of the tree that this test was built in.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.ancestors().nth(2).expect("crates/systest stands two folders deep").into()

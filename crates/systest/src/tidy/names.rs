@@ -1,14 +1,14 @@
-//! Names of types: each says what it is, to somebody who reads it in another file.
+//! Names of types: each says what the type is, to a reader in another file.
 
 use super::{Complaint, House};
 use std::collections::BTreeMap;
 
-/// Times that a name may be given to a type, in all code that is shipped together.
+/// Largest number of types with one name, in all code that is shipped together.
 const TIMES_MAX: usize = 2;
-/// Names that every engineer takes for a convention, and looks at the module for the rest: state
-/// behind a lock, input and output of a machine, one end of a connection.
+/// Names that every engineer takes for a convention, and reads with the module's: state behind a
+/// lock, input and output of a machine, one end of a connection.
 const CONVENTIONAL: [&str; 3] = ["Effect", "Event", "State"];
-/// Words that are no noun of the field: participles, adverbs, pronouns.
+/// Words that are not nouns of the field: participles, adverbs, pronouns.
 const NO_NOUNS: [&str; 33] = [
     "Answered", "Asked", "Asking", "Beside", "Came", "Cut", "Done", "Ended", "Found", "Given",
     "Going", "Heard", "Held", "Here", "Kept", "Known", "Landed", "Laid", "Left", "Only", "Reached",
@@ -16,8 +16,8 @@ const NO_NOUNS: [&str; 33] = [
     "Written",
 ];
 
-/// Complains about names that too many types have, and about names that are no nouns, but for those
-/// in `known`: that list only shrinks.
+/// Reports names that too many types have, and names that are not nouns, except those in `known`, a
+/// list that may only shrink.
 pub fn type_names(house: &House, known: &[&str]) -> Vec<Complaint> {
     let mut given: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for source in &house.sources {
@@ -53,8 +53,7 @@ pub fn type_names(house: &House, known: &[&str]) -> Vec<Complaint> {
     complaints
 }
 
-/// The type that a line defines, if it stands at the left: those inside functions are their own
-/// affair.
+/// Returns the type that a line defines at its left margin; types inside functions are not checked.
 fn defined(line: &str) -> Option<&str> {
     let mut rest = line;
     if let Some(behind) = rest.strip_prefix("pub") {

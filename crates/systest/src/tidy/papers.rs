@@ -1,10 +1,10 @@
-//! Documents that must not drift from the house: paths, links, settings, stories, decisions, kept
+//! Checks that documents match the source tree: paths, links, settings, stories, decisions, kept
 //! formats.
 
 use super::source::CRATE_FOLDERS;
 use super::{Complaint, House};
 
-/// Rule 7a: every path that ARCHITECTURE.md and the lives name exists.
+/// Rule 7a: every path that ARCHITECTURE.md and the pages of docs/inside name exists.
 pub fn architecture(house: &House) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let tells = |path: &str| path == "ARCHITECTURE.md" || path.starts_with("docs/inside/");
@@ -29,7 +29,7 @@ const KNOWN_ENDS: [&str; 7] = [".rs", ".md", ".toml", ".txt", ".py", ".sh", ".c"
 const KNOWN_ROOTS: [&str; 6] =
     ["crates/", "research/", "docs/", "clients/", "console/", "examples/"];
 
-/// Words in backticks that mean a file or folder of ours.
+/// Returns true for words in backticks that mean a file or folder of the tree.
 fn is_path(named: &str) -> bool {
     let plain = named.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c));
     let rooted = KNOWN_ROOTS.iter().any(|root| named.starts_with(root));
@@ -37,7 +37,8 @@ fn is_path(named: &str) -> bool {
     plain && (rooted || ended) && !named.starts_with('/')
 }
 
-/// As it stands, or as the short form `node/route.rs` of `crates/node/src/route.rs`.
+/// Returns true if the path exists as it is, or as the short form `node/route.rs` of
+/// `crates/node/src/route.rs`.
 fn exists(house: &House, named: &str) -> bool {
     if house.holds(named) || house.holds(&format!("crates/{named}")) {
         return true;
@@ -80,7 +81,7 @@ pub fn links(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// `](target)` outside code: line from 1, target.
+/// Returns the links outside code, `](target)`: line from 1, target.
 fn link_targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -115,7 +116,7 @@ fn joined(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The anchors of a Markdown file's headings, as the common sites make them.
+/// Returns the anchors of a Markdown file's headings, as the common sites make them.
 fn anchors(text: &str) -> Vec<String> {
     let heads = text.lines().filter(|line| line.starts_with('#'));
     let slug = |line: &str| -> String {
@@ -144,7 +145,7 @@ pub fn settings(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// The names in the table: every `name: "..."` in shipped code.
+/// Returns the names in the table: every `name: "..."` in shipped code.
 fn setting_names(text: &str) -> Vec<(usize, String)> {
     let named = |line: &str| {
         let rest = line.trim_start().trim_start_matches("Setting { ").strip_prefix("name: \"")?;
@@ -154,7 +155,7 @@ fn setting_names(text: &str) -> Vec<(usize, String)> {
     lines.filter_map(|(at, line)| named(line).map(|name| (at + 1, name))).collect()
 }
 
-/// Rule 8b: every story and conversation is played by a test of its crate, and says what happened.
+/// Rule 8b: every story and conversation is replayed by a test of its crate, and has a recording.
 pub fn stories(house: &House) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, text) in &house.texts {
@@ -190,7 +191,7 @@ pub fn stories(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// Rule 8c: every decision is in the index, and says what a decision must.
+/// Rule 8c: every decision is in the index, and has the required parts.
 pub fn decisions(house: &House) -> Vec<Complaint> {
     const INDEX: &str = "docs/decisions/README.md";
     let index = house.text(INDEX).unwrap_or("");

@@ -1,5 +1,5 @@
-//! Lengths of files, functions and lines, heads of files, and small words that must not stand in
-//! shipped code.
+//! Checks of lengths of files, functions and lines, of heads of files, and of words that must not
+//! be in shipped code.
 
 use super::source::{SourceFile, line_of, words};
 use super::{Complaint, House};
@@ -11,15 +11,15 @@ pub const FUNCTION_LINES_MAX: usize = 70;
 /// Longest line, in columns.
 pub const LINE_COLUMNS_MAX: usize = 100;
 
-/// A file or function that is allowed to be longer. The number may only go down.
+/// A file or function that may be longer. The number may only shrink.
 pub struct Exception {
-    /// The file.
+    /// Path of the file.
     pub path: &'static str,
-    /// `file`, `line` (how many lines are too long), or a function's name.
+    /// `file`, `line` (the number of lines that are too long), or a function's name.
     pub what: &'static str,
-    /// How many lines it has today.
+    /// Number of lines today.
     pub lines: usize,
-    /// Why it is right that it is longer.
+    /// Reason why it may be longer.
     pub why: &'static str,
 }
 
@@ -91,7 +91,7 @@ fn measured(source: &SourceFile) -> Vec<Measure> {
     all
 }
 
-/// Rule 5: every file begins with a sign; a crate's and a folder's sign has Promises and Never.
+/// Rule 5: every file begins with a head comment; that of a crate or folder has Promises and Never.
 pub fn signs(house: &House) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in &house.sources {

@@ -1,25 +1,25 @@
-//! A Rust file as tidy sees it: its code without comments and texts, and which lines are tests.
+//! Rust file as the rules see it: its code without comments and strings, and its lines of test
+//! code.
 //!
-//! Not a parser. It knows comments, texts, characters and braces, which is enough to count lines of
-//! functions and to find forbidden words where they act, and not where a sentence or a message
-//! mentions them.
+//! Not a parser. It knows comments, strings, characters and braces, which is enough to count lines
+//! of functions and to find forbidden words in code, and not in a comment or a message.
 
-/// Folders of the repository that hold crates: what is shipped or proves it, and research beside
-/// it.
+/// Folders of the repository that hold crates: shipped crates and their tests, and research beside
+/// them.
 pub const CRATE_FOLDERS: [&str; 2] = ["crates", "research"];
 
 /// One file, prepared for the rules.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Path from the root of the house, with `/`.
+    /// Path from the root of the repository, with `/`.
     pub path: String,
-    /// The file as it is.
+    /// Text of the file.
     pub text: String,
-    /// The same lines with comments and the inside of texts blanked.
+    /// The text with comments and the inside of strings blanked.
     pub code: String,
-    /// The same lines with everything but comments blanked.
+    /// The text with everything but comments blanked.
     pub comments: String,
-    /// For each line, whether it is test code.
+    /// True for each line of test code.
     pub tests: Vec<bool>,
 }
 
@@ -31,31 +31,32 @@ impl SourceFile {
         SourceFile { path: path.into(), text: text.into(), code, comments, tests }
     }
 
-    /// Lines of code that are shipped: number from 1, text.
+    /// Returns the lines of shipped code: number from 1, text.
     pub fn shipped(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.code.lines().enumerate();
         lines.filter(|(at, _)| !self.tests[*at]).map(|(at, line)| (at + 1, line))
     }
 
-    /// The folder of the crate that the file belongs to, `crates/store`; empty outside of crates.
+    /// Returns the folder of the crate that the file belongs to, `crates/store`; empty outside of
+    /// crates.
     pub fn crate_folder(&self) -> &str {
         let mut slashes = self.path.match_indices('/').map(|(at, _)| at);
         let (Some(first), Some(second)) = (slashes.next(), slashes.next()) else { return "" };
         if CRATE_FOLDERS.contains(&&self.path[..first]) { &self.path[..second] } else { "" }
     }
 
-    /// Name of the crate that the file belongs to: the last part of its crate's folder.
+    /// Returns the name of the crate that the file belongs to: the last part of its crate's folder.
     pub fn crate_name(&self) -> &str {
         self.crate_folder().rsplit('/').next().unwrap_or("")
     }
 
-    /// The file's name.
+    /// Returns the file's name.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Every function with a body: first line (from 1), name, lines from signature to closing
-    /// brace.
+    /// Returns every function with a body: first line (from 1), name, lines from signature to
+    /// closing brace.
     pub fn functions(&self) -> Vec<(usize, String, usize)> {
         let mut found = Vec::new();
         for at in words(&self.code, "fn") {
@@ -77,7 +78,7 @@ impl SourceFile {
     }
 }
 
-/// Where `word` stands as a word of its own.
+/// Returns the byte offsets at which `word` is a whole word.
 pub fn words(code: &str, word: &str) -> Vec<usize> {
     let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let starts = word.chars().next();
@@ -89,12 +90,13 @@ pub fn words(code: &str, word: &str) -> Vec<usize> {
         .collect()
 }
 
-/// The line (from 1) of a byte offset.
+/// Returns the line (from 1) of a byte offset.
 pub fn line_of(text: &str, at: usize) -> usize {
     text[..at].bytes().filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Where the body that begins after `from` ends; `None` for a declaration without one.
+/// Returns the offset of the closing brace of the body that begins after `from`. `None`: a
+/// declaration without a body.
 fn body_end(code: &str, from: usize) -> Option<usize> {
     let (mut round, mut curly) = (0_i32, 0_i32);
     for (offset, byte) in code.bytes().enumerate().skip(from) {
@@ -133,7 +135,7 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
     tests
 }
 
-/// Walks a file once and sorts its characters into code, comments and the inside of texts.
+/// Scanner that sorts a file's characters into code, comments and the inside of strings.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -150,7 +152,7 @@ impl<'a> Scanner<'a> {
         &self.text[self.at..]
     }
 
-    /// Takes `bytes` bytes into one of the two outputs (or none), blanks into the other.
+    /// Moves `bytes` bytes into one of the two outputs (or none), and blanks into the other.
     fn take(&mut self, bytes: usize, into: Into) {
         for c in self.text[self.at..self.at + bytes].chars() {
             let blank = if c == '\n' { '\n' } else { ' ' };
@@ -212,7 +214,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// `r"` or `r#"` and so on: the length of the opening and of the rest.
+/// Recognizes `r"` or `r#"` and so on: returns the lengths of the opening and of the rest.
 fn raw_text(rest: &str, before: Option<char>) -> Option<(usize, usize)> {
     if before.is_some_and(|c| c.is_alphanumeric() || c == '_') && before != Some('b') {
         return None;
@@ -225,7 +227,7 @@ fn raw_text(rest: &str, before: Option<char>) -> Option<(usize, usize)> {
     Some((open, length))
 }
 
-/// Bytes up to (not with) the closing mark, a backslash escaping what follows.
+/// Returns the bytes up to the closing mark, without it; a backslash escapes the next character.
 fn text_length(rest: &str, close: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices() {
@@ -239,7 +241,7 @@ fn text_length(rest: &str, close: char) -> usize {
     rest.len()
 }
 
-/// Tells `'a'` from the lifetime `'a`.
+/// Returns true for a character `'a'`, false for the lifetime `'a`.
 fn is_character(rest: &str) -> bool {
     let mut chars = rest.chars().skip(1);
     match chars.next() {

@@ -1,30 +1,30 @@
-//! Effects of a log on the keys of a history: each effect has an index, and each key a list of the
-//! values that it held from which index on.
+//! Effects of a log on the keys of a history: the index of each effect, and each key's values with
+//! the place from which it held them.
 
 use crate::checkers::CallValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A place in the log: so many effects are done; 0 is before the first.
+/// Place in the log: the number of effects before it; 0 is before the first.
 pub(super) type LogPosition = usize;
 
-/// One decided value of a log: what it did, in order, of which readers see all or nothing.
+/// One decided value of a log: its effects, in order, of which readers see all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Where it stands in the log.
+    /// Log index.
     pub index: u64,
-    /// Each key, and what it holds from then on.
+    /// Keys, each with the value that it holds from then on.
     pub effects: Vec<(String, CallValue)>,
 }
 
-/// Places from the first up to before the second, in which a key holds one thing.
+/// Range of places, without its end, in which a key holds one value.
 pub(super) type PlaceSpan = (LogPosition, LogPosition);
 
-/// What one key held: from which place on, and what; absent from the beginning.
+/// History of one key: its values with the places from which it held them; absent at the beginning.
 #[derive(Clone, Debug)]
 pub(super) struct KeyLine {
     held: Vec<(LogPosition, CallValue)>,
-    /// When it was absent.
+    /// Ranges in which the key was absent.
     absent: Arc<[PlaceSpan]>,
 }
 
@@ -35,23 +35,24 @@ impl Default for KeyLine {
 }
 
 impl KeyLine {
-    /// What it held just before a place.
+    /// Returns the value just before a place.
     pub(super) fn before(&self, place: LogPosition) -> &CallValue {
         let at = self.held.partition_point(|(from, _)| *from < place);
         &self.held[at.max(1) - 1].1
     }
 
-    /// When it was absent.
+    /// Returns the ranges in which the key was absent.
     pub(super) fn absent(&self) -> Arc<[PlaceSpan]> {
         self.absent.clone()
     }
 
-    /// Where something was taken away.
+    /// Returns the places at which the key was deleted.
     pub(super) fn removals(&self) -> impl Iterator<Item = LogPosition> + '_ {
         self.held.iter().skip(1).filter(|(_, value)| value.is_none()).map(|(from, _)| *from)
     }
 
-    /// What stood there next.
+    /// Returns the first value after a place, with its own place. `None`: the value stays to the
+    /// end.
     pub(super) fn next(&self, place: LogPosition) -> Option<&(LogPosition, CallValue)> {
         self.held.get(self.held.partition_point(|(from, _)| *from <= place))
     }
@@ -64,22 +65,22 @@ impl KeyLine {
     }
 }
 
-/// A log, laid out for the judge.
+/// A log, indexed for the checker.
 #[derive(Debug, Default)]
 pub(super) struct ReplayLog {
     lines: BTreeMap<String, KeyLine>,
-    /// Of a key that the log does not name.
+    /// History of a key that the log does not name.
     never: KeyLine,
-    /// Where each written value stands.
+    /// Places at which each value was written.
     written: BTreeMap<(String, Vec<u8>), Vec<LogPosition>>,
-    /// Behind the last effect of each decided value: what readers may see.
+    /// Places after the last effect of each decided value: the states that readers may see.
     seen: Vec<LogPosition>,
-    /// Under which index each effect stands.
+    /// Log index of each effect.
     indexes: Vec<u64>,
 }
 
 impl ReplayLog {
-    /// Errors: indexes that do not rise.
+    /// Indexes a log. Fails if its indexes do not rise.
     pub(super) fn new(decided: &[Decided]) -> Result<ReplayLog, String> {
         let mut log = ReplayLog { seen: vec![0], ..ReplayLog::default() };
         let mut last = None;
@@ -107,7 +108,7 @@ impl ReplayLog {
         self.indexes.len()
     }
 
-    /// The index an effect stands under.
+    /// Returns the log index of an effect.
     pub(super) fn index(&self, place: LogPosition) -> u64 {
         place.checked_sub(1).map_or(0, |at| self.indexes[at])
     }
@@ -116,7 +117,7 @@ impl ReplayLog {
         self.lines.get(key).unwrap_or(&self.never)
     }
 
-    /// When a key held this.
+    /// Returns the ranges in which a key held this value.
     pub(super) fn spans(&self, key: &str, value: &CallValue) -> Arc<[PlaceSpan]> {
         let line = self.line(key);
         let Some(bytes) = value else { return line.absent() };
@@ -128,22 +129,22 @@ impl ReplayLog {
         self.lines.iter()
     }
 
-    /// Where this was written under the key.
+    /// Returns the places at which this value was written to the key.
     pub(super) fn places(&self, key: &str, value: &[u8]) -> &[LogPosition] {
         self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
     }
 
-    /// Every written value, with its key and places.
+    /// Returns all written values with their keys and places.
     pub(super) fn written(&self) -> impl Iterator<Item = (&(String, Vec<u8>), &Vec<LogPosition>)> {
         self.written.iter()
     }
 
-    /// The first place at or behind this that readers may see.
+    /// Returns the first place at or after this one that readers may see.
     pub(super) fn seen_from(&self, place: LogPosition) -> Option<LogPosition> {
         self.seen.get(self.seen.partition_point(|end| *end < place)).copied()
     }
 
-    /// The last place at or before this that readers may see.
+    /// Returns the last place at or before this one that readers may see.
     pub(super) fn seen_upto(&self, place: LogPosition) -> LogPosition {
         self.seen[self.seen.partition_point(|end| *end <= place) - 1]
     }

@@ -1,23 +1,23 @@
-//! Strict serializability by the log itself: was each call done where the log says, and does the
-//! log keep the order in which clients saw calls end and begin?
+//! Replay checker: verifies strict serializability against the log. Each call must have been done
+//! where the log says, and the log must keep the order in which clients saw calls end and begin.
 //!
-//! A judge that has no log must search for an order (`linear.rs`), key by key. Here the order of
-//! all writes of all keys is known: what the log's members decided. So one replay tells whether
+//! A checker without a log must search for an order (`linear.rs`), key by key. Here the order of
+//! all writes of all keys is known from the log of the members. So one replay verifies that
 //!
-//! - every acknowledged write stands in the log, once, and its answer is what was there before it;
-//! - no refused write stands there, and nothing that nobody asked for; of an unknown outcome once
-//!   or never, and not before it was asked for;
-//! - what was written together stands under one index;
-//! - every read shows the keys as they were behind one decided value; and places can be given to
-//!   all calls such that none is before one that had ended when it began.
+//! - every acknowledged write is in the log once, and its answer is the value before it;
+//! - no refused write is in the log, nor an effect that no client requested; a write of unknown
+//!   outcome is there once or never, and not before it was requested;
+//! - keys that were written together have one index;
+//! - every read shows the keys as they were after one decided value; and all calls have places such
+//!   that none is before one that had ended when it began.
 //!
 //! The least places that keep that order are found by one sweep in the order of beginnings: each
-//! call only forbids places to others that are too small. Two deletes of a key look alike; which
-//! removal is whose is told by what ended before and began after them.
+//! call only forbids places to others that are too small. Two deletes of a key look alike; a delete
+//! gets its removal by what ended before it and began after it.
 //!
-//! Promises: what it refuses can't be explained by this log; where it had to choose whose removal
-//! one was, and the choice fails, it says "undecided".
-//! Never: searches for an order; takes a history in which two calls write the same.
+//! Promises: a violation can't be explained by this log; where a delete was matched with one of
+//! several removals, and the match fails, the verdict is "undecided".
+//! Never: searches for an order; accepts a history in which two calls write the same value.
 //! Read next: `log.rs`, `places.rs`, then `removals.rs`.
 
 mod log;
@@ -31,38 +31,38 @@ use log::{LogPosition, ReplayLog};
 use places::Allowed;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Violations that are told at most.
+/// Largest number of violations that are reported.
 const TOLD_MAX: usize = 12;
 
-/// What the judge says. Every key is absent before the first decided value, and every value was
+/// Verdict of the checker. Every key is absent before the first decided value, and every value was
 /// written by one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayVerdict {
     /// The log explains every answer.
     Explained,
-    /// It does not.
+    /// The log contradicts these answers.
     Violated(Vec<String>),
-    /// Which delete took what away could not be told.
+    /// The removals of deletes could not be identified.
     Undecided(String),
-    /// Such a history, or log, says nothing.
+    /// Such a history, or log, proves nothing.
     Unusable(String),
 }
 
-/// The verdict, and of how much.
+/// Verdict, with the amount checked.
 #[derive(Clone, Debug)]
 pub struct ReplayReport {
-    /// What the judge says.
+    /// Verdict of the checker.
     pub verdict: ReplayVerdict,
-    /// Calls that were judged.
+    /// Number of calls that were checked.
     pub calls: usize,
-    /// What the log did to their keys.
+    /// Number of effects in the log.
     pub effects: usize,
-    /// Deletes that could have been several of the log's removals.
+    /// Number of deletes that could have been several of the log's removals.
     pub guessed: usize,
 }
 
 impl ReplayReport {
-    /// Fails the test with words unless the log explains the history.
+    /// Fails the test with a report unless the log explains the history.
     pub fn must_explain(&self) {
         match &self.verdict {
             ReplayVerdict::Explained => {}
@@ -74,7 +74,7 @@ impl ReplayReport {
     }
 }
 
-/// Judges a history by the log that decided it. The log holds at least everything that was decided
+/// Checks a history against the log that decided it. The log must hold at least all values decided
 /// between the first call's beginning and the last one's end.
 pub fn replay(history: &[ClientCall], decided: &[Decided]) -> ReplayReport {
     let mut report = ReplayReport {
@@ -97,10 +97,10 @@ pub fn replay(history: &[ClientCall], decided: &[Decided]) -> ReplayReport {
     report
 }
 
-/// Something that the log does not explain.
+/// An answer or effect that the log does not explain.
 struct Unexplained {
     words: String,
-    /// Whether another choice of removals might explain it.
+    /// True if another match of deletes with removals might explain it.
     hangs_on_guess: bool,
 }
 
@@ -137,14 +137,15 @@ fn judge(
     Ok(found)
 }
 
-/// Effects that a call is known to have made.
+/// Effects that belong to a known call.
 #[derive(Default)]
 struct Claimed {
     writes: BTreeSet<LogPosition>,
     removals: BTreeSet<LogPosition>,
 }
 
-/// Where a call may have been done, by what the log holds of it. An error: nowhere.
+/// Returns the places at which a call may have been done, by the log's contents. Fails if there are
+/// none.
 fn content(call: &ClientCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<Allowed, String> {
     let line = log.line(&call.key);
     let known = call.is_known();
@@ -196,7 +197,8 @@ fn content(call: &ClientCall, log: &ReplayLog, claimed: &mut Claimed) -> Result<
     }
 }
 
-/// What stands in the log and nobody asked for, and what was written together and stands apart.
+/// Reports effects that no client requested, and values that were written together but have several
+/// indexes.
 fn strangers(
     history: &[ClientCall],
     log: &ReplayLog,
@@ -220,7 +222,8 @@ fn strangers(
     }
 }
 
-/// One call wrote each value, and every delete says what it found.
+/// Checks that no value of a key was written by two calls, that every delete says what it found,
+/// and that no call ends before it begins.
 fn usable(history: &[ClientCall]) -> Result<(), String> {
     let mut writers: BTreeMap<(&str, &[u8]), &ClientCall> = BTreeMap::new();
     for call in history {

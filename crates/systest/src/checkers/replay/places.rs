@@ -1,30 +1,31 @@
-//! Places for all calls that keep the order in which clients saw them end and begin.
+//! Assignment of places to all calls that keeps the order in which clients saw them end and begin.
 
 use super::log::{LogPosition, PlaceSpan, ReplayLog};
 use crate::checkers::ClientCall;
 use std::sync::Arc;
 
-/// Where a call may have been done.
+/// Places at which a call may have been done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// It is this effect.
+    /// At this effect.
     At(LogPosition),
-    /// It is one of the removals of its key that are nobody's yet.
+    /// At one of the removals of its key that belong to no call yet.
     Removal,
-    /// It is one of these effects.
+    /// At one of these effects.
     OneOf(Vec<LogPosition>),
-    /// It saw its key so, as readers do: behind a whole decided value.
+    /// In one of these ranges, in a state that readers may see: after a whole decided value.
     Seen(Arc<[PlaceSpan]>),
-    /// It found its key so when it was evaluated.
+    /// In one of these ranges, in any state: the value that a write found when it was evaluated.
     Held(Arc<[PlaceSpan]>),
-    /// Nobody knows that it was done, but this effect is its own.
+    /// At this effect, but its client never learned of it: only the beginning bounds it.
     NotBefore(LogPosition),
-    /// It says nothing.
+    /// Anywhere: the call proves nothing.
     Anywhere,
 }
 
 impl Allowed {
-    /// The least place behind what had ended before it began; `None`: there is none.
+    /// Returns the least place after `floor`, the calls that had ended before it began. `None`:
+    /// there is none.
     fn least(&self, log: &ReplayLog, floor: LogPosition) -> Option<LogPosition> {
         match self {
             Allowed::At(place) | Allowed::NotBefore(place) => {
@@ -45,9 +46,9 @@ impl Allowed {
         }
     }
 
-    /// The greatest place at or before this one; `None`: there is none.
+    /// Returns the greatest place at or before `ceiling`. `None`: there is none.
     fn greatest(&self, log: &ReplayLog, ceiling: LogPosition) -> Option<LogPosition> {
-        // How many spans begin early enough.
+        // Number of ranges that begin early enough.
         let early = |spans: &Arc<[PlaceSpan]>| spans.partition_point(|(from, _)| *from <= ceiling);
         let within = |end: LogPosition| ceiling.min(end.saturating_sub(1)).min(log.effects());
         match self {
@@ -61,13 +62,13 @@ impl Allowed {
         }
     }
 
-    /// Whether it is an effect, which nothing that ended before it has seen.
+    /// Returns true if it is an effect: a call that ended before it did not see it.
     fn is_effect(&self) -> bool {
         matches!(self, Allowed::At(_) | Allowed::OneOf(_) | Allowed::Removal)
     }
 }
 
-/// Calls to which what ended before leaves no place, each with the call that stands in its way.
+/// Returns the calls to which earlier ones leave no place, each with the call that is in its way.
 pub(super) fn misplaced(
     history: &[ClientCall],
     log: &ReplayLog,
@@ -87,7 +88,7 @@ pub(super) fn misplaced(
     words.collect()
 }
 
-/// What had surely been done before each call began.
+/// Returns for each call the place that had certainly been reached before it began.
 pub(super) fn floors(
     history: &[ClientCall],
     log: &ReplayLog,
@@ -96,7 +97,7 @@ pub(super) fn floors(
     upwards(history, log, allowed).0
 }
 
-/// What each call began behind, its least place, and those that have none.
+/// Returns each call's floor, its least place, and the calls that have none.
 fn upwards(
     history: &[ClientCall],
     log: &ReplayLog,
@@ -122,7 +123,8 @@ fn upwards(
     (floors, least, stuck)
 }
 
-/// What each call must have been done at or before, since others began after it had ended.
+/// Returns for each call the place at or before which it must have been done, since others began
+/// after it had ended.
 pub(super) fn ceilings(
     history: &[ClientCall],
     log: &ReplayLog,

@@ -1,4 +1,4 @@
-//! Matching of deletes with the values that they removed: deletes of one key look alike in the log.
+//! Matching of deletes with removals in the log: deletes of one key look alike there.
 
 use super::log::{LogPosition, ReplayLog};
 use super::places::{Allowed, ceilings, floors};
@@ -6,8 +6,8 @@ use super::{Claimed, Unexplained};
 use crate::checkers::{CallOperation, CallOutcome, ClientCall};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Gives each delete that found something its removal, and sees that what is left over may have
-/// been done by calls of unknown outcome. Gives how many deletes could have been several.
+/// Assigns a removal to each delete that found a value, and reports removals that no call of
+/// unknown outcome explains. Returns the number of deletes that could have been several removals.
 pub(super) fn ascribe(
     history: &[ClientCall],
     log: &ReplayLog,
@@ -40,7 +40,8 @@ pub(super) fn ascribe(
         let sure: Vec<_> = windows.iter().filter(|(_, (_, several))| !several).collect();
         let chosen: Vec<(usize, Option<LogPosition>)> = match sure.is_empty() {
             false => sure.into_iter().map(|(at, (place, _))| (*at, *place)).collect(),
-            // Of those of one key that could be several, who must be first has the first.
+            // Of the deletes of one key that could be several, the one with the earliest ceiling
+            // gets the first.
             true => {
                 let mut first: BTreeMap<&str, usize> = BTreeMap::new();
                 for at in &open {
@@ -72,7 +73,8 @@ pub(super) fn ascribe(
     guessed
 }
 
-/// What no acknowledged call took away must have been taken by calls of unknown outcome, each once.
+/// Reports removals that no acknowledged call and no call of unknown outcome made; each of the
+/// latter explains one.
 fn left_over(
     history: &[ClientCall],
     log: &ReplayLog,

@@ -1,4 +1,5 @@
-//! The judgement: claims of updates on the log, then places for everything else.
+//! Check of a history: first assigns effects of the log to updates, then places to all other
+//! transactions.
 
 use super::state::{StatePosition, TransactionLog};
 use super::{
@@ -8,9 +9,9 @@ use super::{
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Judges a history by the log that decided it. The log holds at least everything that was decided
-/// between the beginning of the first transaction and the end of the last, and nothing is there
-/// before.
+/// Checks a history against the log that decided it. The log must hold at least all values decided
+/// between the beginning of the first transaction and the end of the last, and the state before it
+/// must be empty.
 pub fn judge(history: &[Transaction], committed: &[Committed]) -> TransactionReport {
     let mut report = TransactionReport::default();
     let log = match TransactionLog::new(committed) {
@@ -43,16 +44,16 @@ pub fn judge(history: &[Transaction], committed: &[Committed]) -> TransactionRep
 pub(super) struct Judge<'a> {
     pub(super) history: &'a [Transaction],
     pub(super) log: TransactionLog,
-    /// Which transaction made each effect.
+    /// Transaction that made each effect, by place. `None`: none is known.
     pub(super) makers: Vec<Option<usize>>,
-    /// The first and last effect of each transaction that made any.
+    /// First and last effect of each transaction that made any.
     spans: Vec<Option<(StatePosition, StatePosition)>>,
-    /// Whether each place is in the midst of a transaction, where nothing else can be.
+    /// True for places in the middle of a transaction, where no other can have been done.
     within: Vec<bool>,
-    /// When the latest began of those that made the effects up to each place.
+    /// Latest beginning among the transactions that made the effects up to each place.
     latest: Vec<u64>,
-    /// By the place of a row that expires: when a read that found it gone ended first, and when one
-    /// that was shown it began last.
+    /// Observations of rows with a time to live, by the row's place: the earliest end of a read
+    /// that found it gone, and the latest beginning of one that was shown it.
     pub(super) gone: BTreeMap<StatePosition, (Option<u64>, Option<u64>)>,
     pub(super) report: TransactionReport,
 }
@@ -87,7 +88,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The update whose effect stands here, with all that it changed beside it in one piece.
+    /// Assigns the effect at `place`, and the adjacent effects of the same update, to this update.
     fn claim_at(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
         let mut words = "its answers are not those of the state before it".to_string();
@@ -120,7 +121,7 @@ impl Judge<'_> {
         self.violated(&words, at);
     }
 
-    /// Whether the log has these changes behind a place, under one index.
+    /// Returns true if the log has these changes after a place, under one index.
     fn stands(&self, start: StatePosition, changed: &[(String, KeyValue)]) -> bool {
         let same = |(at, (key, value)): (usize, &(String, KeyValue))| {
             let (index, _, effect) = self.log.effect(start + 1 + at);
@@ -131,8 +132,9 @@ impl Judge<'_> {
         changed.iter().enumerate().all(same)
     }
 
-    /// Effects that no known update made: rows whose time is over, and numbers that were added to
-    /// by somebody who has no answer. The one that began first gets the first: it may be earliest.
+    /// Explains effects that no known update made: removals of expired rows, and additions to
+    /// numbers by clients without an answer. The addition that began first gets the first effect,
+    /// because it may be the earliest.
     fn strangers(&mut self) {
         let mut unknown: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         for (at, one) in self.history.iter().enumerate() {
@@ -192,14 +194,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Gives every transaction the least place that its answer, what ended before it began and what
-    /// its connection has seen allow.
+    /// Assigns to every transaction the least place that its answer, the transactions that ended
+    /// before it began, and the reads of its connection allow.
     fn place(&mut self) {
         let mut order: Vec<usize> = (0..self.history.len()).collect();
         order.sort_by_key(|at| (self.history[*at].began, self.history[*at].connection, *at));
         let (mut ends, mut floor) = (BinaryHeap::new(), 0);
         let mut seen: BTreeMap<(u32, bool), StatePosition> = BTreeMap::new();
-        // When the last update of each connection was answered, of those looked at.
+        // Time at which the last update of each connection was answered, among those processed.
         let mut updated: BTreeMap<u32, u64> = BTreeMap::new();
         for at in order {
             let one = &self.history[at];
@@ -234,11 +236,13 @@ impl Judge<'_> {
         }
     }
 
-    /// The place where it was done, not before this; none: nowhere, or it does not matter.
+    /// Returns the place where it was done, not before `least`. `None`: nowhere, or the place does
+    /// not matter.
     ///
-    /// A read of one step shows what is applied, whole values of the log. But behind an update of
-    /// its own connection that is not answered yet it is evaluated like one: on that update and all
-    /// that was evaluated before itself, which may be a part of a value. So is a sequence.
+    /// A read of one step shows the applied state, which consists of whole values of the log. But
+    /// after an update of its own connection that is not answered yet it is evaluated like an
+    /// update: on that update and all that were evaluated before itself, which may be a part of a
+    /// value. So is a sequence.
     fn placed(
         &mut self,
         at: usize,
@@ -255,8 +259,8 @@ impl Judge<'_> {
             return Some(last);
         }
         let is_single_read = one.is_read() && one.steps.len() == 1;
-        // Nothing that is shown is later than the index of the answer; and an update is held by the
-        // value that its index names, so it saw all values before that.
+        // A read shows nothing later than the index of its answer. An update is in the value that
+        // its index names, so it saw all values before that.
         let most = one.index.map_or(StatePosition::MAX, |index| self.log.at_index(index));
         let least = match one.index.filter(|_| !one.is_read()) {
             Some(index) => least.max(self.log.at_index(index.saturating_sub(1))),
@@ -296,8 +300,8 @@ impl Judge<'_> {
         None
     }
 
-    /// True if these answers are those of the state, but for rows whose time may be over: a row
-    /// that had one is gone only then, whatever the log says.
+    /// Returns true if these answers are those of the state, except for rows whose time to live may
+    /// be over: such a row may be gone only then, whatever the log says.
     fn fits(
         &self,
         one: &Transaction,
@@ -316,15 +320,15 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a transaction was told this where the specification says that.
+/// Returns true if a transaction got the answers that the specification gives.
 fn agree(told: &[StepAnswer], said: &[StepAnswer]) -> bool {
     told == [StepAnswer::Mute]
         || told.len() == said.len() && told.iter().zip(said).all(|(a, b)| a == b)
 }
 
-/// Keys, and what this update wrote to one of them that no other did; empty where it writes
-/// nothing, or nothing of its own. Of an update without an answer any of several tests may have
-/// held, so each of them gives a candidate.
+/// Returns keys, each with a value that only this update wrote to it; empty if it writes none. Any
+/// of several tests of an update without an answer may have succeeded, so each of them yields a
+/// candidate.
 fn anchors(one: &Transaction) -> Vec<(String, Vec<u8>)> {
     let written = one.steps.iter().find_map(|step| match step {
         TransactionStep::Set(key, value, _) => Some((key.clone(), value.clone())),

@@ -1,22 +1,23 @@
-//! Times to live: when a row was seen gone, and shown, by reads that already have their places.
+//! Check of times to live: compares when a row was seen gone with when it was shown, by reads that
+//! already have their places.
 //!
-//! A row whose time is over is absent for readers, and an update that nobody asked for removes it
-//! from the log some time later. So an absent row is held against its lifetime in both cases.
+//! An expired row is absent for readers, and an update that no client requested removes it from the
+//! log some time later. So an absent row is checked against its time to live in both cases.
 
 use super::judge::Judge;
 use super::state::StatePosition;
 use super::{Level, StepAnswer, TTL_TOLERANCE_NS, TransactionOutcome, TransactionStep};
 
 impl Judge<'_> {
-    /// True if the time of a row may be over at a moment: since it was asked for, that time has
-    /// passed. None if no row with a time to live stands there, or stood there last.
+    /// Returns true if a row may have expired at a moment: its time to live has passed since it was
+    /// requested. `None`: no row with a time to live is there, or was there last.
     pub(super) fn may_be_over(&self, key: &str, place: StatePosition, moment: u64) -> Option<bool> {
         let (began, ttl_ms) = self.lifetime(key, place)?;
         Some(moment + TTL_TOLERANCE_NS >= began + ttl_ms * 1_000_000)
     }
 
-    /// When a row that a key holds, or held until its time was over, was asked for, and how long it
-    /// lives.
+    /// Returns when a row was requested that a key holds, or held until it expired, in nanoseconds,
+    /// and its time to live in milliseconds. `None`: it has none.
     fn lifetime(&self, key: &str, place: StatePosition) -> Option<(u64, u64)> {
         let maker = &self.history[self.makers[self.written_at(key, place)?]?];
         maker.steps.iter().find_map(|step| match step {
@@ -27,7 +28,7 @@ impl Judge<'_> {
         })
     }
 
-    /// The place of the last effect on a key that somebody asked for.
+    /// Returns the place of the last effect on a key that a client requested.
     fn written_at(&self, key: &str, place: StatePosition) -> Option<StatePosition> {
         let last = self.log.maker(key, place)?;
         match self.makers[last] {
@@ -36,7 +37,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Notes what a transaction that was done at a place was shown of rows with a time to live.
+    /// Records which rows with a time to live a transaction at this place was shown or found gone.
     pub(super) fn note_lifetimes(&mut self, at: usize, place: StatePosition) {
         let one = &self.history[at];
         let TransactionOutcome::Done(told) = &one.outcome else { return };
@@ -57,7 +58,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Holds all notes against each other: what was seen gone does not come back.
+    /// Checks the records: a row that was seen gone is not shown later.
     pub(super) fn lifetimes(&mut self) {
         for (place, (gone, shown)) in &self.gone {
             if let (Some(gone), Some(shown)) = (gone, shown)

@@ -1,26 +1,28 @@
-//! Strict serializability of transactions: sequences over several keys with predicates, ranges,
-//! counters, rows with a time to live, reads of every level and pipelines, judged by the log.
+//! Transaction checker: verifies strict serializability of sequences over several keys with
+//! predicates, ranges, counters, rows with a time to live, reads of every level and pipelines,
+//! against the log.
 //!
-//! The log gives the order of all updates. So one replay of a sequential specification tells
-//! whether
+//! The log gives the order of all updates. So one replay of a sequential specification verifies
+//! that
 //!
-//! - every acknowledged transaction stands in the log once, in one piece, and was answered what the
-//!   state just before it says; a refused one stands nowhere, an unknown one once or never;
-//! - every read, of one key or of a range, shows the state at one index; a consistent one not
-//!   before what had been answered when it began; one of `at_least:N` not before N; a dirty one not
-//!   before what its connection was shown; none shows what was asked for after it ended;
+//! - every acknowledged transaction is in the log once, in one piece, and its answer follows from
+//!   the state just before it; a refused one is nowhere, an unknown one is there once or never;
+//! - every read, of one key or of a range, shows the state at one index: a consistent one not
+//!   before any answer that came before it began; one of `at_least:N` not before N; a dirty one not
+//!   before the state its connection was shown; none shows an update that was requested after it
+//!   ended;
 //! - answers on one connection, also those of a pipeline, keep the order of its requests; a read
-//!   behind an update of its own pipeline sees that update, and so may show a part of a value of
-//!   the log: one that other updates of the same value follow;
-//! - an update's index is that of the value that holds it, and nothing that a read shows is later
-//!   than its own;
+//!   after an update of its own pipeline sees that update, and so may show a part of a value of the
+//!   log, which other updates of the same value follow;
+//! - an update's index is that of the value that holds it, and a read shows nothing later than its
+//!   own index;
 //! - a row with a time to live is not gone before its time, and never shown after it was gone.
 //!
-//! Reads have no place of their own in the log: each gets the least one that its answer and what
-//! went before allow, which leaves most room to those behind it.
+//! Reads have no place of their own in the log: each gets the least one that its answer and the
+//! transactions before it allow, which leaves most choice to those after it.
 //!
-//! Promises: what it refuses can't be explained by this log.
-//! Never: takes a history in which two transactions write the same value to one key, but for
+//! Promises: a violation can't be explained by this log.
+//! Never: accepts a history in which two transactions write the same value to one key, but for
 //! counters.
 //! Read next: `state.rs` (the specification), then `judge.rs`.
 
@@ -32,11 +34,12 @@ pub use judge::judge;
 
 use std::fmt;
 
-/// How much later than by a perfect clock a row may still be shown, or earlier be gone: the clocks'
-/// drift, and that times to live count in the group's own milliseconds.
+/// Tolerance of times to live, nanoseconds: a row may be shown this much later, or be gone this
+/// much earlier, than by a perfect clock. It covers clock drift, and that times to live count in
+/// the group's milliseconds.
 pub const TTL_TOLERANCE_NS: u64 = 50_000_000;
 
-/// What a key holds; none: it is absent.
+/// Value of a key. `None`: the key is absent.
 pub type KeyValue = Option<Vec<u8>>;
 
 /// A step of a transaction.
@@ -44,86 +47,86 @@ pub type KeyValue = Option<Vec<u8>>;
 pub enum TransactionStep {
     /// Reads a key.
     Get(String),
-    /// Reads all keys that begin so, with their values.
+    /// Reads all keys with this prefix, with their values.
     Range(String),
-    /// Writes; a time to live in milliseconds, or none.
+    /// Writes, with a time to live in milliseconds. `None`: the row never expires.
     Set(String, Vec<u8>, Option<u64>),
     /// Deletes.
     Delete(String),
-    /// Writes the second if the key holds the first.
+    /// Writes the new value if the key holds the expected one.
     TestAndSet(String, KeyValue, Vec<u8>),
-    /// The whole transaction fails unless the key holds this.
+    /// Assertion: the whole transaction fails unless the key holds this.
     Assert(String, KeyValue),
-    /// The whole transaction fails unless exactly these keys begin so.
+    /// Assertion: the whole transaction fails unless exactly these keys have the prefix.
     AssertRange(String, Vec<String>),
-    /// Adds to a number.
+    /// Adds to an integer.
     Add(String, i64),
     /// Adds to a floating point number, a multiple of a quarter.
     AddFloat(String, f64),
 }
 
-/// What a step was answered.
+/// Answer to a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepAnswer {
-    /// It was done, or held.
+    /// Success without a result: the step was done, or its assertion held.
     Done,
-    /// The key held this.
+    /// Value of the key.
     Row(KeyValue),
-    /// These keys and values.
+    /// Keys with their values.
     Rows(Vec<(String, Vec<u8>)>),
-    /// A number, as the bytes that the key holds from then on.
+    /// New number, as the bytes that the key now holds.
     Number(Vec<u8>),
-    /// It was done, and the front-end tells no more.
+    /// Success of a front-end that returns no results.
     Mute,
 }
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TransactionOutcome {
-    /// It was done, and each step was answered so.
+    /// Success, with the answer to each step.
     Done(Vec<StepAnswer>),
-    /// An assertion did not hold: nothing was done.
+    /// Failed assertion: the transaction had no effect.
     Failed,
-    /// It was refused: nothing was done.
+    /// Refused: the transaction had no effect.
     Refused,
-    /// No answer: it may be done at any time, or never.
+    /// No answer: the transaction may take effect at any time, or never.
     Unknown,
 }
 
-/// How fresh a read must be.
+/// Read level: the freshness that a read requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// As fresh as everything that was answered before.
+    /// Everything that was answered before it began.
     Consistent,
-    /// Whatever the node has.
+    /// Any state that the node has.
     Dirty,
-    /// As fresh as this index.
+    /// At least the state at this index.
     AtLeast(u64),
 }
 
 /// One transaction of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// The connection; of one that is broken no more is heard.
+    /// Number of the connection; a broken connection's number is not used again.
     pub connection: u32,
-    /// What was asked, in order.
+    /// Steps, in order.
     pub steps: Vec<TransactionStep>,
-    /// How fresh its reads must be; updates are consistent.
+    /// Read level of its reads; updates are consistent.
     pub level: Level,
-    /// What became of it.
+    /// Outcome.
     pub outcome: TransactionOutcome,
-    /// The index that the answer reflects, where the front-end says it.
+    /// Index of the answer. `None`: the front-end returns none.
     pub index: Option<u64>,
-    /// When it was sent, in nanoseconds of the recorder's one clock.
+    /// Time of the request, in nanoseconds of the recorder's one clock.
     pub began: u64,
-    /// When it was answered.
+    /// Time of the answer, on the same clock.
     pub ended: u64,
-    /// By which front-end.
+    /// Name of the front-end.
     pub front_end: &'static str,
 }
 
 impl Transaction {
-    /// Whether it changes nothing, whatever it finds.
+    /// Returns true if it consists of reads alone.
     pub fn is_read(&self) -> bool {
         self.steps
             .iter()
@@ -141,47 +144,48 @@ impl fmt::Display for Transaction {
     }
 }
 
-/// What a log value did to a key.
+/// Effect of a log value on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueEffect {
     /// The key.
     pub key: String,
-    /// What it holds from then on, and until when by the group's time if not for ever.
+    /// Value that the key holds from then on, with the group time at which it expires (`None`:
+    /// never). Outer `None`: the key is deleted.
     pub row: Option<(Vec<u8>, Option<u64>)>,
 }
 
 /// A decided value of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Where it stands.
+    /// Log index.
     pub index: u64,
-    /// The group's time, in milliseconds.
+    /// Group time, in milliseconds.
     pub time_ms: u64,
-    /// What it did, in order; readers see all or nothing of it.
+    /// Effects, in order; readers see all or none of them.
     pub effects: Vec<ValueEffect>,
 }
 
-/// The verdict: what the log does not explain, and of how much.
+/// Verdict: everything that the log does not explain, and the amount checked.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionReport {
-    /// What can't be explained.
+    /// Descriptions of the violations.
     pub violations: Vec<String>,
-    /// Updates of a known end, found in the log.
+    /// Number of updates with a known outcome that are in the log.
     pub updates: usize,
-    /// Updates of an unknown end, found in the log.
+    /// Number of updates with an unknown outcome that are in the log.
     pub late: usize,
-    /// Transactions whose assertion failed.
+    /// Number of transactions whose assertion failed.
     pub failed: usize,
-    /// Reads, of every level.
+    /// Number of reads, of every level.
     pub reads: usize,
-    /// Of which were dirty, or of at least some index.
+    /// Number of reads at the levels dirty and at-least.
     pub loose: usize,
-    /// Reads that found a row gone for its time to live.
+    /// Number of reads that found a row expired.
     pub expired: usize,
 }
 
 impl TransactionReport {
-    /// Fails the test unless the log explains everything.
+    /// Fails the test unless the log explains the whole history.
     pub fn must_explain(&self) {
         let told: Vec<_> = self.violations.iter().take(8).map(String::as_str).collect();
         assert!(told.is_empty(), "the log tells otherwise:\n{}", told.join("\n"));

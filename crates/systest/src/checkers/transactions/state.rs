@@ -1,31 +1,31 @@
-//! The state that a log makes, at every place of it, and what a transaction does on a state.
+//! State at every place of a log, and the evaluation of a transaction on it.
 //!
-//! A place is a count of effects: 0 is before the first. Readers see the places between two decided
-//! values only; an update, an assertion that fails, and a read behind an update of its own pipeline
-//! may have been evaluated at any.
+//! A place is a number of effects: 0 is before the first. Readers see only the places between two
+//! decided values. An update, an assertion that fails, and a read after an update of its own
+//! pipeline may have been evaluated at any place.
 
 use super::{Committed, KeyValue, StepAnswer, TransactionStep, ValueEffect};
 use std::collections::BTreeMap;
 
-/// A key, and what a transaction leaves under it.
+/// A key with its value after a transaction.
 pub type Changed = (String, KeyValue);
 
 pub(super) type StatePosition = usize;
 
-/// Why a transaction does nothing.
+/// Failure of an assertion: the transaction has no effect.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Failed;
 
 /// A log, laid out.
 #[derive(Default)]
 pub(super) struct TransactionLog {
-    /// All effects, each with the index and the time of its value.
+    /// All effects, each with the index and the group time of its value.
     pub effects: Vec<(u64, u64, ValueEffect)>,
-    /// Where each key changes.
+    /// Places at which each key changes.
     lines: BTreeMap<String, Vec<StatePosition>>,
-    /// Where each value is written.
+    /// Places at which each value is written.
     written: BTreeMap<(String, Vec<u8>), Vec<StatePosition>>,
-    /// Behind each decided value: its index, and what readers may see.
+    /// Index of each decided value, with the place after its last effect.
     boundaries: Vec<(u64, StatePosition)>,
 }
 
@@ -50,7 +50,7 @@ impl TransactionLog {
         Ok(log)
     }
 
-    /// Where this was written under the key.
+    /// Returns the places at which this value was written to the key.
     pub fn written(&self, key: &str, value: &[u8]) -> &[StatePosition] {
         self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
     }
@@ -59,25 +59,26 @@ impl TransactionLog {
         &self.effects[place - 1]
     }
 
-    /// The places that readers may see, from this one on.
+    /// Returns the places that readers may see, from this one on.
     pub fn boundaries(&self, from: StatePosition) -> impl Iterator<Item = StatePosition> + '_ {
         let at = self.boundaries.partition_point(|(_, place)| *place < from);
         self.boundaries[at..].iter().map(|(_, place)| *place)
     }
 
-    /// The least place that readers see who have an index.
+    /// Returns the least place of a reader that has seen this index.
     pub fn at_index(&self, index: u64) -> StatePosition {
         let at = self.boundaries.partition_point(|(known, _)| *known <= index);
         self.boundaries[at - 1].1
     }
 
-    /// The place of the effect that made what a key holds at a place; none: it was never touched.
+    /// Returns the place of the effect that made a key's value at a place. `None`: the key was
+    /// never written.
     pub fn maker(&self, key: &str, place: StatePosition) -> Option<StatePosition> {
         let line = self.lines.get(key)?;
         line.partition_point(|changed| *changed <= place).checked_sub(1).map(|at| line[at])
     }
 
-    /// What a key holds, whatever its time to live.
+    /// Returns the key's value at a place, without regard to its time to live.
     pub fn value(&self, key: &str, place: StatePosition) -> KeyValue {
         let maker = self.maker(key, place)?;
         self.effect(maker).2.row.as_ref().map(|(value, _)| value.clone())
@@ -88,7 +89,8 @@ impl TransactionLog {
         from.map(|(key, _)| key).take_while(move |key| key.starts_with(prefix))
     }
 
-    /// What a transaction is answered at a place, and what it changes.
+    /// Evaluates a transaction at a place; returns its answers and its changes. Fails if an
+    /// assertion does.
     pub fn run(
         &self,
         steps: &[TransactionStep],
@@ -153,7 +155,7 @@ impl TransactionLog {
     }
 }
 
-/// A number as its text says; absent, or no number, counts as nothing.
+/// Parses a number; an absent value or one that is not a number counts as 0.
 fn number<T: std::str::FromStr + Default>(value: KeyValue) -> T {
     let text = value.and_then(|bytes| String::from_utf8(bytes).ok());
     text.and_then(|text| text.parse().ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Statements of a cluster's nodes about themselves, and whether they agree.
+//! Status queries of a cluster's nodes, and waits until the nodes agree.
 
 use super::Cluster;
 use crate::client::{Http, Resp, RespReply};
@@ -7,31 +7,31 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long one node may take to answer.
+/// Time limit for one node's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How long a cluster may take to agree on a master and to be level, on a busy machine.
+/// Time limit for a cluster to agree on a master and to reach one applied index, on a busy machine.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a node says of a group.
+/// A node's status of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupAnswer {
-    /// Who, by number.
+    /// Number of the node.
     pub node: usize,
     /// `master`, `follower`, `candidate`.
     pub role: String,
-    /// The master's name, as far as it knows.
+    /// Name of the master that the node knows. `None`: it knows none.
     pub master: Option<String>,
-    /// The ballot it is in.
+    /// Its ballot.
     pub ballot: String,
-    /// How far it has applied.
+    /// Its applied index.
     pub applied: u64,
-    /// Each member's name and part.
+    /// Name and role of each member.
     pub members: Vec<(String, String)>,
 }
 
 impl Cluster {
-    /// A node's status; none when it does not answer.
+    /// Returns a node's status. `None`: it does not answer.
     pub fn status(&self, node: usize) -> Option<Value> {
         let address = self.operators(node);
         self.on(node, || {
@@ -41,7 +41,7 @@ impl Cluster {
         })
     }
 
-    /// A number a node measures, summed over its labels; 0 when it does not answer.
+    /// Returns a metric of a node, summed over its labels; 0 if it does not answer.
     pub fn metric(&self, node: usize, name: &str) -> f64 {
         let address = self.operators(node);
         let text = self.on(node, || {
@@ -53,7 +53,7 @@ impl Cluster {
         lines.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
     }
 
-    /// What a node says of a group.
+    /// Returns a node's status of a group. `None`: it does not answer, or has no such group.
     pub fn said(&self, node: usize, group: u64) -> Option<GroupAnswer> {
         let status = self.status(node)?;
         let groups = status["groups"].as_array()?;
@@ -70,18 +70,18 @@ impl Cluster {
         })
     }
 
-    /// The nodes that can answer.
+    /// Returns the nodes that can answer.
     fn awake(&self) -> Vec<usize> {
         self.nodes().filter(|node| self.members[node - 1].is_awake()).collect()
     }
 
-    /// What every node that is awake says of a group; none when one does not answer.
+    /// Returns the status of a group from every node that is awake. `None`: one does not answer.
     fn all_said(&self, group: u64) -> Option<Vec<GroupAnswer>> {
         self.awake().into_iter().map(|node| self.said(node, group)).collect()
     }
 
-    /// Who says that it is master of the data's group and is believed by a majority of the others;
-    /// none at the moment.
+    /// Returns the node that reports itself as master of the data's group and that a majority of
+    /// the nodes knows as master. `None`: there is none at the moment.
     pub fn master_now(&self) -> Option<usize> {
         let said: Vec<_> =
             self.awake().into_iter().filter_map(|node| self.said(node, DATA)).collect();
@@ -93,7 +93,7 @@ impl Cluster {
         })
     }
 
-    /// The master, once there is one.
+    /// Waits until there is a master, and returns it.
     pub fn master(&self) -> usize {
         let mut master = None;
         wait("a master", || {
@@ -111,22 +111,23 @@ impl Cluster {
             if master == node {
                 return Ok(());
             }
-            // Said to the master: behind the switch operators reach each node at that node alone.
+            // The command goes to the master: behind the switch, operators reach each node only at
+            // that node.
             let words = ["cluster", "move-master", &name, "--group", &group];
             let output = self.tool(master, &words);
             Err(String::from_utf8_lossy(&output.stderr).into_owned())
         });
     }
 
-    /// A node that is awake and is not the master.
+    /// Returns a node that is awake and is not the master.
     pub fn follower(&self) -> usize {
         let master = self.master();
         let awake = self.awake().into_iter().find(|node| *node != master);
         awake.expect("somebody follows")
     }
 
-    /// Waits until every node that is awake knows the same master, and every one is a voter of
-    /// every group.
+    /// Waits until every node that is awake knows the same master, and each is a voter of every
+    /// group.
     pub fn must_settle(&self) {
         let names: BTreeSet<_> = self.members.iter().map(|member| member.name.clone()).collect();
         wait("a settled cluster", || {
@@ -146,7 +147,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until every node that is awake takes a write.
+    /// Waits until every node that is awake accepts a write.
     pub fn must_serve(&self) {
         for node in self.awake() {
             let address = self.client(node);
@@ -163,7 +164,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until a node has applied what the master has by now.
+    /// Waits until a node has applied the master's applied index of now.
     pub fn must_catch_up(&self, node: usize) {
         let wanted = self.said(self.master(), DATA).expect("a master answers").applied;
         wait("what the master has", || match self.said(node, DATA) {
@@ -172,8 +173,8 @@ impl Cluster {
         });
     }
 
-    /// Waits until all nodes that are awake have applied the same, then compares every row. What
-    /// clients gave up waiting for may still be decided: then it begins anew.
+    /// Waits until all nodes that are awake have the same applied index, then compares every row.
+    /// Calls that clients gave up may still be decided meanwhile: then it begins again.
     pub fn must_be_level(&self) {
         let mut stores = Vec::new();
         wait("rows as of one index", || {
@@ -197,8 +198,8 @@ impl Cluster {
         }
     }
 
-    /// Up to where all nodes that are awake have applied a group's log; an error if not up to the
-    /// same.
+    /// Returns the applied index of a group that all nodes that are awake share. Fails if they
+    /// differ.
     fn level(&self, group: u64) -> Result<u64, String> {
         let said = self.all_said(group).ok_or_else(|| self.words())?;
         let indexes: BTreeSet<_> = said.iter().map(|one| one.applied).collect();
@@ -208,12 +209,13 @@ impl Cluster {
         }
     }
 
-    /// Every row of the default bucket as one node has it, a line each, with its version.
+    /// Returns every row of the default bucket at one node, a line each, with its version.
     pub fn store(&self, node: usize) -> Vec<String> {
         self.try_store(node).unwrap_or_else(|why| panic!("node {node}: {why}"))
     }
 
-    /// The same, or why the node does not tell it.
+    /// Returns every row of the default bucket at one node, a line each. Fails with the node's
+    /// answer if it does not return them.
     pub fn try_store(&self, node: usize) -> Result<Vec<String>, String> {
         let address = self.client(node);
         let answer = self.on(node, || {
@@ -229,7 +231,7 @@ impl Cluster {
         }
     }
 
-    /// The last lines that each process wrote.
+    /// Returns the last lines of each process's output.
     pub(super) fn last_words(&self) -> String {
         const LINES: usize = 80;
         let servers = self.members.iter().filter_map(|member| member.server.as_ref());
@@ -241,7 +243,7 @@ impl Cluster {
         last.collect::<Vec<_>>().join("\n--\n")
     }
 
-    /// What every node says, for a message.
+    /// Returns the status of every node, for a message.
     pub fn words(&self) -> String {
         let words = self.nodes().map(|node| match self.members[node - 1].is_awake() {
             true => format!("{:?}", self.said(node, DATA)),
@@ -250,7 +252,7 @@ impl Cluster {
         words.collect::<Vec<_>>().join("\n")
     }
 
-    /// Last lines of each running node's log, so many of each.
+    /// Returns the last `lines` lines of each running node's log.
     pub fn last_log_lines(&self, lines: usize) -> String {
         let mut text = String::new();
         for member in &self.members {
@@ -264,12 +266,12 @@ impl Cluster {
     }
 }
 
-/// The group of members, buckets and types.
+/// Group of the directory: members, buckets and types.
 const DIRECTORY: u64 = 0;
-/// The group of the default bucket.
+/// Group of the default bucket.
 pub(super) const DATA: u64 = 1;
 
-/// Tries until it succeeds; fails the test with the last reason.
+/// Retries until an attempt succeeds; fails the test with the last error.
 pub fn wait(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
     let until = Instant::now() + SETTLE_MAX;
     loop {

@@ -1,5 +1,5 @@
-//! Copies of available buckets in each node's store, read from its files while it is down: no read
-//! path of the product stands between the copies and their judge.
+//! Copies of available buckets in each node's store, read from its files while the node is down, so
+//! that no read path of the product lies between the copies and their checker.
 
 use super::Cluster;
 use crate::checkers::causal::Copy;
@@ -10,26 +10,26 @@ use std::ops::Bound;
 use std::path::Path;
 use store::{LsmTrees, RowChange, TreeSettings, Trees};
 
-/// The first owner of rows of available buckets; behind them stands the vnodes' mark.
+/// First owner number of rows of available buckets; the vnodes' mark lies above them.
 const FIRST: u32 = 1 << 31;
 const LAST: u32 = u32::MAX;
-/// Behind a slot's four bytes: what kind of thing a tree key names.
+/// Kinds of tree keys, after a slot's four bytes.
 const ROW: u8 = 4;
 const HINT: u8 = 5;
 /// Flags of a value.
 const TOMBSTONE: u8 = 1;
 const HEADERS: u8 = 2;
-/// The memory to read a store with.
+/// Memory for reading a store.
 const MEMORY_BYTES: u64 = 32 << 20;
 
-/// What one node holds: rows and hints, by their names without the slot.
+/// Contents of one node: rows and hints, by their names without the slot.
 #[derive(Clone, Debug, Default)]
 struct HeldCopies {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     hints: usize,
 }
 
-/// What all nodes hold.
+/// Contents of all nodes.
 #[derive(Clone, Debug)]
 pub struct Copies {
     nodes: Vec<HeldCopies>,
@@ -37,8 +37,8 @@ pub struct Copies {
 }
 
 impl Cluster {
-    /// Stops every node in good order and reads what each holds, of which `wanted` are to hold the
-    /// same; then starts them again.
+    /// Stops every node cleanly, reads the contents of each, then starts them again. `wanted`:
+    /// number of copies that each row must have.
     pub fn copies(&mut self, wanted: usize) -> Copies {
         let nodes: Vec<usize> = self.nodes().collect();
         for node in &nodes {
@@ -51,8 +51,8 @@ impl Cluster {
         copies
     }
 
-    /// Takes rows out of the store of a node that was stopped in good order, without a trace; gives
-    /// how many were there.
+    /// Removes rows from the store of a node that was stopped cleanly, without a trace; returns
+    /// their number.
     pub fn lose(&mut self, node: usize, place: &str, key: impl Fn(&str) -> bool) -> usize {
         let trees = open(&self.how(node).data.join("store"));
         let front = named(place, "");
@@ -73,7 +73,7 @@ impl Cluster {
 }
 
 impl Copies {
-    /// The living values of every copy of a bucket's keys, for the judge.
+    /// Returns every copy of a bucket's keys with its values, without tombstones, for the checker.
     pub fn of(&self, place: &str) -> Vec<Copy> {
         let front = named(place, "");
         let mut all = Vec::new();
@@ -89,23 +89,22 @@ impl Copies {
         all
     }
 
-    /// How many rows there are, each counted once.
+    /// Returns the number of distinct rows.
     pub fn rows(&self) -> usize {
         self.nodes.iter().flat_map(|held| held.rows.keys()).collect::<BTreeSet<_>>().len()
     }
 
-    /// How many hints are left.
+    /// Returns the number of hints that are left.
     pub fn hints(&self) -> usize {
         self.nodes.iter().map(|held| held.hints).sum()
     }
 
-    /// How many bytes of rows a node holds, their names among them.
+    /// Returns the bytes of rows that a node holds, with their names.
     pub fn bytes(&self, node: usize) -> usize {
         self.nodes[node - 1].rows.iter().map(|(name, row)| name.len() + row.len()).sum()
     }
 
-    /// What is not as it should be, in words: a row that too few or too many nodes hold, or whose
-    /// bytes differ.
+    /// Describes the rows that too few or too many nodes hold, or whose bytes differ.
     pub fn differences(&self) -> Vec<String> {
         let mut holders: BTreeMap<&[u8], Vec<(usize, &[u8])>> = BTreeMap::new();
         for (node, held) in (1..).zip(&self.nodes) {
@@ -117,8 +116,7 @@ impl Copies {
         for (name, held) in holders {
             let name = String::from_utf8_lossy(&name[2..]).into_owned();
             let nodes: Vec<_> = held.iter().map(|(node, _)| *node).collect();
-            // A row that only says that something was deleted may be forgotten, by one after the
-            // other.
+            // The nodes may forget a row that consists of tombstones at different times.
             let dead = held.iter().all(|(_, row)| living(row).is_ok_and(|it| it.is_empty()));
             if held.len() > self.wanted || held.len() < self.wanted && !dead {
                 found.push(format!("{name}: held by {nodes:?}, wanted are {}", self.wanted));
@@ -136,7 +134,7 @@ fn open(path: &Path) -> LsmTrees {
     LsmTrees::open(settings).expect("a node that stopped in good order leaves a whole store")
 }
 
-/// Everything of available buckets.
+/// Returns all entries of available buckets.
 fn all(trees: &LsmTrees) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let bound = |owner: u32| owner.to_be_bytes().to_vec().into();
     let snapshot = trees.snapshot();
@@ -160,7 +158,7 @@ fn read(path: &Path) -> HeldCopies {
     held
 }
 
-/// A row's name without its slot.
+/// Returns a row's name without its slot.
 fn named(place: &str, key: &str) -> Vec<u8> {
     let (kind, bucket) = place.split_once('/').expect("TYPE/BUCKET");
     let name = BucketName::new(kind, bucket).expect("a name");
@@ -168,13 +166,13 @@ fn named(place: &str, key: &str) -> Vec<u8> {
     [&(name.len() as u16).to_be_bytes()[..], name, key.as_bytes()].concat()
 }
 
-/// The values of a row that are not deleted.
+/// Returns the values of a row, without tombstones.
 fn living(row: &[u8]) -> Result<BTreeSet<String>, Malformed> {
     let clock = logic::causal::decode::<Actor, _>(row, value)?;
     Ok(clock.values().flatten().cloned().collect())
 }
 
-/// A value's own bytes; none: it is a tombstone.
+/// Returns a value's own bytes. `None`: it is a tombstone.
 fn value(bytes: &[u8]) -> Result<Option<String>, Malformed> {
     let mut from = Reader::new(bytes);
     let flags = from.u8("a value's flags")?;

@@ -1,4 +1,4 @@
-//! The log that decided a history, value by value, as members tell it.
+//! Log of the group that decided a history, read value by value from its members.
 
 use super::Cluster;
 use super::ask::DATA;
@@ -9,22 +9,22 @@ use base::codec::{Malformed, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Requests on the way at once.
+/// Largest number of requests in flight.
 const PIPELINE: usize = 64;
-/// A value's format: effects, or the sign that other members follow.
+/// Formats of a value: effects, or a stop-sign.
 const EFFECTS: u8 = 1;
 const STOP_SIGN: u8 = 2;
 /// Tags of effects.
 const REMOVE: u8 = 0;
 const PUT: u8 = 1;
-/// What a tree key says behind the group's four bytes: it names a row.
+/// Kind of a tree key, after the group's four bytes: a row.
 const ROW: u8 = 1;
-/// A row's flag: eight bytes say when it ends.
+/// Flag of a row: eight bytes hold its expiry time.
 const HAS_EXPIRY: u8 = 1;
 
 impl Cluster {
-    /// What the log of the data's group did to these keys of the default bucket behind `after` and
-    /// up to `upto`. An error: it is not there any more, at no member; or it can't be read.
+    /// Returns the effects of the data group's log, after `after` and up to `upto`, on these keys
+    /// of the default bucket. Fails if no member has the values any more, or they can't be read.
     pub fn decided(
         &self,
         after: u64,
@@ -40,7 +40,7 @@ impl Cluster {
         Ok(committed.into_iter().map(decided).collect())
     }
 
-    /// The same with times, of all keys that are wanted.
+    /// Returns the same values with their group times, for all keys that are wanted.
     pub fn committed(
         &self,
         after: u64,
@@ -66,13 +66,13 @@ impl Cluster {
         }
     }
 
-    /// Up to where the data's group has decided, as its master says.
+    /// Returns the decided index of the data's group, as its master reports it.
     pub fn decided_upto(&self) -> u64 {
         self.said(self.master(), DATA).map_or(0, |said| said.applied)
     }
 }
 
-/// Those of the values that one node has.
+/// Returns those of the wanted values that one node has.
 fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
     let mut found = Vec::new();
     for some in wanted.chunks(PIPELINE) {
@@ -94,7 +94,7 @@ fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
     Ok(found)
 }
 
-/// What a value does to rows of the wanted names.
+/// Returns a value's effects on rows with wanted names.
 fn committed(
     index: u64,
     payload: &[u8],
@@ -116,7 +116,7 @@ fn committed(
         let row_bytes = reader.u32("effect row length")? as usize;
         let key = reader.take(key_bytes, "effect key")?;
         let row = reader.take(row_bytes, "effect row")?;
-        // Group, space, bucket, then the key's own name.
+        // The key consists of group, kind, bucket, then the row's name.
         let name = key.get(9..).filter(|_| key[4] == ROW);
         let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
         if wanted(name) {
@@ -131,7 +131,7 @@ fn committed(
     Ok(Committed { index, time_ms, effects })
 }
 
-/// The value of a row, and when it expires.
+/// Returns the value of a row, and its expiry time.
 fn held(row: &[u8]) -> Result<(Vec<u8>, Option<u64>), Malformed> {
     let mut reader = Reader::new(row);
     let flags = reader.u8("row flags")?;

@@ -1,4 +1,4 @@
-//! Loading a cluster with the product's own load tool, from where clients are.
+//! Load on a cluster by the product's own load tool, from the clients' host.
 
 use super::Cluster;
 use crate::rigs::text;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A load under way.
+/// A running load.
 pub struct Bench {
     child: Child,
 }
@@ -40,12 +40,12 @@ impl Cluster {
 }
 
 impl Bench {
-    /// Whether it is still at work.
+    /// Returns true if the load still runs.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end; gives its report.
+    /// Waits for the end of the load; returns its report.
     pub fn report(self) -> Value {
         let output = self.child.wait_with_output().expect("a child can be waited for");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -5,10 +5,10 @@ use crate::server::{Server, Setup, StartRefusal, signal};
 use rustix::process::Signal;
 use std::time::Duration;
 
-/// A node that is asked to stop must be gone within this.
+/// Time limit for a node to stop.
 const STOP_MAX: Duration = Duration::from_secs(30);
 
-/// A node; the process first, for it must end before its file system goes.
+/// A node; the process is declared first, for it must end before its file system is unmounted.
 pub(super) struct MemberProcess {
     pub server: Option<Server>,
     pub name: String,
@@ -36,7 +36,7 @@ impl MemberProcess {
     pub fn kill(&mut self) {
         self.paused = false;
         let mut server = self.server.take().expect("it runs");
-        // One that has ended already has no process id any more.
+        // A process that has ended has no process id any more.
         if server.alive() {
             server.kill();
         }
@@ -62,7 +62,7 @@ impl MemberProcess {
         self.server.as_ref().expect("it runs").pid()
     }
 
-    /// Whether it can answer.
+    /// Returns true if the node can answer: it runs and is not paused.
     pub fn is_awake(&self) -> bool {
         self.server.is_some() && !self.paused
     }

@@ -1,12 +1,12 @@
-//! A cluster of real processes: each node with its own data directory, and, where an experiment
-//! asks for it, its own host behind the switch and its own file system.
+//! Cluster of real processes: each node has its own data directory, and, if an experiment wants it,
+//! its own host behind the switch and its own file system.
 //!
 //! Nodes are numbered from 1, and their names are `n1`, `n2`, ... Node 1 founds the cluster, the
-//! others join it. Clients live on a host of their own, behind the nodes.
+//! others join it. Clients run on a host of their own, behind the nodes.
 //!
 //! Promises: a node is only ever signalled by its own process id, and none outlives the cluster.
-//! Never: takes the word of one node for that of the cluster.
-//! Read next: `member.rs`, then `ask.rs` (what nodes say of themselves).
+//! Never: takes the report of one node for the state of the cluster.
+//! Read next: `member.rs`, then `ask.rs` (status of the nodes).
 
 mod ask;
 mod copies;
@@ -30,39 +30,40 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Where clients, other nodes and operators reach a node.
+/// Ports of a node for clients, for other nodes and for operators.
 const PORTS: [u16; 3] = [7711, 7712, 7713];
 /// Most nodes of one cluster.
 const NODES_MAX: usize = 16;
 
-/// How the nodes are joined.
+/// Kind of network between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wires {
-    /// All on this machine's loopback, each at an address of its own.
+    /// All on this machine's loopback, each with its own address.
     Loopback,
-    /// Each on a host of its own behind the switch.
+    /// Each on its own host behind the switch.
     Switch,
 }
 
-/// What cluster an experiment wants.
+/// Options of an experiment's cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many nodes it begins with.
+    /// Number of nodes at the start.
     pub nodes: usize,
-    /// How they are joined.
+    /// Kind of network.
     pub wires: Wires,
-    /// The file system of each node and its size in MiB; none: a folder.
+    /// File system of each node, with its size in MiB. `None`: a plain folder.
     pub disk: Option<(System, usize)>,
     /// The length of a lease.
     pub lease: Duration,
     /// Further flags of every node, each with its value.
     pub words: Vec<String>,
-    /// A command that runs each node.
+    /// Command that runs each node; empty: none.
     pub wrapper: Vec<String>,
 }
 
 impl Options {
-    /// So many nodes on loopback in plain folders, with the lease the experiments use.
+    /// Returns the options of this many nodes on loopback, in plain folders, with the lease of the
+    /// experiments.
     pub fn of(nodes: usize) -> Options {
         let words = ["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"];
         Options {
@@ -75,15 +76,15 @@ impl Options {
         }
     }
 
-    /// The same behind the switch.
+    /// Returns the same options with the network behind the switch.
     pub fn behind_the_switch(self) -> Options {
         Options { wires: Wires::Switch, ..self }
     }
 }
 
-/// A cluster at work. Dropped, its processes end.
+/// A running cluster. A drop ends its processes.
 pub struct Cluster {
-    /// Before the network and the mounts, for they can't go while processes use them.
+    /// Declared before the network and the mounts, which can't be removed while processes use them.
     members: Vec<MemberProcess>,
     network: Option<Network>,
     folder: PathBuf,
@@ -92,7 +93,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes and waits until all vote and know one master.
+    /// Starts the nodes and waits until all are voters and know one master.
     pub fn start(scratch: &Scratch, options: Options) -> Cluster {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +110,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts one more node, which joins; gives its number. The switch has as many hosts as the
+    /// Starts one more node, which joins; returns its number. The switch has as many hosts as the
     /// cluster had nodes at first, so only a cluster on loopback grows.
     pub fn add(&mut self) -> usize {
         let node = self.members.len() + 1;
@@ -124,7 +125,7 @@ impl Cluster {
         node
     }
 
-    /// Forgets the last node, which has left the cluster, and ends its process.
+    /// Ends the process of the last node, which has left the cluster, and removes it from the list.
     pub fn forget_last(&mut self) {
         let last = self.members.len();
         if self.members[last - 1].server.is_some() {
@@ -154,8 +155,8 @@ impl Cluster {
         Setup { data, listen, words, wrapper, ..Setup::default() }
     }
 
-    /// Each cluster has loopback addresses of its own: no port is ever taken by somebody else while
-    /// a node is down.
+    /// Returns a node's address. Each cluster has loopback addresses of its own, so that no other
+    /// process takes a port while a node is down.
     fn address(&self, node: usize) -> Ipv4Addr {
         if let Some(network) = &self.network {
             return network.address(node);
@@ -165,32 +166,32 @@ impl Cluster {
         Ipv4Addr::new(127, 64 + (pid >> 8) as u8 % 64, pid as u8, host as u8)
     }
 
-    /// How many nodes there are, also those that are down.
+    /// Returns the number of nodes, including those that are down.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// The numbers of all nodes.
+    /// Returns the numbers of all nodes.
     pub fn nodes(&self) -> std::ops::RangeInclusive<usize> {
         1..=self.members.len()
     }
 
-    /// Where clients reach each node, in order.
+    /// Returns the address of each node for clients, in order.
     pub fn clients(&self) -> Vec<SocketAddr> {
         self.nodes().map(|node| self.client(node)).collect()
     }
 
-    /// Where clients reach a node.
+    /// Returns the address of a node for clients.
     pub fn client(&self, node: usize) -> SocketAddr {
         (self.address(node), PORTS[0]).into()
     }
 
-    /// The length of a lease.
+    /// Returns the length of a lease.
     pub fn lease(&self) -> Duration {
         self.options.lease
     }
 
-    /// Does something where clients are.
+    /// Runs a function on the clients' host.
     pub fn from_clients<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         match &self.network {
             Some(network) => network.on(self.options.nodes + 1, what),
@@ -198,7 +199,7 @@ impl Cluster {
         }
     }
 
-    /// Does something where a node is.
+    /// Runs a function on a node's host.
     fn on<T: Send>(&self, node: usize, what: impl FnOnce() -> T + Send) -> T {
         match &self.network {
             Some(network) => network.on(node, what),
@@ -215,27 +216,27 @@ impl Cluster {
         &mut self.members[node - 1]
     }
 
-    /// The process of a node that runs.
+    /// Returns the process of a running node.
     pub fn server(&mut self, node: usize) -> &mut Server {
         self.member(node).server.as_mut().expect("this node runs")
     }
 
-    /// A node's own file system.
+    /// Returns a node's own file system.
     pub fn disk(&mut self, node: usize) -> &mut Mount {
         self.member(node).disk.as_mut().expect("nodes have file systems of their own here")
     }
 
-    /// How a node is started.
+    /// Returns a node's setup, which its next start uses.
     pub fn how(&mut self, node: usize) -> &mut Setup {
         &mut self.member(node).setup
     }
 
-    /// SIGKILL.
+    /// Kills a node with SIGKILL.
     pub fn kill(&mut self, node: usize) {
         self.member(node).kill();
     }
 
-    /// Starts a node that is down, on whatever its directory holds.
+    /// Starts a node that is down, on the present contents of its directory.
     pub fn begin(&mut self, node: usize) {
         self.member(node).begin();
     }
@@ -249,7 +250,7 @@ impl Cluster {
         });
     }
 
-    /// Starts the nodes again that ended by themselves; gives how many.
+    /// Restarts the nodes that ended by themselves; returns their number.
     pub fn begin_ended(&mut self) -> usize {
         let ended = |member: &mut MemberProcess| !member.server.as_mut().is_none_or(Server::alive);
         let gone = self.nodes().filter(|node| ended(&mut self.members[node - 1]));
@@ -259,12 +260,12 @@ impl Cluster {
         gone.len()
     }
 
-    /// Starts a node; what it says if it does not start.
+    /// Starts a node. Fails with its output if it does not become ready.
     pub fn try_to_begin(&mut self, node: usize) -> Result<(), StartRefusal> {
         self.member(node).try_to_begin()
     }
 
-    /// Tries to start these nodes at once; gives why some did not start.
+    /// Tries to start these nodes at once; returns the refusals of those that did not start.
     pub fn try_to_begin_all(&mut self, nodes: &[usize]) -> Vec<(usize, StartRefusal)> {
         let chosen = (1..).zip(&mut self.members).filter(|(node, _)| nodes.contains(node));
         std::thread::scope(|threads| {
@@ -279,7 +280,7 @@ impl Cluster {
         })
     }
 
-    /// Takes a node's data away, as a new disk would, and lets the node join again under its name.
+    /// Deletes a node's data, as a new disk would, and lets the node join again under its name.
     pub fn replace(&mut self, node: usize) {
         assert_ne!(node, 1, "the others join by asking node 1");
         let data = self.how(node).data.clone();
@@ -288,14 +289,15 @@ impl Cluster {
         self.begin(node);
     }
 
-    /// A command of the tool, said to node 1; while there is no master it is said again.
+    /// Runs a command of the tool at node 1; retries while there is no master.
     pub fn operate(&self, words: &[&str]) {
         if let Err(said) = self.try_to_operate(words) {
             panic!("{}: {said}", words.join(" "));
         }
     }
 
-    /// The same; what the tool says if things are not such that it could be done.
+    /// Runs a command of the tool at node 1; retries while there is no master. Fails with the
+    /// tool's output if the cluster's state does not permit the command.
     pub fn try_to_operate(&self, words: &[&str]) -> Result<(), String> {
         let mut refused = None;
         wait("what operators asked for", || {
@@ -314,22 +316,22 @@ impl Cluster {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Asks a node to stop, and waits; gives its exit code.
+    /// Stops a node and waits; returns its exit code. `None`: a signal ended it.
     pub fn stop(&mut self, node: usize) -> Option<i32> {
         self.member(node).stop()
     }
 
-    /// SIGSTOP.
+    /// Pauses a node with SIGSTOP.
     pub fn pause(&mut self, node: usize) {
         self.member(node).pause();
     }
 
-    /// SIGCONT.
+    /// Resumes a node with SIGCONT.
     pub fn wake(&mut self, node: usize) {
         self.member(node).wake();
     }
 
-    /// The command line tool, run where the node is and aimed at its operators' address.
+    /// Runs the command line tool on a node's host, with that node's address for operators.
     pub fn tool(&self, node: usize, words: &[&str]) -> std::process::Output {
         let url = format!("http://{}", self.operators(node));
         let mut command = match &self.network {
@@ -345,7 +347,7 @@ impl Cluster {
         command.output().expect("the tool runs")
     }
 
-    /// Where operators reach a node, and nodes that join.
+    /// Returns the address of a node for operators and for nodes that join.
     fn operators(&self, node: usize) -> SocketAddr {
         match &self.network {
             Some(_) => (self.address(node), PORTS[2]).into(),
@@ -353,29 +355,29 @@ impl Cluster {
         }
     }
 
-    /// The cables; clients are on the last host.
+    /// Returns the network; clients are on its last host.
     pub fn network(&self) -> &Network {
         self.network.as_ref().expect("this cluster is behind the switch")
     }
 
-    /// The bytes that a node and the others have sent each other, frames and all.
+    /// Returns the bytes that a node and the others have sent each other, with frame headers.
     pub fn carried(&self, node: usize) -> u64 {
         let others = self.nodes().filter(|other| *other != node);
         let both = others.flat_map(|other| [(node, other), (other, node)]);
         both.map(|(from, to)| self.network().counts(from, to).bytes).sum()
     }
 
-    /// Nothing passes between two nodes, either way.
+    /// Cuts the connection between two nodes in both directions.
     pub fn cut(&self, one: usize, other: usize) {
         self.network().both(one, other, Cable::CUT);
     }
 
-    /// Nothing passes between a node and the others; clients still reach it.
+    /// Cuts a node off from the other nodes; clients still reach it.
     pub fn isolate(&self, node: usize) {
         self.nodes().filter(|other| *other != node).for_each(|other| self.cut(node, other));
     }
 
-    /// All cables are good again.
+    /// Restores all links.
     pub fn heal(&self) {
         self.network().heal();
     }

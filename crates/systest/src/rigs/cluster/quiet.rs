@@ -1,28 +1,28 @@
-//! The available side of a cluster: its ring given out, and when its copies have come together.
+//! Available side of a cluster: assigns the ring, and waits until its copies are equal.
 
 use super::{Cluster, wait};
 use std::time::{Duration, Instant};
 
-/// How often the nodes are asked.
+/// Interval between two queries of the nodes.
 const LOOK: Duration = Duration::from_millis(100);
-/// Longest wait for copies that come together, on a busy machine.
+/// Longest wait until the copies are equal, on a busy machine.
 const QUIET_MAX: Duration = Duration::from_secs(120);
 
-/// What the nodes count, together.
+/// Repair counters, summed over the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Mended {
-    /// Rows that were found to differ by comparison.
+    /// Rows that differed in a comparison.
     pub differed: f64,
-    /// Of them sent or fetched.
+    /// Rows of those that were sent or fetched.
     pub moved: f64,
-    /// Copies that a read found behind.
+    /// Copies that a read found outdated.
     pub read_repairs: f64,
-    /// Rows ever kept for others; this and the others: in the lives that last.
+    /// Hints ever stored. All counters restart with their process.
     pub hints: f64,
 }
 
 impl Cluster {
-    /// Every member gets its part of the ring, and knows it.
+    /// Assigns the ring to all members, and waits until each knows it.
     pub fn share_ring(&self) {
         self.operate(&["cluster", "ring", "init"]);
         wait("a ring that every node has a part of", || {
@@ -33,11 +33,11 @@ impl Cluster {
         self.must_reach_all();
     }
 
-    /// Waits until no node asks others in another's place.
+    /// Waits until every node trusts all others, so that none uses fallbacks.
     pub fn must_reach_all(&self) {
         wait("nodes that trust each other", || {
             let spared = self.nodes().map(|node| {
-                // Who does not answer is no better than one that trusts nobody.
+                // A node that does not answer counts as one that trusts no other.
                 let known = self.metric(node, "credenza_ring_epoch") > 0.0;
                 self.metric(node, "credenza_ring_suspected_nodes") + f64::from(u8::from(!known))
             });
@@ -50,12 +50,12 @@ impl Cluster {
         });
     }
 
-    /// How many rows are kept for others now.
+    /// Returns the number of hints that are stored now.
     pub fn hints(&self) -> f64 {
         self.nodes().map(|node| self.metric(node, "credenza_hints_pending")).sum()
     }
 
-    /// What was mended so far.
+    /// Returns the repair counters.
     pub fn mended(&self) -> Mended {
         let sum = |name: &str| self.nodes().map(|node| self.metric(node, name)).sum::<f64>();
         Mended {
@@ -67,8 +67,8 @@ impl Cluster {
         }
     }
 
-    /// Waits until hints are home and every node has compared all its copies twice without a
-    /// difference; gives how long it took until the last difference was mended. Nobody may write
+    /// Waits until no hints are left and every node has compared all its copies twice without a
+    /// difference. Returns the time until the last difference was repaired. No client may write
     /// meanwhile.
     pub fn must_be_quiet(&self) -> Duration {
         let begun = Instant::now();
@@ -84,7 +84,7 @@ impl Cluster {
             if hints > 0.0 || now != before {
                 (last, since, before) = (Instant::now(), rounds(), now);
             }
-            // A round that was under way when the last difference was found does not count.
+            // A round that was in progress when the last difference was found does not count.
             if rounds().iter().zip(&since).all(|(now, then)| *now >= then + 2.0) {
                 return last - begun;
             }

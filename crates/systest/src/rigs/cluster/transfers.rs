@@ -1,35 +1,36 @@
-//! Watching the ring change, as an operator does: with `credenza cluster ring transfers`.
+//! Monitor of ring transfers that uses `credenza cluster ring transfers`, as an operator does.
 
 use super::Cluster;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// How often it is looked.
+/// Interval between two queries.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a node's part came to it.
+/// Transfer of a node's part of the ring to it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartTransfer {
     /// Bytes of rows that it fetched.
     pub bytes: u64,
-    /// Until the last partition had gone over.
+    /// Time until the last partition was transferred.
     pub took: Duration,
-    /// How often it was seen on its way, with how much was left and how long that would take.
+    /// Number of queries that showed the transfer in progress with the amount left and the time
+    /// left.
     pub foreseen: usize,
-    /// What was said each time.
+    /// Output of each query.
     pub words: Vec<String>,
 }
 
 impl Cluster {
-    /// What a node answers to `cluster ring transfers`; none: it can't say it now.
+    /// Returns a node's answer to `cluster ring transfers`. `None`: the command failed.
     pub fn transfers(&self, asked: usize) -> Option<Value> {
         let output = self.tool(asked, &["cluster", "ring", "transfers", "--json"]);
         output.status.success().then(|| serde_json::from_slice(&output.stdout).ok())?
     }
 
-    /// Watches until a node that was to get a part has it and nothing is on its way any more;
-    /// others' leftovers are not waited for. `each` is called at every look, with how long it has
-    /// been going on.
+    /// Queries until a node has the part that it was to get and no transfer is in progress; rows
+    /// that others have still to delete are not waited for. `each` is called at every query with
+    /// the time since the start.
     pub fn watch_transfers(
         &mut self,
         (asked, node): (usize, usize),
@@ -53,7 +54,7 @@ impl Cluster {
             let Some(about) = nodes.find(|about| about["node"].as_str() == id.as_deref()) else {
                 continue;
             };
-            // A node that was killed counts from nothing again.
+            // A node that was killed counts from zero again.
             let bytes = about["bytes"].as_u64().unwrap_or(0);
             if bytes < of_this_life {
                 of_others += of_this_life;
