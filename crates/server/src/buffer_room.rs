@@ -1,35 +1,34 @@
-//! Buffer memory of one connection: an answer that it is about to say, the commands of a
-//! transaction, or a large request that is still being read.
+//! Buffer memory of one connection: an answer to be sent, the commands of a transaction, or a large
+//! request that is still being read.
 //!
-//! A connection says what it has before it asks for more, so it holds one large answer at a time.
-//! But many connections together, whose clients take theirs slowly, would hold as many. So what
-//! outgrows a usual buffer counts against the memory that all connections share, until it is sent;
-//! and so do queued commands until they run.
+//! A connection sends its answers before it reads more, so it holds at most one large answer. But
+//! many connections with slow clients hold many. So memory beyond a usual buffer counts against the
+//! budget that all connections share, until the answer is sent or the queued commands run.
 
 use crate::Shared;
 use base::{Error, Reason};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A share grows by so much at a time.
+/// Granularity by which a share of the common memory grows.
 const STEP_BYTES: usize = 64 * 1024;
 
 /// Share of the common buffer memory (`buffer_bytes_max`) that one connection holds for one
-/// purpose. Up to `FREE_BYTES` it holds without a share.
+/// purpose. The first `FREE_BYTES` need no share.
 #[derive(Debug, Default)]
 pub struct BufferRoom<const FREE_BYTES: usize> {
     share: Option<OwnedSemaphorePermit>,
     bytes: usize,
 }
 
-/// Room for what a connection is about to say.
+/// Memory for the answers that a connection is about to send.
 pub type AnswerRoom = BufferRoom<{ 1024 * 1024 }>;
-/// Room for a request that is on its way.
+/// Memory for a request that is still arriving.
 pub type InputRoom = BufferRoom<{ 64 * 1024 }>;
-/// Room for commands that wait: a client may leave them for as long as it likes.
+/// Memory for queued commands, which a client may leave queued for as long as it likes.
 pub type QueueRoom = BufferRoom<{ 64 * 1024 }>;
 
 impl<const FREE_BYTES: usize> BufferRoom<FREE_BYTES> {
-    /// Whether there is room for so many bytes; they count until `release`.
+    /// Returns true if the connection may hold this many bytes. They count until `release`.
     #[inline]
     pub fn holds(&mut self, bytes: usize, shared: &Shared) -> bool {
         bytes <= FREE_BYTES.max(self.bytes) || self.grow(bytes, shared)
@@ -47,7 +46,7 @@ impl<const FREE_BYTES: usize> BufferRoom<FREE_BYTES> {
         true
     }
 
-    /// Everything is sent.
+    /// Gives the share back: the bytes were sent or dropped.
     #[inline]
     pub fn release(&mut self) {
         if self.share.is_some() {
@@ -56,7 +55,8 @@ impl<const FREE_BYTES: usize> BufferRoom<FREE_BYTES> {
     }
 }
 
-/// What is said instead of an answer for which there is no room, where nothing was changed.
+/// Returns the error for an answer that does not fit into the common buffer memory. The request
+/// must not have changed anything.
 pub fn overloaded() -> Error {
     let text = "too many large answers are on their way (buffer_bytes_max): ask for less at a \
                 time, or later";

@@ -1,12 +1,12 @@
-//! The hour, for the few commands of old clients that speak of it: Redis' `EXPIREAT`, `TIME` and
+//! Wall clock, for commands of old clients that use absolute times: Redis' `EXPIREAT`, `TIME` and
 //! `CLIENT LIST`, Arakoon's statistics.
 //!
-//! Inside the house rows expire by their group's time. A front-end that is told an absolute hour
-//! turns it into a span here, by its own clock, once, before it asks the node.
+//! Inside the database rows expire by their group's time. A front-end converts an absolute time
+//! into a duration by its own clock, once, before it submits the request.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the hour comes from.
+/// Source of the absolute time.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     /// The machine's clock.
@@ -14,15 +14,15 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Milliseconds since 1970.
+    /// Returns milliseconds since 1970.
     pub fn unix_ms(self) -> u64 {
         self.since_1970().as_millis() as u64
     }
 
-    /// Time since 1970.
+    /// Returns the time since 1970.
     pub fn since_1970(self) -> Duration {
         match self {
-            // A clock before 1970 was never set: all spans then count from there.
+            // A clock before 1970 was never set: it counts as 1970.
             Clock::Wall => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         }
     }

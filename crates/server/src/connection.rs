@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// Connection whose protocol is known: the stream, and the bytes that were read to tell it.
+/// Connection whose protocol is known: the stream, and the bytes read to detect the protocol.
 pub struct Connection {
     /// The stream; `TCP_NODELAY` is set.
     pub stream: TcpStream,
@@ -18,20 +18,20 @@ pub struct Connection {
 /// Purpose of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
-    /// Everything: clients and operators, on loopback.
+    /// Clients and operators, on loopback.
     Both,
-    /// Clients' requests; status, metrics and administration are elsewhere.
+    /// Requests of clients. Status, metrics and administration have another listener.
     Clients,
-    /// Status, metrics and administration alone.
+    /// Status, metrics and administration only.
     Operators,
-    /// Clients of Arakoon alone.
+    /// Arakoon's protocol only.
     Arakoon,
-    /// Clients of Riak alone: whatever comes by HTTP is Riak's.
+    /// Riak's HTTP interface only: every HTTP request is taken as Riak's.
     Riak,
 }
 
 impl ListenerKind {
-    /// Name of it in the status.
+    /// Returns the name that the node's status shows.
     pub(crate) fn word(self) -> &'static str {
         match self {
             ListenerKind::Both => "clients and operators",

@@ -7,7 +7,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A client language.
+/// Protocol of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientProtocol {
     /// HTTP/JSON.
@@ -20,24 +20,24 @@ pub enum ClientProtocol {
     Riak,
 }
 
-/// What was asked, roughly.
+/// Kind of operation, as the request metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
-    /// One row.
+    /// Read of one row.
     Get,
-    /// One row written.
+    /// Write of one row.
     Put,
-    /// Rows deleted.
+    /// Deletion of rows.
     Delete,
-    /// Rows in key order.
+    /// Read of rows in key order.
     Range,
-    /// Many rows by key.
+    /// Read of many rows by key.
     MultiGet,
-    /// Keys counted.
+    /// Count of keys.
     Count,
     /// Another update.
     Update,
-    /// Many updates that hold together.
+    /// Sequence of updates that take effect together or not at all.
     Sequence,
     /// Buckets and bucket types.
     Directory,
@@ -45,21 +45,21 @@ pub enum OperationKind {
     Session,
     /// Status, metrics, administration.
     Admin,
-    /// What never became a request.
+    /// Input that never became a request.
     Other,
 }
 
-/// How it went: one kind of error, or well.
+/// Outcome of a request: success, or a kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Well; an absent key too.
+    /// Success; a read of an absent key counts as one.
     Fine,
-    /// With an error of this kind.
+    /// Error of this kind.
     Failed(Kind),
 }
 
 impl Verdict {
-    /// Of a result.
+    /// Returns the verdict on a result.
     pub fn of<T>(result: &Result<T, Error>) -> Verdict {
         match result {
             Ok(_) => Verdict::Fine,
@@ -98,22 +98,22 @@ const OPERATIONS: [&str; 12] = [
 const VERDICTS: [&str; 7] =
     ["ok", "invalid", "denied", "conflict", "unavailable", "unknown", "corrupt"];
 const CLASSES: [&str; 4] = ["read", "write", "scan", "other"];
-/// Upper bounds of the latency histogram, microseconds; one more bucket holds the rest.
+/// Upper bounds of the latency histogram in microseconds. One more bucket holds the rest.
 const BOUNDS_US: [u64; 15] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 5_000_000,
 ];
 
-/// Operations whose latencies stand together.
+/// Class of operations that share a latency histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Rows by key.
+    /// Reads of rows by key.
     Read,
-    /// Changes.
+    /// Updates.
     Write,
-    /// Rows in order.
+    /// Reads of rows in key order.
     Scan,
-    /// Everything else.
+    /// All other operations.
     Other,
 }
 
@@ -134,16 +134,16 @@ impl OperationKind {
     }
 }
 
-/// How long requests took, as far as a histogram knows.
+/// Distribution of request latencies, to the resolution of the histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     counts: [u64; BOUNDS_US.len() + 1],
-    /// On average, microseconds.
+    /// Mean in microseconds.
     pub mean_us: u64,
 }
 
 impl Latency {
-    /// So many in a hundred took no longer, microseconds; 0: there were none.
+    /// Returns the bucket's upper bound of this percentile in microseconds; 0 without requests.
     pub fn percentile_us(&self, percent: u64) -> u64 {
         let total: u64 = self.counts.iter().sum();
         let mut left = (total * percent).div_ceil(100);
@@ -163,7 +163,7 @@ struct Histogram {
     sum_us: AtomicU64,
 }
 
-/// A connection that is counted as open.
+/// Guard that counts one connection as open until it is dropped.
 pub struct OpenConnection<'a>(&'a AtomicU64);
 
 impl Drop for OpenConnection<'_> {
@@ -174,12 +174,12 @@ impl Drop for OpenConnection<'_> {
 
 type PerOperation = [[AtomicU64; VERDICTS.len()]; OPERATIONS.len()];
 
-/// Everything the front-ends count. Shared by all connections; each number is exact, the set is no
-/// snapshot.
+/// Counters of all front-ends. All connections share them; each number is exact, but a set of them
+/// is not a consistent snapshot.
 pub struct Counters {
     requests: [PerOperation; PROTOCOLS.len()],
     latencies: [[Histogram; CLASSES.len()]; PROTOCOLS.len()],
-    /// Of Riak's clients alone.
+    /// Requests per second of the last minute, of Riak's clients only.
     minutes: [Minute; CLASSES.len()],
     open: [AtomicU64; PROTOCOLS.len()],
     accepted: AtomicU64,
@@ -202,7 +202,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// One request is answered.
+    /// Counts one answered request and its latency.
     pub fn observe(
         &self,
         protocol: ClientProtocol,
@@ -213,7 +213,7 @@ impl Counters {
         self.observe_many(protocol, operation, verdict, took, 1);
     }
 
-    /// So many alike are answered, each in this time.
+    /// Counts several answered requests of one kind, each with this latency.
     pub fn observe_many(
         &self,
         protocol: ClientProtocol,
@@ -231,23 +231,23 @@ impl Counters {
         histogram.sum_us.fetch_add(us.saturating_mul(requests), Relaxed);
     }
 
-    /// A client of Riak asked for something of this class, in this second.
+    /// Counts a request of a Riak client in this Unix second.
     pub fn note_second(&self, operation: OperationKind, second: u64) {
         self.minutes[operation.class() as usize].note(second);
     }
 
-    /// What clients of Riak asked for in the minute that ends with this second.
+    /// Returns the number of Riak requests of a class in the minute that ends with this second.
     pub fn last_minute(&self, class: Class, second: u64) -> u64 {
         self.minutes[class as usize].sum(second)
     }
 
-    /// Requests of this kind answered since the start, over one protocol.
+    /// Returns the requests of this kind answered since the start, over one protocol.
     pub fn total(&self, protocol: ClientProtocol, operation: OperationKind) -> u64 {
         let counts = &self.requests[protocol as usize][operation as usize];
         counts.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Latency of a class of requests since the start, over one protocol.
+    /// Returns the latency of a class of requests since the start, over one protocol.
     pub fn latency(&self, protocol: ClientProtocol, class: Class) -> Latency {
         let histogram = &self.latencies[protocol as usize][class as usize];
         let counts = array::from_fn(|at| histogram.counts[at].load(Relaxed));
@@ -256,12 +256,12 @@ impl Counters {
         Latency { counts, mean_us }
     }
 
-    /// A connection came in.
+    /// Counts an accepted connection.
     pub fn accepted(&self) {
         self.accepted.fetch_add(1, Relaxed);
     }
 
-    /// A connection was refused for being one too many.
+    /// Counts a connection refused because of a limit.
     pub fn refused(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
@@ -271,29 +271,29 @@ impl Counters {
         self.unknown_protocol.fetch_add(1, Relaxed);
     }
 
-    /// A connection of this protocol begins; it ends when what is given is dropped.
+    /// Counts a connection of this protocol as open until the returned guard is dropped.
     pub fn open(&self, protocol: ClientProtocol) -> OpenConnection<'_> {
         let open = &self.open[protocol as usize];
         open.fetch_add(1, Relaxed);
         OpenConnection(open)
     }
 
-    /// Connections open now, over all protocols.
+    /// Returns the number of connections open now, over all protocols.
     pub fn connections(&self) -> u64 {
         self.open.iter().map(|open| open.load(Relaxed)).sum()
     }
 
-    /// Connections accepted since the start.
+    /// Returns the number of connections accepted since the start.
     pub fn connections_total(&self) -> u64 {
         self.accepted.load(Relaxed)
     }
 
-    /// Requests answered since the start, over one protocol.
+    /// Returns the number of requests answered since the start, over one protocol.
     pub fn requests_total(&self, protocol: ClientProtocol) -> u64 {
         self.requests[protocol as usize].iter().flatten().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// The plain counters as samples; latencies are told apart by [`Counters::write_latencies`].
+    /// Returns the counters as samples. [`Counters::write_latencies`] writes the histograms.
     pub fn samples(&self) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (protocol, operations) in PROTOCOLS.iter().zip(&self.requests) {
@@ -350,7 +350,7 @@ impl Counters {
         samples
     }
 
-    /// The latency histograms in Prometheus' text form.
+    /// Writes the latency histograms in Prometheus' text format.
     pub fn write_latencies(&self, text: &mut String) {
         use std::fmt::Write;
         let name = "credenza_request_seconds";

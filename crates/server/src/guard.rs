@@ -1,26 +1,26 @@
 //! Access control: the names that a `Host` header may hold, and the origins whose web pages may
 //! write.
 //!
-//! A web page in an operator's browser can reach a port on loopback by a name of its own that it
-//! lets point there (DNS rebinding). Such a request carries that name in `Host`; plain addresses
-//! and known names are therefore the only ones served.
+//! A web page in an operator's browser can reach a port on loopback through a name of its own that
+//! resolves to it (DNS rebinding). Such a request carries that name in `Host`. Therefore the server
+//! accepts only plain addresses and configured names.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The list of names.
+/// Names that are accepted in `Host`.
 pub struct Guard {
     hosts: Vec<String>,
     any: bool,
 }
 
 impl Guard {
-    /// With these names beside `localhost` and plain addresses; `*` allows any.
+    /// Accepts these names beside `localhost` and plain addresses; `*` accepts any name.
     pub fn new(hosts: &[String]) -> Guard {
         let any = hosts.iter().any(|host| host == "*");
         Guard { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), any }
     }
 
-    /// Whether a `Host` header (with or without a port) names this server.
+    /// Returns true if a `Host` header (with or without a port) names this server.
     pub fn knows_host(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else { return false };
         if self.any {
@@ -40,8 +40,8 @@ impl Guard {
                 || self.hosts.iter().any(|known| name.eq_ignore_ascii_case(known)))
     }
 
-    /// Whether a web page of this origin may write: only one served under the name the request
-    /// itself came to.
+    /// Returns true if a web page of this origin may write: it was served under the same name and
+    /// port that the request was sent to.
     pub fn trusts_origin(&self, origin: &[u8], host: &[u8]) -> bool {
         let authority =
             origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));

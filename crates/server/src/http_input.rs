@@ -1,5 +1,5 @@
-//! Input of an HTTP connection: reads heads and bodies from a socket, within bounds. The native
-//! interface and Riak's share it.
+//! Input of an HTTP connection: reads heads and bodies from a socket, within limits. The native
+//! front-end and Riak's share it.
 
 use crate::buffer_room::InputRoom;
 use crate::connection::Shutdown;
@@ -13,36 +13,37 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// What is read at a time when nothing larger is expected.
+/// Size of a read in bytes when no large body is expected.
 const READ_BYTES: usize = 16 * 1024;
-/// How much a body's buffer grows at least; it never grows by more than has arrived.
+/// Minimum by which a body's buffer grows. It never grows by more than has arrived.
 const BODY_STEP_BYTES: usize = 64 * 1024;
 
-/// Bytes heard.
+/// Bytes read from a connection, with the limits on them.
 pub struct Input {
     bytes: BytesMut,
-    /// So many bytes were searched for the end of a head; what comes byte by byte must not be read
-    /// again each time.
+    /// Number of bytes already searched for the end of a head. A head that arrives byte by byte
+    /// must not be searched again from the beginning each time.
     searched: usize,
-    /// With this much the head is looked at although it has no end yet: it may be too large, or no
-    /// head at all.
+    /// Length at which the head is parsed although its end has not arrived: it may be too large, or
+    /// no head at all.
     look_again_at: usize,
-    /// When the request whose beginning stands in `bytes` must be complete.
+    /// Time by which the request at the beginning of `bytes` must be complete. `None`: no request
+    /// has begun.
     deadline: Option<Instant>,
-    /// A share of the common memory for a large head or body.
+    /// Share of the common memory for a large head or body.
     room: InputRoom,
 }
 
-/// Why a connection ends while it is read.
+/// Reason why reading a request failed. The connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// The socket is dead.
     Dead,
-    /// The bytes are no HTTP request.
+    /// The bytes are not an HTTP request.
     Refused(Refused),
-    /// A body is larger than this many bytes.
+    /// The body is larger than this many bytes.
     TooLarge(usize),
-    /// There is no room for a large request now.
+    /// The common memory for large requests is used up.
     Overloaded,
 }
 
@@ -59,7 +60,7 @@ impl From<Refused> for Unread {
 }
 
 impl Input {
-    /// Beginning with what was already read.
+    /// Begins with the bytes that were already read.
     pub fn new(first: BytesMut) -> Input {
         Input {
             bytes: first,
@@ -70,23 +71,23 @@ impl Input {
         }
     }
 
-    /// Bytes read and not yet parsed, for the next reader of this connection.
+    /// Returns the bytes read and not yet parsed, for the next reader of this connection.
     pub fn into_bytes(self) -> BytesMut {
         self.bytes
     }
 
-    /// Whether a request has begun.
+    /// Returns true if a request has begun.
     fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Bytes read and not yet parsed.
+    /// Returns the bytes read and not yet parsed.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// True where parsing may find a whole head, or an error in it. A head that arrives byte by
-    /// byte is not parsed again with each.
+    /// Returns true if parsing may find a whole head or an error in it. So a head that arrives byte
+    /// by byte is not parsed at each byte.
     pub fn may_hold_head(&mut self) -> bool {
         self.skip_blank_lines();
         let length = self.bytes.len();
@@ -100,9 +101,8 @@ impl Input {
         true
     }
 
-    /// Takes off the blank lines that a client may send before a request (RFC 9112, section 2.2).
-    /// Kept, they would be searched again with each piece that follows, and take memory without
-    /// end.
+    /// Removes the blank lines that a client may send before a request (RFC 9112, section 2.2).
+    /// Left in place they would be searched again with each piece, and take unlimited memory.
     fn skip_blank_lines(&mut self) {
         let blank = self.bytes.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
         if blank == 0 {
@@ -116,11 +116,11 @@ impl Input {
         }
     }
 
-    /// Takes a head off the beginning.
+    /// Removes a head of `used` bytes from the beginning.
     pub fn advance(&mut self, used: usize) {
         if used > READ_BYTES {
-            // What follows gets a buffer of its own: the one of a large head would be kept, and
-            // counted by nobody, for as long as the connection lives.
+            // Move the rest to a new buffer. The connection would otherwise keep the large head's
+            // buffer for its lifetime, and no budget would count it.
             self.bytes = BytesMut::from(&self.bytes[used..]);
         } else {
             self.bytes.advance(used);
@@ -129,14 +129,14 @@ impl Input {
         self.look_again_at = 0;
     }
 
-    /// A request is understood: the next one has its own time and memory.
+    /// Ends a request: the next one has its own deadline and memory.
     pub fn finish_request(&mut self) {
         self.deadline = None;
         self.room.release();
     }
 
-    /// Waits for more to read; `false` when the connection ends. What a client says before it can
-    /// know that the server closes is answered, and told to be the last.
+    /// Waits for more bytes. Returns false if the connection has ended. When the server closes, a
+    /// client may still send for `LAST_WORDS_MS`; its request is answered as the last one.
     pub async fn listen(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -161,7 +161,7 @@ impl Input {
         }
     }
 
-    /// Reads more of a request; `false` at the end of the stream.
+    /// Reads more of a request. Returns false at the end of the stream.
     async fn fill(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -174,19 +174,19 @@ impl Input {
         Ok(read.map_err(|_| too_slow())?? > 0)
     }
 
-    /// Reads what comes, however long it takes. Cancel-safe.
+    /// Reads at least one byte, without a time limit. Cancel-safe.
     async fn wait(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         self.bytes.reserve(READ_BYTES);
         stream.read_buf(&mut self.bytes).await
     }
 
-    /// When the present request must be complete; from its first byte on.
+    /// Returns the time by which the current request must be complete. The first call sets it.
     fn deadline(&mut self) -> Instant {
         let bound = Duration::from_millis(REQUEST_READ_MS_MAX);
         *self.deadline.get_or_insert_with(|| Instant::now() + bound)
     }
 
-    /// Whether this body has wholly arrived.
+    /// Returns true if the whole body has arrived. Always false for a chunked one.
     pub fn has_body(&self, body: BodyFraming) -> bool {
         match body {
             BodyFraming::None => true,
@@ -195,7 +195,7 @@ impl Input {
         }
     }
 
-    /// Reads a body of at most `bytes_max`.
+    /// Reads a body of at most `bytes_max` bytes.
     pub async fn body(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -221,7 +221,7 @@ impl Input {
         length: usize,
     ) -> Result<Bytes, Unread> {
         if self.bytes.len() >= length {
-            // A copy: a small value must not keep the whole buffer alive.
+            // Copy the value: a slice would keep the whole buffer alive.
             let body = Bytes::copy_from_slice(&self.bytes[..length]);
             self.bytes.advance(length);
             return Ok(body);
@@ -281,7 +281,7 @@ impl Input {
     }
 }
 
-/// Whether a line end follows a line end: what ends a head.
+/// Returns true if an empty line is in `bytes`: it ends a head.
 fn has_empty_line(bytes: &[u8]) -> bool {
     let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
     ends.map(|(place, _)| &bytes[place + 1..])
@@ -297,7 +297,7 @@ fn too_slow() -> Unread {
 mod tests {
     use super::*;
 
-    /// Long head: parsing it again with each byte would slow other connections.
+    /// Parsing a long head again at each byte would slow down other connections.
     #[test]
     fn a_head_that_comes_byte_by_byte_is_looked_at_a_few_times() {
         let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(50_000));
@@ -309,7 +309,7 @@ mod tests {
         }
         assert!(looks < 30, "{looks}");
         assert!(!input.may_hold_head(), "nothing new came");
-        // The end of a head is never missed, wherever the pieces are cut.
+        // The parser finds the end of a head wherever the pieces are cut.
         let short = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         for cut in 1..short.len() {
             let mut input = Input::new(BytesMut::from(&short[..cut]));

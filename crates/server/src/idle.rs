@@ -1,7 +1,7 @@
-//! Idle connections: the most idle one ends where all places are taken and another client comes.
+//! Idle connections: when all places are taken and another client comes, the idlest one is ended.
 //!
 //! Connections of Redis and Arakoon may stay silent for as long as they like, as clients of both
-//! expect. Those of HTTP end by themselves (`http_idle_ms_max`) and are not entered here.
+//! expect. HTTP connections time out by themselves (`http_idle_ms_max`) and are not listed here.
 
 use crate::connection::Shutdown;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Between two searches for the most idle connection, milliseconds: each looks at all of them.
+/// Minimum time in milliseconds between two searches, because each looks at all connections.
 const SEARCH_PAUSE_MS: u64 = 50;
 
-/// The last activity of one connection, and the request that it end.
+/// Time of a connection's last activity, and the signal that it must end.
 #[derive(Debug)]
 pub struct Activity {
     last_ms: AtomicU64,
@@ -21,7 +21,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Activity of a connection that begins at this time, milliseconds since 1970.
+    /// Returns the activity of a connection that begins at this time (milliseconds since 1970).
     pub fn new(now_ms: u64) -> Activity {
         Activity {
             last_ms: AtomicU64::new(now_ms),
@@ -30,12 +30,12 @@ impl Activity {
         }
     }
 
-    /// The time of the last request, milliseconds since 1970.
+    /// Returns the time of the last request in milliseconds since 1970.
     pub fn last_ms(&self) -> u64 {
         self.last_ms.load(Relaxed)
     }
 
-    /// Notes a request at this time.
+    /// Records a request at this time.
     pub fn touch(&self, now_ms: u64) {
         self.last_ms.store(now_ms, Relaxed);
     }
@@ -53,7 +53,7 @@ impl Activity {
         }
     }
 
-    /// Waits until the connection is to end; true: because the server closes.
+    /// Waits until the connection must end. Returns true if the reason is that the server closes.
     pub async fn ended(self: Arc<Activity>, mut shutdown: Shutdown) -> bool {
         tokio::select! {
             biased;
@@ -68,7 +68,7 @@ impl Activity {
     }
 }
 
-/// All connections that may be idle.
+/// Connections that may be idle.
 #[derive(Debug, Default)]
 pub struct IdleConnections {
     connections: Mutex<BTreeMap<u64, Arc<Activity>>>,
@@ -77,7 +77,7 @@ pub struct IdleConnections {
     searched_ms: AtomicU64,
 }
 
-/// An entry among them; taken out when dropped.
+/// Registration of a connection; dropping it removes the connection from the list.
 #[derive(Debug)]
 pub struct IdleEntry {
     all: Arc<IdleConnections>,
@@ -85,15 +85,15 @@ pub struct IdleEntry {
 }
 
 impl IdleConnections {
-    /// Enters a connection.
+    /// Registers a connection.
     pub fn enter(self: &Arc<IdleConnections>, activity: Arc<Activity>) -> IdleEntry {
         let number = self.next.fetch_add(1, Relaxed);
         self.connections().insert(number, activity);
         IdleEntry { all: self.clone(), number }
     }
 
-    /// Ends the connection that has been idle for longest, if that is at least `least_ms`. Soon
-    /// after the last search it does nothing.
+    /// Ends the connection that has been idle for longest, if for at least `least_ms`. Does nothing
+    /// within `SEARCH_PAUSE_MS` of the last search.
     pub fn end_idlest(&self, now_ms: u64, least_ms: u64) {
         if now_ms.saturating_sub(self.searched_ms.swap(now_ms, Relaxed)) < SEARCH_PAUSE_MS {
             return;

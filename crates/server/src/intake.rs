@@ -1,7 +1,7 @@
 //! Read buffer of a connection: bytes that are not decoded yet, their memory budget, and timeouts.
 //!
-//! Promises: the buffer never has more than twice what has arrived, whatever a request claims; all
-//! large requests together stay within the front-ends' memory for them.
+//! Promises: the buffer holds at most twice the bytes that have arrived, whatever length a request
+//! claims; all large requests together stay within the front-ends' memory budget.
 
 use crate::Shared;
 use base::limits::{FRAME_BYTES_MAX, REQUEST_READ_MS_MAX};
@@ -14,36 +14,37 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// What is read at once, at first and at most; it doubles when a read fills it.
+/// Size of one read in bytes, at first and at most. It doubles when a read fills it.
 const READ_BYTES: (usize, usize) = (4 * 1024, 64 * 1024);
-/// A slow client has `REQUEST_READ_MS_MAX` for each piece of a request of this size.
+/// A slow client has `REQUEST_READ_MS_MAX` for each part of a request of this size.
 const PATIENCE_BYTES: usize = 1024 * 1024;
-/// How long a connection goes on listening when the server closes: what a client says meanwhile is
-/// answered, for it can't know that nobody hears it.
+/// Time for which a connection still reads when the server closes. A request that arrives within it
+/// is answered with a refusal, because its client can't know that the server is closing.
 pub const LAST_WORDS_MS: u64 = 500;
-/// How long a wait for memory of other requests lasts before it is looked at again.
+/// Pause between two attempts to get memory that other requests hold.
 const ROOM_PAUSE_MS: u64 = 5;
 
-/// The requests of a connection as they arrive.
+/// Requests of a connection as they arrive.
 pub struct Intake {
-    /// Begins where the next request begins.
+    /// Bytes from the beginning of the next request on.
     pub input: BytesMut,
     read_bytes: usize,
-    /// Whole requests larger than a usual buffer hold a share of the memory for them.
+    /// Share of the memory budget. `None`: the request fits into a usual buffer.
     share: Option<OwnedSemaphorePermit>,
     share_bytes: usize,
-    /// Until when a half-sent request may take, and from which length on it gets more time.
+    /// Deadline of a half-sent request, and the length in bytes at which it is extended. `None`: no
+    /// request has begun.
     patience: Option<(Instant, usize)>,
-    /// How long a client may say nothing between two requests; none: for ever.
+    /// Maximum time without bytes between two requests. `None`: no maximum.
     idle: Option<Duration>,
-    /// A client that waits for answers is not idle.
+    /// True if the client waits for answers, so that it does not count as idle.
     pub answers_follow: bool,
-    /// The server closes: until when the client is listened to.
+    /// Time until which the client is still read from. `None`: the server is not closing.
     last_words: Option<Instant>,
 }
 
 impl Intake {
-    /// With what was already read.
+    /// Begins with the bytes that were already read.
     pub fn new(first: BytesMut) -> Intake {
         Intake {
             input: first,
@@ -57,19 +58,19 @@ impl Intake {
         }
     }
 
-    /// Whether the server closes: what is read from now on is refused, and the connection ends.
+    /// Returns true if the server is closing: later requests are refused, and the connection ends.
     pub fn is_last(&self) -> bool {
         self.last_words.is_some()
     }
 
-    /// Closes a connection that says nothing between two requests for so long.
+    /// Sets the time in milliseconds after which an idle connection is closed. `None`: never.
     pub fn closing_idle(self, idle_ms_max: Option<u64>) -> Intake {
         Intake { idle: idle_ms_max.map(Duration::from_millis), ..self }
     }
 
-    /// Room for a request of this size. What outgrows a usual buffer takes a share of the memory
-    /// that is meant for such, and waits for it; `false` when none became free. The buffer itself
-    /// never has more than twice what has arrived.
+    /// Makes space for a request of this size. A request beyond a usual buffer takes a share of the
+    /// memory budget and waits for it. Returns false if none became free in time. The buffer itself
+    /// holds at most twice the bytes that have arrived.
     pub async fn take_room(&mut self, needed: usize, shared: &Shared) -> bool {
         let arrived = self.input.len();
         if self.share.is_some() && needed <= READ_BYTES.1 {
@@ -90,8 +91,8 @@ impl Intake {
         true
     }
 
-    /// Gives a large request's share back, and its buffer with it: what is behind the request moves
-    /// to a buffer of its own, or a silent connection would keep memory that nobody counts.
+    /// Gives a large request's share back, and frees its buffer: the bytes behind the request move
+    /// to a new buffer. Otherwise a silent connection would keep memory that no budget counts.
     fn release(&mut self) {
         (self.share, self.share_bytes) = (None, 0);
         self.input = BytesMut::from(&self.input[..]);
@@ -99,10 +100,11 @@ impl Intake {
 
     async fn take_share(&mut self, wanted: usize, shared: &Shared) -> bool {
         let deadline = Instant::now() + Duration::from_millis(REQUEST_READ_MS_MAX);
-        // A vector grows to twice its size at least.
+        // A vector at least doubles its capacity when it grows.
         let bytes = wanted.next_power_of_two().min(2 * FRAME_BYTES_MAX);
         while Instant::now() < deadline {
-            // The old share goes first, or two waiting requests could hold what each needs.
+            // The old share is released first: two waiting requests could otherwise block each
+            // other.
             self.share = None;
             if let Some(share) = shared.reserve(bytes) {
                 (self.share, self.share_bytes) = (Some(share), bytes);
@@ -113,8 +115,9 @@ impl Intake {
         false
     }
 
-    /// Reads what there is; `false` when the connection has ended, is told to end, or was too slow.
-    /// `ended` tells it to end, and whether the client is listened to for its last words.
+    /// Reads available bytes. Returns false if the connection has ended, must end, or was too slow.
+    /// `ended` resolves when it must end: true if the server closes, so that the client may still
+    /// send for `LAST_WORDS_MS`.
     pub async fn read(
         &mut self,
         stream: &mut TcpStream,
@@ -173,7 +176,7 @@ mod tests {
         drop(intake.input.split_to(3 << 20).freeze());
         intake.release();
         assert_eq!(intake.input, b"PING"[..]);
-        // Nobody else has the old buffer: were it kept, it would be had again.
+        // No other handle to the old buffer exists: had it been kept, `reserve` would reclaim it.
         intake.input.reserve(READ_BYTES.1);
         assert!(intake.input.capacity() < 1 << 20, "{}", intake.input.capacity());
     }

@@ -1,4 +1,4 @@
-//! One folder per client language; each only translates.
+//! Front-ends of the client protocols, one folder each; they only translate.
 //!
 //! One port, many protocols: `listener/` tells the protocol of a connection by its first bytes and
 //! hands the connection to that protocol's front-end.

@@ -1,16 +1,16 @@
-//! Log levels as `GET|PUT /v1/admin/log-levels` changes them; the log belongs to `cli`.
+//! Log levels as `GET|PUT /v1/admin/log-levels` shows and changes them. `cli` owns the log.
 
 use base::Result;
 
-/// The levels of the log, one per section (`log`, `store`, `consensus`, `node`, `front-ends`, ...).
+/// Levels of the log, one per section (`log`, `store`, `consensus`, `node`, `front-ends`, ...).
 ///
-/// `app` hands an implementation to the front-ends; the native front-end shows and changes it.
+/// `cli` hands an implementation to the front-ends; the native front-end shows and changes it.
 pub trait LogLevels: Send + Sync {
-    /// Every section with its level's word (`off error warn info debug trace`), in the sections'
-    /// order.
+    /// Returns every section with the word of its level (`off error warn info debug trace`), in the
+    /// order of the sections.
     fn levels(&self) -> Vec<(String, String)>;
 
-    /// Changes these sections (`all` names every one) or none of them: an unknown section or level
-    /// is `malformed`, in words.
+    /// Sets the levels of these sections (`all` means every one), or of none: an unknown section or
+    /// level is a `Malformed` error that names it.
     fn set(&self, changes: &[(String, String)]) -> Result<()>;
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const SECONDS: u64 = 60;
 
-/// One number for each second of a minute: the second (40 bits), and how often (24 bits).
+/// Counter per second of the last minute: the Unix second (40 bits), and the count (24 bits).
 pub struct Minute([AtomicU64; SECONDS as usize]);
 
 impl Default for Minute {
@@ -18,7 +18,7 @@ const COUNT_BITS: u32 = 24;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
 impl Minute {
-    /// It happened, in this second.
+    /// Counts an event in this second.
     pub fn note(&self, second: u64) {
         let slot = &self.0[(second % SECONDS) as usize];
         let _ = slot.fetch_update(Relaxed, Relaxed, |known| {
@@ -27,7 +27,7 @@ impl Minute {
         });
     }
 
-    /// How often in the minute that ends with this second.
+    /// Returns the number of events in the minute that ends with this second.
     pub fn sum(&self, second: u64) -> u64 {
         let recent = |slot: &AtomicU64| {
             let known = slot.load(Relaxed);

@@ -1,9 +1,9 @@
-//! Places of connections: how many may be open at a time, and for whom.
+//! Places of connections: limits on how many may be open at a time.
 //!
-//! All clients share one number of places, and no address takes more than its part of them, so that
-//! one stranger leaves room for others. Of IPv6 a network of 64 bits counts as one address: each of
-//! its hosts has all of them. Operators' own listener has places of its own: a node whose
-//! clients hold all of theirs still says how it is.
+//! All clients share one number of places, and one address gets only a part of them, so that a
+//! single client can't exclude the others. A 64-bit IPv6 network counts as one address, because
+//! each of its hosts owns all of its addresses. The operators' listener has places of its own, so a
+//! node still shows its status when its clients use up theirs.
 
 use crate::connection::ListenerKind;
 use base::limits::OPERATORS_MAX;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// See the head of this file.
+/// Counts of open connections, against the limits.
 #[derive(Debug, Default)]
 pub struct Places(Mutex<TakenPlaces>);
 
@@ -19,21 +19,21 @@ pub struct Places(Mutex<TakenPlaces>);
 struct TakenPlaces {
     clients: usize,
     operators: usize,
-    /// Client connections by address or network, without those of this machine.
+    /// Client connections by address or network, without those from this machine.
     addresses: BTreeMap<IpAddr, usize>,
 }
 
 /// Limits of client connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaceLimits {
-    /// Connections of all clients.
+    /// Maximum of all client connections.
     pub clients: usize,
-    /// Connections from one IPv4 address, or IPv6 network of 64 bits; those of this machine have no
-    /// such limit.
+    /// Maximum of connections from one IPv4 address or 64-bit IPv6 network. Connections from this
+    /// machine are exempt.
     pub per_address: usize,
 }
 
-/// Why a connection is refused: which limit is reached.
+/// Limit that a refused connection exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The limit of all clients.
@@ -43,14 +43,14 @@ pub enum Full {
 }
 
 impl Full {
-    /// The limit that is reached, in connections.
+    /// Returns the limit in connections.
     pub fn limit(self) -> usize {
         let (Full::All(limit) | Full::OfAddress(limit)) = self;
         limit
     }
 }
 
-/// A place that is taken; given back when dropped.
+/// Place that a connection occupies; dropping it frees the place.
 #[derive(Debug)]
 pub struct ConnectionPlace {
     all: Arc<Places>,
@@ -59,7 +59,7 @@ pub struct ConnectionPlace {
 }
 
 impl Places {
-    /// A place for a connection from this address.
+    /// Takes a place for a connection from this address. Fails if a limit is reached.
     pub fn take(
         self: &Arc<Places>,
         kind: ListenerKind,
@@ -111,7 +111,7 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// The address that a connection counts for; of IPv6 its network.
+/// Returns the address that a connection is counted under; for IPv6, its network.
 fn address_or_network(address: IpAddr) -> IpAddr {
     const NETWORK: u128 = !(u64::MAX as u128);
     match address.to_canonical() {
@@ -138,7 +138,7 @@ mod tests {
         let take = |last| places.take(ListenerKind::Clients, address(last), LIMITS);
         let first: Vec<_> = (0..2).map(|_| take(1).expect("a place")).collect();
         assert_eq!(take(1).expect_err("it has two"), Full::OfAddress(2));
-        // The same address as it comes to a listener of both kinds.
+        // The same address as an IPv4-mapped one, from a dual-stack listener.
         let mapped = "::ffff:192.0.2.1".parse().expect("an address");
         let mapped = places.take(ListenerKind::Clients, mapped, LIMITS);
         assert_eq!(mapped.expect_err("it has two"), Full::OfAddress(2));

@@ -1,47 +1,47 @@
-//! Settings of the front-ends; `cli` fills them from flags, file and environment.
+//! Settings of the front-ends. `cli` fills them from flags, file and environment.
 
 use crate::LogLevels;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The front-ends' settings. Sizes in bytes, times in milliseconds.
+/// Settings of the front-ends. Sizes are in bytes, times in milliseconds.
 #[derive(Clone)]
 pub struct ServerSettings {
-    /// Where clients come in.
+    /// Address for clients of all protocols.
     pub listen: SocketAddr,
-    /// Further addresses where the same is served.
+    /// Further addresses with the same service.
     pub listen_also: Vec<SocketAddr>,
-    /// Where status, metrics and administration are served when `listen` is not on loopback.
+    /// Address of status, metrics and administration, if `listen` is not on loopback.
     pub admin_listen: Option<SocketAddr>,
-    /// Where clients of Arakoon come in beside `listen`; nothing else is spoken there.
+    /// Further addresses for clients of Arakoon; they serve no other protocol.
     pub arakoon_listen: Vec<SocketAddr>,
-    /// Arakoon cluster ids whose buckets are made when the first client comes.
+    /// Arakoon cluster ids whose buckets are created when the first client connects.
     pub arakoon_clusters: Vec<String>,
-    /// Where clients of Riak come in beside `listen`; nothing else is spoken there.
+    /// Further addresses for clients of Riak; they serve no other protocol.
     pub riak_listen: Vec<SocketAddr>,
-    /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks
-    /// for passwords.
+    /// True if addresses beyond loopback are allowed although traffic is neither encrypted nor
+    /// authenticated.
     pub insecure: bool,
-    /// Most connections of clients, of all listeners together; fewer when the process may not open
-    /// as many files.
+    /// Maximum number of client connections over all listeners. The process' limit of open files
+    /// may lower it.
     pub connections_max: usize,
-    /// Most of them of clients at one address beyond this machine; none: half.
+    /// Maximum number of them from one address beyond this machine. `None`: half.
     pub connections_per_address_max: Option<usize>,
     /// Names that a `Host` header may hold beside `localhost` and plain addresses; `*` allows any.
     pub allowed_hosts: Vec<String>,
-    /// Most bytes of large bodies and pages that all HTTP connections together hold at a time.
+    /// Maximum bytes of large bodies and pages that all connections together hold at a time.
     pub buffer_bytes_max: usize,
-    /// An HTTP connection that has asked nothing for so long is closed.
+    /// Idle time in milliseconds after which an HTTP connection is closed.
     pub http_idle_ms_max: u64,
-    /// A connection of Redis' protocol that has asked nothing for so long is closed; none: never.
+    /// Idle time in milliseconds after which a RESP connection is closed. `None`: never.
     pub resp_idle_ms_max: Option<u64>,
-    /// How long `close` waits for requests in flight.
+    /// Maximum time in milliseconds for which `close` waits for requests in flight.
     pub shutdown_timeout_ms: u64,
-    /// The only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data
-    /// directory).
+    /// Only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data
+    /// directory). `None`: checkpoints are refused.
     pub checkpoints: Option<PathBuf>,
-    /// The program's log, for `/v1/admin/log-levels`.
+    /// Log levels of the program, for `/v1/admin/log-levels`. `None`: they can't be changed.
     pub log_levels: Option<Arc<dyn LogLevels>>,
 }
 

@@ -15,38 +15,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The unit in which large buffers are counted.
+/// Unit of the budget for large buffers.
 const BUDGET_UNIT_BYTES: usize = 1024;
 
-/// What all connections share.
+/// State that all connections share.
 pub struct Shared {
-    /// The node that answers.
+    /// Node that handles the requests.
     pub node: Node,
-    /// The settings the server was opened with.
+    /// Settings that the server was opened with.
     pub settings: ServerSettings,
-    /// Requests, latencies, connections.
+    /// Counters of requests, latencies and connections.
     pub counters: Counters,
-    /// The hour, for clients that speak of it.
+    /// Wall clock, for clients that use absolute times.
     pub(crate) clock: Clock,
-    /// Who may come in and ask what.
+    /// Check of the `Host` and `Origin` headers.
     pub(crate) guard: Guard,
-    /// Places of connections, of all listeners.
+    /// Places of connections, over all listeners.
     pub(crate) places: Arc<Places>,
-    /// Connections that may be ended for others.
+    /// Connections that may be ended in favour of new ones.
     pub(crate) idle: Arc<IdleConnections>,
-    /// Warning about connections turned away, and its last words.
+    /// Rate limit of warnings about refused connections; `complained` is the last warning.
     complaint: Complaint,
     complained: Mutex<String>,
-    /// Purpose and address of each listener; set when they begin.
+    /// Purpose and address of each listener; set when they start.
     listeners: OnceLock<Vec<(&'static str, SocketAddr)>>,
-    /// The description of the native front-end.
+    /// OpenAPI document of the native front-end, built once.
     pub(crate) document: OnceLock<Bytes>,
     budget: Arc<Semaphore>,
     closing: AtomicBool,
 }
 
 impl Shared {
-    /// For a running node.
+    /// Returns the state for a running node.
     pub fn new(node: Node, settings: ServerSettings) -> Shared {
         let units = (settings.buffer_bytes_max / BUDGET_UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         Shared {
@@ -66,17 +66,17 @@ impl Shared {
         }
     }
 
-    /// The server begins to close: health checks are told so.
+    /// Marks the server as closing; health checks then fail.
     pub(crate) fn begin_to_close(&self) {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Whether the server is closing.
+    /// Returns true if the server is closing.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Warns of what strangers can provoke, at most once in a while.
+    /// Logs a warning about an event that strangers can provoke, at a limited rate.
     pub(crate) fn complain(&self, words: impl FnOnce() -> String) {
         if let Some(left_out) = self.complaint.due() {
             let words = words();
@@ -85,30 +85,31 @@ impl Shared {
         }
     }
 
-    /// The last such warning, while it is fresh.
+    /// Returns the last such warning while it is recent.
     pub(crate) fn complained(&self) -> Option<String> {
         let words = || self.complained.lock().expect("no one panics while holding it").clone();
         self.complaint.is_recent().then(words).filter(|words| !words.is_empty())
     }
 
-    /// The listeners are these.
+    /// Sets the listeners' purposes and addresses.
     pub(crate) fn listen_at(&self, listeners: Vec<(&'static str, SocketAddr)>) {
         let _ = self.listeners.set(listeners); // They begin once.
     }
 
-    /// Purpose and address of each listener.
+    /// Returns the purpose and address of each listener.
     pub(crate) fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         self.listeners.get().map_or(&[], Vec::as_slice)
     }
 
-    /// A share of the memory for large buffers, if that much is free now; given back when dropped.
+    /// Takes a share of the memory for large buffers. Returns `None` if that much is not free now.
+    /// Dropping the share gives it back.
     pub fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES)).ok()?;
         self.budget.clone().try_acquire_many_owned(units).ok()
     }
 }
 
-/// What is answered to requests that come while the server closes.
+/// Returns the answer to a request that arrives while the server closes.
 pub(crate) fn closing() -> Error {
     Error::new(Reason::ShuttingDown, "the node is stopping: nothing was done; ask another node")
 }

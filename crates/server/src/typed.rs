@@ -1,9 +1,8 @@
-//! Data types as JSON, at every front-end that speaks it: what is to be done to one, and what one
-//! is.
+//! JSON form of data types, for every front-end that speaks it: operations, and values.
 //!
-//! An operation is told as Riak's clients tell it: a number for a counter, `add` and `remove` for
-//! sets, `update` and `remove` for maps, whose fields are named `name_type`. What an operation
-//! removes is removed before anything is added: an add in the same request wins.
+//! An operation has the form that Riak's clients use: a number for a counter, `add` and `remove`
+//! for sets, `update` and `remove` for maps, whose fields are named `name_type`. Removes take
+//! effect before adds, so an add wins over a remove in the same request.
 
 use crate::contexts;
 use crate::http::percent::encode_onto;
@@ -12,10 +11,10 @@ use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, Ty
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// Why a body says nothing that could be done.
+/// Error message for a body that is not a valid operation.
 pub(crate) type WrongBody = String;
 
-/// Reads an operation, and the context it may come with.
+/// Parses an operation, and its context if it has one.
 pub(crate) fn operation(body: &[u8]) -> Result<(TypeOperation, Option<Context>), WrongBody> {
     let mut value: Value =
         serde_json::from_slice(body).map_err(|error| format!("Couldn't decode JSON: {error}"))?;
@@ -30,7 +29,7 @@ pub(crate) fn operation(body: &[u8]) -> Result<(TypeOperation, Option<Context>),
     Ok((of_kind(kind(&value), &value)?, context))
 }
 
-/// What kind of data type an operation is for, by its words.
+/// Returns the kind of data type that an operation applies to, judged by its field names.
 fn kind(value: &Value) -> FieldKind {
     let Some(object) = value.as_object() else { return FieldKind::Counter };
     let has = |name: &str| object.contains_key(name);
@@ -166,7 +165,7 @@ fn field(text: &str) -> Result<Field, WrongBody> {
     }
 }
 
-/// A data type as JSON. What is no text is shown percent-encoded.
+/// Appends a data type as JSON. Bytes that are not UTF-8 are percent-encoded.
 pub(crate) fn value_onto(out: &mut String, value: &TypeValue) {
     match value {
         TypeValue::Counter(sum) => out.push_str(&sum.to_string()),

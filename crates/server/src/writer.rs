@@ -1,4 +1,5 @@
-//! Answers to the socket: one system call as a rule, and a bound on how long a client may not read.
+//! Writer of answers to a socket: usually one system call, with a bound on how long a client may
+//! not read.
 
 use base::limits::ANSWER_WRITE_MS_MAX;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -7,24 +8,24 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Answers that are ready to be sent, in pieces that lie where they lie.
+/// Answers ready to be sent, in pieces that need not be contiguous.
 pub trait Pieces {
-    /// Bytes of all pieces.
+    /// Returns the number of bytes of all pieces.
     fn len(&self) -> usize;
-    /// The pieces in order; none is empty.
+    /// Returns the pieces in order; none is empty.
     fn pieces(&self) -> impl Iterator<Item = &[u8]> + Send;
 }
 
 /// Pieces handed over in one system call.
 const PIECES_MAX: usize = 64;
-/// A client has `ANSWER_WRITE_MS_MAX` to read each piece of this size.
+/// Size of a part that a client must read within `ANSWER_WRITE_MS_MAX`.
 const PATIENCE_BYTES: usize = 1024 * 1024;
 /// How much of what a client still sends is taken after its connection was ended by an error.
 const REST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long that may last.
 const REST_MS_MAX: u64 = 1_000;
 
-/// Sends everything.
+/// Sends all pieces. Fails with `TimedOut` if the client does not read in time.
 pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result<()> {
     let mut pieces = out.pieces();
     let first = pieces.next().unwrap_or_default();
@@ -55,7 +56,7 @@ pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result
     Ok(())
 }
 
-/// One system call from place `sent` on.
+/// Makes one system call that sends bytes from offset `sent` on.
 async fn write_some(
     stream: &mut TcpStream,
     out: &(impl Pieces + Sync),
@@ -76,7 +77,7 @@ async fn write_some(
     stream.write_vectored(&slices[..count]).await
 }
 
-/// Sends bytes; a client that does not take a piece of them in time is given up.
+/// Sends bytes. Fails with `TimedOut` if the client does not read a part of them in time.
 pub async fn write_bytes(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()> {
     write_patiently(stream, bytes, Duration::from_millis(ANSWER_WRITE_MS_MAX)).await
 }
@@ -93,8 +94,8 @@ async fn write_patiently(
     Ok(())
 }
 
-/// Ends a connection so that the client sees the last answer: what it still sends is taken for a
-/// moment, or it would see a reset instead.
+/// Ends a connection so that the client sees the last answer. Discards further input for a moment,
+/// because closing with unread input would send a reset.
 pub async fn hang_up(stream: &mut TcpStream) {
     let rest = async {
         stream.shutdown().await?;
@@ -108,7 +109,7 @@ pub async fn hang_up(stream: &mut TcpStream) {
         }
         Ok::<(), Error>(())
     };
-    // Whatever happens now, the connection ends.
+    // The connection ends whether or not this succeeds.
     let _ = timeout(Duration::from_millis(REST_MS_MAX), rest).await;
 }
 

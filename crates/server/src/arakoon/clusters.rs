@@ -1,9 +1,9 @@
-//! Arakoon cluster ids: the bucket that each means, and its creation.
+//! Mapping of Arakoon cluster ids to buckets, and creation of these buckets.
 //!
-//! A cluster id is what keeps clients from writing into the wrong cluster, so it is never made up:
-//! an id is served if its bucket exists, or if the setting `arakoon_clusters` names it, which makes
-//! the bucket when the first client comes. Any other is turned away without a word, as Arakoon
-//! does.
+//! A cluster id keeps clients from writing into the wrong cluster, so the server never invents one.
+//! It serves an id if its bucket exists, or if the setting `arakoon_clusters` names it; then the
+//! first client's connection creates the bucket. For any other id it closes the connection without
+//! an answer, as Arakoon does.
 
 use super::errors::ArakoonRefusal;
 use super::output::Output;
@@ -13,14 +13,15 @@ use base::{BucketName, Call, DirectoryCall, Error, Read, ReadLevel, Reason, Requ
 use node::Node;
 use tokio::net::TcpStream;
 
-/// The bucket type of ids that are bucket names as they are.
+/// Bucket type of ids that are valid bucket names.
 const PLAIN: &str = "arakoon";
-/// The bucket type of all other ids.
+/// Bucket type of all other ids, which are escaped.
 const ESCAPED: &str = "arakoon-escaped";
 
-/// The bucket of a cluster id; none when the id is empty or too long. An id that is a bucket name
-/// is one of type `arakoon`. In one of type `arakoon-escaped` a capital letter stands as `_` and
-/// the small one, any other byte as `__` and two hexadecimal digits, and an `x` stands in front.
+/// Returns the bucket of a cluster id, or `None` if the id is empty or too long. A valid bucket
+/// name becomes that name in type `arakoon`. Any other id is escaped in type `arakoon-escaped`: an
+/// `x` in front, a capital letter as `_` and its lower-case letter, any other byte as `__` and two
+/// hexadecimal digits.
 pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
     let plain = std::str::from_utf8(cluster).ok();
     let named = plain.and_then(|id| BucketName::new(PLAIN, id).ok());
@@ -44,19 +45,20 @@ pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
     if cluster.is_empty() { None } else { BucketName::new(ESCAPED, &escaped).ok() }
 }
 
-/// The bucket of a cluster that is served; makes it if the settings name the cluster.
+/// Returns the bucket of a cluster that this node serves. Creates it if the settings name the
+/// cluster.
 pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<BucketName> {
     let Some(bucket) = bucket_of(cluster) else {
         return Err(Error::new(Reason::NoSuchBucket, "no bucket can have this cluster's name"));
     };
     let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
-    // A dirty look at no key: answered without a quorum, and fails only if there is no bucket.
+    // A dirty read of no key needs no quorum, and fails only if the bucket does not exist.
     let look = Call::Read(Read::Exists(Vec::new()), ReadLevel::Dirty);
     let found = node.handle(ask(look)).await;
     let is_named = named.iter().any(|name| name.as_bytes() == cluster);
     match found {
         Ok(_) => return Ok(bucket),
-        // This node has not heard of all buckets yet: the directory's master is asked.
+        // This node's catalog is behind: ask the directory's master.
         Err(error) if error.reason == Reason::StaleReplica => {}
         Err(error) if error.reason != Reason::NoSuchBucket || !is_named => return Err(error),
         Err(_) => {}
@@ -64,12 +66,13 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
     if is_named {
         make(node, &bucket).await?;
     }
-    // Another node may have made it: asked for it, this one waits until it knows it, too.
+    // Another node may have created it. This request returns once this node's catalog has the
+    // bucket.
     node.handle(ask(Call::Directory(DirectoryCall::DescribeBucket))).await?;
     Ok(bucket)
 }
 
-/// Makes a cluster's bucket, and its type, unless others did.
+/// Creates a cluster's bucket and its type. Succeeds if they exist already.
 async fn make(node: &Node, bucket: &BucketName) -> Result<()> {
     for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
         let call = Call::Directory(call);
@@ -81,7 +84,8 @@ async fn make(node: &Node, bucket: &BucketName) -> Result<()> {
     Ok(())
 }
 
-/// A cluster that is not served is closed without a byte, as Arakoon does; the log says why.
+/// Turns away the client of a cluster that this node does not serve, and logs the reason. A node
+/// that starts or stops says so; otherwise the connection closes without a byte, as Arakoon does.
 pub(super) async fn answer_until_started(
     stream: &mut TcpStream,
     shared: &Shared,

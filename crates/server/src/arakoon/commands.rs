@@ -1,11 +1,11 @@
-//! The table of commands: code, name, layout of the arguments, and what they count as.
+//! Table of Arakoon commands: code, name, argument layout, and the statistics that count each.
 //!
-//! `docs/use/arakoon.md` tells of each in words; a test holds that it does.
+//! `docs/use/arakoon.md` describes every command; a test checks that none is missing.
 
 use super::statistics::Class;
 use crate::counters::OperationKind;
 
-/// One argument's layout.
+/// Layout of one argument on the wire.
 #[derive(Debug)]
 pub enum ArgumentLayout {
     /// A 32-bit number.
@@ -14,7 +14,7 @@ pub enum ArgumentLayout {
     Long,
     /// One byte, 0 or 1.
     Flag,
-    /// How fresh a read must be: 0, 1, or 2 with an index.
+    /// Read level in one byte: 0 (consistent), 1 (dirty), or 2 followed by a 64-bit log index.
     Consistency,
     /// A string.
     Text,
@@ -26,7 +26,7 @@ pub enum ArgumentLayout {
 
 use ArgumentLayout::{Consistency, Flag, Int, Long, Many, Maybe, Text};
 
-/// Which command.
+/// Name of a command, from Arakoon's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CommandName {
@@ -83,17 +83,17 @@ pub enum CommandName {
 /// One command.
 #[derive(Debug)]
 pub struct ArakoonCommand {
-    /// The low half of its word.
+    /// Command code: the low 16 bits of the request's first word.
     pub code: u32,
-    /// Which.
+    /// Name, which the translation matches on.
     pub name: CommandName,
-    /// Its name in Arakoon's words.
+    /// Name in Arakoon's documentation; the log shows it.
     pub word: &'static str,
-    /// Its arguments.
+    /// Layout of its arguments, in order.
     pub fields: &'static [ArgumentLayout],
-    /// What it counts as at all front-ends.
+    /// Kind of operation in the request metrics of all front-ends.
     pub operation: OperationKind,
-    /// What it counts as in Arakoon's statistics.
+    /// Series in Arakoon's `statistics`. `None`: it is counted only in the total of all requests.
     pub class: Option<Class>,
 }
 
@@ -125,7 +125,7 @@ const fn counted(
 
 use OperationKind as Does;
 
-/// All commands, by code.
+/// All commands, sorted by code.
 #[rustfmt::skip]
 pub const COMMANDS: [ArakoonCommand; 48] = [
     row(0x01, CommandName::Ping, "PING", &[Text, Text], Does::Other),
@@ -187,7 +187,7 @@ pub const COMMANDS: [ArakoonCommand; 48] = [
     row(0x46, CommandName::LastEntries3, "LAST_ENTRIES3", &[Long], Does::Admin),
 ];
 
-/// The command of a code.
+/// Returns the command with this code, or `None` if no such command exists.
 pub fn find(code: u32) -> Option<&'static ArakoonCommand> {
     let at = COMMANDS.binary_search_by_key(&code, |command| command.code).ok()?;
     Some(&COMMANDS[at])

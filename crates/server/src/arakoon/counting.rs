@@ -1,4 +1,4 @@
-//! Counts of a connection's requests.
+//! Counters of a connection's requests.
 
 use super::commands::ArakoonCommand;
 use super::serve::{Note, Visit};
@@ -12,7 +12,7 @@ impl Visit {
         self.notes.push(Note { operation, class, verdict, size });
     }
 
-    /// Adds what this batch did to what everybody did.
+    /// Adds the counts of this batch to the totals of the node and of the cluster.
     pub(super) fn count(&mut self, began: Instant) {
         if self.notes.is_empty() {
             return;

@@ -1,9 +1,9 @@
-//! Our reasons in Arakoon's words: a return code and a message.
+//! Translation of the database's errors into Arakoon's: a return code and a message.
 //!
-//! Where Arakoon has a code of the same meaning, that code is used with the message its clients
-//! parse (a node's name, a key), so that they do the right thing: look for the master again, tell
-//! the program that an assertion failed. Where it has none, the message is our sentence under
-//! `unknown failure`. All of them stand in `docs/use/arakoon.md`.
+//! If Arakoon has a code with the same meaning, the answer uses that code and the message that its
+//! clients parse (a node's name, a key). So they react correctly: they look for the master again,
+//! or report a failed assertion. Otherwise the answer is `unknown failure` with our error text.
+//! `docs/use/arakoon.md` lists the whole mapping.
 
 use super::frame::FrameFault;
 use super::words::{Malformed, Wire};
@@ -11,7 +11,7 @@ use crate::buffer_room::overloaded;
 use base::{Body, Error, Reason, Reply, Result};
 use bytes::Bytes;
 
-/// All went well.
+/// Return code of success.
 pub const OK: i32 = 0x00;
 const NO_MAGIC: i32 = 0x01;
 const NOT_MASTER: i32 = 0x04;
@@ -27,21 +27,21 @@ const USERHOOK_NOT_FOUND: i32 = 0x82;
 const MAX_CONNECTIONS: i32 = 0xfe;
 const UNKNOWN_FAILURE: i32 = 0xff;
 
-/// What becomes of the connection behind an answer.
+/// Fate of the connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAnswer {
-    /// The next request is answered.
+    /// The connection stays open and serves the next request.
     Stays,
-    /// It ends.
+    /// The server closes the connection after it has sent this answer.
     Ends,
 }
 
-/// An answer that is an error.
+/// Error answer: a return code, a message, and the fate of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArakoonRefusal {
     code: i32,
     text: Bytes,
-    /// What becomes of the connection.
+    /// Fate of the connection after this answer.
     pub then: AfterAnswer,
 }
 
@@ -50,32 +50,35 @@ impl ArakoonRefusal {
         ArakoonRefusal { code, text: text.into(), then }
     }
 
-    /// The input is understood and can't be taken; the connection goes on.
+    /// Returns the refusal of arguments that parse but are not acceptable. The connection stays
+    /// open.
     pub fn bad_input(text: String) -> ArakoonRefusal {
         ArakoonRefusal::new(BAD_INPUT, text, AfterAnswer::Stays)
     }
 
-    /// A known thing that this node does not do.
+    /// Returns the refusal of a command that this server does not implement. The connection stays
+    /// open.
     pub fn not_supported(text: &str) -> ArakoonRefusal {
         ArakoonRefusal::new(NOT_SUPPORTED, text.to_string(), AfterAnswer::Stays)
     }
 
-    /// No key has this name; the message for a read of one key.
+    /// Returns the answer to a read of one key that does not exist.
     pub fn not_found() -> ArakoonRefusal {
         ArakoonRefusal::new(NOT_FOUND, "Not_found", AfterAnswer::Stays)
     }
 
-    /// Something was said that can't be said: the connection ends.
+    /// Returns the refusal of bytes that break the protocol. The connection ends.
     pub fn failure(text: &'static str) -> ArakoonRefusal {
         ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Ends)
     }
 
-    /// The same in words made for the occasion, and the connection goes on.
+    /// Returns an error with a message built at run time. The connection stays open.
     pub fn complaint(text: String) -> ArakoonRefusal {
         ArakoonRefusal::new(UNKNOWN_FAILURE, text, AfterAnswer::Stays)
     }
 
-    /// There is no memory for the answer; an update takes effect nevertheless.
+    /// Returns the error for an answer that does not fit in memory. If `reply` is an update, the
+    /// message says at which index it took effect.
     pub fn no_room(reply: &Result<Reply>) -> ArakoonRefusal {
         match reply {
             Ok(Reply { index, body: Body::Updated(_), .. }) => ArakoonRefusal::complaint(format!(
@@ -86,32 +89,33 @@ impl ArakoonRefusal {
         }
     }
 
-    /// There are no hooks; what follows such a request is the hook's own language.
+    /// Returns the refusal of `USER_HOOK`: the server has no hooks. The connection ends, because
+    /// the bytes that follow are in the hook's own protocol.
     pub fn no_such_hook(name: Bytes) -> ArakoonRefusal {
         ArakoonRefusal::new(USERHOOK_NOT_FOUND, name, AfterAnswer::Ends)
     }
 
-    /// There are no functions.
+    /// Returns the refusal of `USER_FUNCTION`: the server has no user functions.
     pub fn no_such_function(name: &[u8]) -> ArakoonRefusal {
         ArakoonRefusal::bad_input(format!("User function \"{}\" could not be found", escaped(name)))
     }
 
-    /// The server closes.
+    /// Returns the error that the server is shutting down. The connection ends.
     pub fn closing() -> ArakoonRefusal {
         ArakoonRefusal::new(GOING_DOWN, "closing socket", AfterAnswer::Ends)
     }
 
-    /// Adds the answer's bytes.
+    /// Appends the bytes of the answer to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.int(self.code);
-        // The one answer without a message.
+        // `NO_MAGIC` is the only return code that has no message.
         if self.code != NO_MAGIC {
             out.text(&self.text);
         }
     }
 }
 
-/// As Arakoon's own language shows a string between quotes.
+/// Escapes a string as OCaml's `%S` does, because Arakoon prints names that way.
 fn escaped(name: &[u8]) -> String {
     let mut text = String::new();
     for &byte in name {
@@ -166,14 +170,14 @@ impl From<&Error> for ArakoonRefusal {
             }
             Reason::TooLarge => ArakoonRefusal::bad_input(error.text()),
             Reason::NotSupported => ArakoonRefusal::not_supported(&error.text()),
-            // Clients look for the master again; nothing has happened here.
+            // Clients look for the master again; the request had no effect here.
             Reason::NotMaster => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
             Reason::NoQuorum => ArakoonRefusal::new(NOT_MASTER, "None", AfterAnswer::Ends),
             Reason::Moved => ArakoonRefusal::new(NOT_MASTER, detail(), AfterAnswer::Ends),
             Reason::Starting | Reason::ShuttingDown | Reason::NotBootstrapped => {
                 ArakoonRefusal::closing()
             }
-            // It may have happened.
+            // The update may have taken effect.
             Reason::NoLongerMaster
             | Reason::DeadlinePassed
             | Reason::WriteQuorumUnmet
@@ -208,14 +212,15 @@ impl From<&Error> for ArakoonRefusal {
     }
 }
 
-/// What a client is told while the node starts; its programs try again elsewhere.
+/// Returns the answer for a client that connects while the node starts. Arakoon's clients then try
+/// another node.
 pub fn starting(words: &'static str) -> Vec<u8> {
     let mut bytes = Vec::new();
     ArakoonRefusal::new(GOING_DOWN, words, AfterAnswer::Ends).write(&mut bytes);
     bytes
 }
 
-/// What one connection too many is told before it says a word.
+/// Returns the answer for a connection above the limit. The server sends it before it reads a byte.
 pub fn too_many() -> Vec<u8> {
     let mut bytes = Vec::new();
     ArakoonRefusal::new(MAX_CONNECTIONS, "too many clients", AfterAnswer::Ends).write(&mut bytes);

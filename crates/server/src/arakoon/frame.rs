@@ -1,27 +1,26 @@
-//! Bytes to frames: the prologue, and requests. Pure.
+//! Parser from bytes to frames: the prologue, and requests. Pure.
 //!
-//! A request has no length in front; only its command knows how it goes on. So the parser walks
-//! along the fields of the command's row in the table, and remembers where it was when more bytes
-//! are wanted: what has been walked over is never looked at again, and nothing is allocated for
-//! what a field claims.
+//! A request has no length prefix; only its command says which fields follow. So the parser walks
+//! the fields of the command's table row and keeps its position when it needs more bytes. It never
+//! reads a byte twice, and allocates nothing for a length that a field claims.
 
 use super::commands::{ArakoonCommand, ArgumentLayout, find};
 use super::words::int_at;
 use base::limits::{FRAME_BYTES_MAX, KEYS_PER_READ_MAX};
 
-/// The high half of every request's first word, and of the prologue's.
+/// High half of the first word of every request, and of the prologue.
 pub const MAGIC: u32 = 0xb1ff_0000;
 /// Longest cluster id of an Arakoon client.
 pub const CLUSTER_ID_BYTES_MAX: usize = 255;
 
-/// What a connection begins with.
+/// Result of reading a connection's prologue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hello {
-    /// Too few bytes to tell.
+    /// The prologue is incomplete.
     More,
-    /// No prologue of a version that exists.
+    /// The bytes are not a prologue of a known version.
     Foreign,
-    /// The cluster that is meant, and how long the prologue was.
+    /// Cluster id, and the length of the prologue in bytes.
     Cluster(Vec<u8>, usize),
 }
 
@@ -44,29 +43,29 @@ pub fn hello(bytes: &[u8]) -> Hello {
     }
 }
 
-/// How far the bytes go.
+/// Progress of the parser in one request.
 #[derive(Debug)]
 pub enum ParseProgress {
-    /// The request has at least this many bytes.
+    /// The request is incomplete: it has at least this many bytes.
     More(usize),
-    /// A whole request: its command, and how many bytes it has.
+    /// The request is complete: its command, and its length in bytes.
     Frame(&'static ArakoonCommand, usize),
 }
 
-/// Why bytes are no request; after it nothing on the connection means anything.
+/// Reason why bytes are not a request. The rest of the connection can't be parsed after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
-    /// The first word is none of a request.
+    /// The first word lacks the magic number.
     NoMagic,
-    /// There is no such command, so nobody knows where the next one begins.
+    /// No command has this code, so the end of the request is unknown.
     Unknown(u32),
-    /// A field says what it can't say.
+    /// A field holds a value that its layout does not allow.
     Malformed,
-    /// More bytes or elements than a request may have.
+    /// The request exceeds a limit on its bytes or elements: the limit's name and value.
     TooLarge(&'static str, usize),
 }
 
-/// Finds where requests end.
+/// Incremental parser that finds where each request ends.
 #[derive(Default)]
 pub struct Parser {
     command: Option<&'static ArakoonCommand>,
@@ -74,26 +73,26 @@ pub struct Parser {
     walks: Vec<FieldRun>,
 }
 
-/// A run of fields that is walked over so many times.
+/// Sequence of fields that the parser has still to walk, `rounds` times.
 struct FieldRun {
     fields: &'static [ArgumentLayout],
     next: usize,
     rounds: usize,
 }
 
-/// What a field turns out to be.
+/// Outcome of looking at one field.
 enum FrameStep {
-    /// So many bytes must be there before more can be said.
+    /// Incomplete: this many bytes of the field must be present before the parser can go on.
     Needs(usize),
-    /// It has this many bytes.
+    /// Complete: the field takes this many bytes.
     Takes(usize),
-    /// A count of runs of these fields.
+    /// A list: number of elements, and the fields of each.
     Repeats(usize, &'static [ArgumentLayout]),
 }
 
 impl Parser {
-    /// Looks at the bytes of a connection from where the request begins; the same ones as before,
-    /// and more.
+    /// Parses from the beginning of the current request. `bytes` must be those of the last call,
+    /// with any number of new ones appended.
     pub fn parse(&mut self, bytes: &[u8]) -> Result<ParseProgress, FrameFault> {
         let command = match self.command {
             Some(command) => command,
@@ -143,7 +142,7 @@ impl Parser {
         Ok(Some(command))
     }
 
-    /// The request was taken; the next one begins.
+    /// Forgets the current request, which the caller has consumed; the next call begins a new one.
     pub fn reset(&mut self) {
         (self.command, self.at) = (None, 0);
         self.walks.clear();
@@ -196,7 +195,7 @@ fn step(field: &ArgumentLayout, rest: &[u8]) -> Result<FrameStep, FrameFault> {
     })
 }
 
-/// A string behind so many bytes.
+/// Measures a string that follows `before` bytes.
 fn text(rest: &[u8], before: usize) -> Result<FrameStep, FrameFault> {
     let Some(length) = int_at(rest, before) else { return Ok(FrameStep::Needs(before + 4)) };
     let length = usize::try_from(length).map_err(|_| FrameFault::Malformed)?;

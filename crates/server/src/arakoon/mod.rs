@@ -1,13 +1,13 @@
-//! Arakoon's protocol, versions 1.6 to 1.9: its clients work unchanged.
+//! Front-end for Arakoon's protocol, versions 1.6 to 1.9: its clients work unchanged.
 //!
-//! A cluster id is a consistent bucket (`clusters.rs`). Requests have no length and no id: a
-//! connection's are answered one after the other, and any number may be on the way; like the fast
-//! front-end this one asks the node for all that have arrived, waits once and writes once.
+//! A cluster id names a consistent bucket (`clusters.rs`). Requests have neither length nor id: a
+//! connection's requests are answered in order, and a client may pipeline any number. Like the RESP
+//! front-end, this one submits all requests that have arrived, waits once and writes once.
 //!
 //! Promises: lists, return codes and messages are byte for byte what Arakoon's clients expect
-//! (`docs/use/arakoon.md` names every difference); answers come in the order of the requests; none
-//! that rests on an undecided update is sent; a claimed length never sizes a buffer.
-//! Never: takes updates that are internal to Arakoon; knows more of the cluster than `views.rs`.
+//! (`docs/use/arakoon.md` names every difference); answers come in the order of the requests; no
+//! answer that depends on an undecided update is sent; a claimed length never sizes a buffer.
+//! Never: takes updates that are internal to Arakoon; sees more of the cluster than `views.rs`.
 //! Read next: `commands.rs`, `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
 mod clusters;

@@ -1,25 +1,25 @@
 //! Arakoon's nursery: intervals, the routing tree, and the addresses of a cluster's nodes. Pure.
 //!
-//! Keys are not spread over clusters by a nursery here; a bucket is placed by the directory. So
-//! there is one routing, a leaf that names the cluster the client speaks to, and one interval, open
-//! at both ends. What would set either to what it is already is taken; all else is refused.
+//! Credenza's directory places buckets, so no nursery distributes keys over clusters. There is one
+//! routing, a leaf that names the client's own cluster, and one interval, open at both ends. A
+//! command that would set either to its present value succeeds; any other change is refused.
 
 use super::words::{Malformed, ValueReader, Wire};
 use bytes::Bytes;
 
-/// Where clients reach a node.
+/// Name and address at which clients reach a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAddress {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Its host, a name or an address.
+    /// The node's host name or IP address.
     pub host: String,
-    /// Its port.
+    /// The node's port.
     pub port: u16,
 }
 
 impl ClientAddress {
-    /// A node of this name at `host:port`; none if that is no such place.
+    /// Parses `host:port`. Returns `None` if `address` is not of this form.
     pub fn at(name: &str, address: &str) -> Option<ClientAddress> {
         let (host, port) = address.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -31,7 +31,7 @@ impl ClientAddress {
 /// Deepest routing tree that is looked at.
 pub const ROUTING_DEPTH_MAX: usize = 64;
 
-/// Whether an interval (public begin and end, private begin and end) is open everywhere.
+/// Returns true if the interval (public begin and end, private begin and end) is open at all ends.
 pub fn read_interval(reader: &mut ValueReader) -> Result<bool, Malformed> {
     let mut open = true;
     for _ in 0..4 {
@@ -40,12 +40,12 @@ pub fn read_interval(reader: &mut ValueReader) -> Result<bool, Malformed> {
     Ok(open)
 }
 
-/// The open interval.
+/// Returns the bytes of an interval that is open at all ends.
 pub fn open_interval() -> Vec<u8> {
     vec![0; 4]
 }
 
-/// The routing that sends every key to this cluster.
+/// Returns the bytes of a routing that sends every key to this cluster.
 pub fn leaf(cluster: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.flag(true);
@@ -53,7 +53,7 @@ pub fn leaf(cluster: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Whether a routing tree sends every key to this cluster.
+/// Returns true if the routing tree sends every key to this cluster.
 pub fn routes_to(routing: Bytes, cluster: &[u8]) -> Result<bool, Malformed> {
     let mut reader = ValueReader::new(routing);
     let same = subtree(&mut reader, cluster, 0)?;
@@ -74,7 +74,7 @@ fn subtree(reader: &mut ValueReader, cluster: &[u8], depth: usize) -> Result<boo
     Ok(left && right)
 }
 
-/// The nursery's configuration: the routing, and the one cluster with its nodes' addresses.
+/// Returns the nursery's configuration: the routing, and the one cluster with its nodes' addresses.
 pub fn configuration(cluster: &[u8], nodes: &[ClientAddress]) -> Vec<u8> {
     let mut bytes = leaf(cluster);
     bytes.count(1);

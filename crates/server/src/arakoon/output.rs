@@ -1,32 +1,32 @@
-//! Answers to bytes: everything one batch of requests says, written eagerly, sent once.
+//! Answers of one batch of requests as bytes, collected eagerly and sent once.
 //!
-//! An answer that rests on an undecided update is written like any other, and its place is
-//! remembered with its ticket: if the update's fate stays unknown, an error takes that place.
+//! An answer that depends on an undecided update is written like any other, and its position is
+//! kept with its ticket. If the update's outcome stays unknown, an error replaces that answer.
 
 use super::errors::{AfterAnswer, ArakoonRefusal};
 use super::words::Wire;
 use crate::writer::Pieces;
 use node::Ticket;
 
-/// What is kept of the buffer between batches.
+/// Capacity that the buffer keeps between batches; a larger buffer is freed.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// An answer that must not be shown before its ticket is decided.
+/// Answer that must not be sent before its ticket is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     from: usize,
     to: usize,
-    /// What it waits for.
+    /// Ticket of the update that the answer depends on.
     pub ticket: Ticket,
 }
 
-/// The answers of one batch.
+/// Answers of one batch.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// The answers so far.
+    /// Bytes of the answers so far.
     pub bytes: Vec<u8>,
     pending: Vec<Pending>,
-    /// The connection ends once this is sent.
+    /// True if the connection ends after this batch is sent.
     pub ends: bool,
 }
 
@@ -41,30 +41,30 @@ impl Pieces for Output {
 }
 
 impl Output {
-    /// An answer that went well, with this body.
+    /// Appends a successful answer with this body.
     pub fn say(&mut self, body: &[u8]) {
         self.bytes.int(super::errors::OK);
         self.bytes.extend_from_slice(body);
     }
 
-    /// An answer that is an error.
+    /// Appends an error answer.
     pub fn refuse(&mut self, refusal: &ArakoonRefusal) {
         refusal.write(&mut self.bytes);
         self.ends |= refusal.then == AfterAnswer::Ends;
     }
 
-    /// Everything from `from` on waits for this ticket.
+    /// Marks everything from byte `from` on as dependent on this ticket.
     pub fn wait_for(&mut self, from: usize, ticket: Ticket) {
         self.pending.push(Pending { from, to: self.bytes.len(), ticket });
     }
 
-    /// The answers that wait, in order.
+    /// Returns the answers that depend on a ticket, in order.
     pub fn pending(&self) -> &[Pending] {
         &self.pending
     }
 
-    /// Says the waiting answers again, those with a verdict as that error. Behind one that ends the
-    /// connection nothing is said.
+    /// Writes the answers again and puts an error in place of each dependent answer that has a
+    /// verdict. Drops everything after an error that ends the connection.
     pub fn judge(&mut self, verdicts: &[Option<ArakoonRefusal>]) {
         let old = std::mem::take(self);
         let mut seen = 0;
@@ -81,7 +81,7 @@ impl Output {
         self.ends = old.ends;
     }
 
-    /// Everything is sent; begins anew with the same memory, unless it grew unusually.
+    /// Empties the output after it was sent. Keeps the buffer unless it grew beyond `KEPT_BYTES`.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.pending.clear();

@@ -1,4 +1,4 @@
-//! One connection: the prologue, then reads, asks, waits once, answers once.
+//! Connection of one Arakoon client: reads the prologue, then handles batches of requests.
 
 use super::commands::ArakoonCommand;
 use super::errors::ArakoonRefusal;
@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// Answers are sent when they reach this, before more requests are looked at.
+/// Size of a batch's answers at which they are sent before more requests are read.
 const ANSWER_BYTES: usize = 1024 * 1024;
 
 /// Serves one connection until it ends or the server closes.
@@ -43,7 +43,7 @@ pub(crate) async fn serve(
     let _idle = shared.idle.enter(activity.clone());
     let mut ended = pin!(activity.clone().ended(shutdown));
     let Connection { mut stream, first, .. } = connection;
-    // It only fails on a dead socket.
+    // `local_addr` fails only on a dead socket.
     let Ok(local) = stream.local_addr() else { return };
     let mut intake = Intake::new(first);
     let greeting = greet(&mut stream, &mut intake, &shared, ended.as_mut());
@@ -76,7 +76,8 @@ pub(crate) async fn serve(
     }
 }
 
-/// Reads the prologue; none when it is none, or none came.
+/// Reads the prologue and returns its cluster id. Returns `None` if the bytes are not a prologue or
+/// the connection ends first.
 async fn greet(
     stream: &mut TcpStream,
     intake: &mut Intake,
@@ -100,7 +101,7 @@ async fn greet(
     }
 }
 
-/// What has to be waited for while nothing behind it is looked at.
+/// Request that must finish before the connection reads the next one.
 enum Slow {
     Reply(
         Pin<Box<dyn Future<Output = Result<Reply>> + Send>>,
@@ -111,7 +112,7 @@ enum Slow {
     DropMaster(&'static ArakoonCommand),
 }
 
-/// How one request went, for the counters.
+/// Outcome of one request, for the counters.
 pub(super) struct Note {
     pub(super) operation: OperationKind,
     pub(super) class: Option<Class>,
@@ -119,7 +120,7 @@ pub(super) struct Note {
     pub(super) size: u64,
 }
 
-/// One connection at work.
+/// Connection that has passed the prologue and serves requests.
 pub(super) struct Visit {
     stream: TcpStream,
     pub(super) shared: Arc<Shared>,
@@ -132,7 +133,7 @@ pub(super) struct Visit {
     intake: Intake,
     parser: Parser,
     pub(super) notes: Vec<Note>,
-    /// The last command, for the log.
+    /// Name of the last command, for the log of slow requests.
     pub(super) last: &'static str,
     pub(super) activity: Arc<Activity>,
     pub(super) statistics: Arc<Mutex<Statistics>>,
@@ -153,8 +154,8 @@ impl Visit {
         }
     }
 
-    /// Answers all complete requests; gives how many bytes the next one has at least, or `Err` when
-    /// the connection is to end.
+    /// Answers all complete requests. Returns the minimum length in bytes of the next request, or
+    /// `Err` if the connection must end.
     async fn answer(&mut self) -> std::result::Result<usize, ()> {
         loop {
             let began = Instant::now();
@@ -187,7 +188,7 @@ impl Visit {
         }
     }
 
-    /// One request, of this many bytes.
+    /// Handles one request of `length` bytes. Returns a `Slow` if it can't be answered at once.
     fn request(&mut self, command: &'static ArakoonCommand, length: usize) -> Option<Slow> {
         self.last = command.word;
         let mut frame = self.intake.input.split_to(length).freeze();
@@ -244,7 +245,7 @@ impl Visit {
         None
     }
 
-    /// What comes when the server closes is not begun, and its client is told so.
+    /// Submits a request to the node. Refuses it instead if the server is closing.
     fn submit(&mut self, request: Request) -> Submitted {
         match self.intake.is_last() {
             true => Submitted::Ready(Err(closing())),
@@ -280,7 +281,7 @@ impl Visit {
         }
     }
 
-    /// What was answered without a request to the node.
+    /// Writes an answer that needed no request to the node.
     fn finish(
         &mut self,
         command: &'static ArakoonCommand,
@@ -298,7 +299,7 @@ impl Visit {
         }
     }
 
-    /// What takes long is waited for with everything before it already sent.
+    /// Sends all earlier answers, then waits for a slow request and writes its answer.
     async fn wait_for(&mut self, slow: Slow) -> std::result::Result<(), ()> {
         if self.send().await? {
             return Ok(());
@@ -313,7 +314,7 @@ impl Visit {
                 self.speak(command, &shape, reply);
             }
             Slow::DropMaster(command) => {
-                // What is refused to a node alone is refused before.
+                // Checked first, because a node alone refuses to drop its mastership.
                 let answer = match views::look(self, &ClusterQuery::DropMaster) {
                     Ok(body) => match self.shared.node.drop_master(&self.bucket).await {
                         Ok(()) => Ok((body, 0)),
@@ -327,7 +328,8 @@ impl Visit {
         Ok(())
     }
 
-    /// A range of any length as of one moment: a page, and if that was not all, the whole.
+    /// Reads a range of any length as of one moment: first a page, then the whole range if the page
+    /// was not all.
     async fn range(&mut self, range: Range, level: ReadLevel) -> Result<Reply> {
         let wanted = range.rows_max.unwrap_or(usize::MAX);
         let rows_max = Some(wanted.min(limits::PAGE_ROWS_MAX));
@@ -357,7 +359,8 @@ impl Visit {
         }
     }
 
-    /// Waits until nothing said is undecided, then sends it; whether the connection ends with it.
+    /// Waits until every answer of the batch is decided, then sends the batch. Returns true if the
+    /// connection ends with it.
     async fn send(&mut self) -> std::result::Result<bool, ()> {
         if !self.out.pending().is_empty() {
             self.decide().await;
@@ -370,13 +373,13 @@ impl Visit {
         Ok(self.out.ends)
     }
 
-    /// The last ticket of each group speaks for all before it; only if one fails is every answer
-    /// asked for by itself.
+    /// Waits for the tickets of the batch. The last ticket covers all earlier ones; only if it
+    /// fails is each ticket waited for by itself.
     async fn decide(&mut self) {
         let node = &self.shared.node;
         let pending = self.out.pending();
         let Some(last) = pending.last() else { return };
-        // A bucket lives in one group.
+        // All tickets are of one group, because a bucket has exactly one.
         if node.decided(last.ticket).await.is_ok() {
             return;
         }

@@ -1,12 +1,12 @@
-//! Arakoon's `statistics`: sizes and times by kind of request, since the start.
+//! Arakoon's `statistics`: sizes and durations by kind of request, since the node started.
 //!
-//! Each cluster has its own. The layout is Arakoon's, child by child, because its OCaml client
+//! Each cluster has its own. The layout matches Arakoon's field by field, because its OCaml client
 //! reads it by position.
 
 use super::words::Wire;
 use node::BucketPlacement;
 
-/// What is counted by itself.
+/// Kind of request with a series of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// `set`.
@@ -37,8 +37,8 @@ pub enum Class {
     DeletePrefix,
 }
 
-/// The series of times, in the order of the wire and of [`Class`]; before them stands
-/// `harvest_stats`, behind them `op_info`.
+/// Names of the series of durations, in the order of the wire and of [`Class`]. On the wire
+/// `harvest_stats` precedes them and `op_info` follows.
 const SERIES: [&str; 13] = [
     "set_info",
     "get_info",
@@ -55,7 +55,7 @@ const SERIES: [&str; 13] = [
     "delete_prefix_info",
 ];
 
-/// Average sizes, in the order of the wire, and whose they are.
+/// Names of the average sizes, in the order of the wire, each with its kind of request.
 const SIZES: [(&str, Class); 7] = [
     ("avg_set_size", Class::Set),
     ("avg_get_size", Class::Get),
@@ -66,7 +66,7 @@ const SIZES: [(&str, Class); 7] = [
     ("avg_del_prefix_size", Class::DeletePrefix),
 ];
 
-/// A series of numbers, of which only these are kept (B. P. Welford's method).
+/// Running summary of a series of numbers (B. P. Welford's method).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumberSeries {
     n: i32,
@@ -83,7 +83,7 @@ impl Default for NumberSeries {
 }
 
 impl NumberSeries {
-    /// One more.
+    /// Adds one number to the series.
     pub fn add(&mut self, number: f64) {
         self.n = self.n.saturating_add(1);
         self.min = self.min.min(number);
@@ -93,7 +93,7 @@ impl NumberSeries {
         self.m2 += delta * (number - self.avg);
     }
 
-    /// Of which only the number and the average are known.
+    /// Returns a series of which only the count and the average are known.
     pub fn of_average(n: u64, avg: f64) -> NumberSeries {
         NumberSeries { n: i32::try_from(n).unwrap_or(i32::MAX), avg, ..NumberSeries::default() }
     }
@@ -110,30 +110,31 @@ impl NumberSeries {
     }
 }
 
-/// One cluster's counts.
+/// Counts of one cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Unix seconds of the first and the last request.
+    /// Unix seconds of the first and the last request. `None`: there was no request.
     span: Option<(f64, f64)>,
     times: [NumberSeries; SERIES.len()],
     sizes: [f64; SERIES.len()],
     all: NumberSeries,
 }
 
-/// What the node adds.
+/// Values that the node contributes to the answer.
 pub struct Surroundings<'a> {
-    /// Now, in Unix seconds.
+    /// Current time in Unix seconds.
     pub now: f64,
-    /// Batches of updates: how many, and how many updates each had.
+    /// Log entries, as a series: the number of entries, and the average number of updates in one.
     pub harvest: NumberSeries,
     /// Memory of the store, and of the process, in KiB.
     pub memory_kib: (f64, i32),
-    /// The bucket's group.
+    /// Placement of the bucket's group.
     pub place: &'a BucketPlacement,
 }
 
 impl Statistics {
-    /// A request of this kind took so many seconds; its answer (or what it wrote) was so large.
+    /// Counts a request: its kind, its duration in seconds, and the size of its answer or of the
+    /// value that it wrote.
     pub fn add(&mut self, now: f64, class: Option<Class>, seconds: f64, size: u64) {
         let start = self.span.map_or(now, |(start, _)| start);
         self.span = Some((start, now));
@@ -146,11 +147,11 @@ impl Statistics {
         }
     }
 
-    /// The named field that the answer's string holds.
+    /// Returns the bytes of the named field that the answer's string holds.
     pub fn write(&self, around: &Surroundings<'_>) -> Vec<u8> {
         let mut out = Vec::with_capacity(4 * 1024);
         let (start, last) = self.span.unwrap_or((around.now, around.now));
-        // 2 + sizes, harvest, series, op_info, 5 of memory, node_is.
+        // Fields: 2 times, the sizes, the harvest, the series, `op_info`, 5 of memory, `node_is`.
         list(&mut out, "arakoon_stats", 2 + SIZES.len() + 1 + SERIES.len() + 1 + 5 + 1);
         float(&mut out, "start", start);
         float(&mut out, "last", last);
@@ -164,7 +165,7 @@ impl Statistics {
         self.all.write("op_info", &mut out);
         float(&mut out, "mem_allocated", around.memory_kib.0);
         number(&mut out, "mem_maxrss", around.memory_kib.1);
-        // There is no garbage collector.
+        // Rust has no garbage collector, so these are always 0.
         for name in ["mem_minor_collections", "mem_major_collections", "mem_compactions"] {
             number(&mut out, name, 0);
         }

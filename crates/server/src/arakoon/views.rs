@@ -1,8 +1,8 @@
 //! Views of the cluster for Arakoon's clients: master, members, and how far each is.
 //!
-//! Everything that depends on there being more nodes than this one is asked here, of one
-//! [`node::BucketPlacement`]: a group with more members changes what that holds, and nothing else
-//! in this front-end.
+//! This module answers every question that depends on other nodes, from one
+//! [`node::BucketPlacement`]. More members in a group change the content of that placement and
+//! nothing else in this front-end.
 
 use super::errors::ArakoonRefusal;
 use super::nursery::{self, ClientAddress};
@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 
 const ALONE: &str = "drop master not supported for singletons";
 
-/// The body of the answer.
+/// Returns the body of the answer to a query about the cluster.
 pub fn look(visit: &Visit, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusal> {
     let place =
         visit.shared.node.place(&visit.bucket).map_err(|error| ArakoonRefusal::from(&error))?;
@@ -24,7 +24,7 @@ pub fn look(visit: &Visit, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusa
         ClusterQuery::WhoMaster => body.maybe(place.master.as_ref().map(|name| name.as_bytes())),
         ClusterQuery::State => body.text(state(place.role).as_bytes()),
         ClusterQuery::Txid => {
-            // As a freshness that a read can ask for.
+            // Written as a read level, so that a client can use it for a read at this index.
             body.push(2);
             body.long(i64::try_from(place.applied.0).unwrap_or(i64::MAX));
         }
@@ -38,8 +38,8 @@ pub fn look(visit: &Visit, view: &ClusterQuery) -> Result<Vec<u8>, ArakoonRefusa
         }
         ClusterQuery::OnSlave(_) if is_master(&place) => return Err(on_master_refusal()),
         ClusterQuery::OnSlave(Some(refusal)) => return Err(refusal.clone()),
-        // Mastership is dropped before this is looked at; a slave has none, and its files are kept
-        // in order without being asked.
+        // The connection drops the mastership before it looks here. A slave has no mastership to
+        // drop, and keeps its files in order by itself.
         ClusterQuery::DropMaster | ClusterQuery::OnSlave(None) => {}
     }
     Ok(body)
@@ -49,7 +49,7 @@ fn is_master(place: &BucketPlacement) -> bool {
     place.master.as_ref() == Some(&place.me)
 }
 
-/// The part in Arakoon's words, which its tools look for.
+/// Returns the role in the words that Arakoon's tools look for.
 fn state(role: &str) -> &'static str {
     match role {
         "master" => "Stable_master",
@@ -58,8 +58,8 @@ fn state(role: &str) -> &'static str {
     }
 }
 
-/// Whether enough members are about to go on. A node alone is enough by itself, once it has
-/// anything.
+/// Returns true if enough members are connected to make progress. A single node can once it has
+/// applied an entry.
 fn progress(place: &BucketPlacement) -> bool {
     match place.members.len() {
         1 => place.applied.0 > 0,
@@ -67,8 +67,8 @@ fn progress(place: &BucketPlacement) -> bool {
     }
 }
 
-/// Where clients reach the members of the group, as the directory has it; this node alone is where
-/// the client itself reached it.
+/// Returns the addresses of the group's members from the directory. A single node returns the
+/// address that the client connected to.
 fn nodes(visit: &Visit, place: &BucketPlacement) -> Vec<ClientAddress> {
     let here = || ClientAddress::at(&place.me, &visit.local.to_string());
     if place.members.len() == 1 {

@@ -1,25 +1,24 @@
-//! Arakoon's primitive values and their bytes: little-endian, strings with their length in front.
-//! Pure.
+//! Primitive values of Arakoon's protocol: little-endian, strings with a length prefix. Pure.
 
 use bytes::Bytes;
 
-/// Bytes that are not what their command or update says.
+/// Error: the bytes do not have the layout of their command or update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// A number in the first four bytes.
+/// Reads a 32-bit number at an offset. Returns `None` if fewer than four bytes are there.
 pub fn int_at(bytes: &[u8], at: usize) -> Option<i32> {
     let word = bytes.get(at..)?.first_chunk::<4>()?;
     Some(i32::from_le_bytes(*word))
 }
 
-/// Reads values in order, without copying.
+/// Reader of values in order; it copies nothing.
 pub struct ValueReader {
     rest: Bytes,
 }
 
 impl ValueReader {
-    /// From the beginning of these bytes.
+    /// Returns a reader at the beginning of these bytes.
     pub fn new(bytes: Bytes) -> ValueReader {
         ValueReader { rest: bytes }
     }
@@ -31,21 +30,21 @@ impl ValueReader {
         Ok(self.rest.split_to(length))
     }
 
-    /// A 32-bit number.
+    /// Reads a 32-bit number.
     pub fn int(&mut self) -> Result<i32, Malformed> {
         let number = int_at(&self.rest, 0).ok_or(Malformed)?;
         self.take(4)?;
         Ok(number)
     }
 
-    /// A 64-bit number.
+    /// Reads a 64-bit number.
     pub fn long(&mut self) -> Result<i64, Malformed> {
         let number = self.rest.first_chunk::<8>().map(|word| i64::from_le_bytes(*word));
         self.take(8)?;
         number.ok_or(Malformed)
     }
 
-    /// One byte that is 0 or 1.
+    /// Reads a byte that must be 0 or 1.
     pub fn flag(&mut self) -> Result<bool, Malformed> {
         match self.byte()? {
             0 => Ok(false),
@@ -54,29 +53,29 @@ impl ValueReader {
         }
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         Ok(self.take(1)?[0])
     }
 
-    /// A number that counts or measures what follows.
+    /// Reads a 32-bit number that must not be negative: a number of elements or bytes.
     pub fn count(&mut self) -> Result<usize, Malformed> {
         usize::try_from(self.int()?).map_err(|_| Malformed)
     }
 
-    /// A string.
+    /// Reads a string.
     pub fn text(&mut self) -> Result<Bytes, Malformed> {
         let length = self.count()?;
         self.take(length)
     }
 
-    /// A string, or none.
+    /// Reads an optional string.
     pub fn maybe(&mut self) -> Result<Option<Bytes>, Malformed> {
         Ok(if self.flag()? { Some(self.text()?) } else { None })
     }
 
-    /// A list of strings in the order of the wire. Nothing is allocated for a claimed count that
-    /// the bytes can't hold.
+    /// Reads a list of strings, in the order of the wire. A claimed count that the bytes can't hold
+    /// is an error, so it never sizes an allocation.
     pub fn texts(&mut self) -> Result<Vec<Bytes>, Malformed> {
         let count = self.count()?;
         if count > self.rest.len() / 4 {
@@ -85,27 +84,27 @@ impl ValueReader {
         (0..count).map(|_| self.text()).collect()
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left. Otherwise the bytes are malformed.
     pub fn end(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 }
 
-/// Appends values.
+/// Writer of values.
 pub trait Wire {
-    /// A 32-bit number.
+    /// Appends a 32-bit number.
     fn int(&mut self, number: i32);
-    /// A 64-bit number.
+    /// Appends a 64-bit number.
     fn long(&mut self, number: i64);
-    /// A floating point number: its bits.
+    /// Appends the bits of a floating point number.
     fn float(&mut self, number: f64);
-    /// One byte, 0 or 1.
+    /// Appends one byte, 0 or 1.
     fn flag(&mut self, flag: bool);
-    /// A string.
+    /// Appends a string with its length.
     fn text(&mut self, text: &[u8]);
-    /// A string, or none.
+    /// Appends a flag, then the string if there is one.
     fn maybe(&mut self, text: Option<&[u8]>);
-    /// How many elements follow, or how many bytes.
+    /// Appends the number of elements or bytes that follow.
     fn count(&mut self, count: usize);
 }
 

@@ -1,10 +1,10 @@
-//! An answer, and its bytes.
+//! Answer of an HTTP front-end, and its encoding.
 
 use super::date::DATE_BYTES;
 use bytes::Bytes;
 use std::io::Write;
 
-/// The statuses that are given.
+/// Status code of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum StatusCode {
@@ -34,7 +34,7 @@ pub enum StatusCode {
 }
 
 impl StatusCode {
-    /// The number.
+    /// Returns the number.
     pub fn code(self) -> u16 {
         self.line().0
     }
@@ -68,23 +68,23 @@ impl StatusCode {
     }
 }
 
-/// What an answer's body is.
+/// Body of an answer, with its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerContent {
-    /// There is none.
+    /// No body.
     None,
-    /// A stored value, which no browser may show or run.
+    /// Stored value. Headers keep browsers from showing or running it.
     Value(Bytes),
     /// JSON.
     Json(Bytes),
-    /// Text of the named type.
+    /// Text of this media type.
     Text(&'static str, Bytes),
-    /// Lines of JSON whose number is not known yet; they follow in chunks.
+    /// JSON lines, whose number is not known yet. They follow in chunks.
     JsonLines,
 }
 
 impl AnswerContent {
-    /// The bytes that stand behind the head.
+    /// Returns the bytes behind the head.
     pub fn bytes(&self) -> Bytes {
         match self {
             AnswerContent::None | AnswerContent::JsonLines => Bytes::new(),
@@ -95,38 +95,38 @@ impl AnswerContent {
     }
 }
 
-/// An answer.
+/// HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
     /// The status.
     pub status: StatusCode,
     /// The body.
     pub content: AnswerContent,
-    /// The index of the log that the answer reflects.
+    /// Log index that the answer reflects. Absent if the answer has none.
     pub index: Option<u64>,
-    /// The node that gave the answer, where another was asked.
+    /// Name of the node that answered, if it is another one.
     pub master: Option<String>,
-    /// The row's version.
+    /// Version of the row.
     pub etag: Option<u64>,
-    /// Milliseconds until the row expires.
+    /// Time in milliseconds until the row expires. Absent if it does not.
     pub expires_in_ms: Option<u64>,
-    /// The methods that are allowed instead.
+    /// Methods that the path allows, for a refused one.
     pub allow: Option<String>,
 }
 
-/// What the connection is like that an answer goes to.
+/// Properties of the connection that decide how an answer is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// The connection goes on behind the answer.
+    /// True if the connection stays open after the answer.
     pub keep_alive: bool,
-    /// The body is left out (`HEAD`).
+    /// True if the body is left out (`HEAD`).
     pub head_only: bool,
-    /// The client speaks HTTP/1.0.
+    /// True if the client speaks HTTP/1.0.
     pub is_http_10: bool,
 }
 
-/// A stored value may be a web page of a stranger: it is given as a file to keep, in no origin,
-/// with no rights.
+/// A stored value may be a hostile web page. So it is served as a download, without an origin and
+/// without rights.
 const VALUE_HEADERS: &[u8] = b"content-type: application/octet-stream\r\n\
     content-disposition: attachment\r\n\
     content-security-policy: default-src 'none'; frame-ancestors 'none'; sandbox\r\n\
@@ -138,7 +138,7 @@ const OTHER_HEADERS: &[u8] =
     cache-control: no-store\r\n";
 
 impl HttpAnswer {
-    /// Of this status and body.
+    /// Returns an answer with this status and body, and no optional header.
     pub fn new(status: StatusCode, content: AnswerContent) -> HttpAnswer {
         HttpAnswer {
             status,
@@ -151,8 +151,8 @@ impl HttpAnswer {
         }
     }
 
-    /// Appends the head with this date (RFC 9110, section 6.6.1); the body is [`Content::bytes`],
-    /// unless the manner leaves it out.
+    /// Appends the head with this date (RFC 9110, section 6.6.1). The caller appends the body
+    /// ([`AnswerContent::bytes`]) unless the connection wants only the head.
     pub fn encode_head(&self, out: &mut Vec<u8>, manner: Manner, date: &[u8; DATE_BYTES]) {
         let (code, words) = self.status.line();
         // Writing to a vector can't fail.
@@ -216,7 +216,7 @@ impl HttpAnswer {
             | AnswerContent::Json(bytes)
             | AnswerContent::Text(_, bytes) => bytes.len(),
         };
-        // These two never have a body, and say so by themselves.
+        // These two statuses never have a body, so they need no length.
         if self.status != StatusCode::NoContent && self.status != StatusCode::NotModified {
             let _ = write!(out, "content-length: {length}\r\n");
         }

@@ -1,4 +1,4 @@
-//! A chunked body: from bytes to the bytes meant. Pure and incremental.
+//! Decoder of a chunked body. Pure and incremental.
 
 use super::answer::StatusCode;
 use super::head::Refused;
@@ -8,43 +8,43 @@ const SIZE_LINE_BYTES_MAX: usize = 256;
 /// Longest trailer section without its last, empty line; trailers are read and forgotten.
 const TRAILER_BYTES_MAX: usize = 4 * 1024;
 
-/// Where in a chunked body the reader stands.
+/// Position of the decoder in a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChunkPosition {
-    /// Before a chunk's size.
+    /// Before the size of a chunk.
     #[default]
     Size,
-    /// Within a chunk, this many bytes before its end.
+    /// Inside a chunk, this many bytes before its end.
     Data(u64),
     /// Behind a chunk, before its line end.
     DataEnd,
-    /// Behind the last chunk: lines up to an empty one; so many bytes were read.
+    /// Behind the last chunk, in lines up to an empty one: number of bytes read of them.
     Trailer(usize),
     /// Behind the body.
     End,
 }
 
-/// Reads a chunked body.
+/// Decoder of a chunked body.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks {
     place: ChunkPosition,
 }
 
-/// What one step gave.
+/// Result of one decoding step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// These bytes of the body, and how many bytes of the input were used.
+    /// Bytes of the body, and the number of input bytes consumed.
     Data(&'a [u8], usize),
-    /// Nothing of the body, but so many bytes of the input were used; go on.
+    /// No bytes of the body: number of input bytes consumed. The caller calls again.
     Skip(usize),
-    /// The input ends within something; come again with more behind it.
+    /// The input is incomplete. The caller calls again with more bytes.
     More,
     /// The body has ended.
     End,
 }
 
 impl Chunks {
-    /// One step over what has arrived.
+    /// Decodes one step of the input. Fails if the bytes are not a chunked body.
     pub fn step<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<'a>, Refused> {
         match self.place {
             ChunkPosition::Size => self.size(input),
@@ -105,7 +105,7 @@ impl Chunks {
     }
 }
 
-/// The line at the beginning, without its end; `None` while it is not complete.
+/// Returns the first line without its end, or `None` if it is incomplete.
 fn line(input: &[u8], max: usize) -> Result<Option<&[u8]>, Refused> {
     match input.iter().take(max + 2).position(|&byte| byte == b'\n') {
         Some(end) if end > 0 && input[end - 1] == b'\r' => Ok(Some(&input[..end - 1])),

@@ -1,13 +1,13 @@
-//! The head of a request: from bytes to words, strictly.
+//! Parser of the head of a request. Strict: it refuses what two parsers could read differently.
 
 use super::answer::StatusCode;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX, KEY_BYTES_MAX};
 use bytes::Bytes;
 
-// A range may name three keys of the largest size, every byte percent-encoded.
+// A range request may name three keys of maximum size with every byte percent-encoded.
 const _: () = assert!(HTTP_LINE_BYTES_MAX == 3 * 3 * KEY_BYTES_MAX + 4 * 1024);
 
-/// A method.
+/// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Method {
@@ -21,7 +21,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As it stands in a request.
+    /// Returns the method as a request writes it.
     pub fn word(self) -> &'static str {
         match self {
             Method::Get => "GET",
@@ -41,67 +41,67 @@ impl Method {
     }
 }
 
-/// How a request's body is framed.
+/// Framing of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// There is none, and no length was named.
+    /// No body, and no length was given.
     None,
-    /// This many bytes follow.
+    /// Body of this many bytes.
     Length(u64),
-    /// Chunks follow.
+    /// Chunked body.
     Chunked,
 }
 
-/// The head of a request, borrowed from the bytes it was read from.
+/// Head of a request, borrowed from the bytes it was parsed from.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// What to do.
+    /// The method.
     pub method: Method,
     /// The path, still percent-encoded; begins with `/`.
     pub path: &'a str,
-    /// What follows `?`, still percent-encoded.
+    /// Part of the target behind `?`, still percent-encoded. Empty if there is none.
     pub query: &'a str,
-    /// How the body is framed.
+    /// Framing of the body.
     pub body: BodyFraming,
-    /// Whether the client wants the connection kept.
+    /// True if the client wants the connection to stay open.
     pub keep_alive: bool,
-    /// Whether the client speaks HTTP/1.0, and so can't read chunks.
+    /// True if the client speaks HTTP/1.0, and so can't read chunks.
     pub is_http_10: bool,
-    /// Whether the client waits for a word before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// The name it came to.
+    /// Value of `Host`: the name that the client used for the server.
     pub host: &'a [u8],
-    /// By what right.
+    /// Value of `Authorization`.
     pub authorization: Option<&'a [u8]>,
-    /// The page it came from.
+    /// Value of `Origin`: the web page that sent the request.
     pub origin: Option<&'a [u8]>,
-    /// The type of the body.
+    /// Media type of the body.
     pub content_type: Option<&'a [u8]>,
-    /// Condition.
+    /// Value of `If-Match`.
     pub if_match: Option<&'a [u8]>,
-    /// Condition.
+    /// Value of `If-None-Match`.
     pub if_none_match: Option<&'a [u8]>,
-    /// Retry: the session.
+    /// Session of a retry (`X-Credenza-Session`).
     pub session: Option<&'a [u8]>,
-    /// Retry: the request's number.
+    /// Request number of a retry (`X-Credenza-Request`).
     pub request: Option<&'a [u8]>,
 }
 
-/// What comes of reading a head.
+/// Result of parsing a head.
 #[derive(Debug)]
 pub enum Parsed<'a> {
-    /// The head is not complete yet.
+    /// The head is not complete.
     More,
-    /// A head, and how many bytes it took.
+    /// A head, and its length in bytes.
     Head(Head<'a>, usize),
 }
 
-/// Why a request is not even understood; the connection ends with it.
+/// Refusal of bytes that are not an acceptable request. The connection ends after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The status to answer with.
+    /// Status of the answer.
     pub status: StatusCode,
-    /// A sentence.
+    /// Reason, as a sentence.
     pub detail: &'static str,
 }
 
@@ -109,7 +109,7 @@ fn refused<T>(status: StatusCode, detail: &'static str) -> Result<T, Refused> {
     Err(Refused { status, detail })
 }
 
-/// Reads one head from the beginning of `bytes`.
+/// Parses one head at the beginning of `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
     let mut headers = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
     read(bytes, &mut headers, |slots, name, value| slots.take(name, value))
@@ -118,8 +118,8 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
 /// Most headers of a client that sends one for each link of a value.
 const OPEN_HEADERS_MAX: usize = 512;
 
-/// The same for clients whose headers belong to what they store: all are kept in `kept`, and only
-/// those that frame the request are understood.
+/// Parses a head like [`parse`], for clients whose headers belong to the value that they store.
+/// Keeps all headers in `kept`; interprets only those that frame the request.
 pub fn parse_open<'a>(
     bytes: &'a [u8],
     kept: &mut Vec<(String, Bytes)>,
@@ -139,8 +139,8 @@ fn read<'a>(
     headers: &mut [httparse::Header<'a>],
     mut take: impl FnMut(&mut Slots<'a>, &'a str, &'a [u8]) -> Result<(), Refused>,
 ) -> Result<Parsed<'a>, Refused> {
-    // A blank line without carriage return is refused at once: whoever sends nothing else would
-    // have all of them searched again each time.
+    // Refuse a bare line feed at once. Otherwise a client that sends nothing but these would make
+    // the parser search all of them again each time.
     if bytes.first() == Some(&b'\n') {
         return refused(StatusCode::BadRequest, BARE_LINE_END);
     }
@@ -176,9 +176,10 @@ fn partial(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
     Ok(Parsed::More)
 }
 
-/// The request line and the headers have a limit each, whether they come at once or in pieces.
+/// Checks the limits of the request line and of the headers. They hold whether the head arrives at
+/// once or in pieces.
 fn check_sizes(head: &[u8]) -> Result<(), Refused> {
-    // Blank lines before a request are read over, and count with its line.
+    // Blank lines before a request are skipped, and count as part of its line.
     let blank = head.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
     let end = head[blank..].iter().position(|&byte| byte == b'\n');
     let line = end.map_or(head.len(), |end| blank + end + 1);
@@ -207,7 +208,7 @@ fn unreadable(error: httparse::Error) -> Refused {
     Refused { status, detail }
 }
 
-/// The parser takes `\n` alone for a line end; others don't, and two readers must not differ.
+/// `httparse` accepts a bare `\n` as a line end and other parsers don't; two parsers must agree.
 fn has_bare_line_end(head: &[u8]) -> bool {
     let mut before = 0;
     for &byte in head {
@@ -219,7 +220,7 @@ fn has_bare_line_end(head: &[u8]) -> bool {
     false
 }
 
-/// The headers that mean something here; each may stand once.
+/// Headers that have a meaning here. Each may occur once.
 #[derive(Default)]
 struct Slots<'a> {
     host: Option<&'a [u8]>,
@@ -257,7 +258,7 @@ impl<'a> Slots<'a> {
             16 if is("content-encoding") => {
                 return refused(StatusCode::UnsupportedMediaType, "compressed bodies are not read");
             }
-            // A misspelt session would silently lose the promise it was sent for.
+            // A misspelt session header would silently lose the guarantee it was sent for.
             11.. if name.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case(OURS)) => {
                 return refused(StatusCode::BadRequest, "a header x-credenza-... is not known");
             }
@@ -303,7 +304,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// A decimal number without sign or blanks.
+/// Parses a decimal number without sign or blanks.
 pub fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -319,12 +320,13 @@ fn words<'a>(
 ) -> Result<Head<'a>, Refused> {
     let mut host = match slots.host {
         Some(host) => host,
-        // As load balancers ask whether a server lives. No browser does, so nobody was led here.
+        // Load balancers check a server's health without `Host`. No browser omits it, so the
+        // request can't come from a page that rebinds a name.
         None if is_http_10 => b"localhost",
         None => return refused(StatusCode::BadRequest, "a request needs a header `host`"),
     };
     let mut origin_form = target;
-    // What a client sends to a proxy; the name in it then counts.
+    // Absolute form, as a client sends it to a proxy: the name in it takes precedence.
     if let Some(rest) = target.strip_prefix("http://") {
         let slash = rest.find('/').unwrap_or(rest.len());
         host = &rest.as_bytes()[..slash];

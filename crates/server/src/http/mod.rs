@@ -1,8 +1,8 @@
-//! The little HTTP/1.1 that several languages share: heads, bodies, answers. Pure.
+//! Subset of HTTP/1.1 that several front-ends share: heads, bodies, answers. Pure.
 //!
-//! It reads less than the standard allows, and nothing that two readers could understand
-//! differently: a request with two lengths, with a length and a coding, with a header twice, with
-//! bare line feeds, is refused.
+//! It accepts less than the standard allows, and nothing that two parsers could read differently.
+//! It refuses a request with two lengths, with a length and a transfer coding, with a repeated
+//! header, or with bare line feeds.
 //!
 //! Promises: nothing panics, whatever bytes come; nothing is allocated for a claimed length.
 //! Never: waits, or touches a socket; knows a route or a bucket.

@@ -1,4 +1,4 @@
-//! Percent-encoding, both ways, for any bytes.
+//! Percent-encoding and decoding of any bytes.
 
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// Bytes that are encoded: all but the unreserved ones of RFC 3986, section 2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What `+` stands for.
+/// Meaning of `+` in encoded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plus {
     /// Itself (in a path).
@@ -16,13 +16,13 @@ pub enum Plus {
     Blank,
 }
 
-/// Returns the bytes that are meant; `None` if a `%` is not followed by two hexadecimal digits.
+/// Decodes `text`. Returns `None` if a `%` is not followed by two hexadecimal digits.
 pub fn decode(text: &str, plus: Plus) -> Option<Bytes> {
     let begins_with_two_digits = |rest: &str| {
         let digits = rest.as_bytes().get(..2);
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     };
-    // The decoder would leave such a `%` as it is.
+    // The decoder would leave such a `%` unchanged.
     if !text.split('%').skip(1).all(begins_with_two_digits) {
         return None;
     }
@@ -36,7 +36,7 @@ pub fn decode(text: &str, plus: Plus) -> Option<Bytes> {
     })
 }
 
-/// Appends `bytes` as forms send them: a blank is `+` (Python's `quote_plus`, Erlang's
+/// Appends `bytes` encoded as in forms: a blank becomes `+` (Python's `quote_plus`, Erlang's
 /// `mochiweb_util:quote_plus`).
 pub fn encode_plus_onto(text: &mut String, bytes: &[u8]) {
     for (number, word) in bytes.split(|byte| *byte == b' ').enumerate() {
@@ -47,7 +47,7 @@ pub fn encode_plus_onto(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Appends `bytes` so that they are one segment of a path, or one value of a query.
+/// Appends `bytes` encoded as one segment of a path, or one value of a query.
 pub fn encode_onto(text: &mut String, bytes: &[u8]) {
     text.extend(percent_encode(bytes, RESERVED));
 }

@@ -1,4 +1,4 @@
-//! Laws of the framing: what is read, what is refused, and that nothing panics.
+//! Property tests of HTTP framing: accepted and refused input, and freedom from panics.
 
 use super::percent::{Plus, decode, encode_onto, encode_plus_onto};
 use super::*;
@@ -105,7 +105,7 @@ fn lines_and_headers_have_limits() {
     let many = |count| format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count));
     assert!(head(&many(HTTP_HEADERS_MAX - 1)).is_ok());
     assert_eq!(head(&many(HTTP_HEADERS_MAX)), Err(431));
-    // The limit is the same whether a head comes at once or in pieces.
+    // The limit is the same whether a head arrives at once or in pieces.
     let begin = "Host: x\r\nA: ";
     for (length, fits) in [(HTTP_HEADER_BYTES_MAX, true), (HTTP_HEADER_BYTES_MAX + 1, false)] {
         let value = "b".repeat(length - begin.len() - 4);
@@ -188,7 +188,7 @@ fn crooked_chunks_are_refused() {
 #[test]
 fn lines_of_chunks_and_trailers_end_exactly_at_their_limits() {
     let size = |length: usize| [b"1;", &vec![b'x'; length - 2][..], b"\r\na\r\n0\r\n\r\n"].concat();
-    // Two lines; the empty one at the end is not counted.
+    // Two lines; the empty one at the end does not count.
     let trailer = |length: usize| {
         let half = [b"a: ", &vec![b'b'; length / 2 - 5][..], b"\r\n"].concat();
         let rest = [b"a: ", &vec![b'b'; length - length / 2 - 5][..], b"\r\n"].concat();
@@ -264,7 +264,7 @@ fn dates_are_written_and_read() {
     for day in 0..60_000 {
         assert_eq!(date::seconds(&date::text(day * 86_400_000)), Some(day * 86_400));
     }
-    // The two obsolete forms, of which RFC 9110 gives these examples.
+    // The two obsolete forms, with the examples of RFC 9110.
     for text in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
         assert_eq!(date::seconds(text), Some(784_111_777), "{text}");
     }
@@ -287,7 +287,7 @@ fn a_cached_date_is_that_of_its_second() {
         assert_eq!(&cache.at(ms)[..], date::text(ms).as_bytes(), "{ms}");
         assert_eq!(&cache.at(ms)[..], date::text(ms).as_bytes(), "{ms}, again");
     }
-    // A clock that was set beyond all sense breaks no head.
+    // A clock set to an absurd time does not corrupt the head.
     let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     assert!(cache.at(u64::MAX).iter().all(printable));
 }

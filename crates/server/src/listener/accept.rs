@@ -1,4 +1,4 @@
-//! The accept loop, and the first words of a connection.
+//! Accept loop, and protocol detection of a new connection.
 
 use super::first_bytes::{self, FirstBytes, Foreign};
 use super::{Served, refusal};
@@ -26,15 +26,17 @@ const DESCRIPTORS_KEPT_MIN: u64 = 96;
 pub(super) const REFUSALS_MAX: usize = 64;
 /// How long a refused connection may take to say what language it speaks.
 pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
-/// Waits after a failed accept, milliseconds; doubled up to the second.
+/// Pauses after a failed accept in milliseconds: the first one, and the maximum that doubling
+/// reaches.
 pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
 /// Least silence, milliseconds, after which a client of Redis or Arakoon is closed for another
 /// where all places are taken.
 const IDLE_MS_MIN: u64 = 60_000;
-/// What is read before the language is known.
+/// Buffer size for detecting the protocol.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
-/// Accepts until the server closes, then waits for the connections, up to the bound.
+/// Accepts connections until the server closes. Then waits for open ones, up to
+/// `shutdown_timeout_ms`.
 pub(super) async fn run(
     listener: TcpListener,
     kind: ListenerKind,
@@ -68,7 +70,7 @@ pub(super) async fn run(
                         shared.counters.refused();
                         shared.complain(|| full_up(full, from.ip()));
                         if matches!(full, Full::All(_)) {
-                            // For the next who comes.
+                            // The freed place serves the next client; this one is refused.
                             shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
                         refuse(stream, full.limit(), &refusals, &mut connections);
@@ -111,7 +113,7 @@ fn full_up(full: Full, from: IpAddr) -> String {
     }
 }
 
-/// Errors of one connection that died before it was accepted.
+/// Returns true for errors of a single connection that died before it was accepted.
 fn is_the_peers(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -119,8 +121,8 @@ fn is_the_peers(error: &std::io::Error) -> bool {
     )
 }
 
-/// The setting, or fewer: the process' limit of descriptors may be small, and may change while it
-/// runs.
+/// Returns the limit of connections: the setting, or fewer if the process' limit of descriptors is
+/// small. That limit may change at run time.
 fn connections_max(setting: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let Some(descriptors) = limit else { return setting };
@@ -151,15 +153,15 @@ fn refuse(
     });
 }
 
-/// Reads until the language is known, then hands the connection over.
+/// Reads until the protocol is known, then hands the connection to its front-end.
 async fn greet(mut stream: TcpStream, kind: ListenerKind, served: &Served, mut shutdown: Shutdown) {
     let shared = &served.shared;
-    // Both only fail on a dead socket, which the next read tells.
+    // Both calls fail only on a dead socket, and the next read notices that.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
     let bound = Duration::from_millis(HELLO_MS_MAX);
-    // Where one language alone is served, what is another is known by its first byte.
+    // On a port of Arakoon's alone, one byte suffices to recognize a foreign protocol.
     let tell: fn(&[u8]) -> FirstBytes =
         if kind == ListenerKind::Arakoon { first_bytes::tell_arakoon } else { first_bytes::tell };
     let hello = tokio::select! {
@@ -176,7 +178,7 @@ async fn greet(mut stream: TcpStream, kind: ListenerKind, served: &Served, mut s
     let connection = |stream, first| Connection { stream, first, kind };
     match told {
         FirstBytes::More => {}
-        // A method that nobody knows is refused as HTTP does where nothing else is spoken.
+        // On a port of Riak's alone, an unknown method is refused as HTTP does.
         FirstBytes::Resp if kind == ListenerKind::Riak && !first.starts_with(b"*") => {
             serve_http(connection(stream, first), true, served, shutdown).await;
         }
@@ -190,12 +192,12 @@ async fn greet(mut stream: TcpStream, kind: ListenerKind, served: &Served, mut s
             arakoon::serve(connection(stream, first), shared.clone(), &served.arakoon, shutdown)
                 .await;
         }
-        // What is no prologue is closed without a byte, as Arakoon does.
+        // Bytes that are not a prologue: close without an answer, as Arakoon does.
         _ if kind == ListenerKind::Arakoon => shared.counters.unknown_protocol(),
         FirstBytes::Http | FirstBytes::Riak => {
             let is_riaks = match kind {
                 ListenerKind::Riak => true,
-                // What operators ask of their own address is never Riak's.
+                // On the operators' port every path belongs to the native front-end.
                 ListenerKind::Operators => false,
                 _ => told == FirstBytes::Riak,
             };
@@ -212,8 +214,8 @@ async fn greet(mut stream: TcpStream, kind: ListenerKind, served: &Served, mut s
     }
 }
 
-/// Serves a connection of HTTP. What is asked next may be of the other front-end: a proxy has one
-/// connection for many clients.
+/// Serves an HTTP connection. The two HTTP front-ends hand it to each other as the paths demand,
+/// because a proxy uses one connection for many clients.
 async fn serve_http(
     mut connection: Connection,
     mut is_riaks: bool,
@@ -237,7 +239,7 @@ async fn serve_http(
     }
 }
 
-/// Reads until the first bytes say what language this is; none if the client leaves before.
+/// Reads until the first bytes identify the protocol. Returns `None` if the client leaves earlier.
 pub(super) async fn hello(
     stream: &mut TcpStream,
     first: &mut BytesMut,
@@ -267,12 +269,12 @@ async fn answer_until_started(stream: TcpStream, language: Foreign, first: &[u8]
     part_with(stream, &refusal::foreign(language, first)).await;
 }
 
-/// The last words to a connection.
+/// Sends the last bytes to a connection and ends it.
 pub(super) async fn part_with(mut stream: TcpStream, words: &[u8]) {
     let said = async {
         stream.write_all(words).await?;
         stream.shutdown().await?;
-        // What the client still sends is taken, or it would see a reset instead of the words.
+        // Read what the client still sends: otherwise it would see a reset instead of the answer.
         let mut rest = [0; 1024];
         for _ in 0..16 {
             if stream.read(&mut rest).await? == 0 {

@@ -1,8 +1,8 @@
-//! Ports that are bound before the node serves: health checks learn that it is starting, and
-//! everyone else is told to come again.
+//! Ports that are bound before the node serves: health checks learn that the node is starting, and
+//! all other clients get an error to retry on.
 //!
-//! So a port that is taken is told before the log is read, however long that takes, and a long
-//! recovery looks different from a dead process.
+//! So a port that is in use is reported before the log is read, however long that takes. And a long
+//! recovery can be told from a dead process.
 
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
 use super::first_bytes::{self, FirstBytes};
@@ -25,19 +25,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Bound addresses with nobody behind them yet.
+/// Bound addresses without a serving node behind them yet.
 pub struct BoundPorts {
     clusterless: ClusterlessFlag,
     pub(super) settings: ServerSettings,
     pub(super) bound: Vec<((TcpListener, SocketAddr), ListenerKind)>,
 }
 
-/// Whether the node that starts belongs to no cluster yet: whoever founds one asks for that.
+/// True if the starting node belongs to no cluster yet. The client that founds a cluster waits for
+/// this.
 #[derive(Clone, Default)]
 pub struct ClusterlessFlag(Arc<AtomicBool>);
 
 impl ClusterlessFlag {
-    /// Says how it is from here on.
+    /// Sets the flag.
     pub fn set(&self, clusterless: bool) {
         self.0.store(clusterless, Ordering::Relaxed);
     }
@@ -48,7 +49,7 @@ impl ClusterlessFlag {
 }
 
 impl FrontEnds {
-    /// Takes the addresses, and serves nothing yet. Errors: as of [`FrontEnds::open`].
+    /// Binds the addresses and serves nothing yet. Errors: as for [`FrontEnds::open`].
     pub fn bind(settings: ServerSettings) -> Result<BoundPorts> {
         check_addresses(&settings)?;
         let kind = main_kind(settings.listen);
@@ -70,17 +71,18 @@ impl FrontEnds {
 }
 
 impl BoundPorts {
-    /// Where the front-ends will be; the clients' address first.
+    /// Returns the addresses of the future front-ends, the clients' address first.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.bound.iter().map(|((_, address), _)| *address).collect()
     }
 
-    /// Where the node says whether it belongs to a cluster.
+    /// Returns the flag with which the node says that it belongs to no cluster.
     pub fn clusterless(&self) -> ClusterlessFlag {
         self.clusterless.clone()
     }
 
-    /// Tells whoever comes that the node is starting, until this is dropped. Never ends by itself.
+    /// Answers every connection that the node is starting, until the future is dropped. Never
+    /// returns.
     pub async fn answer_until_started(&self) -> std::convert::Infallible {
         let mut visitors = JoinSet::new();
         loop {
@@ -115,18 +117,18 @@ impl BoundPorts {
         .await
     }
 
-    /// Begins to serve.
+    /// Starts to serve.
     pub fn open(self, node: Node) -> FrontEnds {
         FrontEnds::serve(node, self.settings, self.bound)
     }
 }
 
-/// Tells a visitor in its own language.
+/// Answers a connection in its own protocol.
 async fn tell(mut stream: TcpStream, phase: StartPhase) {
     let mut first = BytesMut::with_capacity(1024);
     let Some(told) = hello(&mut stream, &mut first, first_bytes::tell).await else { return };
     if told == FirstBytes::Http {
-        // The answer hangs on the first line.
+        // The answer depends on the first line.
         while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {
             if stream.read_buf(&mut first).await.unwrap_or(0) == 0 {
                 return;

@@ -2,10 +2,10 @@
 
 use crate::riak::FIRST_SEGMENTS;
 
-/// What the first bytes say.
+/// Protocol that the first bytes indicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstBytes {
-    /// Too few bytes to tell.
+    /// Too few bytes to decide.
     More,
     /// HTTP/1.
     Http,
@@ -15,11 +15,11 @@ pub enum FirstBytes {
     Resp,
     /// Arakoon's client protocol.
     Arakoon,
-    /// A language that this port does not serve.
+    /// A protocol that this port does not serve.
     Foreign(Foreign),
 }
 
-/// Languages that are known well enough to be refused in their own words.
+/// Foreign protocols known well enough to be refused with an answer of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// memcached's lines.
@@ -37,7 +37,7 @@ pub enum Foreign {
 }
 
 impl Foreign {
-    /// Its name, for the log.
+    /// Returns its name, for the log.
     pub fn name(self) -> &'static str {
         match self {
             Foreign::MemcachedText => "memcached text",
@@ -55,11 +55,11 @@ pub const FIRST_BYTES_MAX: usize = 512;
 
 const ARAKOON_MAGIC: [u8; 4] = [0x00, 0x00, 0xff, 0xb1];
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
-/// Methods that are no command of Redis; `GET` is told by the end of its line.
+/// HTTP methods that are no Redis command. `GET` is both: the end of its line decides.
 const HTTP_METHODS: [&[u8]; 9] =
     [b"POST", b"PUT", b"HEAD", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT", b"PROPFIND"];
-/// Where the two clash (`get k` could be an inline command), memcached wins: Redis' tools send
-/// upper case.
+/// Verbs of memcached. Where an inline command of Redis is the same (`get k`), memcached wins:
+/// Redis' tools send upper case.
 const MEMCACHED_VERBS: [&[u8]; 27] = [
     b"get",
     b"gets",
@@ -90,7 +90,7 @@ const MEMCACHED_VERBS: [&[u8]; 27] = [
     b"lru",
 ];
 
-/// Tells the language.
+/// Detects the protocol. Returns `More` until the bytes suffice.
 pub fn tell(first: &[u8]) -> FirstBytes {
     let blank = first.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
     let first = &first[blank..];
@@ -112,7 +112,7 @@ pub fn tell(first: &[u8]) -> FirstBytes {
     }
 }
 
-/// Compares first bytes with Arakoon's magic, on a port that serves nothing else.
+/// Compares the first bytes with Arakoon's magic number, on a port that serves nothing else.
 pub fn tell_arakoon(first: &[u8]) -> FirstBytes {
     begins_with(first, &ARAKOON_MAGIC, FirstBytes::Arakoon)
 }
@@ -157,15 +157,15 @@ fn get(first: &[u8]) -> FirstBytes {
             if is_http { path(&first[3..]) } else { FirstBytes::Resp }
         }
         // A key can't be told from a path before the line ends, unless it is longer than anyone
-        // types.
+        // would type.
         None if first.len() < FIRST_BYTES_MAX => FirstBytes::More,
         None if first[4..].starts_with(b"/") => path(&first[3..]),
         None => FirstBytes::Resp,
     }
 }
 
-/// Whose paths these are, told by their first segment; `line` begins with the blank behind the
-/// method.
+/// Decides by the path's first segment whether a request is Riak's or native; `line` begins with
+/// the blank behind the method.
 fn path(line: &[u8]) -> FirstBytes {
     let Some(rest) = line.get(1..) else { return FirstBytes::More };
     let Some(rest) = rest.strip_prefix(b"/") else {
@@ -175,8 +175,8 @@ fn path(line: &[u8]) -> FirstBytes {
     let is_riaks = |segment: &[u8]| FIRST_SEGMENTS.iter().any(|known| known.as_bytes() == segment);
     match end {
         Some(end) if is_riaks(&rest[..end]) => FirstBytes::Riak,
-        // Its clients look there first for what is served; whatever else comes after it is asked
-        // of the house's own front-end.
+        // Riak's clients request `/` first to find the resources. Any native request that follows
+        // on the connection is handed over to the native front-end.
         Some(0) if rest[0] == b' ' => FirstBytes::Riak,
         None if FIRST_SEGMENTS.iter().any(|known| known.as_bytes().starts_with(rest)) => {
             FirstBytes::More

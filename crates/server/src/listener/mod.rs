@@ -1,10 +1,10 @@
-//! One listener for all protocols: accepts, counts, tells the protocol, hands the connection to its
-//! front-end.
+//! Listener of all protocols: accepts and counts connections, detects the protocol, and hands each
+//! connection to its front-end.
 //!
 //! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is
 //! closed after `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning;
-//! `close` lets requests in flight finish, up to a bound.
-//! Never: looks into a request; lets connections take the descriptors that the log and the store
+//! `close` lets requests in flight finish, up to a time limit.
+//! Never: parses a request; lets connections use the file descriptors that the log and the store
 //! need.
 //! Read next: `first_bytes.rs`, `accept.rs`.
 
@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 /// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
 const WAITING_MAX: u32 = 4096;
 
-/// State that connections share: of all protocols together, and of each.
+/// State that connections share, common and per protocol.
 #[derive(Clone)]
 struct Served {
     shared: Arc<Shared>,
@@ -52,7 +52,7 @@ impl Served {
     }
 }
 
-/// The open front-ends. Dropping them closes them without waiting; [`FrontEnds::close`] waits.
+/// Open front-ends. Dropping them closes them without waiting; [`FrontEnds::close`] waits.
 pub struct FrontEnds {
     addresses: Vec<SocketAddr>,
     served: Served,
@@ -61,7 +61,7 @@ pub struct FrontEnds {
 }
 
 impl FrontEnds {
-    /// Binds and begins to serve.
+    /// Binds the addresses and starts to serve.
     ///
     /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never,
     /// `TooMany` (the address is taken or can't be bound; the detail says which and why).
@@ -87,32 +87,31 @@ impl FrontEnds {
         FrontEnds { addresses, served, shutdown, listeners }
     }
 
-    /// Where the front-ends listen: the clients' address first, then the operators' if it is
-    /// another, then those for clients of Arakoon, then those for clients of Riak, then those of
+    /// Returns the addresses of the listeners, in this order: the clients' address, the operators'
+    /// if it is another, those of Arakoon's clients, those of Riak's clients, those of
     /// `listen_also`.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// State that all connections share; the counters are in it.
+    /// Returns the state that all connections share, with the counters.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.served.shared
     }
 
-    /// Memory that is free for requests of Redis' clients that run beside others.
+    /// Returns the bytes free for requests of Redis' clients that run concurrently.
     #[cfg(test)]
     pub(crate) fn beside_free(&self) -> usize {
         self.served.resp.beside_free()
     }
 
-    /// Stops accepting, lets requests in flight finish, tells whoever asks on within
-    /// `LAST_WORDS_MS` that it was the last, closes all connections; all of it within
-    /// `shutdown_timeout_ms`.
+    /// Stops accepting, lets requests in flight finish, refuses requests that arrive within
+    /// `LAST_WORDS_MS`, and closes all connections. All of it takes at most `shutdown_timeout_ms`.
     pub async fn close(mut self) {
         self.served.shared.begin_to_close();
         self.shutdown.send_replace(true);
         for listener in self.listeners.drain(..) {
-            // A listener's task only ends; it was never cancelled.
+            // The task of a listener can't fail: it is never cancelled.
             let _ = listener.await;
         }
     }
@@ -127,7 +126,7 @@ impl Drop for FrontEnds {
     }
 }
 
-/// Returns what a listener of all protocols serves at this address.
+/// Returns the kind of a listener of all protocols at this address.
 fn main_kind(address: SocketAddr) -> ListenerKind {
     if address.ip().is_loopback() { ListenerKind::Both } else { ListenerKind::Clients }
 }
@@ -172,7 +171,7 @@ fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)>
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        // A node that is started again takes its old address, whatever is left of old connections.
+        // A restarted node must get its old address although old connections linger in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(WAITING_MAX)

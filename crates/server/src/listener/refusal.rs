@@ -1,4 +1,4 @@
-//! Refusal of a connection, in its own protocol where that has words for it.
+//! Refusals of connections, in the client's protocol if that can express them.
 
 use super::first_bytes::{FirstBytes, Foreign};
 use crate::arakoon;
@@ -9,14 +9,14 @@ use bytes::BufMut;
 
 const SPOKEN: &str = "this port speaks HTTP/1.1, RESP (Redis) and Arakoon";
 
-/// What is said to a language that is not served.
+/// Returns the answer to a protocol that is not served.
 pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
     match language {
         Foreign::MemcachedText => {
             format!("SERVER_ERROR {SPOKEN}; memcached is not served here\r\n").into_bytes()
         }
         Foreign::MemcachedBinary => memcached_binary(first),
-        // One status byte is all it knows: failure.
+        // Tokyo Tyrant's answer is one status byte: 1 is failure.
         Foreign::Tyrant => vec![1],
         // A fatal alert, `handshake_failure`.
         Foreign::Tls => vec![0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28],
@@ -25,7 +25,8 @@ pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What is said to one connection too many; a language is told by its first bytes, if it said any.
+/// Returns the answer to a connection beyond the limit, in the protocol that its first bytes
+/// indicate, if any.
 pub fn too_many(told: FirstBytes, limit: usize) -> Vec<u8> {
     match told {
         FirstBytes::Resp => {
@@ -37,12 +38,12 @@ pub fn too_many(told: FirstBytes, limit: usize) -> Vec<u8> {
     unavailable("too_many", &format!("there are {limit} connections already; try again later"))
 }
 
-/// What a node does that does not serve yet.
+/// Phase of a node that does not serve yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum StartPhase {
-    /// It reads its log.
+    /// The node reads its log.
     Starting,
-    /// It belongs to no cluster yet.
+    /// The node belongs to no cluster yet.
     Clusterless,
 }
 
@@ -59,7 +60,8 @@ impl StartPhase {
     }
 }
 
-/// What is said while the node starts; `first` begins with the whole first line where it is HTTP's.
+/// Returns the answer to a client while the node starts. If the protocol is HTTP, `first` holds at
+/// least the first line.
 pub fn starting(before: StartPhase, told: FirstBytes, first: &[u8]) -> Vec<u8> {
     let (reason, words) = before.words();
     match told {
@@ -78,7 +80,7 @@ pub fn starting(before: StartPhase, told: FirstBytes, first: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether it is asked if the process answers.
+/// Returns true if the request is the health check `/live`.
 fn is_live(first: &[u8]) -> bool {
     [&b"GET /live "[..], b"GET /live?"].iter().any(|begin| first.starts_with(begin))
 }
@@ -96,7 +98,8 @@ fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Status 0x81 (unknown command) with a text; opcode and opaque come back as they were sent.
+/// Returns memcached's binary answer: status 0x81 (unknown command) with a text. It echoes opcode
+/// and opaque.
 fn memcached_binary(first: &[u8]) -> Vec<u8> {
     let text = format!("{SPOKEN}; memcached is not served here");
     let mut bytes = Vec::with_capacity(24 + text.len());
@@ -111,7 +114,7 @@ fn memcached_binary(first: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Empty settings, then GOAWAY with HTTP_1_1_REQUIRED.
+/// Returns HTTP/2 frames: empty SETTINGS, then GOAWAY with HTTP_1_1_REQUIRED.
 fn http2() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     const GOAWAY: u8 = 7;

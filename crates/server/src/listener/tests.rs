@@ -1,4 +1,4 @@
-//! The listener with real sockets on loopback.
+//! Tests of the listener with real sockets on loopback.
 
 use super::*;
 
@@ -26,7 +26,8 @@ fn addresses_beyond_loopback_need_a_word_of_consent() {
     assert_eq!(main_kind(settings.listen), ListenerKind::Both);
 }
 
-/// Nobody accepts meanwhile: the runtime's one thread is here. Each would wait a second or more.
+/// No task accepts meanwhile, because the test blocks the runtime's only thread. With a short
+/// backlog each connection would wait a second or more.
 #[tokio::test]
 async fn many_connections_may_come_at_once() {
     let loopback = "127.0.0.1:0".parse().expect("an address");

@@ -1,11 +1,12 @@
-//! A pipeline of which several requests are under way: what may go beside them, and what waits.
+//! Concurrent requests of one pipeline: which requests may run at the same time, and which must
+//! wait.
 //!
-//! Beside others goes what reads or writes one key of an available bucket, and no key that is under
-//! way. Everything else waits until all before it are answered: what changes the connection
-//! (`MULTI`, another bucket, another protocol), what takes several keys or several requests, what
-//! is no request of data at all.
+//! A request runs concurrently with others if it reads or writes one key of an available bucket,
+//! and no other request of that key is in flight. Every other request waits until all before it are
+//! answered: requests that change the connection (`MULTI`, another bucket, another protocol), that
+//! take several keys or several requests, or that are no data requests at all.
 //!
-//! Never: lets an answer pass another.
+//! Never: reorders answers.
 
 use super::client::Replies;
 use super::output::Output;
@@ -17,8 +18,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 impl Visit {
-    /// A request, of this many bytes, behind others that are under way. What it says at once is
-    /// kept apart until they have answered.
+    /// Handles a request of this many bytes while others are in flight. An immediate answer is kept
+    /// apart until they have answered.
     pub(super) async fn request_behind(&mut self, bytes: usize) -> Result<Option<Slow>, ()> {
         let name = self.parser.command(&self.intake.input[..bytes]);
         let is_of_rows = table::find(name).is_some_and(table::Command::is_of_rows);
@@ -33,14 +34,14 @@ impl Visit {
         Ok(slow.or_else(|| (!said.is_empty()).then_some(Slow::Said(said))))
     }
 
-    /// Begins a request beside those under way, as soon as it may; gives it back if it is to go
-    /// alone.
+    /// Starts a request concurrently with those in flight, as soon as the window admits it. Returns
+    /// it to the caller if it must run alone.
     pub(super) async fn go_beside(
         &mut self,
         apart: Apart,
         bytes: usize,
     ) -> Result<Option<Apart>, ()> {
-        // Whoever waits for each answer needs no task for it.
+        // A client that waits for each answer needs no task for its request.
         let is_only = self.window.is_empty() && self.intake.input.is_empty();
         let is_plain = matches!(self.client.replies, Replies::On | Replies::Off);
         if is_only || !is_plain || bytes > WINDOW_REQUEST_BYTES_MAX {
@@ -54,7 +55,7 @@ impl Visit {
         Ok(None)
     }
 
-    /// Waits until nothing is under way, and has all of it told.
+    /// Waits until no request is in flight, and writes all their answers.
     pub(super) async fn drain(&mut self) -> Result<(), ()> {
         while !self.window.is_empty() {
             self.step().await?;
@@ -62,7 +63,8 @@ impl Visit {
         Ok(())
     }
 
-    /// Tells the first answer; before it waits for it, all that is told is sent.
+    /// Writes the answer of the first request in flight. Sends all earlier answers before it has to
+    /// wait.
     async fn step(&mut self) -> Result<(), ()> {
         if self.out.len() < ANSWER_BYTES
             && let Some(answered) = self.window.done().await
@@ -76,7 +78,7 @@ impl Visit {
         Ok(())
     }
 
-    /// Tells what is done.
+    /// Writes the answers that are ready, in order.
     pub(super) async fn settle(&mut self) {
         while self.out.len() < ANSWER_BYTES {
             let Some(answered) = self.window.done().await else { return };
@@ -96,8 +98,8 @@ impl Visit {
         self.swallow(from);
     }
 
-    /// Reads what comes next; meanwhile answers go out as they come. `false`: nothing more comes,
-    /// and what was under way is answered.
+    /// Reads more input, and writes and sends answers meanwhile. Returns false if the input has
+    /// ended; then all requests in flight have been answered.
     pub(super) async fn read_on(
         &mut self,
         mut ended: Pin<&mut impl Future<Output = bool>>,
@@ -109,7 +111,7 @@ impl Visit {
                 answered = self.window.first() => answered,
                 more = self.intake.read(&mut self.stream, ended.as_mut()) => {
                     if !more && self.drain().await.is_ok() {
-                        // Whoever only stopped asking still wants to hear.
+                        // A client that only shut down its sending side still receives answers.
                         let _ = self.send().await;
                     }
                     self.add_up();

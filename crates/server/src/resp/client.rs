@@ -7,88 +7,88 @@ use base::request::ReadLevel;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;
 
-/// Which answers a client wants to see (`CLIENT REPLY`).
+/// Answers that a client wants to receive (`CLIENT REPLY`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
-    /// All.
+    /// All answers.
     #[default]
     On,
-    /// None until it says `ON`.
+    /// No answers until the client sends `CLIENT REPLY ON`.
     Off,
-    /// Not the one to the next command.
+    /// All answers except the one to the next command.
     SkipNext,
-    /// Not this one.
+    /// All answers except the one to the current command.
     Skip,
 }
 
-/// Commands between MULTI and EXEC.
+/// Transaction between `MULTI` and `EXEC`.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// What was queued, in order.
+    /// Queued commands, in order.
     pub queue: Vec<Detached>,
-    /// What the queue holds in memory.
+    /// Memory of the queued commands in bytes.
     pub bytes: usize,
-    /// Its share of the memory of all connections.
+    /// Share of the memory budget of all connections, for the queue.
     pub room: QueueRoom,
-    /// A command was refused: EXEC will be, too.
+    /// True if a command was refused, so that `EXEC` will be refused, too.
     pub failed: bool,
 }
 
-/// A key that must not have changed when EXEC comes.
+/// Key that must not have changed when `EXEC` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
     /// The key.
     pub key: Key,
-    /// Its version when it was watched.
+    /// Version of the key when it was watched. `None`: the key did not exist.
     pub version: Option<Version>,
 }
 
-/// Numbers of one connection since they were last added to everybody's.
+/// Counts of one connection since they were last added to the common totals.
 #[derive(Debug, Default)]
 pub struct ClientTally {
-    /// Commands.
+    /// Number of commands.
     pub commands: u64,
-    /// Reads of keys that were there.
+    /// Number of reads of keys that existed.
     pub hits: u64,
-    /// Reads of keys that were not.
+    /// Number of reads of keys that did not exist.
     pub misses: u64,
-    /// Answers that were errors.
+    /// Number of answers that were errors.
     pub errors: u64,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Client {
-    /// What others may see of it.
+    /// Part of the state that other connections can see.
     pub card: Arc<Card>,
-    /// The bucket its commands speak of.
+    /// Bucket that its commands apply to.
     pub bucket: BucketName,
-    /// How fresh its reads must be.
+    /// Read level of its reads.
     pub read_level: ReadLevel,
-    /// Begun with MULTI.
+    /// Open transaction. `None`: no `MULTI` is open.
     pub transaction: Option<Transaction>,
-    /// Keys it watches, all of its bucket.
+    /// Keys that it watches, all in its bucket.
     pub watched: Vec<Watched>,
-    /// The session its retries belong to.
+    /// Client session of its retries, if it uses one.
     pub session: Option<SessionId>,
-    /// Names the update that is being translated.
+    /// Retry identity of the update that is being translated.
     pub retry: Option<RetryId>,
-    /// Which answers it wants.
+    /// Answers that it wants to receive.
     pub replies: Replies,
-    /// The index of its last answer.
+    /// Log index of its last answer.
     pub last_index: LogIndex,
-    /// It is to be closed once its answers are sent.
+    /// True if the connection is closed once its answers are sent.
     pub closing: bool,
-    /// Its last command.
+    /// Name of its last command.
     pub last_command: &'static str,
-    /// What others see as its last command.
+    /// Name of its last command as `CLIENT LIST` shows it.
     pub shown_command: &'static str,
-    /// What it did.
+    /// Counts not yet added to the common totals.
     pub tally: ClientTally,
 }
 
 impl Client {
-    /// A connection that has said nothing yet.
+    /// Returns the state of a new connection.
     pub fn new(card: Arc<Card>) -> Client {
         Client {
             card,
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// As if it had just come; only its id and its place in the list stay.
+    /// Resets the state to that of a new connection; its id and its registration stay.
     pub fn reset(&mut self) {
         let tally = std::mem::take(&mut self.tally);
         *self = Client { tally, ..Client::new(self.card.clone()) };

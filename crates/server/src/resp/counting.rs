@@ -1,4 +1,4 @@
-//! Counts of a connection's requests, and its line in the list of connections.
+//! Counters of a connection's requests, and its entry in the list of connections.
 
 use super::serve::Visit;
 use crate::counters::{ClientProtocol, OperationKind, Verdict};
@@ -13,12 +13,12 @@ impl Visit {
         }
     }
 
-    /// Adds what this connection did to what all did.
+    /// Adds the counts of this connection to the common totals.
     pub(super) fn add_up(&mut self) {
         self.registry.counts.add(&std::mem::take(&mut self.client.tally));
     }
 
-    /// Adds what this batch did to what everybody did.
+    /// Adds the counts and latencies of this batch to the common totals.
     pub(super) fn count(&mut self, began: Instant, requests: usize) {
         if requests == 0 {
             return;
@@ -40,7 +40,7 @@ impl Visit {
         self.client.card.activity.touch(self.registry.clock.unix_ms());
     }
 
-    /// Shows the last command in the list of connections, before its answer is sent.
+    /// Shows the last command in `CLIENT LIST`, before its answer is sent.
     pub(super) fn show_command(&mut self) {
         if self.client.shown_command != self.client.last_command {
             self.client.shown_command = self.client.last_command;

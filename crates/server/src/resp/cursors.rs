@@ -1,8 +1,8 @@
-//! Places in scans: small numbers for clients, keys for us.
+//! Cursors of scans: a table from the numbers that clients see to keys.
 //!
-//! Redis' clients want a cursor to be a number, but a scan in key order goes on behind a key. The
-//! table that joins the two is bounded in entries and bytes: the cursors used least recently go
-//! first, and whoever comes back with one that went is told so, never given a wrong page.
+//! Redis' clients expect a cursor to be a number, but a scan in key order continues after a key.
+//! The table is bounded in entries and bytes and evicts the oldest cursors. A client that uses an
+//! evicted cursor gets an error, never a wrong page.
 
 use base::{BucketName, Key};
 use std::collections::BTreeMap;
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 pub const CURSORS_MAX: usize = 10_000;
 /// Most bytes of keys they hold.
 pub const CURSOR_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Cursors are smaller, so that clients that keep numbers as doubles don't round them.
+/// Exclusive upper bound of cursors: clients that keep numbers as doubles don't round them.
 const CURSOR_END: u64 = 1 << 53;
 
-/// Where a scan goes on.
+/// Position at which a scan continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// In which bucket.
+    /// Bucket of the scan.
     pub bucket: BucketName,
-    /// Behind which key.
+    /// Last key that the scan returned.
     pub after: Key,
-    /// The cursor that led here, kept in case its answer was lost.
+    /// Previous cursor, which stays open in case the answer with this one was lost.
     before: u64,
 }
 
-/// The table.
+/// Table of open cursors.
 #[derive(Debug)]
 pub struct Cursors {
     next: u64,
@@ -34,13 +34,13 @@ pub struct Cursors {
 }
 
 impl Cursors {
-    /// An empty table. Numbers begin at a place drawn from the hour, so that a cursor from before a
-    /// restart is not taken for one of today's.
+    /// Returns an empty table. The first number derives from the time, so that a cursor from before
+    /// a restart is not mistaken for a new one.
     pub fn new(unix_ms: u64) -> Cursors {
         Cursors { next: (unix_ms << 11) % CURSOR_END, open: BTreeMap::new(), bytes: 0 }
     }
 
-    /// A cursor for the place behind `after`, reached from cursor `before` (0: the beginning).
+    /// Opens a cursor behind the key `after`. `before` is the cursor it was reached from; 0: none.
     pub fn open(&mut self, bucket: &BucketName, after: &[u8], before: u64) -> u64 {
         self.next = (self.next + 1) % CURSOR_END;
         if self.next == 0 {
@@ -56,8 +56,8 @@ impl Cursors {
         self.next
     }
 
-    /// Where a cursor of this bucket stands. Using it shows that its answer arrived, so the cursor
-    /// before it goes.
+    /// Returns the position of a cursor of this bucket, or `None` if it is not open. The client's
+    /// use of it shows that its answer arrived, so the previous cursor is closed.
     pub fn resume(&mut self, bucket: &BucketName, cursor: u64) -> Option<Position> {
         let position = self.open.get(&cursor).filter(|position| position.bucket == *bucket)?;
         let position = position.clone();
@@ -65,14 +65,14 @@ impl Cursors {
         Some(position)
     }
 
-    /// The scan is over.
+    /// Closes a cursor: its scan has ended.
     pub fn close(&mut self, cursor: u64) {
         if let Some(position) = self.open.remove(&cursor) {
             self.bytes -= position.after.len();
         }
     }
 
-    /// How many are open.
+    /// Returns the number of open cursors.
     pub fn len(&self) -> usize {
         self.open.len()
     }

@@ -1,4 +1,4 @@
-//! Commands that take several requests, or that speak of more than one connection.
+//! Errands: commands that take several requests, or that concern more than one connection.
 
 use super::errors::{self, RespRefusal};
 use super::glob::Glob;
@@ -20,19 +20,19 @@ use node::Submitted;
 
 /// Most bytes of keys in the answer to one `KEYS`.
 const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Keys that `KEYS` looks at in one request.
+/// Number of keys that `KEYS` reads in one request.
 const KEYS_PAGE_ROWS: usize = 10_000;
-/// After so much work on patterns others are served: well under a millisecond.
+/// Amount of pattern matching after which the task yields: well under a millisecond.
 const WORK_AT_ONCE: usize = 256 * 1024;
-/// `RANDOMKEY` is one of so many keys that follow each other.
+/// Number of consecutive keys from which `RANDOMKEY` draws one.
 const RANDOM_KEYS: usize = 1_000;
-/// Keys of a large `MGET` that are asked for in one request.
+/// Number of keys that a large `MGET` reads in one request.
 const VALUES_KEYS: usize = 128;
 /// `INFO` counts keys exactly in a store of up to so many rows; of a larger one it has an estimate.
 const ROWS_COUNTED_MAX: u64 = 100_000;
 
 impl Visit {
-    /// Runs an errand; whatever it takes, it says exactly one answer.
+    /// Runs an errand, and writes exactly one answer. Fails only if the connection does.
     pub(super) async fn run_errand(&mut self, errand: Errand) -> Result<(), ()> {
         match errand {
             Errand::Keys(glob) => self.keys(&glob).await,
@@ -70,7 +70,7 @@ impl Visit {
         self.out.error(&refusal.0);
     }
 
-    /// A request of an errand, from beginning to end.
+    /// Submits a request of an errand and waits for its decided reply.
     async fn ask(&mut self, call: Call) -> base::Result<Reply> {
         let request = Request { bucket: self.client.bucket.clone(), call, retry: None };
         let operation = operation(&request.call);
@@ -94,7 +94,8 @@ impl Visit {
         }
     }
 
-    /// Walks all keys that can fit, a page at a time, and keeps those that do as they will be sent.
+    /// Answers `KEYS`: reads all keys that can match, page by page, and keeps the matching ones as
+    /// frames.
     async fn keys(&mut self, glob: &Glob) {
         let mut found = super::output::Output::new(self.out.protocol);
         let mut count = 0;
@@ -131,12 +132,12 @@ impl Visit {
                 Some(last) => range = range.after(last.key),
                 None => break,
             }
-            // Fitting a page may have taken a while; others are served in between.
+            // Matching a page may have taken a while: let other tasks run.
             tokio::task::yield_now().await;
         }
         self.out.array(count);
         self.out.frames(Bytes::from(found.to_bytes()));
-        // The share is held until the answer is sent.
+        // Send now, because `share` is released when this function returns.
         if share.is_some() {
             let _ = self.send_part().await;
         }
@@ -182,15 +183,15 @@ impl Visit {
         found.iter().for_each(|entry| self.out.value(&entry.key));
     }
 
-    /// The keys of a range, at most so many.
+    /// Returns the keys of a range, at most `rows_max`.
     async fn keys_of(&mut self, range: Range, rows_max: usize) -> base::Result<Vec<Key>> {
         let range = Range { rows_max: Some(rows_max), want: Want::Keys, ..range };
         Ok(self.page(range).await?.entries.into_iter().map(|entry| entry.key).collect())
     }
 
-    /// One of the next few keys behind a random place between the lowest and the highest; behind
-    /// the highest come the lowest. Every key can come, but those behind large gaps come more often
-    /// where there are more than those few.
+    /// Answers `RANDOMKEY` with one of the next `RANDOM_KEYS` keys behind a random position between
+    /// the lowest key and the highest; the range wraps around at the highest. Every key can be
+    /// drawn. In larger buckets, keys behind large gaps are drawn more often.
     async fn random_key(&mut self) {
         match self.some_key().await {
             Ok(Some(key)) => self.out.value(&key),
@@ -209,7 +210,7 @@ impl Visit {
         let behind = Range { low: place, ..Range::default() };
         let mut few = self.keys_of(behind, RANDOM_KEYS).await?;
         if few.len() < RANDOM_KEYS {
-            // Up to the first of them, so that none is drawn from twice.
+            // End before the first of them, so that no key is drawn from twice.
             let high = few.first().cloned().map_or(Bound::Open, Bound::Excluded);
             let before = Range { high, ..Range::default() };
             few.extend(self.keys_of(before, RANDOM_KEYS - few.len()).await?);
@@ -218,8 +219,8 @@ impl Visit {
         Ok((at < few.len()).then(|| few.swap_remove(at)))
     }
 
-    /// More values than one request may ask for, written as they come. An error in the middle
-    /// stands where the value would.
+    /// Answers `MGET` of more keys than one request may read, and writes values as they arrive. An
+    /// error replaces only the value it belongs to.
     async fn values(&mut self, keys: &[Key]) -> Result<(), ()> {
         self.out.array(keys.len());
         for part in keys.chunks(VALUES_KEYS) {
@@ -227,7 +228,8 @@ impl Visit {
             match self.ask(Call::Read(read, self.client.read_level)).await {
                 Ok(reply) => self.speak_rows(reply.body),
                 Err(_) => {
-                    // Together they may be too large, or one of them can't be read.
+                    // The values together may be too large, or one of them is unreadable: read each
+                    // by itself.
                     for key in part {
                         let read = Read::Get(key.clone());
                         match self.ask(Call::Read(read, self.client.read_level)).await {
@@ -257,7 +259,7 @@ impl Visit {
         }
     }
 
-    /// Sends what is there of an answer, if it is much.
+    /// Sends the answer written so far, if it is large.
     async fn send_part(&mut self) -> Result<(), ()> {
         if self.out.len() < ANSWER_BYTES {
             return Ok(());
@@ -269,7 +271,8 @@ impl Visit {
         self.send().await
     }
 
-    /// The connection's keys, if the store is small enough to count them in passing.
+    /// Returns the number of keys in the connection's bucket. `None`: the store is too large to
+    /// count them.
     async fn keys_of_bucket(&mut self) -> Option<u64> {
         if self.shared.node.status().store.rows_estimated > ROWS_COUNTED_MAX {
             return None;
@@ -282,7 +285,7 @@ impl Visit {
     }
 
     async fn configuration(&mut self, globs: &[Glob]) {
-        // A bucket that is gone takes no writes, and promises nothing of them.
+        // A dropped bucket takes no writes, so any policy is true of it.
         let described = self.ask(Call::Directory(DirectoryCall::DescribeBucket)).await;
         let sync = match described.map(|reply| reply.body) {
             Ok(Body::Buckets(found)) => found.first().map(|bucket| bucket.properties.sync),
@@ -345,8 +348,8 @@ impl Visit {
     }
 }
 
-/// A place between two keys, by chance: behind what both begin with, the next eight bytes are taken
-/// as a number.
+/// Returns a random key between two keys: their common prefix, then eight bytes drawn between the
+/// next eight bytes of each, taken as numbers.
 fn place_between(low: &[u8], high: &[u8], chance: u64) -> Key {
     let same = low.iter().zip(high).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
@@ -361,12 +364,12 @@ fn place_between(low: &[u8], high: &[u8], chance: u64) -> Key {
     [&low[..same], &place.to_be_bytes()].concat().into()
 }
 
-/// Nanoseconds are not spread over all bits: multiplied and folded.
+/// Spreads the entropy of a nanosecond count over all bits, by multiplying and folding.
 fn mixed(chance: u64) -> u64 {
     let mixed = chance.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed ^ mixed >> 32
 }
 
-/// Pages of a `KEYS` never exceed the house's limit.
+/// A page of `KEYS` must not exceed the limit of a page.
 const _: () = assert!(KEYS_PAGE_ROWS <= PAGE_ROWS_MAX);

@@ -1,46 +1,47 @@
-//! Our reasons in Redis' words: a code word that clients can match on, then a sentence.
+//! Translation of the database's errors into RESP: a code word that clients match on, then a
+//! sentence.
 //!
-//! Where Redis has a word of the same meaning, that word is used, so that unmodified clients do the
-//! right thing (`LOADING` is retried, `READONLY` makes them look for the master). Where it has
-//! none, the word is ours. All of them stand in `docs/use/resp.md`.
+//! If Redis has a word of the same meaning, the answer uses that word, so that unmodified clients
+//! react correctly: they retry on `LOADING`, and look for the master on `READONLY`. Otherwise the
+//! word is Credenza's. `docs/use/resp.md` lists all of them.
 
 use base::{BucketName, Error, Reason};
 
-/// An answer that is an error and was decided here, without asking the node.
+/// Error answer that the front-end decides without the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RespRefusal(pub std::borrow::Cow<'static, str>);
 
 impl RespRefusal {
-    /// With words that are always the same.
+    /// Returns a refusal with a constant text.
     pub const fn new(text: &'static str) -> RespRefusal {
         RespRefusal(std::borrow::Cow::Borrowed(text))
     }
 
-    /// With words made for the occasion.
+    /// Returns a refusal with a text built at run time.
     pub fn made(text: String) -> RespRefusal {
         RespRefusal(std::borrow::Cow::Owned(text))
     }
 }
 
-/// Options that don't go together or mean nothing.
+/// Refusal of options that contradict each other or are unknown.
 pub const SYNTAX: RespRefusal = RespRefusal::new("ERR syntax error");
-/// A word that should be a 64-bit number.
+/// Refusal of a word that must be a 64-bit number.
 pub const NOT_AN_INTEGER: RespRefusal =
     RespRefusal::new("ERR value is not an integer or out of range");
-/// A word that should be a floating point number.
+/// Refusal of a word that must be a floating point number.
 pub const NOT_A_FLOAT: RespRefusal = RespRefusal::new("ERR value is not a valid float");
-/// A database other than 0.
+/// Refusal of a database other than 0.
 pub const NO_SUCH_DATABASE: RespRefusal = RespRefusal::new("ERR DB index is out of range");
-/// A key that must be there.
+/// Error for a key that must exist.
 pub const NO_SUCH_KEY: &str = "ERR no such key";
-/// What makes an answer too large, and the remedy.
+/// Error for a command that matches too many keys for one answer, with the remedy.
 pub const TOO_MANY_KEYS: &str = "ERR too many keys for one answer: use SCAN, or page with \
                                  CREDENZA.RANGE";
 
-/// What a key with several values is read and settled with.
+/// Commands that read and resolve a key with several values, appended to the error.
 const HOW_SIBLINGS: &str = "(CREDENZA.FETCH key, then CREDENZA.STORE key value CONTEXT context)";
 
-/// A consistent bucket was asked for siblings.
+/// Returns the error for an operation on siblings in a consistent bucket.
 pub fn no_siblings(bucket: &BucketName) -> Error {
     let text = format!(
         "{bucket} is no available bucket: its keys have one value, and no context; use GET, SET \
@@ -49,12 +50,12 @@ pub fn no_siblings(bucket: &BucketName) -> Error {
     Error::new(Reason::NotSupported, text)
 }
 
-/// `wrong number of arguments`, in Redis' words.
+/// Returns the error `wrong number of arguments`, in Redis' words.
 pub fn arity(command: &str) -> RespRefusal {
     RespRefusal::made(format!("ERR wrong number of arguments for '{command}' command"))
 }
 
-/// The code word of a reason.
+/// Returns the code word of a reason.
 pub fn code(reason: Reason) -> &'static str {
     match reason {
         Reason::Malformed => "ERR",
@@ -94,7 +95,7 @@ pub fn code(reason: Reason) -> &'static str {
     }
 }
 
-/// The whole text of an error.
+/// Returns the whole text of an error.
 pub fn text(error: &Error) -> String {
     let detail = error.text();
     match error.reason {

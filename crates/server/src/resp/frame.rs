@@ -1,8 +1,8 @@
-//! Bytes to requests: arrays of bulk strings and inline lines, taken apart as they arrive.
+//! Incremental parser from bytes to requests: arrays of bulk strings, and inline lines.
 //!
-//! A claimed length is compared with the house's limits the moment it is read, and nothing is ever
-//! allocated for it: room grows only with bytes that have arrived. What was taken apart before is
-//! not looked at again when the rest comes.
+//! It checks a claimed length against the limits as soon as it is read, and never allocates for it:
+//! memory grows only with bytes that have arrived. It never parses a byte twice when the rest of a
+//! request arrives.
 
 use super::inline;
 use base::limits::FRAME_BYTES_MAX;
@@ -14,10 +14,10 @@ pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 pub const WORDS_MAX: usize = 1024 * 1024;
 /// Most bytes of a number in front of words or of a word.
 const NUMBER_BYTES_MAX: usize = 20;
-/// Room for the places of words that is kept between requests.
+/// Number of word positions for which memory is kept between requests.
 const SPANS_KEPT: usize = 4 * 1024;
 
-/// Where a word stands in its request.
+/// Position of a word in the bytes of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordSpan {
     start: u32,
@@ -25,45 +25,46 @@ pub struct WordSpan {
 }
 
 impl WordSpan {
-    /// From one place to before another; a request is far smaller than what a `u32` counts.
+    /// Returns the span from `start` to before `end`. Both fit a `u32`, since a request is far
+    /// smaller.
     #[inline]
     pub fn new(start: usize, end: usize) -> WordSpan {
         WordSpan { start: start as u32, end: end as u32 }
     }
 }
 
-/// How far the parser came.
+/// Progress of the parser in one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseProgress {
-    /// The request is not all there; it has at least this many bytes in all.
+    /// The request is incomplete: it has at least this many bytes in all.
     More(usize),
-    /// A request ends after this many bytes.
+    /// The request is complete after this many bytes.
     Frame(usize),
 }
 
-/// Bytes that are no request; the connection ends with these words.
+/// Reason why bytes are not a request. The connection ends with its text as the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
-    /// The number of words is none, or too large.
+    /// The number of words is not a number, or too large.
     Words,
-    /// The length of a word is none, or too large.
+    /// The length of a word is not a number, or too large.
     Length,
-    /// A word does not begin with `$`.
+    /// A word does not begin with `$` but with this byte.
     Dollar(u8),
-    /// A word does not end where it said.
+    /// A word does not end where its length says.
     End,
-    /// A number of too many digits.
+    /// A number has too many digits.
     Number,
-    /// An inline line without an end.
+    /// An inline line is too long.
     Inline,
-    /// An inline line with an open quote.
+    /// An inline line has an open quote.
     Quotes,
-    /// All words together are larger than a request may be.
+    /// The request is larger than `FRAME_BYTES_MAX`.
     Size,
 }
 
 impl FrameFault {
-    /// In Redis' words.
+    /// Returns the error in Redis' words.
     pub fn text(self) -> String {
         let what = match self {
             FrameFault::Words => "invalid multibulk length",
@@ -86,7 +87,7 @@ impl FrameFault {
     }
 }
 
-/// Takes one request after the other apart. The input always begins where the request begins.
+/// Incremental parser of one request after another. Its input always begins at a request.
 #[derive(Debug, Default)]
 pub struct Parser {
     spans: Vec<WordSpan>,
@@ -96,8 +97,8 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Goes on with the request at the beginning of `input`, which holds at least what it held
-    /// before. After `Frame(bytes)` the caller takes the words and moves `input` on by `bytes`.
+    /// Continues to parse the request at the beginning of `input`, which must hold at least the
+    /// bytes of the last call.
     #[inline]
     pub fn parse(&mut self, input: &[u8]) -> Result<ParseProgress, FrameFault> {
         if self.expected == 0 {
@@ -119,7 +120,7 @@ impl Parser {
         Ok(ParseProgress::Frame(self.at))
     }
 
-    /// The request's first line; `None` when its words follow.
+    /// Parses the request's first line. Returns `None` if words follow.
     #[inline]
     fn begin(&mut self, input: &[u8]) -> Result<Option<ParseProgress>, FrameFault> {
         let Some((number, next)) = number(input, 1, FrameFault::Words)? else {
@@ -127,7 +128,7 @@ impl Parser {
         };
         self.at = next;
         match number {
-            // No words: nothing was asked, nothing is answered.
+            // A request without words gets no answer, as in Redis.
             ..=0 => {
                 self.spans.clear();
                 Ok(Some(ParseProgress::Frame(next)))
@@ -142,7 +143,7 @@ impl Parser {
         }
     }
 
-    /// One word; `Some(bytes)` when that much is needed and not yet there.
+    /// Parses one word. Returns the number of bytes needed if they are not there yet.
     #[inline]
     fn word(&mut self, input: &[u8]) -> Result<Option<usize>, FrameFault> {
         match input.get(self.at) {
@@ -192,22 +193,22 @@ impl Parser {
         Ok(ParseProgress::Frame(end + 1))
     }
 
-    /// The words of the request that just ended; `frame` are the bytes it stood in.
+    /// Returns the words of the request that just ended; `frame` holds the request's bytes.
     #[inline]
     pub fn words(&mut self, frame: Bytes) -> Words<'_> {
         let bytes = self.rewritten.take().unwrap_or(frame);
         Words { bytes, spans: &self.spans }
     }
 
-    /// The first word of the request that just ended, before its words are taken; `frame` are the
-    /// bytes it stood in.
+    /// Returns the first word of the request that just ended, before its words are taken. `frame`
+    /// holds the request's bytes.
     pub fn command<'a>(&'a self, frame: &'a [u8]) -> &'a [u8] {
         let bytes = self.rewritten.as_deref().unwrap_or(frame);
         let first = self.spans.first();
         first.map_or(&[], |span| &bytes[span.start as usize..span.end as usize])
     }
 
-    /// Makes ready for the next request, giving back room that an unusual one took.
+    /// Prepares for the next request. Frees memory that an unusually large one used.
     #[inline]
     pub fn reset(&mut self) {
         self.at = 0;
@@ -216,21 +217,22 @@ impl Parser {
         }
     }
 
-    /// What it holds in memory.
+    /// Returns the memory of the word positions in bytes.
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<WordSpan>()
     }
 }
 
-/// A decimal number from `from` on and where the line behind it ends; `None`: not all there.
+/// Parses a decimal number at `from`. Returns it with the end of its line, or `None` if it is
+/// incomplete.
 #[inline]
 fn number(
     input: &[u8],
     from: usize,
     fault: FrameFault,
 ) -> Result<Option<(i64, usize)>, FrameFault> {
-    // Nearly every number has one or two digits.
+    // Nearly all numbers have one or two digits.
     if let Some(&[one @ b'0'..=b'9', b'\r', b'\n']) = input.get(from..from + 3) {
         return Ok(Some((i64::from(one - b'0'), from + 3)));
     }
@@ -263,7 +265,7 @@ fn long_number(
     }
 }
 
-/// The words of one request: slices of the bytes it stood in.
+/// Words of one request: slices of the request's bytes.
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     bytes: Bytes,
@@ -271,19 +273,19 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// How many.
+    /// Returns the number of words.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no words.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// A word to look at; empty when there is no such word.
+    /// Returns a word, or an empty slice if there are fewer words.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
         match self.spans.get(at) {
@@ -292,7 +294,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A word to keep, shared with the buffer it arrived in.
+    /// Returns a word that shares the buffer it arrived in.
     #[inline]
     pub fn keep(&self, at: usize) -> Bytes {
         match self.spans.get(at) {
@@ -301,13 +303,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The words from `from` on, before `to`.
+    /// Returns the words from `from` to before `to`.
     pub fn part(&self, from: usize, to: usize) -> Words<'a> {
         let to = to.min(self.spans.len());
         Words { bytes: self.bytes.clone(), spans: &self.spans[from.min(to)..to] }
     }
 
-    /// A copy that outlives the parser: the bytes, and where its words stand.
+    /// Returns a copy that outlives the parser: the bytes, and the positions of the words.
     pub fn detach(&self) -> Detached {
         let mut bytes = Vec::with_capacity((0..self.len()).map(|at| self.get(at).len()).sum());
         let mut spans = Vec::with_capacity(self.len());
@@ -320,7 +322,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Words that wait, in a transaction say.
+/// Words that outlive their request, such as those of a queued command.
 #[derive(Clone, Debug)]
 pub struct Detached {
     bytes: Bytes,
@@ -328,12 +330,12 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// What they hold in memory.
+    /// Returns their memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.spans.len() * size_of::<WordSpan>()
     }
 
-    /// The words again.
+    /// Returns them as words of a request.
     pub fn words(&self) -> Words<'_> {
         Words { bytes: self.bytes.clone(), spans: &self.spans }
     }

@@ -1,15 +1,15 @@
-//! Redis' patterns (`*`, `?`, `[a-c]`, `[^x]`, `\*`) in linear time.
+//! Redis' glob patterns (`*`, `?`, `[a-c]`, `[^x]`, `\*`), matched in linear time.
 //!
-//! Between two stars stands a *part* of fixed length. The first place where a part fits is always
-//! good enough, so no pattern can make the search go back: plain parts are found by a linear
-//! substring search, parts with `?` or `[..]` by an automaton of one bit per place.
+//! A *part* of fixed length stands between two stars. The first match of a part is always good
+//! enough, so the search never backtracks. A linear substring search finds plain parts; an
+//! automaton with one bit per position finds parts with `?` or `[..]`.
 
 use memchr::memmem::Finder;
 
-/// A pattern made ready for many keys.
+/// Compiled pattern, for many keys.
 #[derive(Clone, Debug)]
 pub struct Glob {
-    /// Parts between stars; a pattern without a star has one.
+    /// Parts between stars. A pattern without stars has one part.
     parts: Vec<GlobPart>,
     stars: bool,
     least_bytes: usize,
@@ -29,7 +29,7 @@ enum Matcher {
     Set(Box<ByteSet>),
 }
 
-/// A set of bytes, one bit each.
+/// Set of bytes, one bit each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ByteSet([u64; 4]);
 
@@ -72,7 +72,7 @@ impl GlobPart {
         }
     }
 
-    /// Whether it fits exactly these bytes, which are as many as it has places.
+    /// Returns true if the part matches exactly these bytes. They must be as many as its positions.
     fn fits(&self, bytes: &[u8]) -> bool {
         match self {
             GlobPart::Plain(finder) => finder.needle() == bytes,
@@ -82,7 +82,7 @@ impl GlobPart {
         }
     }
 
-    /// Where it fits first.
+    /// Returns the offset of the first match in these bytes.
     fn find(&self, bytes: &[u8]) -> Option<usize> {
         match self {
             GlobPart::Plain(finder) => finder.find(bytes),
@@ -91,7 +91,8 @@ impl GlobPart {
     }
 }
 
-/// Bit `i` of the state is set when the places up to `i` fit the bytes read last.
+/// Shift-and search: bit `i` of the state is set while positions 0 to `i` match the last bytes
+/// read.
 fn find_mixed(places: &[Matcher], bytes: &[u8]) -> Option<usize> {
     let words = places.len().div_ceil(64);
     let last = 1u64 << ((places.len() - 1) % 64);
@@ -119,7 +120,7 @@ fn find_mixed(places: &[Matcher], bytes: &[u8]) -> Option<usize> {
 }
 
 impl Glob {
-    /// Reads a pattern; every text is one.
+    /// Compiles a pattern. Every text is a valid one.
     pub fn new(pattern: &[u8]) -> Glob {
         let mut parts = Vec::new();
         let mut places = Vec::new();
@@ -128,7 +129,8 @@ impl Glob {
         while at < pattern.len() {
             match pattern[at] {
                 b'*' => {
-                    // Stars in a row are one; an empty part in the middle would say nothing.
+                    // Several stars in a row are one: an empty part between them would match
+                    // everywhere.
                     if !stars || !places.is_empty() {
                         parts.push(GlobPart::new(std::mem::take(&mut places)));
                     }
@@ -166,17 +168,17 @@ impl Glob {
         Glob { parts, stars, least_bytes, prefix }
     }
 
-    /// What every key it fits begins with.
+    /// Returns the literal prefix of every key that the pattern can match.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// Whether it is nothing but its prefix.
+    /// Returns true if the pattern is a literal: it matches only its prefix.
     pub fn is_plain(&self) -> bool {
         !self.stars && self.prefix.len() == self.least_bytes
     }
 
-    /// About how many words are looked at for a text of so many bytes.
+    /// Returns the approximate number of machine words that a match against this many bytes reads.
     pub fn work(&self, bytes: usize) -> usize {
         let words = self.parts.iter().map(|part| match part {
             GlobPart::Plain(_) => 1,
@@ -185,7 +187,7 @@ impl Glob {
         self.least_bytes + bytes * words.max().unwrap_or(1)
     }
 
-    /// Whether it fits the whole text.
+    /// Returns true if the pattern matches the whole text.
     pub fn fits(&self, text: &[u8]) -> bool {
         let [first, middle @ .., last] = self.parts.as_slice() else {
             return text.len() == self.least_bytes && self.parts[0].fits(text);
@@ -208,7 +210,8 @@ impl Glob {
     }
 }
 
-/// The inside of `[..]` and where it ends; without a closing bracket it ends with the pattern.
+/// Parses the inside of `[..]` and returns its end. Without a closing bracket it ends with the
+/// pattern.
 fn set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
     let mut members = Box::<ByteSet>::default();
     let mut at = from;

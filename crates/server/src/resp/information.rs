@@ -1,5 +1,5 @@
-//! `INFO`: what Redis' tools look at, in their words, and what only we have in a section of its
-//! own.
+//! `INFO`: the figures that Redis' tools read, under Redis' names, and Credenza's own in a section
+//! of its own.
 
 use super::client::Client;
 use super::registry::Registry;
@@ -9,18 +9,18 @@ use node::{Sample, Status};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What this node is to the group of a bucket, in Redis' words.
+/// Role of this node in the group of a bucket, in Redis' terms.
 pub struct Role {
-    /// How far the node is.
+    /// Applied log index of the node, as Redis' replication offset.
     pub offset: u64,
-    /// The master's address and whether there is a connection to it; none: this node is the master.
+    /// Host and port of the master, and true if it is connected. `None`: this node is the master.
     pub master: Option<(String, u16, bool)>,
-    /// Other members that are connected.
+    /// Number of other members that are connected.
     pub replicas: usize,
 }
 
 impl Role {
-    /// As this node knows it.
+    /// Returns the role as this node knows it.
     pub fn of(shared: &Shared, client: &Client, status: &Status) -> Role {
         let place = shared.node.place(&client.bucket).ok();
         let others = status.members.iter().filter(|other| other.member.node != status.node);
@@ -39,13 +39,13 @@ impl Role {
         Role { offset, master: Some(master), replicas }
     }
 
-    /// Redis' word for it.
+    /// Returns Redis' word for the role.
     pub fn word(&self) -> &'static str {
         if self.master.is_some() { "slave" } else { "master" }
     }
 }
 
-/// The text of these sections. `keys`: how many the connection's bucket holds, if that is known.
+/// Returns the text of these sections. `keys`: number of keys in the connection's bucket, if known.
 pub fn text(
     sections: &[InfoSection],
     shared: &Shared,
@@ -136,7 +136,7 @@ fn processors() -> Lines {
     ]
 }
 
-/// As Redis shortens bytes.
+/// Formats a number of bytes as Redis shortens it.
 fn human(bytes: u64) -> String {
     let mut number = bytes as f64;
     for unit in ["B", "K", "M", "G"] {
@@ -177,7 +177,7 @@ fn stats(shared: &Shared, registry: &Registry) -> Lines {
     ]
 }
 
-/// Any node takes writes, whatever it is here: this says where they are decided.
+/// Every node takes writes whatever its role; these lines say which node decides them.
 fn replication(status: &Status, role: &Role) -> Lines {
     let mut lines = vec![("role", role.word().into())];
     if let Some((host, port, connected)) = &role.master {
@@ -192,11 +192,11 @@ fn replication(status: &Status, role: &Role) -> Lines {
     lines
 }
 
-/// Counting exactly walks all keys; where that takes too long this is what the store estimates, of
-/// all buckets together, without the house's own rows as far as they are known.
+/// Returns the number of keys. An exact count walks all keys; if that takes too long, the store's
+/// estimate stands for all buckets together, without internal rows as far as they are known.
 fn keyspace(status: &Status, keys: Option<u64>) -> Lines {
     let sessions: u64 = status.groups.iter().map(|group| group.sessions).sum();
-    // A row for each bucket and session, a mark for each group, a type and a counter.
+    // One row per bucket and per session, one mark per group, a type and a counter.
     let own = (status.buckets + status.groups.len()) as u64 + sessions + 2;
     match keys.unwrap_or_else(|| status.store.rows_estimated.saturating_sub(own)) {
         0 => Vec::new(),

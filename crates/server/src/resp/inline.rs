@@ -1,9 +1,10 @@
-//! Inline requests, as people type them: words between blanks, quotes around words with blanks.
+//! Inline requests, as people type them: words between blanks, with quotes around words that
+//! contain blanks.
 
 use super::frame::{FrameFault, WordSpan};
 
-/// Finds the words of a line. With quotes in it the words stand in the bytes given back, else in
-/// the line itself.
+/// Finds the words of a line. If it has quotes, the spans refer to the returned bytes, else to the
+/// line.
 pub fn words(line: &[u8], spans: &mut Vec<WordSpan>) -> Result<Option<Vec<u8>>, FrameFault> {
     if !line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
         split(line, spans);
@@ -18,7 +19,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// A line without quotes: words between blanks.
+/// Splits a line without quotes at blanks.
 fn split(line: &[u8], spans: &mut Vec<WordSpan>) {
     let mut at = 0;
     while at < line.len() {
@@ -32,7 +33,7 @@ fn split(line: &[u8], spans: &mut Vec<WordSpan>) {
     }
 }
 
-/// A line with quotes, as a shell reads it: `"a\x00\n"` with escapes, `'a'` with `\'` only.
+/// Splits a line with quotes as a shell does: `"a\x00\n"` with escapes, `'a'` with `\'` only.
 fn unquote(
     line: &[u8],
     scratch: &mut Vec<u8>,
@@ -63,7 +64,7 @@ fn unquote(
     }
 }
 
-/// The inside of quotes; gives the place behind the closing one.
+/// Appends the text inside quotes. Returns the position behind the closing quote.
 fn quoted(line: &[u8], from: usize, quote: u8, scratch: &mut Vec<u8>) -> Result<usize, FrameFault> {
     let mut at = from;
     loop {

@@ -1,11 +1,11 @@
-//! Answers for which there is no room.
+//! Handling of answers that do not fit into the memory budget.
 
 use super::output::OutputPosition;
 use super::serve::Visit;
 use crate::buffer_room::overloaded;
 use base::{Body, LogIndex, Reply, Result};
 
-/// Where the update is in the log that this answers, if it is one.
+/// Returns the log index of an update's reply. `None`: the reply is not an update's.
 #[inline]
 pub(super) fn applied(reply: &Result<Reply>) -> Option<LogIndex> {
     match reply {
@@ -15,8 +15,8 @@ pub(super) fn applied(reply: &Result<Reply>) -> Option<LogIndex> {
 }
 
 impl Visit {
-    /// Counts what was said from `from` on against the memory that all connections share; where
-    /// that has no room for it, it is taken back and its client is told so.
+    /// Counts the answers from `from` on against the memory that all connections share. If they do
+    /// not fit, an error replaces them.
     #[inline]
     pub(super) fn make_room(&mut self, from: OutputPosition, applied: Option<LogIndex>) {
         if !self.room.holds(self.out.len(), &self.shared) {
@@ -30,7 +30,7 @@ impl Visit {
         self.client.tally.errors += 1;
         match applied {
             None => self.out.error(&super::errors::text(&overloaded())),
-            // It takes effect; only its answer can't be told.
+            // The update takes effect; only its answer is lost.
             Some(index) => self.out.error(&format!(
                 "APPLIED the request was carried out at index {index}; there is no memory for its \
                  answer (buffer_bytes_max)"

@@ -1,16 +1,17 @@
-//! Redis' protocol: the fast native front-end.
+//! Front-end for Redis' protocol (RESP), the fast one.
 //!
-//! A connection's task reads what has arrived, takes every complete request apart, asks the node
-//! for each without waiting, writes the answers down eagerly, waits once for the last of them to be
-//! decided, and sends them with one system call. That is how one sync of the disk serves many
-//! requests of many connections.
+//! A connection's task reads the available bytes, parses every complete request, and submits each
+//! to the node without waiting. It writes the answers eagerly, waits once for the last of them to
+//! be decided, and sends them with one system call. So one sync of the disk serves many requests of
+//! many connections.
 //!
-//! What an available bucket is asked for does not wait for a sync of this node's but for replicas:
-//! several requests of such a pipeline are under way together, within a window (`beside.rs`).
+//! A request of an available bucket does not wait for a local sync but for replicas. Several such
+//! requests of a pipeline are in flight together, within a window (`beside.rs`).
 //!
-//! Promises: answers come in the order of the requests; none that rests on an undecided update is
-//! sent; a claimed length never sizes a buffer; a client that sends or reads too slowly is cut off.
-//! Never: keeps state beyond a connection, but for names, counts and the cursors of scans.
+//! Promises: answers come in the order of the requests; no answer that depends on an undecided
+//! update is sent; a claimed length never sizes a buffer; a client that sends or reads too slowly
+//! is cut off.
+//! Never: keeps state beyond a connection, except names, counts and the cursors of scans.
 //! Read next: `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
 mod beside;

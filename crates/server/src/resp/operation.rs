@@ -1,9 +1,9 @@
-//! Operation of a request, for the counters.
+//! Mapping from a call to its kind of operation, for the counters.
 
 use crate::counters::OperationKind;
 use base::{AvailableCall, Call, Read, Update};
 
-/// As what a call is counted.
+/// Returns the kind of operation that a call is counted as.
 pub fn operation(call: &Call) -> OperationKind {
     match call {
         Call::Read(Read::Get(_), _) => OperationKind::Get,

@@ -1,22 +1,22 @@
-//! Replies to bytes: everything one batch of requests says, written eagerly, sent once.
+//! Answers of one batch of requests as bytes, collected eagerly and sent once.
 //!
-//! An answer that rests on an undecided update is written like any other, and its place is
-//! remembered with its ticket: if the update's fate stays unknown, an error takes that place.
+//! An answer that depends on an undecided update is written like any other, and its position is
+//! kept with its ticket. If the update's outcome stays unknown, an error replaces that answer.
 
 use crate::writer::Pieces;
 use bytes::Bytes;
 use node::Ticket;
 
-/// Values from this size on are not copied but sent from where they are.
+/// Size in bytes from which values are sent from their own buffer instead of copied.
 const LARGE_BYTES: usize = 16 * 1024;
 
-/// Room for places of large values that is kept between batches.
+/// Number of large values for which memory is kept between batches.
 const LARGE_KEPT: usize = 64;
 
-/// Which version of the protocol a connection speaks.
+/// Version of the protocol that a connection uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, until a `HELLO 3`.
+    /// RESP2, the default until `HELLO 3`.
     #[default]
     Two,
     /// RESP3.
@@ -24,7 +24,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its number.
+    /// Returns the version number.
     pub fn number(self) -> i64 {
         match self {
             Protocol::Two => 2,
@@ -33,33 +33,33 @@ impl Protocol {
     }
 }
 
-/// A place in the output.
+/// Position in the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputPosition {
     bytes: usize,
     large: usize,
 }
 
-/// A large value that stands before `at` of the copied bytes.
+/// Large value, sent before byte `at` of the copied bytes.
 #[derive(Clone, Debug)]
 struct Large {
     at: usize,
     value: Bytes,
 }
 
-/// An answer that must not be shown before its ticket is decided.
+/// Answer that must not be sent before its ticket is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     from: OutputPosition,
     to: OutputPosition,
-    /// What it waits for.
+    /// Ticket of the update that the answer depends on.
     pub ticket: Ticket,
 }
 
-/// The answers of one batch.
+/// Answers of one batch.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Which version of the protocol is spoken.
+    /// Version of the protocol.
     pub protocol: Protocol,
     bytes: Vec<u8>,
     large: Vec<Large>,
@@ -78,39 +78,39 @@ impl Pieces for Output {
 }
 
 impl Output {
-    /// An empty output.
+    /// Returns an empty output.
     pub fn new(protocol: Protocol) -> Output {
         Output { protocol, ..Output::default() }
     }
 
-    /// Bytes of all answers.
+    /// Returns the number of bytes of all answers.
     pub fn len(&self) -> usize {
         self.bytes.len() + self.large_bytes
     }
 
-    /// Whether nothing was said.
+    /// Returns true if there are no answers.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.large.is_empty()
     }
 
-    /// Where the next answer begins.
+    /// Returns the position of the next answer.
     #[inline]
     pub fn place(&self) -> OutputPosition {
         OutputPosition { bytes: self.bytes.len(), large: self.large.len() }
     }
 
-    /// Everything from `from` on waits for this ticket.
+    /// Marks everything from `from` on as dependent on this ticket.
     #[inline]
     pub fn wait_for(&mut self, from: OutputPosition, ticket: Ticket) {
         self.pending.push(Pending { from, to: self.place(), ticket });
     }
 
-    /// The answers that wait, in order.
+    /// Returns the answers that depend on a ticket, in order.
     pub fn pending(&self) -> &[Pending] {
         &self.pending
     }
 
-    /// Takes back everything said from `from` on.
+    /// Drops everything from `from` on.
     pub fn truncate(&mut self, from: OutputPosition) {
         self.bytes.truncate(from.bytes);
         self.large_bytes -= self.large[from.large..].iter().map(|l| l.value.len()).sum::<usize>();
@@ -118,7 +118,7 @@ impl Output {
         self.pending.retain(|pending| pending.from.bytes < from.bytes);
     }
 
-    /// Everything is sent; begins anew with the same memory, unless it grew unusually.
+    /// Empties the output after it was sent. Keeps its memory unless that grew unusually large.
     #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -159,7 +159,7 @@ impl Output {
         self.bytes.extend_from_slice(&from.bytes[at..end.bytes]);
     }
 
-    /// Says what was said apart, behind everything else.
+    /// Appends answers that were written to another output.
     pub fn append(&mut self, said: Output) {
         let begin = self.place();
         self.copy(&said, OutputPosition::default(), said.place());
@@ -180,7 +180,7 @@ impl Output {
         self.large.push(Large { at: self.bytes.len(), value });
     }
 
-    /// What is to be sent, in pieces; one piece as long as no value is large.
+    /// Returns the bytes to send, in pieces. Without large values there is one piece.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let ends = self.large.iter().map(|large| large.at).chain([self.bytes.len()]);
         let mut begin = 0;
@@ -193,17 +193,17 @@ impl Output {
         .filter(|piece| !piece.is_empty())
     }
 
-    /// All bytes in one, for tests and for transactions.
+    /// Returns all bytes in one vector, for tests and transactions.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.pieces().collect::<Vec<_>>().concat()
     }
 
-    /// Bytes that are frames already.
+    /// Appends bytes that are frames already.
     pub fn raw(&mut self, frames: &[u8]) {
         self.bytes.extend_from_slice(frames);
     }
 
-    /// Frames that may be large, shared.
+    /// Appends frames; large ones are shared, not copied.
     pub fn frames(&mut self, frames: Bytes) {
         match frames.len() {
             ..LARGE_BYTES => self.raw(&frames),
@@ -211,18 +211,18 @@ impl Output {
         }
     }
 
-    /// `+OK`.
+    /// Appends `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.bytes.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A short text without line ends.
+    /// Appends a simple string, which must not contain line ends.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text);
     }
 
-    /// An error: a code word, a blank, a sentence. Line ends become blanks.
+    /// Appends an error: a code word, a blank, a sentence. Line ends become blanks.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text);
     }
@@ -247,18 +247,18 @@ impl Output {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// A whole number.
+    /// Appends an integer.
     #[inline]
     pub fn integer(&mut self, number: i64) {
         self.headed(b':', number);
     }
 
-    /// A count; more than an `i64` holds does not exist.
+    /// Appends a count. A count beyond an `i64` becomes its maximum.
     pub fn count(&mut self, number: u64) {
         self.integer(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
-    /// Bytes, copied.
+    /// Appends a bulk string, copied.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.headed(b'$', bytes.len() as i64);
@@ -266,12 +266,12 @@ impl Output {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// Text, as bytes.
+    /// Appends text as a bulk string.
     pub fn text(&mut self, text: impl AsRef<str>) {
         self.bulk(text.as_ref().as_bytes());
     }
 
-    /// A value: copied when small, shared when large.
+    /// Appends a value as a bulk string: copied if small, shared if large.
     #[inline]
     pub fn value(&mut self, value: &Bytes) {
         if value.len() < LARGE_BYTES {
@@ -282,7 +282,7 @@ impl Output {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// Text for people: in RESP3 marked as such.
+    /// Appends text for people: a verbatim string in RESP3, a bulk string in RESP2.
     pub fn verbatim(&mut self, text: &str) {
         match self.protocol {
             Protocol::Two => self.bulk(text.as_bytes()),
@@ -295,7 +295,7 @@ impl Output {
         }
     }
 
-    /// Nothing, where a string could be.
+    /// Appends a null in place of a string.
     #[inline]
     pub fn null(&mut self) {
         self.bytes.extend_from_slice(match self.protocol {
@@ -304,7 +304,7 @@ impl Output {
         });
     }
 
-    /// Nothing, where an array could be.
+    /// Appends a null in place of an array.
     pub fn null_array(&mut self) {
         self.bytes.extend_from_slice(match self.protocol {
             Protocol::Two => b"*-1\r\n",
@@ -312,13 +312,13 @@ impl Output {
         });
     }
 
-    /// The next `count` answers belong together.
+    /// Begins an array of the next `count` answers.
     #[inline]
     pub fn array(&mut self, count: usize) {
         self.headed(b'*', count as i64);
     }
 
-    /// The next `count` pairs of answers belong together; flat in RESP2.
+    /// Begins a map of the next `count` pairs of answers; in RESP2 a flat array.
     pub fn map(&mut self, count: usize) {
         match self.protocol {
             Protocol::Two => self.headed(b'*', 2 * count as i64),
@@ -326,7 +326,7 @@ impl Output {
         }
     }
 
-    /// The next `count` answers are a set; an array in RESP2.
+    /// Begins a set of the next `count` answers; in RESP2 an array.
     pub fn set(&mut self, count: usize) {
         match self.protocol {
             Protocol::Two => self.headed(b'*', count as i64),
@@ -335,7 +335,7 @@ impl Output {
     }
 }
 
-/// A number as text, written from the end of `digits`.
+/// Formats a number as decimal text, written from the end of `digits`.
 #[inline]
 pub fn decimal(number: i64, digits: &mut [u8; 24]) -> &[u8] {
     let mut rest = number.unsigned_abs();

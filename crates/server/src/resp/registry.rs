@@ -1,4 +1,4 @@
-//! Registry that all RESP connections share: clients, cursors of scans, counts.
+//! Registry shared by all RESP connections: the list of clients, cursors of scans, counts.
 
 use super::client::ClientTally;
 use super::cursors::Cursors;
@@ -17,12 +17,12 @@ const BESIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Each counts as so many at least.
 const BESIDE_BYTES_MIN: usize = 16 * 1024;
 
-/// What all connections share.
+/// State that all RESP connections share.
 #[derive(Debug)]
 pub struct Registry {
-    /// Where the hour comes from.
+    /// Wall clock, for commands with absolute times.
     pub clock: Clock,
-    /// Since the front-end opened.
+    /// Counts since the front-end opened.
     pub counts: Counts,
     next_client: AtomicU64,
     clients: Mutex<BTreeMap<u64, Arc<Card>>>,
@@ -34,18 +34,18 @@ pub struct Registry {
 /// Counts since the front-end opened.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Commands answered.
+    /// Number of commands answered.
     pub commands: AtomicU64,
-    /// Reads of keys that were there.
+    /// Number of reads of keys that existed.
     pub hits: AtomicU64,
-    /// Reads of keys that were not.
+    /// Number of reads of keys that did not exist.
     pub misses: AtomicU64,
-    /// Answers that were errors.
+    /// Number of answers that were errors.
     pub errors: AtomicU64,
 }
 
 impl Counts {
-    /// Adds what one connection did.
+    /// Adds the counts of one connection.
     pub fn add(&self, tally: &ClientTally) {
         let pairs = [
             (&self.commands, tally.commands),
@@ -58,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// All begin anew.
+    /// Resets all counts to 0.
     pub fn reset(&self) {
         for count in [&self.commands, &self.hits, &self.misses, &self.errors] {
             count.store(0, Relaxed);
@@ -73,58 +73,58 @@ struct CommandRate {
     per_second: u64,
 }
 
-/// What the others may see of a connection (`CLIENT LIST`).
+/// Part of a connection's state that others may see (`CLIENT LIST`).
 #[derive(Debug)]
 pub struct Card {
-    /// Its number, never given twice.
+    /// Id of the connection; it is never reused.
     pub id: u64,
-    /// Who.
+    /// Address of the client.
     pub address: SocketAddr,
-    /// Whom it called.
+    /// Address of the server that the client connected to.
     pub local: SocketAddr,
-    /// Since when, milliseconds since 1970.
+    /// Time of the connection's begin in milliseconds since 1970.
     pub since_ms: u64,
-    /// Time of the last activity, and the order to end.
+    /// Time of the last activity, and the signal that the connection must end.
     pub activity: Arc<Activity>,
-    /// Commands in its transaction; -1 outside of one.
+    /// Number of commands in its transaction; -1 outside of one.
     pub queued: AtomicI64,
-    /// Keys it watches.
+    /// Number of keys that it watches.
     pub watched: AtomicU64,
-    /// Which version of the protocol it speaks.
+    /// Version number of the protocol that it uses.
     pub protocol: AtomicU8,
     names: Mutex<ConnectionNames>,
 }
 
-/// What a connection calls itself, and what it did last.
+/// Names that a connection gave itself, and its last command.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionNames {
-    /// `CLIENT SETNAME`.
+    /// Name set by `CLIENT SETNAME`.
     pub name: String,
-    /// `CLIENT SETINFO LIB-NAME`.
+    /// Name set by `CLIENT SETINFO LIB-NAME`.
     pub library: String,
-    /// `CLIENT SETINFO LIB-VER`.
+    /// Version set by `CLIENT SETINFO LIB-VER`.
     pub library_version: String,
-    /// Its last command; of a pipeline the first.
+    /// Name of its last command; of a pipeline, of the last one before its answers were sent.
     pub command: &'static str,
-    /// Its bucket, when it is not the default one.
+    /// Name of its bucket; empty for the default one.
     pub bucket: String,
 }
 
-/// A poisoned lock guards plain data here: a connection that died in between left nothing half done
-/// that others would misread.
+/// Locks a mutex even if it is poisoned. The data is plain: a connection that panicked left no
+/// state that others could misread.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Card {
-    /// Its names, for a few lines.
+    /// Returns its names. The caller must release them soon.
     pub fn names(&self) -> MutexGuard<'_, ConnectionNames> {
         lock(&self.names)
     }
 }
 
 impl Registry {
-    /// With nobody in it.
+    /// Returns an empty registry.
     pub fn new(clock: Clock) -> Registry {
         let opened_ms = clock.unix_ms();
         Registry {
@@ -138,7 +138,7 @@ impl Registry {
         }
     }
 
-    /// Enters a connection in the list.
+    /// Registers a connection.
     pub fn enter(&self, address: SocketAddr, local: SocketAddr) -> Arc<Card> {
         let now = self.clock.unix_ms();
         let card = Arc::new(Card {
@@ -156,39 +156,41 @@ impl Registry {
         card
     }
 
-    /// Takes a connection off the list.
+    /// Removes a connection from the list.
     pub fn leave(&self, card: &Card) {
         lock(&self.clients).remove(&card.id);
     }
 
-    /// Who is here, the eldest first.
+    /// Returns all connections, the oldest first.
     pub fn clients(&self) -> Vec<Arc<Card>> {
         lock(&self.clients).values().cloned().collect()
     }
 
-    /// How many are here.
+    /// Returns the number of connections.
     pub fn clients_count(&self) -> usize {
         lock(&self.clients).len()
     }
 
-    /// Room for a request of so many bytes beside others of its connection, if there is any.
+    /// Reserves memory for a request of this many bytes that runs concurrently with others of its
+    /// connection. Returns `None` if none is free.
     pub fn seat_beside(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes.max(BESIDE_BYTES_MIN)).ok()?;
         self.beside.clone().try_acquire_many_owned(bytes).ok()
     }
 
-    /// How many bytes more there is room for.
+    /// Returns the number of bytes free for concurrent requests.
     #[cfg(test)]
     pub fn beside_free(&self) -> usize {
         self.beside.available_permits()
     }
 
-    /// The cursors of scans, for a few lines.
+    /// Returns the cursors of scans. The caller must release them soon.
     pub fn cursors(&self) -> MutexGuard<'_, Cursors> {
         lock(&self.cursors)
     }
 
-    /// Commands per second between the last two times that somebody asked, at least a second apart.
+    /// Returns the commands per second between the last two calls that were at least a second
+    /// apart.
     pub fn commands_per_second(&self) -> u64 {
         let now = self.clock.unix_ms();
         let commands = self.counts.commands.load(Relaxed);

@@ -1,4 +1,4 @@
-//! One connection: reads, asks, waits once, answers once.
+//! Connection of one RESP client: reads requests, submits them, waits once, answers once.
 
 use super::client::{Client, Replies};
 use super::errors::no_siblings;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Answers are sent when they reach this, before more requests are looked at.
+/// Size of a batch's answers at which they are sent before more requests are read.
 pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
 
 /// Serves one connection until it ends or the server closes.
@@ -33,7 +33,7 @@ pub(crate) async fn serve(
     shutdown: Shutdown,
 ) {
     let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
-    // Both only fail on a dead socket.
+    // Both calls fail only on a dead socket.
     let (Ok(address), Ok(local)) = addresses else { return };
     let card = registry.enter(address, local);
     let _idle = shared.idle.enter(card.activity.clone());
@@ -41,37 +41,37 @@ pub(crate) async fn serve(
     Visit::new(connection, shared, registry, card).run(ended).await;
 }
 
-/// What is not answered at once.
+/// Request that is not answered at once.
 pub(super) enum Slow {
-    /// Nothing behind it is looked at before it has come.
+    /// Request of one reply. No later request is looked at before the reply has come.
     Reply(LaterReply, RespShape, OperationKind),
-    /// The same.
+    /// Command that takes several requests. No later request is looked at before it is done.
     Errand(Errand),
-    /// Requests of other keys may go beside it.
+    /// Request of one key. Requests of other keys may run concurrently.
     Apart(Apart),
-    /// It is known, and stands behind what is not.
+    /// Answer that is known, but must follow answers that are not.
     Said(Output),
 }
 
-/// One connection at work.
+/// Connection that serves requests.
 pub(super) struct Visit {
     pub(super) stream: TcpStream,
     pub(super) shared: Arc<Shared>,
-    /// State that all connections of Redis' clients share.
+    /// State that all RESP connections share.
     pub(super) registry: Arc<Registry>,
     pub(super) client: Client,
     pub(super) out: Output,
     pub(super) room: AnswerRoom,
     pub(super) intake: Intake,
     pub(super) parser: Parser,
-    /// What is under way.
+    /// Requests in flight.
     pub(super) window: Window,
     flow: Flow,
-    /// The command that came last.
+    /// Last command, for a quick look-up.
     recent: RecentCommand,
-    /// A request was refused since the server closes: the connection ends.
+    /// True if a request was refused because the server closes. The connection then ends.
     refused: bool,
-    /// How the requests of this batch went, equal ones in a row together.
+    /// Outcomes of this batch's requests; equal ones in a row are merged.
     pub(super) verdicts: Vec<(OperationKind, Verdict, u64)>,
 }
 
@@ -109,7 +109,7 @@ impl Visit {
     async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = bool>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
-            // Room for a large request may take a while.
+            // Finish requests in flight first: the wait for memory may take a while.
             if needed > WINDOW_REQUEST_BYTES_MAX && self.drain().await.is_err() {
                 return;
             }
@@ -125,8 +125,8 @@ impl Visit {
         }
     }
 
-    /// Answers all complete requests; gives how many bytes the next one has at least, or `Err` when
-    /// the connection is to end.
+    /// Answers all complete requests. Returns the minimum length in bytes of the next request, or
+    /// `Err` if the connection must end.
     async fn answer(&mut self) -> std::result::Result<usize, ()> {
         loop {
             let began = Instant::now();
@@ -182,7 +182,7 @@ impl Visit {
         }
     }
 
-    /// One request, of this many bytes.
+    /// Handles one request of this many bytes. Returns a `Slow` if it can't be answered at once.
     #[inline]
     pub(super) fn request(&mut self, bytes: usize) -> Option<Slow> {
         let frame = self.intake.input.split_to(bytes).freeze();
@@ -215,7 +215,7 @@ impl Visit {
         slow
     }
 
-    /// Takes an answer back that the client does not want.
+    /// Drops an answer that the client does not want (`CLIENT REPLY`).
     pub(super) fn swallow(&mut self, from: super::output::OutputPosition) {
         if self.client.replies != Replies::On {
             self.out.truncate(from);
@@ -256,22 +256,23 @@ impl Visit {
         }
     }
 
-    /// What comes when the server closes is not begun, and its client is told so: behind any other
-    /// answer it would ask on, and could not know what became of that.
+    /// Submits a request to the node. Refuses it instead if the server is closing: the client
+    /// learns that the request had no effect.
     #[inline]
     pub(super) fn submit(&mut self, request: Request) -> Submitted {
         if self.intake.is_last() {
             self.refused = true;
             return Submitted::Ready(Err(closing()));
         }
-        // Where keys have one value, nobody shall believe that others were asked for.
+        // A consistent bucket has one value per key. Refuse, so that no client believes it asked
+        // for siblings.
         if matches!(request.call, Call::Available(_)) && self.is_consistent(&request.bucket) {
             return Submitted::Ready(Err(no_siblings(&request.bucket)));
         }
         self.shared.node.submit(&mut self.flow, request)
     }
 
-    /// Whether a bucket lives in a group.
+    /// Returns true if the bucket is consistent.
     fn is_consistent(&self, bucket: &BucketName) -> bool {
         self.shared.node.place(bucket).is_ok()
     }
@@ -303,7 +304,8 @@ impl Visit {
         self.make_room(from, applied);
     }
 
-    /// Waits for a slow answer, after sending all answers before it, unless it may run beside.
+    /// Waits for a slow answer after sending all earlier answers, unless the request may run
+    /// concurrently.
     async fn wait_for(&mut self, slow: Slow, bytes: usize) -> std::result::Result<(), ()> {
         let slow = match slow {
             Slow::Apart(apart) => match self.go_beside(apart, bytes).await? {
@@ -333,7 +335,7 @@ impl Visit {
         Ok(())
     }
 
-    /// Waits until nothing said is undecided, then sends it.
+    /// Waits until every answer of the batch is decided, then sends the batch.
     pub(super) async fn send(&mut self) -> std::result::Result<(), ()> {
         if self.out.is_empty() {
             return Ok(());
@@ -347,8 +349,8 @@ impl Visit {
         Ok(())
     }
 
-    /// The last ticket of each group speaks for all before it; only if one fails is every answer
-    /// asked for by itself.
+    /// Waits for the tickets of the batch. The last ticket of each group covers all earlier ones;
+    /// only if one fails is every ticket waited for by itself.
     async fn decide(&mut self) {
         let node = &self.shared.node;
         let pending = self.out.pending();

@@ -1,12 +1,12 @@
-//! Requests of one connection that are under way at the same time.
+//! Window of one connection: its requests that are in flight at the same time.
 //!
-//! What is asked of an available bucket waits for replicas, and for nothing that requests of other
-//! keys do; so those of a pipeline go on beside each other, each in a task that ends with its
-//! connection. Answers leave in the order of the requests, so only the first is awaited, and
-//! whatever else is done by then leaves with it.
+//! A request of an available bucket waits for replicas and for no request of another key. So the
+//! requests of a pipeline run concurrently, each in a task that ends with its connection. Answers
+//! leave in the order of the requests: only the first one is awaited, and those that are done by
+//! then leave with it.
 //!
-//! Promises: of a key one request at a time; no more requests and bytes than the limits below, and
-//! than all connections may have under way together.
+//! Promises: at most one request of a key at a time; no more requests and bytes than the limits
+//! below, and than all connections together may have in flight.
 //! Never: outlives its connection.
 
 use super::translate::RespShape;
@@ -27,10 +27,10 @@ pub const WINDOW_REQUESTS_MAX: usize = 64;
 pub const WINDOW_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// A request of an available bucket that is larger than this goes alone.
 pub const WINDOW_REQUEST_BYTES_MAX: usize = 64 * 1024;
-/// What a read brings, as long as nothing is known of it.
+/// Expected size of a read's answer in bytes before one has been seen.
 const READ_BYTES: usize = WINDOW_BYTES_MAX / 16;
 
-/// A request that concerns one key, and nothing else.
+/// Request that concerns one key and nothing else.
 pub struct Apart {
     pub key: Key,
     pub answer: LaterReply,
@@ -38,7 +38,7 @@ pub struct Apart {
     pub operation: OperationKind,
 }
 
-/// What came of one.
+/// Reply to a request of the window, with what is needed to write and count it.
 pub struct WindowAnswer {
     pub reply: Result<Reply>,
     pub shape: RespShape,
@@ -46,7 +46,7 @@ pub struct WindowAnswer {
     pub began: Instant,
 }
 
-/// One that is under way.
+/// Request in flight.
 struct RunningRequest {
     key: Key,
     bytes: usize,
@@ -57,12 +57,12 @@ struct RunningRequest {
     _seat: OwnedSemaphorePermit,
 }
 
-/// See the head of this file.
+/// Requests in flight, in order.
 pub struct Window {
     going: VecDeque<RunningRequest>,
-    /// Of all of them.
+    /// Bytes of all of them: their own, and those that reads are expected to return.
     bytes: usize,
-    /// What the largest of the last reads brought.
+    /// Expected size of a read's answer in bytes: the maximum of recent answers, which decays.
     read_bytes: usize,
 }
 
@@ -79,18 +79,18 @@ impl Drop for Window {
 }
 
 impl Window {
-    /// Whether nothing is under way.
+    /// Returns true if no request is in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.going.is_empty()
     }
 
-    /// Whether a request of this key is under way, or was not told yet.
+    /// Returns true if a request of this key is in flight or its answer was not taken yet.
     pub fn has(&self, key: &Key) -> bool {
         self.going.iter().any(|going| going.key == *key)
     }
 
-    /// Whether one more may begin; one may always.
+    /// Returns true if one more request may start. An empty window always admits one.
     pub fn has_room(&self, operation: OperationKind, bytes: usize) -> bool {
         let fits = || self.bytes + self.reckoned(operation, bytes) <= WINDOW_BYTES_MAX;
         self.is_empty() || (self.going.len() < WINDOW_REQUESTS_MAX && fits())
@@ -101,7 +101,7 @@ impl Window {
         bytes + if reads { self.read_bytes } else { 0 }
     }
 
-    /// Begins a request of so many bytes.
+    /// Starts a request of this many bytes.
     pub fn begin(&mut self, apart: Apart, bytes: usize, seat: OwnedSemaphorePermit) {
         let Apart { key, answer, shape, operation } = apart;
         let bytes = self.reckoned(operation, bytes);
@@ -119,18 +119,17 @@ impl Window {
         });
     }
 
-    /// A read brought so much.
+    /// Records the size of a read's answer in bytes.
     pub fn brought(&mut self, bytes: usize) {
         self.read_bytes = bytes.max(self.read_bytes - self.read_bytes / 8);
     }
 
-    /// Waits for the first; for ever, if nothing is under way. What is dropped in between loses
-    /// nothing.
+    /// Waits for the first request; forever if none is in flight. Cancel-safe.
     pub async fn first(&mut self) -> WindowAnswer {
         poll_fn(|context| self.poll_first(context)).await
     }
 
-    /// The first, if it is done.
+    /// Returns the reply of the first request, or `None` if it is not done.
     pub async fn done(&mut self) -> Option<WindowAnswer> {
         poll_fn(|context| {
             Poll::Ready(match self.poll_first(context) {
@@ -158,7 +157,7 @@ impl Window {
     }
 }
 
-/// A task that did not come to its end: a panic goes on where its connection is served.
+/// Converts the failure of a task: a panic continues in the connection's own task.
 fn broken_off(error: JoinError) -> Result<Reply> {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),

@@ -1,5 +1,4 @@
-//! Front-ends that close while clients ask on: each is answered until it is told that this was the
-//! last.
+//! Tests of closing front-ends: each client is answered until an answer says that it is the last.
 
 use super::house::House;
 use crate::ServerSettings;
@@ -10,14 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A protocol: its request, and how its answers are read.
+/// Protocol under test: its request, and the way to read its answers.
 #[derive(Clone, Copy)]
 struct ProtocolCase {
     greeting: &'static [u8],
     request: &'static [u8],
     is_whole: fn(&[u8]) -> bool,
     is_last: fn(&[u8]) -> bool,
-    /// What all answers but the last, or that one, too, begin with.
+    /// Beginning of every answer except the last; an answer that is both good and the last begins
+    /// with `last`.
     fine: &'static [u8],
     last: &'static [u8],
 }
@@ -74,7 +74,7 @@ fn says_close(answer: &[u8]) -> bool {
     String::from_utf8_lossy(answer).to_lowercase().contains("\r\nconnection: close\r\n")
 }
 
-/// Asks, and asks again as soon as it is answered, until it is told that this was the last.
+/// Starts a client that repeats a request until an answer says that it is the last.
 fn asks_on(address: SocketAddr, case: ProtocolCase, answered: Arc<AtomicUsize>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut stream = TcpStream::connect(address).expect("a connection");
@@ -113,7 +113,7 @@ fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
                 (answered.clone(), asks_on(house.address, case, answered))
             })
             .collect();
-        // Whoever has not got in yet can't be told anything.
+        // A client that is not connected yet can't be told anything.
         for (answered, client) in &clients {
             while answered.load(Ordering::SeqCst) < 5 && !client.is_finished() {
                 std::thread::sleep(Duration::from_millis(1));

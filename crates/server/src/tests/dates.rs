@@ -1,4 +1,4 @@
-//! The date in answers: every answer over HTTP has one, and it is the present.
+//! Tests of the date in answers: every HTTP answer has the current date.
 
 use super::house::House;
 use crate::clock::Clock;
@@ -6,7 +6,7 @@ use crate::http::date;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// All that a connection says to these requests, of which the last one ends it.
+/// Returns all bytes that a connection answers to these requests, of which the last ends it.
 fn said(house: &House, requests: &str) -> String {
     let mut stream = TcpStream::connect(house.address).expect("it listens");
     stream.write_all(requests.replace('\n', "\r\n").as_bytes()).expect("sent");
@@ -31,7 +31,7 @@ fn every_answer_has_the_present_date() {
         ("GET /live HTTP/1.1\nhost: localhost\ncontent-length: x".into(), 400),
         ("GET /ping HTTP/1.1\nhost: localhost".into(), 200),
     ] {
-        // Twice on one connection: the second answer has the date that is kept.
+        // The second request on one connection gets the cached date.
         let last = line.replacen("host:", "connection: close\nhost:", 1);
         let said = said(&house, &format!("{line}\n\n{last}\n\n"));
         assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {said}");

@@ -1,4 +1,4 @@
-//! A real node behind real front-ends on loopback, for the front-ends' tests.
+//! Test server: a real node behind real front-ends on loopback.
 
 use crate::{FrontEnds, ServerSettings};
 use base::{Reply, Request};
@@ -8,30 +8,30 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::runtime::Runtime;
 
-/// A node with its front-ends, stopped and removed when dropped.
+/// Node with its front-ends; stopped and removed when dropped.
 pub struct House {
     runtime: Runtime,
     folder: PathBuf,
     node: Option<Node>,
     front_ends: Option<FrontEnds>,
-    /// Where it listens.
+    /// Address of the clients' listener.
     pub address: SocketAddr,
-    /// The same, and all others.
+    /// Addresses of all listeners.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl House {
-    /// A fresh one.
+    /// Starts a new test server.
     pub fn build() -> House {
         House::of(ServerSettings::default())
     }
 
-    /// A fresh one with these settings of its front-ends.
+    /// Starts a new test server with these settings of its front-ends.
     pub fn of(settings: ServerSettings) -> House {
         House::named("node1", settings)
     }
 
-    /// The same, of a node with this name.
+    /// Starts a new test server with these settings, whose node has this name.
     pub fn named(node: &str, settings: ServerSettings) -> House {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -70,26 +70,26 @@ impl House {
         }
     }
 
-    /// Asks the node itself.
+    /// Submits a request to the node itself.
     pub fn ask(&self, request: Request) -> base::Result<Reply> {
         let node = self.node.as_ref().expect("it runs until it is dropped");
         self.runtime.block_on(node.handle(request))
     }
 
-    /// A figure of the node's.
+    /// Returns a metric of the node.
     pub fn sample(&self, name: &str) -> f64 {
         let node = self.node.as_ref().expect("it runs until it is dropped");
         let samples = node.samples();
         samples.iter().find(|sample| sample.name == name).expect("it is known").value
     }
 
-    /// Ends the connection that has been idle for longest, as if that were long.
+    /// Ends the connection that has been idle for longest, however short that is.
     pub fn end_idlest(&self) {
         let front_ends = self.front_ends.as_ref().expect("they are open");
         front_ends.shared().idle.end_idlest(u64::MAX, 60_000);
     }
 
-    /// How much room is free for requests beside others.
+    /// Returns the number of bytes free for concurrent requests.
     pub fn beside_free(&self) -> usize {
         let front_ends = self.front_ends.as_ref().expect("they are open");
         front_ends.beside_free()

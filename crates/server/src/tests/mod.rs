@@ -1,4 +1,4 @@
-//! What the tests of several front-ends share.
+//! Test server and tests that several front-ends share.
 
 mod closing;
 mod dates;

@@ -1,13 +1,13 @@
-//! Plays the conversations: what clients of Arakoon send and what they get, byte by byte.
+//! Replays recorded conversations: bytes that Arakoon's clients send, and the answers they get.
 //!
-//! A line is a command and its arguments as words (see `encoding.rs`); `raw "..."` sends bytes as
-//! they are, `raw layout=s "..."` says how the answer goes on, `closed` waits for the end of the
-//! connection. A prefix names the connection (`b: GET dirty k`), `hello NAME` begins one with a
-//! prologue of another cluster. `[sizes]` shows an answer by its return code alone.
+//! A line is a command and its arguments as words (see `encoding.rs`). `raw "..."` sends bytes as
+//! they are, `raw layout=s "..."` gives the layout of the answer, `closed` waits for the end of the
+//! connection. A prefix names the connection (`b: GET dirty k`), `hello NAME` opens one with the
+//! prologue of another cluster. `[sizes]` shows only an answer's return code.
 //!
-//! What happens to the house: `few N` begins a new one that takes N connections, `drop` drops the
-//! cluster's bucket, `stop COMMAND` closes the front-ends while the client sends this command again
-//! and again, and shows the answer that is no `ok`.
+//! Lines that act on the server: `few N` starts a new one that takes N connections, `drop` drops
+//! the cluster's bucket. `stop COMMAND` closes the front-ends while the client repeats this
+//! command, and shows the first answer that is not `ok`.
 
 use super::encoding::{self, COMMANDS};
 use super::guest::{Guest, house, prologue};
@@ -24,7 +24,7 @@ struct Player {
     guests: BTreeMap<String, Guest>,
 }
 
-/// A house that takes so many connections.
+/// Starts a test server that takes this many connections.
 fn narrow(connections_max: usize) -> House {
     let arakoon_clusters = vec!["ricky".into()];
     let settings = ServerSettings { connections_max, arakoon_clusters, ..Default::default() };
@@ -39,7 +39,7 @@ impl Player {
         self.house.ask(Request { bucket, call, retry: None }).expect("dropped");
     }
 
-    /// What a client is told at last that asks on while the server closes.
+    /// Closes the server while a client repeats a command. Returns the last answer the client gets.
     fn stop(&mut self, guest: &mut Guest, command: &str) -> String {
         let (sent, layout) = encoding::request(command, &[]).expect("a command without words");
         let house = &mut self.house;

@@ -1,8 +1,8 @@
-//! Commands as words to commands as bytes, written from the protocol's description and not from
+//! Encoder from commands as words to bytes, written from the protocol's description and not from
 //! the front-end's code.
 
-/// What each command's arguments are (letters as in `guest.rs`, `B` a blob of steps, `N` nodes),
-/// and what its answer holds.
+/// Layout of each command's arguments and answer (letters as in `guest.rs`; `B` is a blob of steps,
+/// `N` a list of nodes).
 pub const COMMANDS: [(&str, u32, &str, &str); 48] = [
     ("PING", 0x01, "ss", "s"),
     ("WHO_MASTER", 0x02, "", "o"),
@@ -54,7 +54,8 @@ pub const COMMANDS: [(&str, u32, &str, &str); 48] = [
     ("LAST_ENTRIES3", 0x46, "l", ""),
 ];
 
-/// The bytes of a command's words and the layout of its answer; `None` when there is none such.
+/// Encodes a command. Returns its bytes and the layout of its answer, or `None` if no such command
+/// exists.
 pub fn request(name: &str, words: &[String]) -> Option<(Vec<u8>, &'static str)> {
     let (_, code, arguments, answer) = COMMANDS.iter().find(|row| row.0 == name)?;
     let mut bytes = (0xb1ff_0000 | code).to_le_bytes().to_vec();
@@ -70,7 +71,7 @@ fn number(text: &str, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A string; `\u{80}` to `\u{ff}` stand for themselves.
+/// Appends a string; `\u{80}` to `\u{ff}` stand for the bytes of the same value.
 pub fn string(text: &str, bytes: &mut Vec<u8>) {
     let text: Vec<u8> = text.chars().map(|character| character as u8).collect();
     bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -135,7 +136,7 @@ fn put<'a>(
     Some(())
 }
 
-/// `leaf a`, or `node m` and two trees.
+/// Appends a routing tree: `leaf a`, or `node m` followed by two trees.
 fn tree(words: &mut dyn Iterator<Item = &str>, bytes: &mut Vec<u8>) -> Option<()> {
     if words.next()? == "leaf" {
         bytes.push(1);
@@ -148,7 +149,8 @@ fn tree(words: &mut dyn Iterator<Item = &str>, bytes: &mut Vec<u8>) -> Option<()
     tree(words, bytes)
 }
 
-/// A sequence of the next steps; each word is one step, `sequence N` has the next N inside.
+/// Appends a sequence of the next `count` steps. Each word is one step; `sequence N` encloses the
+/// next N.
 fn steps(words: &mut dyn Iterator<Item = &str>, count: usize, bytes: &mut Vec<u8>) -> Option<()> {
     let mut inside = Vec::new();
     let mut done = 0u32;

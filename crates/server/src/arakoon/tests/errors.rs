@@ -1,4 +1,4 @@
-//! Every reason in Arakoon's words, and what becomes of the connection.
+//! Tests of the answer to every error reason, and of the connection's fate after it.
 
 use crate::arakoon::errors::{AfterAnswer, ArakoonRefusal, too_many};
 use crate::arakoon::frame::FrameFault;
@@ -6,7 +6,7 @@ use base::codec::printable;
 use base::{Error, Reason};
 use std::collections::BTreeMap;
 
-/// The code, the message, and the fate of the connection, as one line.
+/// Formats the code, the message and the connection's fate as one line.
 fn told(refusal: &ArakoonRefusal) -> String {
     let mut bytes = Vec::new();
     refusal.write(&mut bytes);

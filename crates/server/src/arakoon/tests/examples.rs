@@ -1,4 +1,4 @@
-//! The worked examples of the protocol's description, byte for byte.
+//! Tests of the worked examples in the protocol's description, byte for byte.
 
 use super::guest::{Guest, house};
 use crate::arakoon::errors::ArakoonRefusal;
@@ -8,14 +8,14 @@ use crate::arakoon::{nursery, translate};
 use base::{Error, LogIndex, Reason};
 use node::{BucketPlacement, PlacedMember};
 
-/// Bytes written as pairs of hexadecimal digits.
+/// Parses pairs of hexadecimal digits.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// A guest that began with the prologue of the first example.
+/// Returns a client that sent the prologue of the first example.
 fn ricky(address: std::net::SocketAddr) -> Guest {
     let mut guest = Guest::silent(address);
     guest.send(&hex("00 00 ff b1 01 00 00 00 05 00 00 00 72 69 63 6b 79"));
@@ -60,7 +60,7 @@ fn single_keys_are_asked_and_answered_as_in_the_examples() {
     );
     let answer = guest.ask(&hex("15 00 ff b1 01 00 00 00 66 00"), "o");
     assert_eq!(answer[..4], hex("26 00 00 00"), "there are no user functions");
-    // A freshness of 7 that is not yet reached, then reached.
+    // A read at index 7, before and after the node has applied it.
     let at_seven = hex("07 00 ff b1 02 07 00 00 00 00 00 00 00 03 00 00 00 66 6f 6f");
     for _ in 0..20 {
         guest.ask(&hex(SET_FOO_BAR), "");

@@ -1,8 +1,8 @@
-//! A client that reads answers by their layout, which is all there is to tell where one ends.
+//! Arakoon client for tests. It reads answers by their layout, since nothing else marks their end.
 //!
 //! A layout is one letter a field: `s` a string, `o` a string or none, `b` a flag, `i` and `l`
-//! numbers of 32 and 64 bits, `c` a freshness, `S`, `O` and `P` lists of strings, of maybe-strings
-//! and of pairs.
+//! numbers of 32 and 64 bits, `c` a read level, `S`, `O` and `P` lists of strings, of optional
+//! strings and of pairs.
 
 use crate::ServerSettings;
 use crate::tests::house::House;
@@ -10,13 +10,13 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A house whose node is `arakoon_0` and that serves the cluster `ricky`.
+/// Starts a test server whose node is `arakoon_0` and that serves the cluster `ricky`.
 pub fn house() -> House {
     let settings = ServerSettings { arakoon_clusters: vec!["ricky".into()], ..Default::default() };
     House::named("arakoon_0", settings)
 }
 
-/// The prologue of a cluster.
+/// Returns the prologue of a cluster.
 pub fn prologue(cluster: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x00, 0x00, 0xff, 0xb1, 1, 0, 0, 0];
     bytes.extend_from_slice(&(cluster.len() as u32).to_le_bytes());
@@ -24,29 +24,30 @@ pub fn prologue(cluster: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A connection.
+/// Client connection.
 pub struct Guest {
     stream: TcpStream,
-    /// Why nothing more could be read.
+    /// Error that ended reading. `None`: the connection can still be read.
     ended: Option<Error>,
 }
 
 impl Guest {
-    /// Calls an address and says nothing.
+    /// Connects to an address and sends nothing.
     pub fn silent(address: SocketAddr) -> Guest {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
         Guest { stream, ended: None }
     }
 
-    /// Calls an address and names a cluster.
+    /// Connects to an address and sends the prologue of a cluster.
     pub fn of(address: SocketAddr, cluster: &[u8]) -> Guest {
         let mut guest = Guest::silent(address);
         guest.send(&prologue(cluster));
         guest
     }
 
-    /// Sends bytes as they are. The other side may have closed already: what it answered says why.
+    /// Sends bytes as they are. Ignores failures: the server may have closed already, and its last
+    /// answer says why.
     pub fn send(&mut self, bytes: &[u8]) {
         if let Err(error) = self.stream.write_all(bytes) {
             let closed = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
@@ -54,7 +55,7 @@ impl Guest {
         }
     }
 
-    /// One answer whose body has this layout; `None` when the connection has ended.
+    /// Reads one answer whose body has this layout. Returns `None` if the connection has ended.
     pub fn answer(&mut self, layout: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let code = self.number(&mut bytes)?;
@@ -66,23 +67,23 @@ impl Guest {
         Some(bytes)
     }
 
-    /// Sends a request and gives its answer.
+    /// Sends a request and returns its answer.
     pub fn ask(&mut self, request: &[u8], layout: &str) -> Vec<u8> {
         self.send(request);
         self.answer(layout).unwrap_or_else(|| panic!("no answer: {:?}", self.ended))
     }
 
-    /// Everything that is answered to one who says no more.
+    /// Shuts down the sending side and returns all remaining bytes.
     pub fn farewell(&mut self) -> Vec<u8> {
-        // It may have closed already.
+        // The server may have closed the connection already.
         let _ = self.stream.shutdown(Shutdown::Write);
         self.rest()
     }
 
-    /// Everything until the connection ends.
+    /// Returns all bytes until the connection ends.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // A reset is an end, too.
+        // A reset ends the connection, too.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
     }

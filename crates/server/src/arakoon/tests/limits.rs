@@ -1,4 +1,4 @@
-//! Every limit from both sides, over the real front-end.
+//! Tests of every limit at its value and just beyond, through the real front-end.
 
 use super::encoding::{request, string};
 use super::guest::{Guest, house};
@@ -128,12 +128,13 @@ fn ranges_of_any_length_are_whole_and_in_order() {
             ask(&mut guest, "RANGE", &["consistent", "none", "false", "none", "false", max]);
         let count = u32::from_le_bytes(*answer[4..].first_chunk().expect("a count"));
         assert_eq!(count as usize, wanted, "max {max}");
-        // Descending on the wire, counted from the first bound: the last of those wanted leads.
+        // Entries are descending on the wire and counted from the first bound, so the last of those
+        // wanted comes first.
         if let Some(last) = wanted.checked_sub(1) {
             assert_eq!(answer[12..19], *format!("k{last:06}").as_bytes(), "max {max}");
         }
     }
-    // Larger than a page, and still one answer.
+    // The range exceeds a page and is still one answer.
     let large = vec![b'v'; 3 << 20];
     for key in ["l1", "l2", "l3"] {
         assert_eq!(code(&guest.ask(&set(key.as_bytes(), &large), "")), 0);
@@ -142,7 +143,7 @@ fn ranges_of_any_length_are_whole_and_in_order() {
     let answer = ask(&mut guest, "RANGE_ENTRIES", &range);
     assert_eq!(answer.len(), 8 + 3 * (4 + 2 + 4 + large.len()));
     assert_eq!(answer[12..14], *b"l3");
-    // Larger than any answer may be.
+    // The range exceeds the maximum of an answer.
     for key in 0..12 {
         assert_eq!(code(&guest.ask(&set(format!("m{key:02}").as_bytes(), &large), "")), 0);
     }
@@ -206,7 +207,7 @@ fn a_cluster_is_served_if_its_bucket_is_there_or_the_settings_name_it() {
     let read = Call::Read(Read::Get("k".into()), ReadLevel::Consistent);
     let seen = house.ask(Request { bucket: bucket.clone(), call: read, retry: None });
     assert!(format!("{seen:?}").contains("left"), "it is a bucket like any other: {seen:?}");
-    // A bucket that is dropped takes its clients' cluster with it.
+    // Dropping the bucket ends the cluster for its clients.
     house.ask(directory(DirectoryCall::DropBucket)).expect("dropped");
     let answer = ask(&mut lefty, "GET", &["consistent", "k"]);
     assert_eq!(printable(&answer[8..]), "Wrong cluster");

@@ -1,4 +1,4 @@
-//! F-37: what is no request never panics, never sizes a buffer, and ends the connection.
+//! F-37: malformed bytes never cause a panic, never size a buffer, and end the connection.
 
 use super::encoding::{COMMANDS, request};
 use super::guest::{Guest, house, prologue};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Feeds bytes as they could arrive; gives the requests found, or the fault.
+/// Feeds bytes in pieces as a network could. Returns the number of requests found, or the fault.
 fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
     let mut parser = Parser::default();
     let (mut begin, mut requests) = (0, 0);
@@ -26,7 +26,7 @@ fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
                 ParseProgress::Frame(command, length) => {
                     assert!(length >= 4 && length <= end - begin, "a frame is what arrived");
                     let body = Bytes::copy_from_slice(&bytes[begin + 4..begin + length]);
-                    // Whatever it means, it is told without a panic.
+                    // Any command that parses must translate without a panic.
                     let _ = translate(command, body, b"ricky");
                     parser.reset();
                     begin += length;
@@ -38,7 +38,7 @@ fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
     Ok(requests)
 }
 
-/// A valid request of every command, to be spoilt.
+/// Returns a valid request of every command, for the tests to damage.
 fn samples() -> Vec<Vec<u8>> {
     let words = |arguments: &str| -> Vec<String> {
         let word = |field| match field {
@@ -157,7 +157,7 @@ fn spoilt_requests_over_the_door_are_answered_or_closed_and_hurt_nobody_else() {
         }
         assert_eq!(printable(&bystander.ask(&get, "s")[8..]), "unhurt");
     }
-    // The prologue, too.
+    // The prologue is damaged, too.
     let whole = prologue(b"ricky");
     for at in 0..whole.len() {
         let mut flipped = whole.clone();

@@ -1,5 +1,4 @@
-//! What holds for this front-end as a whole: the worked examples, conversations, errors, and bytes
-//! that mean nothing.
+//! Tests of this front-end as a whole: worked examples, conversations, errors and malformed bytes.
 
 mod conversations;
 mod encoding;

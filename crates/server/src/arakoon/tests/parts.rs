@@ -1,4 +1,4 @@
-//! The pure parts: cluster ids, the parser's memory, verdicts that come late, statistics.
+//! Tests of the pure parts: cluster ids, the parser's memory, late verdicts, statistics.
 
 use crate::arakoon::bucket_of;
 use crate::arakoon::commands::{COMMANDS, find};
@@ -145,7 +145,7 @@ fn an_answer_whose_update_is_not_decided_becomes_its_error() {
     let whole = [&b"\0\0\0\0before\0\0\0\0one"[..], &unknown, b"\0\0\0\0after"].concat();
     assert_eq!(judged.bytes, whole);
     assert!(!judged.ends);
-    // One that ends the connection is the last.
+    // An error that ends the connection is the last answer.
     let mut out = Output::default();
     for body in [b"one", b"two"] {
         let from = out.bytes.len();
@@ -224,7 +224,7 @@ fn statistics_have_every_child_in_its_place() {
     assert_eq!(sized.map(|(_, number)| *number), Some(15.0));
 }
 
-/// Named fields as they stand, lists before their children.
+/// Decodes named fields in their order, lists before their children.
 fn decoded(mut bytes: &[u8]) -> (Vec<(String, f64)>, &[u8]) {
     let mut fields = Vec::new();
     let mut left = 1;

@@ -1,7 +1,7 @@
-//! Frames to requests. Pure: what a command means is told here, what the node knows elsewhere.
+//! Translation of frames into requests. Pure: it knows commands, not the state of the node.
 //!
-//! Promises: every command of the table becomes a question, an answer or a refusal.
-//! Never: waits; asks the node.
+//! Promises: every command of the table becomes a request, an answer or a refusal.
+//! Never: waits; calls the node.
 //! Read next: `updates.rs`, `shape.rs`.
 
 mod shape;
@@ -18,53 +18,54 @@ use base::request::{Expiry, Missing, Steps};
 use base::{Bound, Call, LogIndex, Range, Read, ReadLevel, Update, Want, limits};
 use bytes::Bytes;
 
-/// The version whose protocol this is.
+/// Arakoon version whose protocol this server speaks, and which it reports.
 pub const VERSION: (i32, i32, i32) = (1, 9, 25);
-/// About how many bytes of keys and values one fringe has.
+/// Approximate maximum of keys and values in one fringe, in bytes.
 const FRINGE_BYTES: usize = 1024 * 1024;
 
 const PLACED: &str = "keys are not spread over clusters by a nursery here: buckets are placed by \
                       the directory";
 const NO_LOG_STREAM: &str = "the log is not given to Arakoon nodes: take a checkpoint, or export";
 const NO_DB: &str = "there is no database file to copy: take a checkpoint";
-/// Arakoon's words for what a slave alone does.
+/// Arakoon's message on a master for commands that only a slave carries out.
 const ON_MASTER: &str = "Operation cannot be performed on master node";
 
-/// What only the node's view of its cluster can answer.
+/// Query that only the node's view of its cluster can answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterQuery {
-    /// The master's name.
+    /// Name of the master.
     WhoMaster,
-    /// This node's part.
+    /// Role of this node.
     State,
-    /// The last applied index.
+    /// Index of the last applied log entry.
     Txid,
-    /// Whether enough nodes are about.
+    /// True if enough members are connected to make progress.
     Progress,
-    /// Counts and times.
+    /// Counts and durations.
     Statistics,
     /// The nursery's configuration, with the nodes' addresses.
     NurseryConfiguration,
-    /// Whether the master may go; on a node that is none there is nothing to do.
+    /// Drop of the mastership; a node that is no master succeeds without effect.
     DropMaster,
-    /// What a slave alone does: done there, or refused.
+    /// Command for a slave alone. On a slave it succeeds (`None`) or is refused with this answer; a
+    /// master always refuses it.
     OnSlave(Option<ArakoonRefusal>),
 }
 
-/// What becomes of a command.
+/// Way in which a command is carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandPlan {
-    /// The body of its answer is known.
+    /// The answer's body is known without the node.
     Say(Vec<u8>),
-    /// It is a question to the node.
+    /// Call to the node, and the layout of its answer.
     Ask(Call, ArakoonShape),
-    /// It is a range of any length: a page, and if that is not all, the whole.
+    /// Range of any length: first a page, then the whole range if the page was not all.
     Range(Range, ReadLevel, ArakoonShape),
-    /// The node's view answers.
+    /// Query of the node's view of the cluster.
     Look(ClusterQuery),
 }
 
-/// Turns a request's arguments into what is to be done.
+/// Translates a request's arguments into a plan. Fails with the refusal to send.
 pub fn translate(
     command: &ArakoonCommand,
     body: Bytes,
@@ -136,8 +137,8 @@ fn key(command: &ArakoonCommand, reader: &mut ValueReader) -> Result<CommandPlan
     Ok(CommandPlan::Ask(Call::Read(read, level), shape))
 }
 
-/// The values of `MULTI_GET` come in the reverse of the wire's order, and the first missing key is
-/// looked for in that order, too; the answers of `MULTI_GET_OPTION` come in the wire's.
+/// Translates a read of several keys. `MULTI_GET` returns values in reverse order of the wire, and
+/// reports the first missing key in that order; `MULTI_GET_OPTION` keeps the wire's order.
 fn many(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     let level = read_level(reader)?;
     let mut keys = reader.texts()?;
@@ -177,12 +178,13 @@ fn bound(key: Option<Bytes>, included: bool) -> Bound {
     }
 }
 
-/// Negative: as many as there are.
+/// Returns the maximum number of rows. A negative number means no maximum: `None`.
 fn rows_max(max: i32) -> Option<usize> {
     usize::try_from(max).ok()
 }
 
-/// The rows at one end of the key space, up to a boundary: what a nursery carries elsewhere.
+/// Translates `GET_FRINGE`: the rows at one end of the key space, up to a boundary. A nursery moves
+/// these to another cluster.
 fn fringe(reader: &mut ValueReader) -> Result<CommandPlan, ArakoonRefusal> {
     const UPPER: i32 = 0;
     let boundary = reader.maybe()?;
@@ -245,12 +247,13 @@ fn update(name: CommandName, reader: &mut ValueReader) -> Result<CommandPlan, Ar
     Ok(CommandPlan::Ask(Call::Update(update), shape))
 }
 
-/// A question that any node answers that may answer reads of this freshness.
+/// Returns a plan that sends `shape` if this node may serve reads at this level. The read itself
+/// names no key.
 fn asked_at(level: ReadLevel, shape: ArakoonShape) -> CommandPlan {
     CommandPlan::Ask(Call::Read(Read::Exists(Vec::new()), level), shape)
 }
 
-/// A question for the master alone.
+/// Returns a plan that sends `shape` if this node is the master.
 fn on_master(shape: ArakoonShape) -> CommandPlan {
     asked_at(ReadLevel::Consistent, shape)
 }
@@ -312,9 +315,9 @@ fn administration(
         CommandName::ExpectProgressPossible => Ok(CommandPlan::Look(ClusterQuery::Progress)),
         CommandName::Statistics => Ok(CommandPlan::Look(ClusterQuery::Statistics)),
         CommandName::DropMaster => Ok(CommandPlan::Look(ClusterQuery::DropMaster)),
-        // What is acknowledged is in the store already.
+        // Acknowledged updates are in the store already.
         CommandName::FlushStore => Ok(CommandPlan::Say(Vec::new())),
-        // The log collapses by itself: nothing is left to do, and nothing will be told of.
+        // The node truncates its log by itself, so the command has no effect: 0 files to report on.
         CommandName::CollapseTlogs => match reader.int()? {
             files if files < 1 => {
                 Err(ArakoonRefusal::complaint(format!("{files} is not acceptable")))
@@ -344,12 +347,12 @@ fn version() -> Vec<u8> {
     body
 }
 
-/// The refusal of what a slave alone does, on a master.
+/// Returns a master's refusal of a command for slaves alone.
 pub fn on_master_refusal() -> ArakoonRefusal {
     ArakoonRefusal::not_supported(ON_MASTER)
 }
 
-/// The whole of a range whose first page was not all.
+/// Returns the same range without a limit to one page.
 pub fn whole(range: Range) -> Range {
     Range { extent: Extent::Whole, ..range }
 }

@@ -1,43 +1,46 @@
-//! Answers to bytes: which body a command's answer has. Pure.
+//! Encoding of answers: the body that a command's answer has. Pure.
 
 use super::ClusterQuery;
 use crate::arakoon::errors::{ArakoonRefusal, OK};
 use crate::arakoon::words::Wire;
 use base::{Body, Outcome, Value};
 
-/// How an answer is said.
+/// Layout of a command's answer, with what it needs to encode it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArakoonShape {
-    /// Nothing behind the return code.
+    /// Only the return code.
     Nothing,
-    /// Whether the one key was there.
+    /// A flag: true if the key exists.
     Exists,
-    /// A value; none is `Not_found`.
+    /// A value. An absent key is answered with `Not_found`.
     Value,
-    /// Values in the order in which they were asked for.
+    /// Values, in the order of the request's keys.
     Values,
-    /// The same, none where the key is absent.
+    /// Optional values, in the order of the request's keys: absent where the key does not exist.
     MaybeValues,
-    /// The old value, or none.
+    /// The old value, absent if the key did not exist.
     Old,
     /// A 32-bit count.
     Count,
     /// A 64-bit count.
     LongCount,
-    /// The keys of a page, last one first.
+    /// The keys of a page, in reverse order.
     Keys,
-    /// Its entries, last one first.
+    /// The entries of a page, in reverse order.
     Entries,
-    /// A refusal, once the node has said that this is the place to ask.
+    /// A refusal that is sent only after the node has confirmed that it may serve the request.
     Refused(ArakoonRefusal),
-    /// Bytes known before, once the node has said so.
+    /// Bytes known beforehand, sent only after the node has confirmed that it may serve the
+    /// request.
     Said(Vec<u8>),
-    /// What only the node's view of its cluster can answer, likewise.
+    /// Answer of a [`ClusterQuery`], sent only after the node has confirmed that it may serve the
+    /// request.
     View(ClusterQuery),
 }
 
 impl ArakoonShape {
-    /// Says a body; how large it was in the sense of Arakoon's statistics.
+    /// Encodes the answer. Returns its size as Arakoon's statistics count it (bytes of a value,
+    /// number of rows or keys). On an error `out` is unchanged.
     pub fn speak(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, ArakoonRefusal> {
         let begin = out.len();
         out.int(OK);
@@ -103,7 +106,8 @@ impl ArakoonShape {
     }
 }
 
-/// The node answered another question: our own mistake, told and survived.
+/// Returns the error for a reply that does not fit the command. Only a defect of the server can
+/// cause it.
 fn mismatch(shape: &ArakoonShape) -> ArakoonRefusal {
     ArakoonRefusal::complaint(format!("{shape:?}: the node's answer does not fit the question"))
 }

@@ -1,4 +1,4 @@
-//! The blob of a sequence: updates in Arakoon's tags, as ours. Pure.
+//! Decoder of a sequence's blob: updates with Arakoon's tags. Pure.
 
 use crate::arakoon::errors::ArakoonRefusal;
 use crate::arakoon::words::{Malformed, ValueReader};
@@ -25,10 +25,10 @@ const ASSERT_EXISTS: i32 = 15;
 const REPLACE: i32 = 16;
 const ASSERT_RANGE: i32 = 17;
 
-/// The one kind of range assertion: the keys are exactly these.
+/// The only kind of range assertion: the range holds exactly these keys.
 const CONTAINS_EXACTLY: i32 = 1;
 
-/// The whole blob, which must be a sequence.
+/// Decodes a whole blob, which must be a sequence.
 pub fn sequence(blob: Bytes, mode: Steps) -> Result<Update, ArakoonRefusal> {
     let mut reader = ValueReader::new(blob);
     if reader.int()? != SEQUENCE {
@@ -40,7 +40,8 @@ pub fn sequence(blob: Bytes, mode: Steps) -> Result<Update, ArakoonRefusal> {
     Ok(Update::Sequence { steps, mode })
 }
 
-/// The steps of a sequence that so many levels enclose, itself counted; so many more may come.
+/// Decodes the steps of a sequence at nesting depth `depth`. `left` is the number of steps that the
+/// whole blob may still have.
 fn steps(
     reader: &mut ValueReader,
     depth: usize,
@@ -57,7 +58,7 @@ fn steps(
             "a sequence has at most {max} steps (sequence_steps_max)"
         ))
     })?;
-    // The vector grows with what is there, whatever the count claims.
+    // The vector grows with the steps that are there, whatever the count claims.
     let mut steps = Vec::new();
     for _ in 0..count {
         steps.push(step(reader, depth, left)?);
@@ -97,7 +98,7 @@ fn step(
             }
             Update::AssertRange { prefix, keys: reader.texts()? }
         }
-        // Arakoon takes these from anybody, and with them its own state apart.
+        // Arakoon accepts these from any client and stores them apart, as its own state.
         tag @ (MASTER_SET | ADMIN_SET | SET_INTERVAL | SET_ROUTING | SET_ROUTING_DELTA
         | SYNCED_SEQUENCE) => {
             let text = format!("update {tag} is internal: clients can't send it");

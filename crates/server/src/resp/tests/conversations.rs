@@ -1,13 +1,13 @@
-//! Plays the conversations: what clients send and what they get, byte by byte.
+//! Replays recorded conversations: bytes that clients send, and the answers they get.
 //!
-//! A line is a command, sent as an array of bulk strings; `raw "..."` sends bytes as they are and
-//! `raw replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection.
-//! A prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is what
-//! the last `SCAN` began with, `$kept` the last answer tagged `[keep]`, `$seen` the context in the
-//! last answer tagged `[seen]`, `$older` that in the last tagged `[older]`; contexts are not shown,
-//! and the values behind one are sorted.
+//! A line is a command, sent as an array of bulk strings. `raw "..."` sends bytes as they are, `raw
+//! replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection. A
+//! prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is the
+//! cursor in the last answer to `SCAN`, `$kept` the last answer tagged `[keep]`, `$seen` the
+//! context in the last answer tagged `[seen]`, `$older` that in the last tagged `[older]`. Contexts
+//! are not shown, and the values behind one are sorted.
 //!
-//! With `REDIS_ADDRESS` set, what stands in `redis_*.txt` is played against that Redis instead.
+//! With `REDIS_ADDRESS` set, the files `redis_*.txt` are replayed against that Redis instead.
 
 use super::house::{Guest, House, shown};
 use crate::resp::translate::table;
@@ -26,10 +26,10 @@ struct Player {
     contexts: BTreeMap<&'static str, Vec<u8>>,
 }
 
-/// What a context is tagged with to be brought again.
+/// Tags under which a context is kept for later lines.
 const CONTEXTS: [&str; 2] = ["seen", "older"];
 
-/// The context in an answer to one of the commands that give one: their first bulk string.
+/// Returns the context in the answer to a command that returns one: its first bulk string.
 fn context_of(answer: &[u8]) -> Option<&[u8]> {
     let rest = answer.strip_prefix(b"*2\r\n").unwrap_or(answer).strip_prefix(b"$")?;
     let end = rest.iter().position(|&byte| byte == b'\r')?;
@@ -37,8 +37,8 @@ fn context_of(answer: &[u8]) -> Option<&[u8]> {
     rest.get(end + 2..end + 2 + length)
 }
 
-/// The values behind a context, in the order of their bytes: of two written in one millisecond
-/// either may come first.
+/// Sorts the values behind a context by their bytes: two values written in one millisecond may come
+/// in either order.
 fn sorted(answer: &str) -> String {
     let Some((head, values)) = answer.split_once("|*") else { return answer.into() };
     let (count, values) = values.split_once('|').unwrap_or((values, ""));
@@ -52,7 +52,7 @@ fn sorted(answer: &str) -> String {
     format!("{head}|*{count}|{}", all.concat())
 }
 
-/// A context as it stands in a line.
+/// Formats a context as a line shows it.
 fn shown_context(context: &[u8]) -> String {
     let length = context.len().to_string();
     shown(&[b"$", length.as_bytes(), b"\r\n", context, b"\r\n"].concat())
@@ -78,12 +78,12 @@ impl Player {
     }
 }
 
-/// Bytes of a text in which `\u{80}` to `\u{ff}` stand for themselves.
+/// Returns the bytes of a text; `\u{80}` to `\u{ff}` stand for the bytes of the same value.
 fn bytes_of(text: &str) -> Vec<u8> {
     text.chars().map(|character| character as u8).collect()
 }
 
-/// The first bulk string in an answer: a cursor.
+/// Returns the first bulk string in an answer: a cursor.
 fn first_bulk(answer: &str) -> String {
     answer.split('|').nth(2).unwrap_or_default().to_string()
 }
@@ -172,13 +172,13 @@ impl Runner for Player {
 }
 
 impl Player {
-    /// The bytes of a word; `$seen` and `$older` are the contexts of that tag.
+    /// Returns the bytes of a word; `$seen` and `$older` are the contexts of that tag.
     fn bytes_said(&self, word: &str) -> Vec<u8> {
         let context = word.strip_prefix('$').and_then(|tag| self.contexts.get(tag));
         context.cloned().unwrap_or_else(|| bytes_of(word))
     }
 
-    /// A line in which a cursor, a number that was kept or a context stands by its name.
+    /// Replaces a cursor, a kept number or a context in a line with its name.
     fn without_chance(&self, line: &str) -> String {
         let mut line = line.to_string();
         for (tag, context) in &self.contexts {
@@ -214,14 +214,14 @@ fn conversations_are_played_as_they_were_recorded() {
     assert!(played > 0);
 }
 
-/// What every conversation says, command by command, its names in lower case.
+/// Returns the names of all commands and subcommands that conversations use, in lower case.
 fn said() -> BTreeSet<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/resp/conversations");
     let files = std::fs::read_dir(folder).expect("the folder of conversations");
     let texts = files.map(|file| std::fs::read_to_string(file.expect("a file").path()));
     let text: String = texts.map(|text| text.expect("text")).collect();
     let mut said = BTreeSet::new();
-    // What is sent is recorded as `> *2|$3|GET|$1|k|`.
+    // Requests are recorded as `> *2|$3|GET|$1|k|`.
     for line in text.lines().filter_map(|line| line.split_once("> *")) {
         let mut words = line.1.split('|').skip(2).step_by(2).map(str::to_lowercase);
         let name = words.next().unwrap_or_default();

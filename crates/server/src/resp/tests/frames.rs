@@ -1,11 +1,11 @@
-//! Requests as clients send them, whole and in pieces, at the limits.
+//! Tests of the parser: requests whole, in pieces, and at the limits.
 
 use crate::resp::frame::{FrameFault, INLINE_BYTES_MAX, ParseProgress, Parser, WORDS_MAX};
 use base::limits::{FRAME_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-/// A request as a client writes it.
+/// Encodes a request as clients do.
 pub fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -16,7 +16,8 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// All requests in these bytes, and what is left over or wrong behind them.
+/// Parses all requests in these bytes. Returns them with the number of bytes needed next, or the
+/// fault.
 fn parse_all(mut input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<usize, FrameFault>) {
     let mut parser = Parser::default();
     let mut requests = Vec::new();
@@ -130,7 +131,7 @@ fn a_request_in_pieces_is_taken_apart_once() {
     let all: Vec<&[u8]> = (0..count).map(|_| &b"a"[..]).collect();
     let bytes = request(&all);
     let mut parser = Parser::default();
-    // Looking at every piece from the beginning would take a minute here.
+    // Parsing every piece from the beginning would take a minute.
     for end in 1..bytes.len() {
         assert!(matches!(parser.parse(&bytes[..end]), Ok(ParseProgress::More(more)) if more > end));
     }

@@ -1,7 +1,7 @@
-//! F-37 at the real listener: what is no request is answered and closed, and hurts nobody else.
+//! F-37 at the real listener: malformed input is answered and closed, and harms no other client.
 //!
-//! The binary takes 10^5 such frames in `crates/systest/tests/all/faults/hostile.rs`; here each is
-//! looked at: its answer is whole, and its connection ends.
+//! The binary takes 10^5 such frames in `crates/systest/tests/all/faults/hostile.rs`. These tests
+//! check each one: the answer is complete, and the connection ends.
 
 use super::house::{Guest, House, shown};
 use super::malformed::{NUMBERS, samples};
@@ -9,12 +9,12 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Sends bytes and the end behind them; gives everything that was answered.
+/// Sends bytes and ends the input. Returns all bytes that were answered.
 fn answer_to(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
     stream.write_all(bytes).expect("sent");
-    // It may have closed already.
+    // The server may have closed the connection already.
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -25,7 +25,7 @@ fn answer_to(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Resident memory of this process, where the node runs, too.
+/// Returns the resident memory of this process, which includes the node, in bytes.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
@@ -46,7 +46,7 @@ fn each_byte_of_valid_frames_flipped_is_answered_or_closed() {
                 answer_to(house.address, &flipped);
                 frames += 1;
             }
-            // Closed in the middle of a frame; bytes behind it.
+            // Closed in the middle of a frame, and with bytes behind it.
             answer_to(house.address, &sample[..at]);
             answer_to(house.address, &[&sample[..], &sample[..at]].concat());
             frames += 2;
@@ -67,7 +67,7 @@ fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
             let answer = shown(&answer_to(house.address, frame.as_bytes()));
             let told = answer.is_empty() || answer.starts_with("-ERR ");
             assert!(told, "{frame:?}: {answer}");
-            // The same from one who says no more.
+            // The same from a client that has shut down its sending side.
             let mut guest = Guest::new(house.address);
             guest.send(frame.as_bytes());
             waiting.push(guest);
@@ -82,7 +82,7 @@ fn claimed_lengths_are_refused_with_words_or_waited_for_without_memory() {
     }
     assert_eq!(Guest::new(house.address).ask(&["PING"]), "+PONG|");
     let grown = resident_bytes().saturating_sub(before);
-    // Sixty of them claim up to 48 MiB each; other tests run in this process, too.
+    // Sixty of them claim up to 48 MiB each; other tests run in the same process.
     assert!(grown < 512 << 20, "{grown} bytes more for claims alone");
     assert!(waiting.len() > 200);
 }

@@ -1,18 +1,18 @@
-//! A client that reads answers byte by byte.
+//! RESP client for tests. It reads answers byte by byte.
 
 pub use crate::tests::house::House;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A client.
+/// Client connection.
 pub struct Guest {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
 }
 
 impl Guest {
-    /// Calls an address.
+    /// Connects to an address.
     pub fn new(address: SocketAddr) -> Guest {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
@@ -31,27 +31,27 @@ impl Guest {
         self.send(&super::frames::request(&words));
     }
 
-    /// Sends a request and gives its answer, line ends shown as `|`.
+    /// Sends a request and returns its answer, with line ends shown as `|`.
     pub fn ask(&mut self, words: &[&str]) -> String {
         self.say(words);
         shown(&self.answer().expect("an answer"))
     }
 
-    /// The bytes of one answer; `None` when the connection has ended.
+    /// Reads one answer. Returns `None` if the connection has ended.
     pub fn answer(&mut self) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_frame(&mut bytes).then_some(bytes)
     }
 
-    /// Everything until the connection ends.
+    /// Returns all bytes until the connection ends.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // A reset is an end, too.
+        // A reset ends the connection, too.
         let _ = self.reader.read_to_end(&mut bytes);
         bytes
     }
 
-    /// Says nothing more, and goes on listening.
+    /// Shuts down the sending side; answers can still be read.
     pub fn stop_asking(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).expect("it is connected");
     }
@@ -77,7 +77,7 @@ impl Guest {
     }
 }
 
-/// Bytes as one line of text, line ends shown as `|`.
+/// Formats bytes as one line of text, with line ends shown as `|`.
 pub fn shown(bytes: &[u8]) -> String {
     let text: String = bytes
         .split_inclusive(|&byte| byte == b'\n')

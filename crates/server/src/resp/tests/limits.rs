@@ -1,5 +1,5 @@
-//! F-38: every size and count ends exactly at its limit, and what is refused is refused before the
-//! log. Keys and values at their limits are compared with HTTP's in `crates/systest`.
+//! F-38: tests of every size and count at its limit and just beyond; refused requests never reach
+//! the log. `crates/systest` compares keys and values at their limits with HTTP's.
 
 use super::frames::request;
 use super::house::{Guest, House, shown};
@@ -9,20 +9,20 @@ use base::limits::{
     SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX, UPDATE_BYTES_MAX, VALUE_BYTES_MAX,
 };
 
-/// Sends a request of any size and gives its answer.
+/// Sends a request of any size and returns its answer.
 fn ask(guest: &mut Guest, words: &[&[u8]]) -> String {
     guest.send(&request(words));
     shown(&guest.answer().expect("an answer"))
 }
 
-/// A command with a tail repeated so often.
+/// Encodes a command whose tail is repeated `count` times.
 fn repeated(head: &[&'static [u8]], tail: &[&'static [u8]], count: usize) -> Vec<u8> {
     let tails = std::iter::repeat_n(tail, count).flatten().copied();
     request(&head.iter().copied().chain(tails).collect::<Vec<&[u8]>>())
 }
 
-/// A client of a node whose data has a longer log than its directory, of which [`decided`] sees the
-/// longest alone.
+/// Returns a client of a node whose data group has a longer log than its directory: [`decided`]
+/// sees only the longest log.
 fn warm(house: &House) -> Guest {
     let mut guest = Guest::new(house.address);
     for _ in 0..16 {
@@ -37,17 +37,17 @@ fn warm(house: &House) -> Guest {
     guest
 }
 
-/// What stands around a limit: counts, and whether they are taken.
+/// Returns counts around a limit, each with true if it must be accepted.
 fn around(limit: usize) -> [(usize, bool); 3] {
     [(limit - 1, true), (limit, true), (limit + 1, false)]
 }
 
-/// What an answer begins with, to be shown.
+/// Returns the beginning of an answer, for error messages.
 fn begin(answer: &str) -> String {
     answer.chars().take(100).collect()
 }
 
-/// The last index of the log that a client can see.
+/// Returns the last log index that a client can see.
 fn decided(guest: &mut Guest) -> String {
     guest.ask(&["ROLE"])
 }
@@ -105,10 +105,10 @@ fn sequences_end_at_their_steps_however_they_are_written() {
             refused_by_name(&mut guest, &repeated(head, tail, count), taken);
         }
     }
-    // Each key is looked up while others wait.
+    // Each key is looked up while other clients wait.
     for (count, taken) in around(EVALUATION_ROWS_MAX) {
         refused_with(&mut guest, &repeated(keys.0, keys.1, count), taken, "25000 rows");
-        // A key that is there would end it at the first look.
+        // An existing key would end the command at the first look-up.
         let absent: &[&[u8]] = if taken { &[b"b", b"1"] } else { &[b"c", b"1"] };
         refused_with(&mut guest, &repeated(&[b"MSETNX"], absent, count), taken, "25000 rows");
     }
@@ -116,7 +116,7 @@ fn sequences_end_at_their_steps_however_they_are_written() {
     for (count, taken) in around(KEYS_PER_READ_MAX) {
         refused_by_name(&mut guest, &repeated(keys.0, keys.1, count), taken);
     }
-    // A hundred thousand keys in one sequence are within the limit; three times as many are not.
+    // A hundred thousand keys in one sequence are within the limit; three times as many exceed it.
     refused_by_name(&mut guest, &repeated(pairs.0, pairs.1, 100_000), true);
     refused_by_name(&mut guest, &repeated(pairs.0, pairs.1, 300_000), false);
 }
@@ -140,7 +140,7 @@ fn an_update_ends_at_its_bytes() {
     let house = House::build();
     let mut guest = warm(&house);
     for (bytes, taken) in around(UPDATE_BYTES_MAX) {
-        // Keys of one byte and their values are counted; a value has 8 MiB at most.
+        // Keys of one byte and their values count; a value has at most 8 MiB.
         let value = vec![b'v'; bytes / 5];
         let last = vec![b'v'; bytes / 5 + bytes % 5 - 5];
         let words: [&[u8]; 11] =
@@ -278,7 +278,7 @@ fn one_connection_too_many_is_told_so_and_the_next_one_served() {
     late.send(b"*1\r\n$4\r\nPING\r\n");
     assert_eq!(shown(&late.rest()), "-ERR max number of clients reached (3)|");
     guests.pop();
-    // The place is free once the server has seen the end.
+    // The place is free once the server has noticed the end.
     let served = (0..1_000).any(|_| {
         let mut guest = Guest::new(house.address);
         guest.send(b"*1\r\n$4\r\nPING\r\n");
@@ -334,7 +334,7 @@ fn what_transactions_queue_counts_against_the_memory_of_all_connections() {
     let taken = queue(&mut second, 70);
     assert!((10..40).contains(&taken), "{taken}");
     assert!(second.ask(&["EXEC"]).starts_with("-EXECABORT"));
-    // Whoever queues little needs no share, and what was given up is there for others.
+    // A client that queues little needs no share, and a released share is free for others.
     let mut third = Guest::new(house.address);
     assert_eq!(queue(&mut third, taken), taken);
     assert_eq!(third.ask(&["DISCARD"]), "+OK|");

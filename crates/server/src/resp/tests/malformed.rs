@@ -1,4 +1,5 @@
-//! F-37: what is no frame never panics, never sizes a buffer, and ends the connection with words.
+//! F-37: malformed frames never cause a panic, never size a buffer, and end the connection with an
+//! error.
 
 use super::frames::request;
 use crate::resp::frame::{FrameFault, ParseProgress, Parser};
@@ -8,8 +9,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
 
-/// Feeds bytes as they could arrive; gives the requests found, or the fault. A parser that held
-/// room for a claimed length would hold more than what arrived.
+/// Feeds bytes in pieces as a network could. Returns the number of requests found, or the fault.
+/// Checks that the parser's memory does not exceed the bytes that arrived.
 fn feed(bytes: &[u8], cut: usize) -> Result<usize, FrameFault> {
     let mut parser = Parser::default();
     let (mut begin, mut requests) = (0, 0);
@@ -57,7 +58,7 @@ pub const NUMBERS: [&str; 14] = [
     "1e9",
 ];
 
-/// Valid requests, to be spoilt.
+/// Returns valid requests, for the tests to damage.
 pub fn samples() -> Vec<Vec<u8>> {
     vec![
         request(&[b"SET", b"key", b"value"]),
@@ -78,14 +79,14 @@ fn a_hundred_thousand_malformed_frames_harm_nobody() {
         faults.set(faults.get() + u64::from(feed(bytes, cut).is_err()));
     };
     for sample in samples() {
-        // Each byte of a valid frame, as every other byte.
+        // Each byte of a valid frame replaced by every other value.
         for at in 0..sample.len() {
             for byte in 0..=255 {
                 let mut flipped = sample.clone();
                 flipped[at] = byte;
                 try_one(&flipped, random.random_range(0..=sample.len()));
             }
-            // Closed in the middle, and trailing bytes.
+            // Closed in the middle, and with trailing bytes.
             try_one(&sample[..at], at / 2);
             let mut trailing = sample.clone();
             trailing.insert(at, random.random());

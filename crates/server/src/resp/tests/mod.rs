@@ -1,4 +1,4 @@
-//! What holds for this front-end as a whole: frames of all kinds, patterns, outputs.
+//! Tests of this front-end as a whole: frames of all kinds, patterns, outputs.
 
 mod conversations;
 mod frames;

@@ -1,4 +1,4 @@
-//! Answers in both versions of the protocol, and what becomes of those that turn out undecided.
+//! Tests of answers in both protocol versions, and of answers whose update stays undecided.
 
 use crate::resp::output::{Output, Protocol};
 use base::{GroupId, LogIndex};

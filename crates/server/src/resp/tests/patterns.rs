@@ -1,4 +1,4 @@
-//! Patterns fit what Redis' do, and no pattern is slow.
+//! Tests of patterns: they match as Redis' do, and none is slow.
 
 use super::house::{Guest, House};
 use crate::resp::glob::Glob;
@@ -9,7 +9,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     Glob::new(pattern.as_bytes()).fits(text.as_bytes())
 }
 
-/// The plainest matcher there is: tries everything. Only for tests, since it can take for ever.
+/// Matches a pattern by trying everything. Only for tests, because it can take exponential time.
 fn naive(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),
@@ -81,8 +81,8 @@ fn what_a_pattern_begins_with_bounds_the_walk() {
 
 #[test]
 fn patterns_made_to_be_slow_are_not() {
-    // Going back at every star would take longer than the universe lasts for the first, and
-    // minutes for the others.
+    // Backtracking at every star would take practically forever for the first text, and minutes for
+    // the others.
     let text = "a".repeat(10 * 1024);
     assert!(!fits(&format!("{}b", "a*".repeat(5 * 1024)), &text));
     assert!(!fits(&format!("{}b", "*?a".repeat(3 * 1024)), &text));

@@ -1,5 +1,5 @@
-//! Pipelines on available buckets: several requests are under way, and nobody notices but by the
-//! time it takes.
+//! Tests of pipelines on available buckets: concurrent requests have the same effects and answers
+//! as sequential ones.
 
 use super::frames::request;
 use super::house::{Guest, House, shown};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
-/// A client in an available bucket of a node.
+/// Returns a client in an available bucket of a node.
 fn guest(house: &House) -> Guest {
     let mut guest = Guest::new(house.address);
     assert_eq!(guest.ask(&["CREDENZA.BUCKET", "available/b"]), "+OK|");
@@ -24,7 +24,7 @@ fn guest(house: &House) -> Guest {
     guest
 }
 
-/// Sends all lines at once and gives all answers.
+/// Sends all lines at once and returns all answers.
 fn play(guest: &mut Guest, lines: &[&str]) -> Vec<String> {
     send(guest, lines);
     lines.iter().map(|_| shown(&guest.answer().expect("an answer"))).collect()
@@ -45,7 +45,7 @@ fn answers_come_in_the_order_of_requests_and_of_each_key() {
     let (mut lines, mut wanted) = (Vec::new(), Vec::new());
     for round in 0..40 {
         for key in 0..9 {
-            // Of some keys there is one request at a time in flight, of others several.
+            // Some keys have one request in flight at a time, others have several.
             let key = format!("k{}", key * (round % 3));
             lines.push(format!("SET {key} {round}.{key}"));
             lines.push(format!("GET {key}"));
@@ -66,7 +66,7 @@ fn answers_come_in_the_order_of_requests_and_of_each_key() {
     for _ in 0..3 {
         assert_eq!(play(&mut guest, &lines), wanted);
     }
-    // The same bytes, in pieces that end anywhere.
+    // The same bytes in pieces that end anywhere.
     let frames: Vec<u8> = lines.iter().flat_map(|line| words_of(line)).collect();
     for piece in frames.chunks(997) {
         guest.send(piece);
@@ -245,7 +245,8 @@ fn who_stops_asking_is_answered_and_who_is_gone_leaves_nothing_behind() {
         std::thread::sleep(std::time::Duration::from_millis(5));
         alone
     }));
-    // All their room was given back, or this would be refused and go one by one.
+    // All their memory was given back: otherwise these requests would be refused and run one by
+    // one.
     assert_eq!(house.beside_free(), Registry::new(crate::clock::Clock::Wall).beside_free());
 }
 
@@ -257,7 +258,7 @@ fn a_large_request_goes_alone_in_its_place() {
         let mut wanted = Vec::new();
         for (at, bytes) in around(WINDOW_REQUEST_BYTES_MAX).into_iter().enumerate() {
             let (key, value) = (format!("l{at}"), vec![b'a' + round; bytes]);
-            // As many bytes of a request as the limit, and one less, and one more.
+            // Request sizes of exactly the limit, one byte less, and one byte more.
             let head = request(&[b"SET", key.as_bytes(), &value]).len() - bytes;
             let value = &value[head..];
             guest.send(&words_of(&format!("SET s{at} {round}")));
@@ -289,7 +290,7 @@ fn doors_that_close_answer_what_is_under_way() {
     assert_eq!(rest, "+OK|".repeat(63), "what was read is answered");
 }
 
-/// A request of this key that is answered with its number once that many are let go.
+/// Returns a request of this key that is answered with its number once that many are released.
 fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) -> Apart {
     let (running, mut go) = (running.clone(), go.clone());
     let answer = Box::pin(async move {
@@ -317,7 +318,7 @@ async fn the_window_ends_at_its_requests_and_at_its_bytes() {
     assert_eq!(begun, WINDOW_REQUESTS_MAX);
     assert!(window.has(&Key::from("k63")) && !window.has(&Key::from("k64")));
     assert!(window.done().await.is_none(), "none is done");
-    // The last is done first, and waits for its turn.
+    // The last request is done first, and its answer waits for its turn.
     while running.load(Ordering::SeqCst) < begun {
         tokio::task::yield_now().await;
     }

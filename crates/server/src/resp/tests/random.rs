@@ -1,9 +1,9 @@
-//! `RANDOMKEY` gives every key there is, and walks few rows for it.
+//! Tests of `RANDOMKEY`: it can return every key, and reads few rows for it.
 
 use super::house::{Guest, House};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All that came in so many draws.
+/// Returns all keys that came in this many draws.
 fn drawn(guest: &mut Guest, draws: usize) -> BTreeSet<String> {
     (0..draws).map(|_| guest.ask(&["RANDOMKEY"])).collect()
 }
@@ -28,7 +28,7 @@ fn every_key_comes_where_they_are_few_and_where_they_lie_close_together() {
 fn no_key_comes_oftener_than_another_where_they_are_few() {
     let house = House::build();
     let mut guest = Guest::new(house.address);
-    // Gaps of all sizes: they are no matter where all keys are drawn from.
+    // Gaps of all sizes don't matter when all keys are drawn from.
     let keys: Vec<_> = (0..40).map(|key: u32| format!("k{:08}", key.pow(5))).collect();
     for key in &keys {
         guest.ask(&["SET", key, "1"]);
@@ -36,7 +36,7 @@ fn no_key_comes_oftener_than_another_where_they_are_few() {
     let mut times = BTreeMap::<String, u32>::new();
     (0..8_000).for_each(|_| *times.entry(guest.ask(&["RANDOMKEY"])).or_default() += 1);
     let (least, most) = (times.values().min(), times.values().max());
-    // 200 are expected; 100 more or fewer are seven standard deviations.
+    // The expected count is 200; 100 more or fewer are seven standard deviations.
     assert!(times.len() == 40 && least > Some(&100) && most < Some(&300), "{times:?}");
 }
 
@@ -55,7 +55,7 @@ fn a_draw_walks_the_rows_that_it_draws_from_once() {
         }
         (0..keys).for_each(|_| drop(guest.answer()));
         let draws: Vec<_> = (0..20).map(|_| walked(&mut guest)).collect();
-        // Other work of the node may walk some rows beside one of them.
+        // Other work of the node may read some rows at the same time.
         let exceeded = draws.iter().filter(|rows| **rows > bound).count();
         assert!(exceeded <= 2, "{keys} keys: {draws:?}");
         println!("RANDOMKEY of {keys} keys walks {draws:?} rows");

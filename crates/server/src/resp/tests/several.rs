@@ -1,4 +1,4 @@
-//! Several keys of an available bucket in one command.
+//! Tests of commands with several keys of an available bucket.
 
 use super::frames::request;
 use super::house::{Guest, House, shown};
@@ -9,7 +9,7 @@ fn guest(house: &House) -> Guest {
     guest
 }
 
-/// Asks about so many keys, whose names these make.
+/// Sends a command with the keys of these numbers.
 fn ask(guest: &mut Guest, command: &str, keys: impl Iterator<Item = usize>) -> String {
     let keys: Vec<String> = keys.map(|key| format!("k{key}")).collect();
     let words: Vec<&[u8]> = std::iter::once(command)
@@ -31,7 +31,7 @@ fn each_is_answered_in_its_place_whether_it_is_there_or_not() {
         0 if key < 300 => format!("${}|v{key}|", format!("v{key}").len()),
         _ => "$-1|".into(),
     };
-    // More than go beside each other, some twice, and more than one request may ask for.
+    // More keys than run concurrently, repeated keys, and more keys than one request may read.
     for keys in [vec![3, 1, 3, 0], (0..300).rev().collect(), (0..2_500).collect()] {
         let wanted: String = keys.iter().copied().map(value).collect();
         let found = ask(&mut guest, "MGET", keys.iter().copied());
@@ -53,7 +53,7 @@ fn many_are_set_and_deleted_by_one_command() {
     guest.send(&request(&words));
     assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
     assert_eq!(guest.ask(&["MGET", "k0", "k299", "k300"]), "*3|$2|v0|$4|v299|$-1|");
-    // Of a key that is named again the last value stays, and none beside it.
+    // Of a repeated key only the last value remains, without siblings.
     for _ in 0..20 {
         assert_eq!(guest.ask(&["MSET", "a", "1", "b", "2", "a", "3", "a", "4"]), "+OK|");
         assert_eq!(guest.ask(&["MGET", "a", "b"]), "*2|$1|4|$1|2|");
@@ -62,7 +62,7 @@ fn many_are_set_and_deleted_by_one_command() {
     }
     assert_eq!(ask(&mut guest, "UNLINK", (0..310).step_by(2)), ":150|");
     assert_eq!(ask(&mut guest, "EXISTS", 0..310), ":150|");
-    // What holds a condition, or is to hold together, is refused.
+    // Commands with a condition, or that are atomic, are refused.
     for words in [&["MSETNX", "x", "1", "y", "2"][..], &["RENAME", "k1", "x"]] {
         let answer = guest.ask(words);
         assert!(answer.starts_with("-ERR in an available bucket"), "{answer}");

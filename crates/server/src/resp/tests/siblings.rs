@@ -1,4 +1,4 @@
-//! Siblings and their contexts, by the bytes.
+//! Tests of siblings and their contexts, byte for byte.
 
 use super::frames::request;
 use super::house::{Guest, House, shown};
@@ -10,13 +10,13 @@ fn guest(house: &House) -> Guest {
     guest
 }
 
-/// Sends a request and gives the bytes of its answer.
+/// Sends a request and returns the bytes of its answer.
 fn ask(guest: &mut Guest, words: &[&[u8]]) -> Vec<u8> {
     guest.send(&request(words));
     guest.answer().expect("an answer")
 }
 
-/// The bulk string at the beginning of these bytes, and what is behind it.
+/// Parses the bulk string at the beginning of these bytes. Returns the rest with it.
 fn bulk(bytes: &[u8]) -> (Option<Vec<u8>>, &[u8]) {
     let end = bytes.iter().position(|&byte| byte == b'\r').expect("a line");
     let (head, rest) = (&bytes[..end], &bytes[end + 2..]);
@@ -26,7 +26,7 @@ fn bulk(bytes: &[u8]) -> (Option<Vec<u8>>, &[u8]) {
     }
 }
 
-/// The context and the values in the answer to a `CREDENZA.FETCH`.
+/// Returns the context and the values in the answer to a `CREDENZA.FETCH`.
 fn fetched(answer: &[u8]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
     let rest = answer.strip_prefix(b"*2\r\n").unwrap_or_else(|| panic!("{}", shown(answer)));
     let (context, rest) = bulk(rest);

@@ -1,4 +1,4 @@
-//! Our commands on buckets: which there are, which is meant, making and dropping them.
+//! Credenza's commands on buckets: listing, selecting, creating, altering, dropping.
 
 use super::{RespPlan, RespShape, Talk, Translated};
 use crate::resp::errors::{self, RespRefusal};
@@ -40,7 +40,7 @@ pub fn bucket(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Directory(name.clone(), DirectoryCall::DescribeBucket, RespShape::Selected(name)))
 }
 
-/// Makes a bucket that is there the connection's own.
+/// Selects an existing bucket for the connection, and writes `OK`.
 pub fn select(bucket: &BucketName, talk: &mut Talk<'_>) {
     talk.client.bucket = bucket.clone();
     let shown = if *bucket == BucketName::default() { "" } else { bucket.full() };
@@ -83,7 +83,7 @@ pub fn drop(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Directory(name(words, 1)?, DirectoryCall::DropBucket, RespShape::Ok))
 }
 
-/// A list of name and properties.
+/// Writes buckets, each with its name and properties.
 pub fn speak(buckets: &[BucketDescription], talk: &mut Talk<'_>) {
     talk.out.array(buckets.len());
     for bucket in buckets {

@@ -1,4 +1,4 @@
-//! `CLIENT`: who is here, and what a connection calls itself.
+//! `CLIENT`: the list of connections, their names, and their end.
 
 use super::{Errand, RespPlan, Talk, Translated};
 use crate::resp::client::Replies;
@@ -10,38 +10,38 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Longest name of a connection or library.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Whom `CLIENT LIST` shows.
+/// Connections that `CLIENT LIST` shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// Everybody.
+    /// All connections.
     All,
-    /// Those with these numbers.
+    /// Connections with these ids.
     Ids(Vec<u64>),
-    /// Nobody: no such kind of client exists here.
+    /// No connections: clients of this type do not exist here.
     Nobody,
-    /// The connection that asks.
+    /// The connection with this id, which sent the command.
     Myself(u64),
 }
 
-/// Whose connections `CLIENT KILL` ends; all that is named must fit.
+/// Filter of `CLIENT KILL`: connections that match every given field are ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kill {
-    /// By number.
+    /// Id of the connection.
     pub id: Option<u64>,
-    /// By its address, `ip:port`.
+    /// Address of the client, `ip:port`.
     pub address: Option<String>,
-    /// By the address it called.
+    /// Address that the client connected to, `ip:port`.
     pub local: Option<String>,
-    /// No such kind of client exists here.
+    /// True if the named type of clients does not exist here, so that nothing matches.
     pub nobody: bool,
-    /// All but the one that asks, where it is given.
+    /// Id of the connection to spare, which sent the command. `None`: none is spared.
     pub spared: Option<u64>,
-    /// The old form: one address, answered with `OK` or an error.
+    /// True for the old form: one address, answered with `OK` or an error.
     pub old_form: bool,
 }
 
 impl Kill {
-    /// Whether it names this connection.
+    /// Returns true if this connection matches.
     pub fn names(&self, card: &Card) -> bool {
         let fits = |wanted: &Option<String>, found: &dyn Fn() -> String| {
             wanted.as_ref().is_none_or(|wanted| *wanted == found())
@@ -54,7 +54,7 @@ impl Kill {
     }
 }
 
-/// A name as Redis wants it: printable, without blanks.
+/// Checks a connection's name as Redis does: printable, without blanks.
 pub fn checked_name(name: &[u8]) -> Result<String, RespRefusal> {
     checked(name, "Client names")
 }
@@ -103,7 +103,8 @@ pub fn setinfo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// The kinds of clients that Redis knows; here all are normal.
+/// Returns true if a word names normal clients, and false for the other types that Redis knows.
+/// Fails if it names no type.
 fn is_normal(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
     match words.upper(at).as_str() {
         "NORMAL" => Ok(true),
@@ -192,7 +193,8 @@ fn ok(talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// `NO-EVICT` and `NO-TOUCH`: nobody is evicted, and reads leave no trace.
+/// Accepts `NO-EVICT` and `NO-TOUCH` without effect: no client is evicted, and reads leave no
+/// trace.
 pub fn switch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if words.is(2, "ON") || words.is(2, "OFF") { ok(talk) } else { Err(errors::SYNTAX) }
 }
@@ -236,7 +238,7 @@ pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     ])
 }
 
-/// One connection in `CLIENT LIST`, with a line end.
+/// Formats a connection as a line of `CLIENT LIST`, with a line end.
 pub fn line_of_list(card: &Card, now_ms: u64) -> String {
     let names = card.names().clone();
     let seconds = |since: u64| now_ms.saturating_sub(since) / 1_000;

@@ -1,4 +1,4 @@
-//! `COMMAND`: what commands there are, for clients and their help.
+//! `COMMAND`: the list of commands, for clients and their help.
 
 use super::keys::pattern;
 use super::table::{self, Command};
@@ -18,7 +18,7 @@ pub fn count(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// The command of a name, or of `parent|child`.
+/// Finds a command by its name, or a subcommand by `parent|child`.
 fn named(name: &[u8]) -> Option<&'static Command> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
     let command = table::find(parts.next().unwrap_or_default()).filter(|c| !c.is_hidden())?;
@@ -106,7 +106,7 @@ fn document(command: &Command, talk: &mut Talk<'_>) {
         out.text(text);
     }
     if syntax == 1 {
-        // One argument whose shown text is the whole syntax: redis-cli prints it as its hint.
+        // One argument with the whole syntax as its text, because redis-cli shows that as its hint.
         out.text("arguments");
         out.array(1);
         out.map(3);

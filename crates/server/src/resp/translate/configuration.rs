@@ -1,5 +1,4 @@
-//! `CONFIG`: what tools ask for before they begin. Settings are the program's own, not changed
-//! here.
+//! `CONFIG`: parameters that Redis' tools read. Commands can't change settings.
 
 use super::keys::pattern;
 use super::{Errand, RespPlan, Talk, Translated};
@@ -8,18 +7,18 @@ use crate::resp::frame::Words;
 use base::SyncPolicy;
 use base::limits::{self, PATTERNS_MAX};
 
-/// What Redis' tools ask for, as it is here: for a bucket with this policy, and with connections
-/// closed after this many idle milliseconds.
+/// Returns the parameters that Redis' tools read, for a bucket with this sync policy, and with
+/// connections closed after this many idle milliseconds (`None`: never).
 pub fn parameters(sync: SyncPolicy, idle_ms_max: Option<u64>) -> [(&'static str, String); 14] {
     let appendfsync = match sync {
-        // Every acknowledged write is in the log, and the log is synced before the answer.
+        // Every acknowledged write is in the log, which is synced before the answer.
         SyncPolicy::Sync => "always",
         SyncPolicy::Interval => "everysec",
     };
     [
         ("appendonly", "yes".into()),
         ("appendfsync", appendfsync.into()),
-        // There are no moments at which everything is saved: it is saved already.
+        // No points in time exist at which data is saved: acknowledged writes are saved already.
         ("save", String::new()),
         ("databases", "1".into()),
         ("maxmemory", "0".into()),

@@ -1,4 +1,4 @@
-//! Commands on the connection itself: hello, ping, select, quit.
+//! Commands on the connection itself: `HELLO`, `PING`, `SELECT`, `QUIT`.
 
 use super::{RespPlan, Talk, Translated};
 use crate::resp::errors::{self, RespRefusal};
@@ -6,7 +6,7 @@ use crate::resp::frame::Words;
 use crate::resp::output::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The version of Redis whose commands and answers these are.
+/// Version of Redis whose commands and answers this front-end follows.
 pub const REDIS_VERSION: &str = "7.0.15";
 
 pub fn ping(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
@@ -29,7 +29,8 @@ pub fn quit(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// What a browser sends that was lured here. Nothing is answered, and nothing behind it is read.
+/// Closes a connection on which a browser sends an HTTP request, lured by a web page. Sends no
+/// answer and reads nothing more.
 pub fn http(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.client.closing = true;
     Ok(RespPlan::Said)
@@ -49,7 +50,7 @@ pub fn select(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// There are no users yet, so what Redis answers without any.
+/// Accepts the user `default` and refuses any other, as Redis does without configured users.
 fn authenticate(user: &[u8]) -> Result<(), RespRefusal> {
     match user {
         b"default" => Ok(()),

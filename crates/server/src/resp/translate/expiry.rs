@@ -1,4 +1,4 @@
-//! Times to live: spans and hours, in seconds and milliseconds.
+//! Expiry of keys: durations and absolute times, in seconds and milliseconds.
 
 use super::{RespShape, Talk, Translated, update};
 use crate::clock::Clock;
@@ -8,12 +8,12 @@ use base::limits::TTL_MS_MAX;
 use base::request::{ExpireWhen, Expiry};
 use base::{Read, Update};
 
-/// How a time is given.
+/// Unit of a time, relative or absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Seconds from now on.
+    /// Seconds from now.
     Seconds,
-    /// Milliseconds from now on.
+    /// Milliseconds from now.
     Milliseconds,
     /// Seconds since 1970.
     SecondsSince1970,
@@ -22,7 +22,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit of `EX`, `PX`, `EXAT` or `PXAT`.
+    /// Returns the unit of the option `EX`, `PX`, `EXAT` or `PXAT`.
     pub fn of_option(option: &str) -> Option<Unit> {
         match option {
             "EX" => Some(Unit::Seconds),
@@ -33,8 +33,8 @@ impl Unit {
         }
     }
 
-    /// The span from now on, in milliseconds, of a time in this unit; 0 for what has passed.
-    /// `None` when it is further away than any row may live.
+    /// Converts a time in this unit into milliseconds from now; 0 if it has passed. `None`: it
+    /// exceeds the longest time to live.
     fn span_ms(self, time: i64, clock: Clock) -> Option<u64> {
         let ms = match self {
             Unit::Seconds | Unit::SecondsSince1970 => time.checked_mul(1_000)?,
@@ -52,7 +52,7 @@ fn invalid(command: &str) -> RespRefusal {
     RespRefusal::made(format!("ERR invalid expire time in '{command}' command"))
 }
 
-/// The expiry a write names; a time that is not after 0 is refused.
+/// Returns the expiry that a write names. Refuses a time that is not positive.
 pub fn of_write(
     words: &Words<'_>,
     at: usize,
@@ -72,7 +72,8 @@ fn expire_by(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit, name: &str) -> 
     update(Update::Expire { key, expiry: Expiry::After(span), when }, RespShape::Truth)
 }
 
-/// `GT` fails on a row without expiry by itself, so `XX GT` is `GT`.
+/// Returns the condition of `EXPIRE`. `GT` fails on a row without expiry by itself, so `XX GT` is
+/// `GT`.
 fn condition(words: &Words<'_>) -> Result<ExpireWhen, RespRefusal> {
     let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
     for at in 3..words.len() {

@@ -1,4 +1,4 @@
-//! Commands on keys, whatever their values.
+//! Commands on keys, independent of their values.
 
 use super::shape::Inspection;
 use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
@@ -26,7 +26,7 @@ pub fn kind(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.read(Read::Exists(words.keys(1, 1)?), RespShape::Kind)
 }
 
-/// The range in which all keys stand that a pattern can fit.
+/// Returns the smallest known range of all keys that a pattern can match.
 pub fn range_of(glob: &Glob) -> Range {
     let prefix = Key::copy_from_slice(glob.prefix());
     let mut range = Range { want: Want::Keys, ..Range::prefix(prefix.clone()) };
@@ -36,7 +36,7 @@ pub fn range_of(glob: &Glob) -> Range {
     range
 }
 
-/// A pattern, if it is none that takes much memory and time.
+/// Compiles a pattern. Refuses one whose length would cost too much memory and time.
 pub fn pattern(word: &[u8]) -> Result<Glob, RespRefusal> {
     if word.len() > PATTERN_BYTES_MAX {
         let text = format!("ERR a pattern has at most {PATTERN_BYTES_MAX} bytes");
@@ -54,16 +54,16 @@ pub fn keys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Run(Errand::Keys(glob)))
 }
 
-/// What a `SCAN` asks for.
+/// Arguments of a `SCAN`.
 #[derive(Debug)]
 pub struct Scan {
-    /// Where it goes on; 0: it begins.
+    /// Cursor to continue at; 0 begins a scan.
     pub cursor: u64,
-    /// Which keys.
+    /// Pattern of the keys. `None`: all keys.
     pub glob: Option<Glob>,
-    /// How many keys are looked at.
+    /// Number of keys to read.
     pub count: usize,
-    /// Whether keys of strings are wanted; there are no others.
+    /// True if keys of strings are wanted. Other types do not exist, so false matches nothing.
     pub strings: bool,
 }
 
@@ -79,7 +79,7 @@ pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
             "MATCH" => glob = Some(pattern(words.get(at + 1))?),
             "COUNT" => match words.integer(at + 1)? {
                 number if number < 1 => return Err(errors::SYNTAX),
-                // A number from outside never sizes a page beyond the house's limit.
+                // A number from a client never makes a page larger than its limit.
                 number => count = number.min(PAGE_ROWS_MAX as i64) as usize,
             },
             "TYPE" => strings = words.is(at + 1, "string"),

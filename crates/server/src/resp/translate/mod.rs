@@ -1,13 +1,13 @@
-//! Commands to requests, and answers back to frames.
+//! Translation of commands into requests, and of replies into frames.
 //!
-//! A table says what commands there are, how many words each takes and which function reads them.
-//! That function looks at the words and gives a [`Plan`]: the answer is said already, or the node
-//! is to be asked and a [`Shape`] says how its answer is spoken, or an errand of several requests
-//! is to be run. Nothing here waits, so everything but the errands is tested with plain bytes.
+//! A table holds the commands, each with its arity and its function. The function reads the words
+//! and returns a [`RespPlan`]: the answer is written already; or the node must be asked, and a
+//! [`RespShape`] encodes its reply; or an errand of several requests must run. No function here
+//! waits, so tests of all but the errands need only bytes.
 //!
 //! Promises: every command is answered exactly once; arity and options are checked before the node
-//! is asked; what Redis refuses is refused in Redis' words.
-//! Never: waits, keeps a word's bytes beyond its request (but for transactions and names).
+//! is asked; errors that Redis has are given in Redis' words.
+//! Never: waits, keeps a word's bytes beyond its request (except for transactions and names).
 //! Read next: `table.rs`, then `strings.rs` and `shape.rs`.
 
 mod buckets;
@@ -49,77 +49,77 @@ use crate::Shared;
 use crate::clock::Clock;
 use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 
-/// What is to be done for a command.
+/// Way in which a command is carried out.
 #[derive(Debug)]
 pub enum RespPlan {
-    /// Nothing more: the answer is said.
+    /// Nothing is left to do: the answer is written.
     Said,
-    /// Ask the node about the connection's bucket; the answer has this shape.
+    /// Call on the connection's bucket, and the shape of its answer.
     Ask(Call, RespShape),
-    /// Ask the directory about this bucket; the answer has this shape.
+    /// Call to the directory about this bucket, and the shape of its answer.
     Directory(BucketName, DirectoryCall, RespShape),
-    /// What takes several requests, or knowledge of more than one connection.
+    /// Errand of several requests, or about more than one connection.
     Run(Errand),
 }
 
-/// What takes several requests, or knowledge of more than one connection.
+/// Command that takes several requests, or that concerns more than one connection.
 #[derive(Debug)]
 pub enum Errand {
-    /// All keys that fit.
+    /// `KEYS`: all keys that match.
     Keys(Glob),
-    /// A page of a scan.
+    /// `SCAN`: one page of a scan.
     Scan(Scan),
-    /// Some key.
+    /// `RANDOMKEY`: one key by chance.
     RandomKey,
-    /// The values of more keys than one request may ask for.
+    /// `MGET` of more keys than one request may read.
     Values(Vec<Key>),
-    /// What `INFO` says, in these sections.
+    /// `INFO`: these sections.
     Info(Vec<InfoSection>),
-    /// What `CONFIG GET` says of the parameters that fit.
+    /// `CONFIG GET`: the parameters that match any of these patterns.
     Configuration(Vec<Glob>),
-    /// Who is here.
+    /// `CLIENT LIST`: these connections.
     List(Listed),
-    /// End connections.
+    /// `CLIENT KILL`: ends the connections that match.
     Kill(Kill),
-    /// What this node is to its group.
+    /// `ROLE`: the role of this node in the bucket's group.
     Role,
-    /// Counts begin anew.
+    /// `CONFIG RESETSTAT`: resets the counts.
     ResetCounts,
 }
 
-/// What a command is, or why it is refused.
+/// Plan of a command, or its refusal.
 pub type Translated = Result<RespPlan, RespRefusal>;
 
-/// What a command may look at and say while it is translated.
+/// Context of a command's translation: what it may read, and where it writes.
 pub struct Talk<'a> {
-    /// Its connection.
+    /// State of the connection.
     pub client: &'a mut Client,
-    /// Where answers go.
+    /// Output that answers are written to.
     pub out: &'a mut Output,
-    /// The hour.
+    /// Wall clock.
     pub clock: Clock,
-    /// What all connections share.
+    /// State that all connections share.
     pub shared: &'a Shared,
-    /// Whether it is a step of a transaction or sequence: one request, no errand.
+    /// True in a step of a transaction or sequence: it must be one request, no errand.
     pub as_step: bool,
-    /// How deep in sequences it stands.
+    /// Depth of nesting in sequences; 0 outside of one.
     pub depth: usize,
 }
 
 impl Talk<'_> {
-    /// Says an error.
+    /// Writes an error of the front-end.
     pub fn refuse(&mut self, refusal: &RespRefusal) {
         self.client.tally.errors += 1;
         self.out.error(&refusal.0);
     }
 
-    /// Says an error of the node.
+    /// Writes an error of the node.
     pub fn fail(&mut self, error: &base::Error) {
         self.client.tally.errors += 1;
         self.out.error(&errors::text(error));
     }
 
-    /// Says lines for people.
+    /// Writes lines of help.
     pub fn help(&mut self, lines: &[&str]) -> Translated {
         self.out.array(lines.len());
         for line in lines {
@@ -128,20 +128,21 @@ impl Talk<'_> {
         Ok(RespPlan::Said)
     }
 
-    /// A read as fresh as the connection wants it.
+    /// Returns the plan of a read at the connection's read level.
     #[inline]
     pub fn read(&self, read: Read, shape: RespShape) -> Translated {
         Ok(RespPlan::Ask(Call::Read(read, self.client.read_level), shape))
     }
 }
 
-/// An update whose answer has this shape.
+/// Returns the plan of an update.
 #[inline]
 pub fn update(update: Update, shape: RespShape) -> Translated {
     Ok(RespPlan::Ask(Call::Update(update), shape))
 }
 
-/// Translates one command, whose first word names `first`; a refusal is said at once.
+/// Translates one command; `first` is the command that its first word names. A refusal is written
+/// at once.
 #[inline]
 pub fn translate(
     first: Option<&'static Command>,
@@ -150,7 +151,7 @@ pub fn translate(
 ) -> RespPlan {
     talk.client.tally.commands += 1;
     let command = named(first, words);
-    // A transaction fails with what can't be queued, and not with what is never queued.
+    // A refused command makes the transaction fail, unless it is one that is never queued.
     let queued = !command.as_ref().is_ok_and(|command| command.flags.has(Flags::AT_ONCE));
     match command.and_then(|command| run_or_queue(command, words, talk)) {
         Ok(plan) => plan,
@@ -173,13 +174,13 @@ fn run_or_queue(command: &'static Command, words: &Words<'_>, talk: &mut Talk<'_
     (command.run)(words, talk)
 }
 
-/// The command these words name, its arity checked.
+/// Finds the command that these words name, and checks its arity.
 #[inline]
 pub fn find(words: &Words<'_>) -> Result<&'static Command, RespRefusal> {
     named(table::find(words.get(0)), words)
 }
 
-/// The command these words name: `first`, which the first does, or one under it.
+/// Finds the command that these words name: `first`, or a subcommand of it. Checks its arity.
 #[inline]
 fn named(
     first: Option<&'static Command>,
@@ -210,7 +211,7 @@ fn unknown(words: &Words<'_>) -> RespRefusal {
         arguments.push_str(&format!("'{}' ", shown(words.get(at), 128 - arguments.len())));
     }
     let name = shown(words.get(0), 128);
-    // Behind Redis' words, by whose beginning clients know the error.
+    // Append the hint, because clients recognize the error by the beginning of Redis' text.
     let hint = unserved::family(words.get(0)).map_or(String::new(), |family| {
         format!("(not served: {family}; `COMMAND LIST` says what is)")
     });
@@ -218,12 +219,12 @@ fn unknown(words: &Words<'_>) -> RespRefusal {
     RespRefusal::made(said)
 }
 
-/// A client's own word for an answer to that client, cut to a length.
+/// Returns a client's own word in printable form, cut to a length, for an answer to that client.
 fn shown(word: &[u8], bytes_max: usize) -> String {
     base::codec::printable(&word[..word.len().min(bytes_max)])
 }
 
-/// A command as one step of something larger; refused when it takes more than one request.
+/// Translates a command into one step of a sequence. Refuses one that takes more than one request.
 pub fn step(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<(Update, RespShape), RespRefusal> {
     let command = find(words)?;
     let refused = || {

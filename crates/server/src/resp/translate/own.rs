@@ -1,4 +1,4 @@
-//! Our commands on single keys, on freshness and on sessions.
+//! Credenza's commands on single keys, on read levels and on sessions.
 
 use super::{RespPlan, RespShape, Talk, Translated, find, update};
 use crate::resp::errors::{self, RespRefusal};
@@ -6,8 +6,8 @@ use crate::resp::frame::Words;
 use base::request::{ReadLevel, SessionCall};
 use base::{Call, LogIndex, RetryId, SessionId, Update, Value};
 
-/// `ABSENT` or `VALUE v` at `at`; gives the value and the place behind it. The word in front is
-/// what tells an absent key from any value there can be.
+/// Parses `ABSENT` or `VALUE v` at `at`. Returns the value and the position behind it. The keyword
+/// distinguishes an absent key from every possible value.
 fn wanted(words: &Words<'_>, at: usize) -> Result<(Option<Value>, usize), RespRefusal> {
     match words.upper(at).as_str() {
         "ABSENT" => Ok((None, at + 1)),
@@ -104,7 +104,7 @@ pub fn session_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     ])
 }
 
-/// Sessions are shown as text, since their numbers may be larger than RESP's.
+/// Parses a session id. Sessions are text, because their ids may exceed RESP's integers.
 fn session_id(words: &Words<'_>) -> Result<SessionId, RespRefusal> {
     let id = words.text(2)?.parse().map_err(|_| errors::NOT_AN_INTEGER)?;
     Ok(SessionId(id))

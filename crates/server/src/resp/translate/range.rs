@@ -1,4 +1,4 @@
-//! Our commands on ranges of keys: pages in either direction, prefixes.
+//! Credenza's commands on ranges of keys: pages in both directions, prefixes.
 
 use super::{RespShape, Talk, Translated, update};
 use crate::resp::errors::{self, RespRefusal};
@@ -7,7 +7,7 @@ use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX};
 use base::range::Direction;
 use base::{Bound, Key, Range, Read, Update, Want};
 
-/// A bound as `ZRANGEBYLEX` writes it: `-`, `+`, `[key` or `(key`.
+/// Parses a bound as `ZRANGEBYLEX` writes it: `-`, `+`, `[key` or `(key`.
 fn bound(words: &Words<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRefusal> {
     const TEXT: &str = "ERR a bound is `-` (the lowest), `+` (the highest), `[key` or `(key`";
     let word = words.keep(at);
@@ -22,7 +22,7 @@ fn bound(words: &Words<'_>, at: usize, open: &[u8]) -> Result<Bound, RespRefusal
     }
 }
 
-/// `[REV] [LIMIT n] [KEYS] [AFTER key]` from word `from` on.
+/// Parses `[REV] [LIMIT n] [KEYS] [AFTER key]` from word `from` on.
 fn page(words: &Words<'_>, from: usize, mut range: Range, talk: &mut Talk<'_>) -> Translated {
     let mut after: Option<Key> = None;
     let mut at = from;

@@ -1,18 +1,18 @@
-//! A connection's last command, which mostly comes again.
+//! Cache of a connection's last command, because clients mostly repeat it.
 
 use super::table::{self, Command};
 
-/// The last command that a connection named, and the bytes it named it by: to compare these costs a
-/// fifth of what a look into the table does, in whatever case they are.
+/// Last command of a connection, and the bytes that named it. Comparing these costs a fifth of a
+/// look-up in the table, which must ignore case.
 #[derive(Debug, Default)]
 pub struct RecentCommand {
-    /// No longer than the longest name of the table.
+    /// At most as long as the longest name in the table.
     name: Vec<u8>,
     command: Option<&'static Command>,
 }
 
 impl RecentCommand {
-    /// The command of this name, as `table::find` has it.
+    /// Finds the command of this name, like `table::find`.
     #[inline]
     pub fn find(&mut self, name: &[u8]) -> Option<&'static Command> {
         match self.command {

@@ -1,4 +1,4 @@
-//! `CREDENZA.SEQUENCE`: commands that hold together or not at all.
+//! `CREDENZA.SEQUENCE`: commands that take effect together or not at all.
 //!
 //! Each step is the number of its words, then its words: `2 DEL a 3 SET b 1`. A step may be a
 //! sequence itself.

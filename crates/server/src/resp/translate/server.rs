@@ -1,36 +1,36 @@
-//! Commands on the bucket and the node as a whole.
+//! Commands on the bucket as a whole and on the node.
 
 use super::{Errand, RespPlan, RespShape, Talk, Translated, update};
 use crate::resp::errors;
 use crate::resp::frame::Words;
 use base::{DirectoryCall, Key, Read, Update};
 
-/// A section of `INFO`.
+/// Section of `INFO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoSection {
-    /// Program, process, port, uptime.
+    /// Program, process, port and uptime.
     Server,
     /// Connections.
     Clients,
-    /// What the store holds in memory.
+    /// Memory of the store and of the process.
     Memory,
     /// Log and store.
     Persistence,
-    /// Counts.
+    /// Counts of connections and commands.
     Stats,
-    /// Time of processors.
+    /// Processor time.
     Cpu,
-    /// What this node is to its group.
+    /// Role of this node in the bucket's group.
     Replication,
-    /// Nothing much: one database.
+    /// Redis Cluster, which is never enabled.
     Cluster,
-    /// How many keys.
+    /// Number of keys.
     Keyspace,
-    /// What only we have: groups, sync times, warnings.
+    /// Figures of Credenza alone: groups, sync times, warnings.
     Credenza,
 }
 
-/// All, in the order in which they are shown.
+/// All sections, in the order in which they are shown.
 pub const SECTIONS: [(&str, InfoSection); 10] = [
     ("server", InfoSection::Server),
     ("clients", InfoSection::Clients),
@@ -56,8 +56,8 @@ pub fn dbsize(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     talk.read(Read::KeyCount, RespShape::Number)
 }
 
-/// Empties the connection's bucket: a metadata operation for any size. In a transaction, where it
-/// must hold together with the other steps, the keys are deleted one by one.
+/// Empties the connection's bucket: one metadata operation, whatever its size. In a transaction the
+/// keys are deleted one by one, because this must be atomic with the other steps.
 pub fn flush(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if words.len() > 2 || (words.len() == 2 && !words.is(1, "ASYNC") && !words.is(1, "SYNC")) {
         return Err(errors::SYNTAX);
@@ -76,7 +76,8 @@ pub fn time(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// Everything acknowledged is on disk already, unless the bucket is lazy; then that is said.
+/// Answers `SAVE`: acknowledged writes are on disk already. In a bucket with sync=interval they may
+/// not be, and the answer is an error.
 fn saved(talk: &Talk<'_>, text: &'static str) -> Translated {
     let bucket = talk.client.bucket.clone();
     Ok(RespPlan::Directory(bucket, DirectoryCall::DescribeBucket, RespShape::Saved(text)))
@@ -102,8 +103,7 @@ pub fn role(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Run(Errand::Role))
 }
 
-/// How many replicas beyond this node confirmed the writes before it. One node: none, and waiting
-/// would not change that.
+/// Answers `WAIT`, the number of replicas that confirmed the connection's writes, with 0 at once.
 pub fn wait(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     words.integer(1)?;
     let timeout = base::codec::decimal(words.get(2));

@@ -1,4 +1,4 @@
-//! Answers to frames: what the node's answer to a command looks like in Redis' words.
+//! Encoding of replies as frames: the form that a command's answer has in Redis.
 
 use super::Talk;
 use super::expiry::Unit;
@@ -8,110 +8,110 @@ use base::{Body, BucketName, Entry, Error, Key, Outcome, Page, Reason, Row, Sync
 use bytes::Bytes;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How the answer to a request is spoken.
+/// Form of the answer to a command, with what is needed to encode it.
 #[derive(Clone, Debug)]
 pub enum RespShape {
-    /// `OK`, whatever it is.
+    /// `OK`, whatever the reply is.
     Ok,
-    /// A value or nothing: that of a row, or the one that was there before.
+    /// A value or null: the value of a row, or the old value of an update.
     Value,
-    /// Values or nothings, in the order of the keys.
+    /// Values or nulls, in the order of the keys.
     Values,
     /// A number.
     Number,
-    /// 1 or 0: whether it applied, existed or was written.
+    /// 1 or 0: whether the update applied, or the key existed or was written.
     Truth,
-    /// How many of the steps existed.
+    /// Number of steps whose key existed.
     Sum,
     /// A number as text.
     Text,
-    /// `OK` if written, else nothing.
+    /// `OK` if written, else null.
     Written,
-    /// The first step's value.
+    /// The value of the first step.
     First,
-    /// 1, or 0 where an assertion failed.
+    /// 1, or 0 if an assertion failed.
     AllOrNone,
-    /// A value's length.
+    /// The length of a value in bytes.
     Measure,
-    /// A part of a value; negative places count from its end.
+    /// A part of a value. Negative positions count from its end.
     Slice {
-        /// The first byte.
+        /// Position of the first byte.
         first: i64,
-        /// The last byte, included.
+        /// Position of the last byte, inclusive.
         last: i64,
     },
-    /// Until when a row lives: -1 for ever, -2 without a row.
+    /// Time until a row expires: -1 without expiry, -2 without a row.
     TimeLeft(Unit),
     /// `string` or `none`.
     Kind,
-    /// Something about a value.
+    /// A property of a value.
     Inspected(Inspection),
-    /// The keys of a page that fit.
+    /// The keys of a page that match.
     Keys(Box<Glob>),
-    /// Where to go on (or nothing), and keys with or without values.
+    /// The key to continue after (or null), and keys with or without values.
     Page,
-    /// `OK`; the keys' versions are remembered.
+    /// `OK`; the connection remembers the keys' versions.
     Watch(Box<[Key]>),
-    /// The steps' answers.
+    /// The answers of the steps, in an array.
     Steps(Box<[RespShape]>),
-    /// A transaction's answers, behind its watched keys'.
+    /// The answers of a transaction. The steps of its watched keys precede them.
     Exec {
-        /// How many steps only watch.
+        /// Number of steps that only check watched keys.
         watched: usize,
-        /// One per command.
+        /// One slot per command.
         slots: Box<[TransactionSlot]>,
     },
-    /// `OK`; the bucket is this connection's from now on.
+    /// `OK`; the connection uses this bucket from now on.
     Selected(BucketName),
-    /// Buckets: name and properties of each.
+    /// Buckets, each with its name and properties.
     Buckets,
-    /// A session's number; it is this connection's from now on.
+    /// The id of a session; the connection uses it from now on.
     Opened,
-    /// A context, and the values that it has seen.
+    /// A context, and the values that it covers.
     Siblings,
     /// The context of a write.
     Context,
-    /// The context of a delete, or nothing where nothing was there.
+    /// The context of a delete, or null if there was nothing to delete.
     Removed,
-    /// `OK` if everything acknowledged is on disk.
+    /// This text if the bucket syncs every write, else an error.
     Saved(&'static str),
 }
 
-/// One command of a transaction.
+/// Command of a transaction.
 #[derive(Clone, Debug)]
 pub enum TransactionSlot {
-    /// A step, and the shape of its answer.
+    /// A step, and the form of its answer.
     Step(RespShape),
     /// An answer that needs no step.
     Answer(Bytes),
 }
 
-/// What is to be said about a value.
+/// Property of a value that a command shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// How Redis would keep it.
+    /// Redis' encoding of the value.
     Encoding,
-    /// How many share it.
+    /// Number of references to the value.
     References,
-    /// What it takes.
+    /// Memory of the row in bytes.
     Memory {
-        /// The length of its key.
+        /// Length of its key in bytes.
         key_bytes: usize,
     },
 }
 
-/// What is kept with a row besides its key and value, in bytes.
+/// Bytes stored with a row besides its key and value, as `MEMORY USAGE` reports them.
 const ROW_OVERHEAD_BYTES: usize = 32;
 
 /// The longest string that Redis calls `embstr`.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
 impl RespShape {
-    /// Speaks the node's answer.
+    /// Writes the node's reply.
     #[inline]
     pub fn speak(&self, answer: Result<Body, Error>, talk: &mut Talk<'_>) {
         match (self, answer) {
-            // The two that nearly every answer is.
+            // Nearly every answer is one of these two.
             (RespShape::Ok, Ok(Body::Updated(Outcome::Done))) => talk.out.ok(),
             (RespShape::Value, Ok(Body::Row(row))) => speak_row(row, talk),
             (_, Ok(body)) => self.speak_body(body, talk),
@@ -218,7 +218,7 @@ impl RespShape {
         }
     }
 
-    /// A transaction in which nothing needs the node.
+    /// Writes the answers of a transaction in which no command needs the node.
     pub fn speak_alone(&self, talk: &mut Talk<'_>) {
         self.speak_slots(&mut std::iter::empty(), talk);
     }
@@ -263,8 +263,8 @@ impl RespShape {
     }
 }
 
-/// Node and front-end disagree on what an answer looks like: a fault of ours that must not end the
-/// connection, since later answers are still right.
+/// Reports a reply that does not fit the command, a defect of the server. The connection goes on,
+/// because later answers are still right.
 fn unexpected(talk: &mut Talk<'_>) {
     tracing::error!("an answer does not have the shape that its command expects");
     talk.out.error("ERR the answer does not have the expected shape");
@@ -287,7 +287,8 @@ fn speak_value(value: Option<&Value>, talk: &mut Talk<'_>) {
     }
 }
 
-/// As Redis cuts: both ends included, negative ones from the end, what lies outside is nothing.
+/// Cuts a value as Redis does: both ends inclusive, negative ones from the end, positions outside
+/// give nothing.
 fn slice(value: &Value, first: i64, last: i64) -> Value {
     let length = value.len() as i64;
     if first < 0 && last < 0 && first > last {
@@ -352,7 +353,7 @@ fn speak_keys(glob: &Glob, page: &Page, talk: &mut Talk<'_>) {
 
 fn watch(keys: &[Key], rows: &[Option<Row>], talk: &mut Talk<'_>) {
     for (key, row) in keys.iter().zip(rows) {
-        // A key watched twice keeps the version it had first.
+        // A key that is watched twice keeps its first version.
         if !talk.client.watched.iter().any(|watched| watched.key == *key) {
             let version = row.as_ref().map(|row| row.version);
             talk.client.watched.push(Watched { key: key.clone(), version });

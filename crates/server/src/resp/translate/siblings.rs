@@ -1,6 +1,6 @@
-//! Commands of available buckets: all values of a key with the context that has seen them, and
-//! writes that carry a context. How many replicas must answer or take part is an option; the
-//! bucket's properties are its default.
+//! Commands of available buckets: reads of all values of a key with their context, and writes with
+//! a context. Options set how many replicas must answer or take part; their defaults are the
+//! bucket's properties.
 
 use super::{RespPlan, RespShape, Talk, Translated};
 use crate::resp::errors::{self, RespRefusal};
@@ -55,7 +55,7 @@ fn ask(call: AvailableCall, shape: RespShape) -> Translated {
     Ok(RespPlan::Ask(Call::Available(call), shape))
 }
 
-/// The places of the options from here on; each has a word behind it.
+/// Returns the positions of the options from word `from` on. Each must have a word behind it.
 fn options_from(
     words: &Words<'_>,
     from: usize,
@@ -66,7 +66,7 @@ fn options_from(
     }
 }
 
-/// What a write has seen, and who must have it.
+/// Parses the context of a write, and its quorums.
 fn seen_and_options(
     words: &Words<'_>,
     from: usize,
@@ -86,7 +86,7 @@ fn seen_and_options(
     Ok((seen, options))
 }
 
-/// An option that is said twice could mean either.
+/// Sets an option. Refuses one that is given twice, because either could be meant.
 fn once<T>(place: &mut Option<T>, said: T) -> Result<(), RespRefusal> {
     match place.replace(said) {
         None => Ok(()),
@@ -129,7 +129,7 @@ fn truth(words: &Words<'_>, at: usize) -> Result<bool, RespRefusal> {
     }
 }
 
-/// The context, then the values, the newest first; nothing stands for a delete.
+/// Writes the context, then the values, the newest first; null stands for a delete.
 pub fn speak(siblings: &Siblings, talk: &mut Talk<'_>) {
     match siblings.living().next() {
         Some(_) => talk.client.tally.hits += 1,

@@ -64,8 +64,8 @@ fn options(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<SetOptions, RespRef
     Ok(SetOptions { when, old_wanted, expiry })
 }
 
-/// `EX`, `PX`, `EXAT` or `PXAT` and its time, the place of which is given. As in Redis the last of
-/// several times counts, all in one unit, and only that one is looked at.
+/// Parses `EX`, `PX`, `EXAT` or `PXAT` and its time at the given position. As in Redis the last of
+/// several times counts, all must have one unit, and only the last is checked.
 fn time_option(
     words: &Words<'_>,
     at: usize,

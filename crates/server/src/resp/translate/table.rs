@@ -1,7 +1,7 @@
-//! The table of commands: name, how many words, flags, which words are keys, who reads them.
+//! Table of commands: name, arity, flags, positions of keys, and the function that reads the words.
 //!
-//! What each does stands in `commands.txt`, one line per command; a test holds that both name the
-//! same commands.
+//! `commands.txt` describes each command in one line; a test checks that both name the same
+//! commands.
 
 use super::{
     Talk, Translated, buckets, clients, commands, configuration, connection, expiry, keys, numbers,
@@ -11,27 +11,28 @@ use crate::resp::frame::Words;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What reads a command's words.
+/// Function that translates a command's words.
 pub type CommandFunction = fn(&Words<'_>, &mut Talk<'_>) -> Translated;
 
-/// One command, or a command under another.
+/// Command, or subcommand.
 #[derive(Debug)]
 pub struct Command {
-    /// Its name in lower case; of one under another `parent|child`.
+    /// Name in lower case; of a subcommand, `parent|child`.
     pub full_name: &'static str,
-    /// How many words it takes, its name counted; negative: at least so many.
+    /// Number of words it takes, including its name; negative: the minimum.
     pub arity: i32,
-    /// What it does.
+    /// Properties of the command.
     pub flags: Flags,
-    /// Its first key, its last key (negative: from the end), the step between them; 0 for none.
+    /// Positions of its first key and its last key (negative: from the end), and the step between
+    /// keys; all 0 if it has none.
     pub keys: (i8, i8, i8),
-    /// Reads its words.
+    /// Function that translates its words.
     pub run: CommandFunction,
-    /// The commands under it.
+    /// Its subcommands.
     pub under: &'static [Command],
 }
 
-/// What a command does, as bits.
+/// Properties of a command, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u16);
 
@@ -46,18 +47,18 @@ const HIDDEN: u16 = 1 << 7;
 const ALWAYS: u16 = 1 << 8;
 
 impl Flags {
-    /// Can't stand in a transaction.
+    /// Not allowed in a transaction.
     pub const NO_MULTI: u16 = NO_MULTI;
-    /// Runs at once, also in a transaction.
+    /// Runs at once, even in a transaction.
     pub const AT_ONCE: u16 = AT_ONCE;
 
-    /// Whether it has this one.
+    /// Returns true if this flag is set.
     #[inline]
     pub fn has(self, flag: u16) -> bool {
         self.0 & flag != 0
     }
 
-    /// As Redis names them.
+    /// Returns the flags under Redis' names.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         const NAMES: [(u16, &str); 8] = [
             (WRITE, "write"),
@@ -73,16 +74,16 @@ impl Flags {
     }
 }
 
-/// What the documentation says of a command.
+/// Documentation of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {
-    /// `string`, `generic`, ...
+    /// Group of commands: `string`, `generic`, ...
     pub group: &'static str,
-    /// The version of Redis that had it first; of ours, the version of Credenza.
+    /// First version of Redis that had it; for Credenza's own commands, of Credenza.
     pub since: &'static str,
-    /// Its words behind its name.
+    /// Syntax of its arguments.
     pub syntax: &'static str,
-    /// A sentence.
+    /// Description in one sentence.
     pub summary: &'static str,
 }
 
@@ -271,14 +272,15 @@ const SESSION: &[Command] = &[
     leaf("credenza.session|help", 2, ALWAYS, NO_KEY, own::session_help),
 ];
 
-/// Every command, those under others not counted.
+/// Returns every command, without subcommands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [STRINGS, KEYS, CONNECTION, SERVER, OWN].into_iter().flatten()
 }
 
 const SLOTS: usize = 512;
 
-/// Open addressing over the names; at a quarter full, most commands are found at first sight.
+/// Hash index over the names, with open addressing. It is a quarter full, so most look-ups need one
+/// probe.
 static INDEX: LazyLock<[Option<&'static Command>; SLOTS]> = LazyLock::new(|| {
     let mut slots = [None; SLOTS];
     for command in all() {
@@ -298,7 +300,7 @@ fn slot(name: &[u8]) -> usize {
     (hash ^ hash >> 15) as usize % SLOTS
 }
 
-/// The command of this name, in any case.
+/// Finds the command of this name, ignoring case.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     let mut at = slot(name);
@@ -322,50 +324,51 @@ static DOCS: LazyLock<BTreeMap<&'static str, Docs>> = LazyLock::new(|| {
     lines.filter(|line| !line.starts_with('#') && !line.is_empty()).map(line).collect()
 });
 
-/// The names in `commands.txt`.
+/// Returns the names in `commands.txt`.
 #[cfg(test)]
 pub fn documented() -> impl Iterator<Item = &'static str> {
     DOCS.keys().copied()
 }
 
 impl Command {
-    /// Whether it takes this many words, its name counted.
+    /// Returns true if the command takes this many words, including its name.
     #[inline]
     pub fn takes(&self, words: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { words >= wanted } else { words == wanted }
     }
 
-    /// The command under it of this name, in any case.
+    /// Finds the subcommand of this name, ignoring case.
     pub fn under(&self, child: &[u8]) -> Option<&'static Command> {
         let name = |command: &Command| command.full_name.rsplit('|').next().unwrap_or_default();
         self.under.iter().find(|command| name(command).as_bytes().eq_ignore_ascii_case(child))
     }
 
-    /// Whether it reads or changes rows with one request.
+    /// Returns true if the command reads or changes rows with one request.
     #[inline]
     pub fn is_data(&self) -> bool {
         self.flags.has(READ | WRITE) && !self.flags.has(NO_MULTI)
     }
 
-    /// Whether it reads or changes rows, and nothing of its connection.
+    /// Returns true if the command reads or changes rows, and nothing of its connection.
     #[inline]
     pub fn is_of_rows(&self) -> bool {
         self.flags.has(READ | WRITE)
     }
 
-    /// Whether it is no command of ours but a guard.
+    /// Returns true if the command is not shown: it only guards against requests of another
+    /// protocol.
     pub fn is_hidden(&self) -> bool {
         self.flags.has(HIDDEN)
     }
 
-    /// What the documentation says.
+    /// Returns the documentation.
     pub fn docs(&self) -> Docs {
         let none = Docs { group: "generic", since: "", syntax: "", summary: "" };
         DOCS.get(self.full_name).copied().unwrap_or(none)
     }
 
-    /// The kinds of commands it belongs to.
+    /// Returns Redis' categories of the command.
     pub fn categories(&self) -> Vec<String> {
         let kinds = [(READ, "@read"), (WRITE, "@write"), (ADMIN, "@admin"), (FAST, "@fast")];
         let kinds = kinds.into_iter().filter(|(flag, _)| self.flags.has(*flag));
@@ -377,7 +380,7 @@ impl Command {
         all
     }
 
-    /// Which of so many words are keys.
+    /// Returns the positions of the keys among this many words.
     pub fn key_places(&self, words: usize) -> Vec<usize> {
         let (first, last, step) = self.keys;
         let Ok(step @ 1..) = usize::try_from(step) else { return Vec::new() };

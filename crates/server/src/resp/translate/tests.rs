@@ -1,4 +1,4 @@
-//! The table and its documentation name the same commands.
+//! Tests that the table and its documentation name the same commands.
 
 use super::RecentCommand;
 use super::table::{self, Command};
@@ -6,7 +6,7 @@ use crate::resp::errors;
 use base::{Kind, Reason};
 use std::collections::BTreeSet;
 
-/// Every command that clients may know of, those under others too.
+/// Returns the names of all commands that clients may use, including subcommands.
 fn commands() -> Vec<&'static Command> {
     let shown = table::all().filter(|command| !command.is_hidden());
     shown.flat_map(|command| [command].into_iter().chain(command.under)).collect()
@@ -60,7 +60,7 @@ fn every_command_is_found_in_any_case_and_no_other() {
     assert!(table::find(b"").is_none());
 }
 
-/// What `docs/use/resp.md` lists of the commands.
+/// Returns the table of commands in `docs/use/resp.md`.
 fn table_of_commands() -> String {
     let mut text = String::from("\n| command | since | what it does |\n|---|---|---|\n");
     for command in commands().into_iter().filter(|command| command.under.is_empty()) {
@@ -74,7 +74,7 @@ fn table_of_commands() -> String {
     text
 }
 
-/// What it lists of the errors.
+/// Returns the table of errors in `docs/use/resp.md`.
 fn table_of_errors() -> String {
     let advice = |kind: Kind| match kind {
         Kind::Invalid => "mend the request",

@@ -1,8 +1,8 @@
-//! `MULTI` to `EXEC`: what is queued runs with nothing in between.
+//! `MULTI` to `EXEC`: queued commands run as one sequence, with nothing in between.
 //!
 //! As in Redis, a command that fails changes only its own answer, and a watched key that changed
-//! undoes all. As in Redis, a command's words are looked at when it is queued (its name and how
-//! many there are) and read when it runs.
+//! discards the whole transaction. As in Redis, a command's name and number of words are checked
+//! when it is queued, and its words are read when it runs.
 
 use super::{
     Command, Flags, RespPlan, RespShape, Talk, TransactionSlot, Translated, find, step, update,
@@ -26,7 +26,7 @@ pub fn multi(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     Ok(RespPlan::Said)
 }
 
-/// Keeps a command for `EXEC`.
+/// Queues a command for `EXEC`.
 pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if command.flags.has(Flags::NO_MULTI) {
         return Err(RespRefusal::new("ERR Command not allowed inside a transaction"));
@@ -42,7 +42,7 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
     }
     if !transaction.failed {
         if !transaction.room.holds(bytes, talk.shared) {
-            // What it held helps others.
+            // Free the memory of the queue for others.
             *transaction = Transaction { failed: true, ..Transaction::default() };
             return Err(RespRefusal::new(
                 "OVERLOADED too many large transactions are queued (buffer_bytes_max): the \
@@ -96,7 +96,8 @@ pub fn exec(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     update(Update::Sequence { steps, mode: Steps::EachAlone }, shape)
 }
 
-/// A queued command: a step and the shape of its answer, or what it says without one.
+/// Translates a queued command: into a step and the form of its answer, or into an answer without a
+/// step.
 fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> TransactionSlot {
     let words = queued.words();
     let outer = std::mem::replace(talk.out, Output::new(talk.out.protocol));
@@ -106,7 +107,7 @@ fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> Tran
             steps.push(update);
             return Ok(Some(shape));
         }
-        // Whatever else may be queued is said at once.
+        // Any other command that may be queued is answered at once.
         (command.run)(&words, talk).map(|_| None)
     });
     let shape = shape.unwrap_or_else(|refusal| {
@@ -121,7 +122,7 @@ pub fn watch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.transaction.is_some() {
         return Err(RespRefusal::new("ERR WATCH inside MULTI is not allowed"));
     }
-    // Watched keys are kept for long: copies, so that they don't hold the buffer they came in.
+    // Copy the keys: they are kept for long and must not hold the buffer they arrived in.
     let keys: Vec<_> =
         words.keys(1, 1)?.iter().map(|key| base::Key::copy_from_slice(key)).collect();
     if talk.client.watched.len() + keys.len() > WATCHED_MAX {

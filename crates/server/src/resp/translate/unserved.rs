@@ -1,5 +1,5 @@
-//! Commands of Redis 7 that are not served, by what they work on: their refusal says that it is no
-//! misspelling.
+//! Commands of Redis 7 that are not served, by the type or feature they work on. Their refusal says
+//! that the command is not misspelt.
 
 /// Types and features that are not served, each with its commands.
 const FAMILIES: [(&str, &str); 11] = [
@@ -51,8 +51,8 @@ const FAMILIES: [(&str, &str); 11] = [
     ),
 ];
 
-/// Returns the type or feature that a command of Redis belongs to, if it is not served; none for a
-/// command that is served, or that Redis does not have.
+/// Returns the type or feature of a Redis command that is not served. `None`: the command is
+/// served, or Redis does not have it.
 pub fn family(name: &[u8]) -> Option<&'static str> {
     let has =
         |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));

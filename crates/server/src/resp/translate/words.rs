@@ -1,4 +1,4 @@
-//! Reading a command's words: keys, values, numbers, options; each checked against the limits.
+//! Parsing of a command's words: keys, values, numbers, options. Each is checked against its limit.
 
 use crate::resp::errors::{self, RespRefusal};
 use crate::resp::frame::Words;
@@ -6,7 +6,7 @@ use base::limits::{KEY_BYTES_MAX, KEYS_PER_READ_MAX, VALUE_BYTES_MAX};
 use base::{Key, Value};
 
 impl Words<'_> {
-    /// A key.
+    /// Returns a word as a key.
     #[inline]
     pub fn key(&self, at: usize) -> Result<Key, RespRefusal> {
         let key = self.keep(at);
@@ -16,7 +16,7 @@ impl Words<'_> {
         Ok(key)
     }
 
-    /// A value.
+    /// Returns a word as a value.
     #[inline]
     pub fn value(&self, at: usize) -> Result<Value, RespRefusal> {
         let value = self.keep(at);
@@ -26,7 +26,7 @@ impl Words<'_> {
         Ok(value)
     }
 
-    /// Keys from `from` on, every `step`-th word.
+    /// Returns every `step`-th word from `from` on as a key.
     pub fn keys(&self, from: usize, step: usize) -> Result<Vec<Key>, RespRefusal> {
         let count = self.len().saturating_sub(from).div_ceil(step);
         if count > KEYS_PER_READ_MAX {
@@ -36,17 +36,17 @@ impl Words<'_> {
         (from..self.len()).step_by(step).map(|at| self.key(at)).collect()
     }
 
-    /// A 64-bit number.
+    /// Parses a 64-bit number.
     pub fn integer(&self, at: usize) -> Result<i64, RespRefusal> {
         base::codec::decimal(self.get(at)).ok_or(errors::NOT_AN_INTEGER)
     }
 
-    /// A number that can't be negative.
+    /// Parses a number that must not be negative.
     pub fn natural(&self, at: usize) -> Result<u64, RespRefusal> {
         self.integer(at)?.try_into().map_err(|_| errors::NOT_AN_INTEGER)
     }
 
-    /// A finite floating point number.
+    /// Parses a finite floating point number.
     pub fn float(&self, at: usize) -> Result<f64, RespRefusal> {
         let text = std::str::from_utf8(self.get(at)).map_err(|_| errors::NOT_A_FLOAT)?;
         let number: f64 = text.parse().map_err(|_| errors::NOT_A_FLOAT)?;
@@ -59,18 +59,18 @@ impl Words<'_> {
         }
     }
 
-    /// A word that must be text.
+    /// Returns a word that must be UTF-8.
     pub fn text(&self, at: usize) -> Result<&str, RespRefusal> {
         std::str::from_utf8(self.get(at)).map_err(|_| errors::SYNTAX)
     }
 
-    /// Whether a word is this option, in any case.
+    /// Returns true if a word is this option, ignoring case.
     pub fn is(&self, at: usize, option: &str) -> bool {
         self.get(at).eq_ignore_ascii_case(option.as_bytes())
     }
 
-    /// A word in upper case, to match options against; one that is longer than any option or no
-    /// text is empty.
+    /// Returns a word in upper case, to match options against. Empty if the word is longer than any
+    /// option or not ASCII.
     #[inline]
     pub fn upper(&self, at: usize) -> Upper {
         let word = self.get(at);
@@ -87,7 +87,7 @@ impl Words<'_> {
 /// No option is longer.
 const OPTION_BYTES_MAX: usize = 24;
 
-/// A short word in upper case, without memory of its own.
+/// Short word in upper case, without heap memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Upper {
     bytes: [u8; OPTION_BYTES_MAX],
@@ -95,15 +95,15 @@ pub struct Upper {
 }
 
 impl Upper {
-    /// To match against.
+    /// Returns the word as text.
     #[inline]
     pub fn as_str(&self) -> &str {
-        // Only ASCII was taken.
+        // Only ASCII bytes were stored.
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 }
 
-/// Refuses a value over the limit: Redis' words, our limit, and the remedy.
+/// Returns the refusal of a value over the limit: Redis' words, the limit, and the remedy.
 pub fn too_large_value() -> RespRefusal {
     RespRefusal::made(format!(
         "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes): store it in parts"
