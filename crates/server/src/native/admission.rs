@@ -1,6 +1,6 @@
-//! Routes of join tokens, and of nodes that show one to join or to be repaired.
+//! Routes of join tokens, and of nodes that present one to join or to be repaired.
 //!
-//! Operators need no token; where they are not served, a node that joins shows one, as
+//! Operators need no token. On listeners that are not for operators, a joining node presents one as
 //! `Authorization: Bearer TOKEN` (RFC 6750).
 
 use super::errors::{self, malformed};
@@ -64,7 +64,7 @@ pub const MAKE_SECRET: HttpRoute = cluster(
      with; asked again it is 503 until every member has it.",
 );
 
-/// The token that a request shows.
+/// Returns the digest of the token that a request presents.
 pub fn shown(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
     let token = header.and_then(|header| {
         let (scheme, token) = header.split_at_checked(SCHEME.len())?;
@@ -79,7 +79,7 @@ pub fn shown(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
     JoinToken::parse(token).map(|token| token.digest())
 }
 
-/// For how long a token is asked for; none: until all are revoked.
+/// Returns the requested lifetime of a token in milliseconds. `None`: until all tokens are revoked.
 pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
     #[derive(Default, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -102,7 +102,7 @@ pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Makes a token and tells it.
+/// Makes a token and returns it in the answer.
 pub async fn make(shared: &Shared, lifetime_ms: Option<u64>) -> HttpAnswer {
     match shared.node.make_join_token(lifetime_ms).await {
         Ok(token) => {

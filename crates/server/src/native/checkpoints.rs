@@ -1,6 +1,6 @@
-//! Checkpoints: their routes, and the names that they may have.
+//! Checkpoints: their routes, and the rules for their names.
 //!
-//! Never: reaches beyond the folder of checkpoints, whatever a name holds.
+//! Never: reaches beyond the folder of checkpoints, whatever a name contains.
 
 use super::routes::{Gives, HttpRoute, RouteName, route};
 use crate::counters::OperationKind;
@@ -36,7 +36,7 @@ pub const REMOVE: HttpRoute = HttpRoute {
     )
 };
 
-/// Makes a checkpoint, and returns where it is.
+/// Makes a checkpoint. Returns its path.
 pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
     let folder = folder(shared)?;
     let path = inside(folder, target)?;
@@ -44,7 +44,7 @@ pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
     Ok(path.display().to_string())
 }
 
-/// Returns the checkpoints that are there, as JSON.
+/// Returns the existing checkpoints as JSON.
 pub async fn list(shared: &Shared) -> Result<Value, Error> {
     let found = shared.node.checkpoints(folder(shared)?.clone()).await?;
     let shown = found.iter().map(|CheckpointStatus { name, is_whole, made_ms, bytes }| {
@@ -56,7 +56,8 @@ pub async fn list(shared: &Shared) -> Result<Value, Error> {
 /// Removes a checkpoint.
 pub async fn remove(shared: &Shared, name: &str) -> Result<(), Error> {
     let folder = folder(shared)?;
-    // A whole path names a new checkpoint, too, but of one that is removed the name must do.
+    // A new checkpoint may also be named by its whole path; one to remove must be named by its
+    // name.
     let path = inside(folder, name)?;
     if path.file_name() != Some(name.as_ref()) {
         return Err(Error::new(Reason::Forbidden, "name a checkpoint, not its path"));
@@ -69,7 +70,8 @@ fn folder(shared: &Shared) -> Result<&PathBuf, Error> {
     shared.settings.checkpoints.as_ref().ok_or_else(none)
 }
 
-/// The path of a new folder directly within `folder`: a plain name, or the whole path of one.
+/// Returns the path of a new folder directly inside `folder`. `target` is a plain name, or the
+/// whole path.
 fn inside(folder: &Path, target: &str) -> Result<PathBuf, Error> {
     let path = Path::new(target);
     let name = path.strip_prefix(folder).unwrap_or(path);

@@ -1,4 +1,4 @@
-//! One connection from its first request to its end.
+//! Connection of the native front-end, from its first request to its end.
 
 use super::output::{self, AnswerOrigin, HttpOutput};
 use super::target::{self, HttpRefusal, RequestTarget, too_large};
@@ -23,17 +23,18 @@ use tokio::time::{Instant, timeout};
 
 /// A body that nobody wants is read to its end if it is not larger; else the connection ends.
 const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
-/// How long, and how much, a client may go on sending when its connection ends with an answer.
+/// Maximum time, and bytes, for which further input is discarded after an answer that ends the
+/// connection.
 const LINGER: (Duration, usize) = (Duration::from_secs(2), 16 << 20);
 
-/// Why a connection leaves this protocol.
+/// Reason why a connection leaves this front-end.
 #[derive(Debug)]
 pub enum Stop {
-    /// The socket is dead, or the client took too long with what can't be answered.
+    /// The socket is dead, or the client was too slow for an answer.
     Dead,
-    /// This is answered, then the connection ends.
+    /// A refusal, which is sent before the connection ends.
     Refused(Box<HttpRefusal>),
-    /// A request of Riak's came: Riak's front-end goes on.
+    /// A request of Riak's interface: Riak's front-end takes over.
     Foreign,
 }
 
@@ -69,8 +70,8 @@ impl From<Unread> for Stop {
     }
 }
 
-/// Serves one connection until it ends or the server closes; gives it back where Riak's front-end
-/// goes on.
+/// Serves one connection until it ends or the server closes. Returns the connection if its next
+/// request is for Riak's front-end.
 pub(crate) async fn serve(
     connection: Connection,
     shared: Arc<Shared>,
@@ -104,10 +105,10 @@ pub(crate) async fn serve(
     }
 }
 
-/// How the last answer of a connection goes out.
+/// Encoding of the last answer of a connection.
 const FINAL: Manner = Manner { keep_alive: false, head_only: false, is_http_10: false };
 
-/// The state of one connection.
+/// State of one connection.
 pub struct Conversation {
     pub(super) stream: TcpStream,
     pub(super) output: HttpOutput,
@@ -119,7 +120,7 @@ pub struct Conversation {
     shutdown: Shutdown,
 }
 
-/// What a head says of what follows it.
+/// Parsed head of a request, with what is needed to read its body.
 struct Begun {
     target: Result<RequestTarget, HttpRefusal>,
     body: BodyFraming,
@@ -133,7 +134,7 @@ fn asked(operation: OperationKind, manner: Manner) -> AnswerOrigin {
 }
 
 impl Conversation {
-    /// Hears and answers until the connection ends.
+    /// Reads and answers requests until the connection ends.
     async fn talk(&mut self) -> Result<(), Stop> {
         loop {
             while let Some(begun) = self.begin()? {
@@ -153,13 +154,13 @@ impl Conversation {
         }
     }
 
-    /// Waits for more to read; `false` when the connection ends.
+    /// Waits for more bytes. Returns false if the connection ends.
     async fn listen(&mut self) -> Result<bool, Stop> {
         let Conversation { stream, input, shared, shutdown, .. } = self;
         Ok(input.listen(stream, shared, shutdown).await?)
     }
 
-    /// Reads a head, if one has arrived.
+    /// Parses a head. Returns `None` if none has arrived completely.
     fn begin(&mut self) -> Result<Option<Begun>, Stop> {
         if !self.input.may_hold_head() {
             return Ok(None);
@@ -186,7 +187,7 @@ impl Conversation {
         Ok(Some(begun))
     }
 
-    /// Reads a request's body and answers it; `false` when the connection ends with the answer.
+    /// Reads a request's body and answers it. Returns false if the connection ends with the answer.
     async fn go_on(&mut self, begun: Begun) -> Result<bool, Stop> {
         let mut manner = begun.manner;
         let target = match begun.target {
@@ -206,14 +207,14 @@ impl Conversation {
         }
         let Conversation { stream, input, shared, .. } = self;
         let body = input.body(stream, shared, begun.body, begun.bytes_max).await?;
-        // The front-ends may have been closed while the body was on its way.
+        // The front-ends may have begun to close while the body arrived.
         manner.keep_alive &= !self.shutdown.is_called();
         self.answer(target, body, manner).await?;
         self.input.finish_request();
         Ok(manner.keep_alive)
     }
 
-    /// Reads over a body that nobody wants; `false` if it is too large for that.
+    /// Discards the body of a refused request. Returns false if it is too large for that.
     async fn pass_over(&mut self, body: BodyFraming, expects_continue: bool) -> Result<bool, Stop> {
         let length = match body {
             BodyFraming::None => 0,
@@ -255,7 +256,7 @@ impl Conversation {
                 stream::rows(self, request, range, asked).await?
             }
             Ok(NativePlan::Operate(what)) => {
-                // What was asked before is settled first, and nobody waits longer for its answer.
+                // Send earlier answers first: their clients must not wait for this operation.
                 self.say().await?;
                 let answer = operators::answer(&self.shared, what).await;
                 let verdict = operators::verdict(&answer);
@@ -280,7 +281,7 @@ impl Conversation {
             Submitted::Later(reply) | Submitted::Apart(_, reply) => {
                 self.say().await?;
                 let reply = reply.await;
-                // Only what comes later may have come from elsewhere.
+                // Only a delayed reply may have come from another node.
                 master = self.shared.node.other_master(&bucket);
                 (reply, None)
             }
@@ -304,7 +305,7 @@ impl Conversation {
         self.output.push(&self.shared, answer, asked, verdict);
     }
 
-    /// Waits until all answers are valid, and says them.
+    /// Waits until all answers are decided, then sends them.
     pub(super) async fn say(&mut self) -> std::io::Result<()> {
         if self.output.is_empty() {
             return Ok(());
@@ -313,8 +314,8 @@ impl Conversation {
         self.output.flush(&mut self.stream).await
     }
 
-    /// Ends the connection so that the client can read the last answer: what it still sends is
-    /// taken for a while, or it would see a reset instead.
+    /// Ends the connection so that the client can read the last answer. Discards further input for
+    /// a while, because closing with unread input would send a reset.
     async fn linger(&mut self) {
         let (bound, bytes_max) = LINGER;
         let _ = timeout(bound, async {

@@ -1,16 +1,16 @@
-//! Types of the constants in the OpenAPI document.
+//! Types of constants in the OpenAPI document.
 //!
-//! To JSON Schema `{"const": "*"}` says all there is to say; generators of clients leave out an
-//! operation that has a parameter without a type. So constants, and lists of them, say theirs.
+//! `{"const": "*"}` is complete JSON Schema. But generators of clients drop an operation that has a
+//! parameter without a type, so constants, and lists of them, get one.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Adds the type to every schema that has constants and says none.
+/// Adds the type to every schema that has constants and no type.
 pub fn add_types(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            // A schema under the name `const` or `enum` is a property of that name.
+            // A property may be named `const` or `enum`: then its value is a schema.
             let constants = match (fields.get("const"), fields.get("enum")) {
                 (Some(one), _) if !one.is_object() => std::slice::from_ref(one),
                 (_, Some(Value::Array(all))) => &all[..],

@@ -1,4 +1,4 @@
-//! A prefix is emptied in parts: its route, and the token that tells where it goes on.
+//! Emptying of a prefix in parts: its route, and the token with which the next call continues.
 
 use super::errors;
 use super::errors::malformed;
@@ -28,7 +28,7 @@ pub const ROUTE: HttpRoute = HttpRoute {
     )
 };
 
-/// What is to be emptied, from where on.
+/// Request to empty a prefix, or to continue with it.
 #[derive(Debug, PartialEq)]
 pub struct Emptying {
     bucket: BucketName,
@@ -36,14 +36,14 @@ pub struct Emptying {
     from: Option<EmptyingCursor>,
 }
 
-/// What a body says.
+/// Parses the request's body. Fails if the token does not belong to the prefix.
 pub fn read(bucket: BucketName, body: &[u8]) -> Result<Emptying, Error> {
     let (prefix, token) = bodies::empty_prefix(body)?;
     let from = token.map(|token| cursor(&token, &prefix)).transpose()?;
     Ok(Emptying { bucket, prefix, from })
 }
 
-/// Does a part of it.
+/// Empties a part of the prefix.
 pub async fn answer(shared: &Shared, what: Emptying) -> HttpAnswer {
     let Emptying { bucket, prefix, from } = what;
     match shared.node.empty_prefix(&bucket, &prefix, from).await {
@@ -56,7 +56,7 @@ pub async fn answer(shared: &Shared, what: Emptying) -> HttpAnswer {
     }
 }
 
-/// A cursor as text: the length of the first key, and both.
+/// Encodes a cursor as text: the length of the first key, then both keys.
 fn token(cursor: &EmptyingCursor) -> String {
     let length = u32::try_from(cursor.after.len()).unwrap_or(u32::MAX);
     let bytes = [&length.to_be_bytes()[..], &cursor.after, &cursor.until].concat();

@@ -1,10 +1,10 @@
-//! Errors in HTTP's words: one status per reason, one JSON body for all.
+//! Translation of errors into HTTP: one status per reason, one form of JSON body for all.
 
 use super::json::write;
 use crate::http::{AnswerContent, HttpAnswer, Refused, StatusCode};
 use base::{Error, Reason};
 
-/// The status of a reason.
+/// Returns the status of a reason.
 pub fn status(reason: Reason) -> StatusCode {
     match reason {
         Reason::NotFound | Reason::NoSuchBucket | Reason::NoSuchType => StatusCode::NotFound,
@@ -43,12 +43,12 @@ pub fn status(reason: Reason) -> StatusCode {
     }
 }
 
-/// The answer that tells an error.
+/// Returns the answer to an error.
 pub fn answer(error: &Error) -> HttpAnswer {
     with_status(status(error.reason), error)
 }
 
-/// The same under another status.
+/// Returns the answer to an error, under another status.
 pub fn with_status(status: StatusCode, error: &Error) -> HttpAnswer {
     let mut body = Vec::with_capacity(128);
     body.push(b'{');
@@ -57,7 +57,7 @@ pub fn with_status(status: StatusCode, error: &Error) -> HttpAnswer {
     HttpAnswer::new(status, AnswerContent::Json(body.into()))
 }
 
-/// `"error":{..}`, without braces around.
+/// Appends `"error":{..}`, without the outer braces.
 pub fn error_onto(out: &mut Vec<u8>, error: &Error) {
     out.extend_from_slice(b"\"error\":{\"reason\":\"");
     out.extend_from_slice(error.reason.word().as_bytes());
@@ -68,7 +68,7 @@ pub fn error_onto(out: &mut Vec<u8>, error: &Error) {
     out.push(b'}');
 }
 
-/// The error that a refusal of the framing is.
+/// Returns the status and the error of a refusal by the HTTP parser.
 pub fn refusal(refused: &Refused) -> (StatusCode, Error) {
     let reason = match refused.status {
         StatusCode::TooLarge | StatusCode::UriTooLong | StatusCode::HeadersTooLarge => {
@@ -83,7 +83,7 @@ pub fn refusal(refused: &Refused) -> (StatusCode, Error) {
     (refused.status, Error::new(reason, refused.detail))
 }
 
-/// `malformed`, in words.
+/// Returns a `Malformed` error with this text.
 pub fn malformed(words: impl Into<String>) -> Error {
     Error::new(Reason::Malformed, words)
 }

@@ -1,8 +1,8 @@
 //! Pages of a bucket's keys, of either consistency: the route, its request, its answer.
 //!
-//! An available bucket is listed from behind a key onwards, without a lower bound that includes its
-//! key and without an upper bound. The bounds of a request are applied here, so a page may hold
-//! fewer keys than it has room for, or none, and still be followed by another.
+//! The node lists the keys of an available bucket behind a given key, without an inclusive lower
+//! bound and without an upper bound. This module applies the bounds of a request. So a page may
+//! hold fewer keys than allowed, or none, and still be followed by another.
 
 use super::json::write::{bytes_onto, list_onto, number_onto};
 use super::parameters::Parameter;
@@ -27,21 +27,21 @@ pub const LIST: HttpRoute = HttpRoute {
     )
 };
 
-/// Bytes that fill the gap below a key that is to be in the page. Keys that lie between are read
-/// and left out, so the number decides about speed alone.
+/// Number of bytes appended to a key just below an inclusive lower bound. Keys in between are read
+/// and dropped, so the number affects only speed.
 const FILL_BYTES: usize = 16;
 
-/// Returns the request, and the shape of its answer.
+/// Returns the request, and the form of its answer.
 pub fn call(bounds: Bounds) -> Result<(Call, NativeShape), Error> {
     let after = bounds.after.clone();
     let range = bounds.into_range()?;
     let rows_max = range.rows_max.unwrap_or(PAGE_ROWS_DEFAULT);
-    // A page that held nothing but keys below the range is continued below the range, too.
+    // A page that held only keys below the range continues below the range, too.
     let call = AvailableCall::Keys { after: before(&range.low).max(after), rows_max };
     Ok((Call::Available(call), NativeShape::Keys(range)))
 }
 
-/// Returns a key below every key of the bound, as near to it as is cheap.
+/// Returns a key below every key of the bound, close to it but cheap to compute.
 fn before(low: &Bound) -> Option<Key> {
     let key = match low {
         Bound::Open => return None,
@@ -58,7 +58,7 @@ fn before(low: &Bound) -> Option<Key> {
     Some(below.into())
 }
 
-/// Appends the part of a page that lies within the range as fields, without braces around.
+/// Appends the keys of a page that are inside the range, as JSON fields without the outer braces.
 pub fn page_onto(out: &mut Vec<u8>, page: &Keys, range: &Range) {
     let starts = |key: &&Key| match &range.low {
         Bound::Open => true,
@@ -73,7 +73,7 @@ pub fn page_onto(out: &mut Vec<u8>, page: &Keys, range: &Range) {
     let within: Vec<&Key> = page.keys.iter().filter(starts).filter(|key| !ends(key)).collect();
     out.extend_from_slice(b"\"keys\":");
     list_onto(out, &within, |out, key| bytes_onto(out, key));
-    // The last key that was read, also one that is left out: the next page begins behind it.
+    // Continue behind the last key that was read, even if it is dropped.
     let next = page.keys.last().filter(|last| page.more && !ends(last));
     out.extend_from_slice(b",\"more\":");
     number_onto(out, next.is_some());
@@ -98,7 +98,7 @@ mod tests {
         else {
             panic!("a list of keys is one call")
         };
-        // What the node does: keys behind `after`, in order.
+        // The node's part: keys behind `after`, in order.
         let behind = keys.iter().filter(|it| after.as_ref().is_none_or(|after| **it > &after[..]));
         let keys = behind.map(|it| key(it)).collect();
         let mut out = Vec::new();

@@ -1,12 +1,11 @@
-//! The native front-end: HTTP and JSON, readable, everything.
+//! Native front-end: HTTP and JSON, with every function.
 //!
 //! A connection reads all requests that have arrived, submits each, encodes the answers, waits once
-//! for the last ticket, and writes once: that is how one sync serves many.
+//! for the last ticket, and writes once. So one sync serves many requests.
 //!
-//! Promises: an answer is said only after its update is decided; what is read is bounded before it
-//! is kept.
-//! Never: shows a stored value to a browser as anything but a file; says which keys or values it
-//! saw in a log.
+//! Promises: an answer is sent only after its update is decided; input is bounded before it is
+//! stored.
+//! Never: serves a stored value to a browser except as a file; logs keys or values.
 //! Read next: `routes.rs` (the table), `connection.rs`, then `translate.rs` and `render.rs`.
 
 mod admission;

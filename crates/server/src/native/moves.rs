@@ -1,4 +1,4 @@
-//! Moves of buckets from group to group: their routes, and how one is shown.
+//! Moves of buckets between groups: their routes, and their JSON.
 
 use super::routes::{Gives, HttpRoute, RouteName, Takes, cluster};
 
@@ -27,7 +27,7 @@ pub const CANCEL: HttpRoute = cluster(
     "Gives up a bucket's move: it stays where it is.",
 );
 
-/// A move as it is shown.
+/// Returns a move as JSON.
 pub fn seen(bucket: &BucketName, movement: &Movement) -> Value {
     let progress = movement.progress.as_ref().map(|progress| {
         json!({

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the table of routes, so that the two can't drift apart.
+//! OpenAPI document, built from the table of routes, so that the two can't differ.
 
 use super::constants;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
@@ -9,7 +9,7 @@ use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// The document as JSON; `sections` are those of the log, whose levels can be changed.
+/// Returns the document as JSON. `sections`: sections of the log whose levels can be changed.
 pub fn document(sections: &[String]) -> Bytes {
     Bytes::from(build(sections).to_string())
 }
@@ -22,8 +22,8 @@ const DESCRIPTION: &str = "Keys and values are any bytes. In paths and queries k
     credentials, `conflict` read again and decide again, `unavailable` nothing happened, retry, \
     `unknown` it may have happened, read before retrying, `corrupt` call the operator.";
 
-/// Statuses that every route may give: a bad request, a foreign `host`, unavailability, an unknown
-/// outcome, damage.
+/// Error statuses that every route may return: a bad request, a foreign `host`, unavailability, an
+/// unknown outcome, corruption.
 const ERRORS_EVERYWHERE: [u16; 9] = [400, 403, 408, 414, 421, 431, 500, 503, 504];
 
 fn build(sections: &[String]) -> Value {

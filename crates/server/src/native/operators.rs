@@ -15,7 +15,7 @@ use std::fmt::Write;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Answers it.
+/// Carries out an operator's request.
 pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
     match what {
         Operate::Checkpoint(target) => match checkpoints::make(shared, &target).await {
@@ -66,7 +66,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> HttpAnswer {
         }
         Operate::Ready => match ready(shared) {
             Ok(()) => HttpAnswer::new(StatusCode::Ok, AnswerContent::Text(PLAIN, "ready\n".into())),
-            // Whatever it is, a health check shall look again.
+            // The status is 503 for every reason, so that health checks retry.
             Err(error) => errors::with_status(StatusCode::Unavailable, &error),
         },
         Operate::OpenApi => HttpAnswer::new(StatusCode::Ok, AnswerContent::Json(document(shared))),
@@ -80,7 +80,7 @@ fn ready(shared: &Shared) -> Result<(), Error> {
     shared.node.readiness()
 }
 
-/// The description of this front-end; made once.
+/// Returns the OpenAPI document, which is built once.
 fn document(shared: &Shared) -> Bytes {
     let make = || {
         let levels = shared.settings.log_levels.as_ref().map(|levels| levels.levels());
@@ -90,7 +90,7 @@ fn document(shared: &Shared) -> Bytes {
     shared.document.get_or_init(make).clone()
 }
 
-/// How an operator's answer is counted.
+/// Returns the verdict on an operator's answer, for the counters.
 pub fn verdict(answer: &HttpAnswer) -> Verdict {
     match answer.status.code() {
         ..400 => Verdict::Fine,
@@ -119,7 +119,7 @@ fn no_log() -> Error {
     Error::new(Reason::NotSupported, "this program has no log whose levels could be changed")
 }
 
-/// The node's status, with what the listeners know.
+/// Returns the node's status with the figures of the listeners.
 fn status(shared: &Shared) -> Value {
     let mut status = status::status(&shared.node.status());
     let not_ready = ready(shared).err().map(|error| error.text());
@@ -145,14 +145,14 @@ fn status(shared: &Shared) -> Value {
     status
 }
 
-/// The cluster as this node sees it, with its warnings.
+/// Returns the cluster as this node sees it, with the node's warnings.
 async fn overview(shared: &Shared) -> Value {
     let mut seen = cluster::seen(&shared.node.overview().await);
     seen["warnings"] = status(shared)["warnings"].take();
     seen
 }
 
-/// Prometheus' text form, version 0.0.4.
+/// Returns the metrics in Prometheus' text format, version 0.0.4.
 fn metrics(shared: &Shared) -> String {
     let mut samples = shared.node.samples();
     samples.extend(shared.counters.samples());
@@ -162,7 +162,7 @@ fn metrics(shared: &Shared) -> String {
     text
 }
 
-/// All samples of one name stand together, under one line of help.
+/// Writes samples, those of one name together under one line of help.
 fn write_samples(text: &mut String, mut samples: Vec<Sample>) {
     samples.sort_by_key(|sample| sample.name);
     let mut last = "";

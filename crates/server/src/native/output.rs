@@ -1,4 +1,4 @@
-//! Output queue of a connection: answers in their order, some of which wait for their update to be
+//! Output queue of a connection: answers in order, some of which wait until their update is
 //! decided.
 
 use super::errors;
@@ -24,23 +24,23 @@ use tokio::time::{Instant, timeout};
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 /// With this much to say it is said before more is read.
 const BUFFERED_BYTES_MAX: usize = 256 * 1024;
-/// Bodies beyond this count against the memory that all connections share.
+/// Size in bytes from which a body counts against the memory that all connections share.
 pub const LARGE_BYTES: usize = 64 * 1024;
-/// A client must take a piece of this size within `ANSWER_WRITE_MS_MAX`.
+/// Size in bytes of the parts that a client must read within `ANSWER_WRITE_MS_MAX` each.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Answers not yet said.
+/// Answers not yet sent.
 #[derive(Default)]
 pub struct HttpOutput {
     bytes: Vec<u8>,
-    /// A body too large to copy; nothing stands behind it.
+    /// Body that is too large to copy. No answer may follow it before it is sent.
     tail: Option<Bytes>,
     reserved: Option<OwnedSemaphorePermit>,
     waiting: Vec<WaitingAnswer>,
     date: DateCache,
 }
 
-/// An answer that must not be said before its ticket is decided.
+/// Answer that must not be sent before its ticket is decided.
 struct WaitingAnswer {
     place: Range<usize>,
     ticket: Ticket,
@@ -48,33 +48,34 @@ struct WaitingAnswer {
     verdict: Verdict,
 }
 
-/// Whose answer it is.
+/// Request that an answer belongs to, as far as output and counters need it.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerOrigin {
-    /// What was asked, for the counters.
+    /// Kind of operation, for the counters.
     pub operation: OperationKind,
-    /// Since when.
+    /// Time when the request was parsed.
     pub since: Instant,
-    /// How the answer goes out.
+    /// Encoding of the answer.
     pub manner: Manner,
-    /// Whether the answer may still be refused for lack of memory: only if nothing was changed.
+    /// True if an answer may be replaced by an error for lack of memory, because the request
+    /// changed nothing.
     pub is_read: bool,
 }
 
 impl HttpOutput {
-    /// Whether nothing more may be put behind before it is said.
+    /// Returns true if the answers must be sent before another is added.
     pub fn is_full(&self) -> bool {
         self.tail.is_some()
             || self.bytes.len() >= BUFFERED_BYTES_MAX
             || self.waiting.len() >= PIPELINE_DEPTH_MAX
     }
 
-    /// Whether there is nothing to say.
+    /// Returns true if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.tail.is_none()
     }
 
-    /// An answer that is valid now.
+    /// Adds an answer that may be sent at once.
     pub fn push(
         &mut self,
         shared: &Shared,
@@ -86,7 +87,7 @@ impl HttpOutput {
         observe(shared, &asked, verdict);
     }
 
-    /// An answer that is valid once the ticket is decided.
+    /// Adds an answer that may be sent once the ticket is decided.
     pub fn push_waiting(
         &mut self,
         shared: &Shared,
@@ -112,7 +113,7 @@ impl HttpOutput {
             self.reserved = shared.reserve(body.len());
             if self.reserved.is_none() {
                 answer = match answer.index.filter(|_| !asked.is_read) {
-                    // It takes effect; only its answer can't be told.
+                    // The update takes effect; only its answer is lost.
                     Some(index) => super::render::applied_at(LogIndex(index)),
                     None => {
                         let error = overloaded();
@@ -136,7 +137,8 @@ impl HttpOutput {
         (start..self.bytes.len(), verdict)
     }
 
-    /// Waits until every answer is valid; those that will never be are replaced by their error.
+    /// Waits until every ticket is decided. Replaces the answers of those that fail with their
+    /// error.
     pub async fn settle(&mut self, shared: &Shared) {
         let Some(last) = self.waiting.last() else { return };
         let group = last.ticket.group;
@@ -163,7 +165,7 @@ impl HttpOutput {
                     observe(shared, &waiting.asked, waiting.verdict);
                 }
                 Err(error) => {
-                    // A tail belongs to the very last answer, if that is the one that fails.
+                    // The tail is the body of the last answer; drop it if that answer fails.
                     if place + 1 == count && waiting.place.end == old.len() {
                         self.tail = None;
                     }
@@ -184,12 +186,13 @@ impl HttpOutput {
         }
     }
 
-    /// Says everything. All answers must be settled.
+    /// Sends all answers. They must be settled.
     pub async fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         debug_assert!(self.waiting.is_empty(), "an undecided answer is never said");
         write(stream, &self.bytes).await?;
         self.bytes.clear();
-        // Counted by nobody, a larger buffer would be kept for as long as the connection lives.
+        // Shrink the buffer: the connection would otherwise keep it for its lifetime, and no budget
+        // would count it.
         self.bytes.shrink_to(INLINE_BYTES_MAX);
         if let Some(tail) = self.tail.take() {
             write(stream, &tail).await?;
@@ -206,7 +209,7 @@ fn observe(shared: &Shared, asked: &AnswerOrigin, verdict: Verdict) {
     shared.counters.observe(ClientProtocol::Http, operation, verdict, took);
 }
 
-/// Writes all; a client that does not take a piece in time is given up.
+/// Sends bytes. Fails if the client does not read a part of them in time.
 pub async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
     for piece in bytes.chunks(PIECE_BYTES) {
@@ -217,7 +220,7 @@ pub async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The verdict of a result as the counters know it: a failed condition is a conflict.
+/// Returns the verdict on a result, for the counters: a failed condition is a conflict.
 pub fn verdict(answer: &HttpAnswer, result: &Result<base::Reply, Error>) -> Verdict {
     if answer.status == StatusCode::PreconditionFailed {
         return Verdict::Failed(base::Kind::Conflict);

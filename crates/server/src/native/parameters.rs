@@ -1,4 +1,4 @@
-//! Query parameters: one table of what they are called and what they mean.
+//! Query parameters: their names, their meaning, and their parsing.
 
 use super::errors::malformed;
 use super::json::steps::expiry_word;
@@ -10,7 +10,7 @@ use base::request::Expiry;
 use base::{BucketName, Context, Error, LogIndex, ReadLevel};
 use bytes::Bytes;
 
-/// A query parameter.
+/// Query parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Parameter {
@@ -31,7 +31,7 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    /// Its name in a query.
+    /// Returns its name in a query.
     pub fn name(self) -> &'static str {
         match self {
             Parameter::Consistency => "consistency",
@@ -53,23 +53,23 @@ impl Parameter {
 /// Most buckets in one page.
 pub const BUCKETS_PER_PAGE_MAX: usize = 1_000;
 
-/// What a query says.
+/// Parsed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// How fresh.
+    /// Read level.
     pub read_level: ReadLevel,
-    /// Time to live.
+    /// Expiry of the row that is written.
     pub expiry: Expiry,
-    /// Which rows.
+    /// Range of rows or keys.
     pub bounds: Bounds,
-    /// The last bucket of the page before.
+    /// Last bucket of the previous page.
     pub after_bucket: Option<BucketName>,
-    /// What the client has seen.
+    /// Context of the values that the client has seen.
     pub context: Option<Context>,
 }
 
 impl Query {
-    /// Reads a query that may have these parameters, each once.
+    /// Parses a query. It may have only these parameters, each at most once.
     pub fn read(text: &str, known: &'static [Parameter]) -> Result<Query, Error> {
         let mut query = Query::default();
         let mut seen = 0u32;
@@ -151,7 +151,7 @@ fn count(parameter: Parameter, value: &[u8]) -> Result<usize, Error> {
         .ok_or_else(|| malformed(format!("`{}` is no number", parameter.name())))
 }
 
-/// `consistent`, `dirty` or `at_least:N`.
+/// Parses `consistent`, `dirty` or `at_least:N`.
 pub fn read_level(text: &str) -> Result<ReadLevel, Error> {
     match text {
         "consistent" => return Ok(ReadLevel::Consistent),

@@ -1,34 +1,34 @@
-//! Ranges as clients name them: a prefix, or two ends, and where the page before stopped.
+//! Ranges as clients write them: a prefix or two bounds, and the last key of the previous page.
 
 use super::errors::malformed;
 use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
 use base::{Bound, Error, Key, Range, Want};
 
-/// The words of a range, as query parameters and as fields of a step.
+/// Fields of a range, in query parameters and in steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// All keys that begin with it.
+    /// Prefix of all keys.
     pub prefix: Option<Key>,
-    /// The lower end.
+    /// Lower bound.
     pub from: Option<Key>,
-    /// The upper end.
+    /// Upper bound.
     pub to: Option<Key>,
-    /// The lower end is left out.
+    /// True if the lower bound is exclusive.
     pub from_exclusive: bool,
-    /// The upper end is in.
+    /// True if the upper bound is inclusive.
     pub to_inclusive: bool,
-    /// Highest key first.
+    /// True if the keys are in descending order.
     pub reverse: bool,
-    /// Most rows.
+    /// Maximum number of rows. `None`: as many as fit into a page.
     pub limit: Option<usize>,
-    /// The last key of the page before.
+    /// Last key of the previous page.
     pub after: Option<Key>,
-    /// Keys or entries.
+    /// Keys alone, or entries.
     pub want: Want,
 }
 
-/// `want`, by word.
+/// Parses the words of `want`.
 pub fn want(word: &str) -> Result<Want, Error> {
     match word {
         "keys" => Ok(Want::Keys),
@@ -38,7 +38,7 @@ pub fn want(word: &str) -> Result<Want, Error> {
 }
 
 impl Bounds {
-    /// As the node understands it.
+    /// Converts the fields into a range of `base`.
     pub fn into_range(self) -> Result<Range, Error> {
         if self.limit.is_some_and(|limit| limit == 0 || limit > PAGE_ROWS_MAX) {
             return Err(malformed(format!("`limit` is 1 to {PAGE_ROWS_MAX}")));
@@ -71,7 +71,7 @@ fn end(key: Option<Key>, included: bool) -> Bound {
     }
 }
 
-/// Of two lower ends the one that leaves more out.
+/// Returns the more restrictive of two lower bounds.
 fn higher(one: Bound, other: Bound) -> Bound {
     let is_excluded = |bound: &Bound| matches!(bound, Bound::Excluded(_));
     match (key_of(&one), key_of(&other)) {
@@ -82,7 +82,7 @@ fn higher(one: Bound, other: Bound) -> Bound {
     }
 }
 
-/// Of two upper ends the one that leaves more out.
+/// Returns the more restrictive of two upper bounds.
 fn lower(one: Bound, other: Bound) -> Bound {
     let is_excluded = |bound: &Bound| matches!(bound, Bound::Excluded(_));
     match (key_of(&one), key_of(&other)) {
@@ -100,7 +100,7 @@ fn key_of(bound: &Bound) -> Option<&Key> {
     }
 }
 
-/// The rest of the range behind `after`; a key outside of the range never makes it wider.
+/// Restricts a range to the keys behind `after`. A key outside of the range never widens it.
 fn narrowed(mut range: Range, after: Key) -> Range {
     match range.direction {
         Direction::Ascending => range.low = higher(range.low, Bound::Excluded(after)),

@@ -9,7 +9,7 @@ use crate::http::{AnswerContent, HttpAnswer, StatusCode};
 use base::{Body, Error, LogIndex, Outcome, Reason, Reply, Row};
 use bytes::Bytes;
 
-/// The answer that tells a result in this shape.
+/// Returns the answer to a result, in this form.
 pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -> HttpAnswer {
     match result {
         Ok(reply) => {
@@ -31,14 +31,15 @@ pub fn answer(shape: &NativeShape, key: &Bytes, result: &Result<Reply, Error>) -
     }
 }
 
-/// A request was carried out, and its outcome is not told.
+/// Returns the answer to an update that took effect at this index but whose outcome is not
+/// available.
 pub fn applied_at(index: LogIndex) -> HttpAnswer {
     let mut answer = json(StatusCode::Ok, &Body::Updated(Outcome::AppliedAt(index)), 0);
     answer.index = Some(index.0);
     answer
 }
 
-/// 412.
+/// Returns the answer 412.
 pub fn condition_fails() -> HttpAnswer {
     let words = "the row is not as the condition says; nothing was changed";
     errors::with_status(StatusCode::PreconditionFailed, &Error::new(Reason::Changed, words))
@@ -116,7 +117,7 @@ fn value(
     answer
 }
 
-/// The body as an object; of buckets also whether there are more (`rows_max` reached).
+/// Returns the body as a JSON object. Buckets also have `more`: true if `rows_max` is reached.
 fn json(status: StatusCode, body: &Body, rows_max: usize) -> HttpAnswer {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');

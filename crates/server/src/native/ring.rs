@@ -1,4 +1,4 @@
-//! The ring of available buckets: its routes, and what is asked by them.
+//! Ring of available buckets: its routes, and their calls.
 
 use super::json::ring::{change, epoch};
 use super::routes::{Gives, HttpRoute, RouteName, Takes, cluster};
@@ -56,7 +56,7 @@ pub const TRANSFERS: HttpRoute = cluster(
     "How far the change of the ring is, node by node.",
 );
 
-/// What is asked by a route of the ring.
+/// Returns the call of a route of the ring.
 pub fn call(name: RouteName, body: &[u8]) -> Result<RingCall, Error> {
     Ok(match name {
         RouteName::SeeRing => RingCall::Describe,

@@ -1,4 +1,4 @@
-//! Routes: what one is, and how a request finds its own.
+//! Routes: their description, and the look-up of a request's route.
 
 use super::parameters::Parameter;
 use super::table::ROUTES;
@@ -6,7 +6,7 @@ use crate::counters::OperationKind;
 use crate::http::Method;
 use base::limits::{FRAME_BYTES_MAX, HTTP_SMALL_BODY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// What a route does.
+/// Name of a route, for its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum RouteName {
@@ -82,34 +82,34 @@ pub enum RouteName {
     OpenApi,
 }
 
-/// Who a route is for: which listeners serve it.
+/// Audience of a route; it decides which listeners serve it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     /// Clients.
     Clients,
     /// Operators.
     Operators,
-    /// Both: health, and the document.
+    /// Clients and operators: health, and the document.
     Everyone,
-    /// Operators, and nodes that show a join token.
+    /// Operators, and nodes that present a join token.
     Joining,
 }
 
-/// What a request's body is.
+/// Body that a route takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing.
+    /// No body.
     Nothing,
-    /// A value, as it is.
+    /// A value as it is.
     Value,
     /// JSON of the named schema.
     Json(&'static str),
-    /// JSON of the named schema, or nothing.
+    /// JSON of the named schema, or no body.
     MaybeJson(&'static str),
 }
 
 impl Takes {
-    /// Most bytes of the body.
+    /// Returns the maximum size of the body in bytes.
     pub fn bytes_max(self) -> usize {
         match self {
             Takes::Nothing => 0,
@@ -125,77 +125,77 @@ impl Takes {
     }
 }
 
-/// What a good answer is.
+/// Body of a successful answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
-    /// 204.
+    /// Status 204 without a body.
     Nothing,
-    /// 201 without a body.
+    /// Status 201 without a body.
     Created,
-    /// A value, as it is.
+    /// A value as it is.
     Value,
     /// JSON of the named schema.
     Json(&'static str),
-    /// 201 with JSON of the named schema.
+    /// Status 201 with JSON of the named schema.
     CreatedJson(&'static str),
-    /// Lines of JSON, each of the named schema.
+    /// JSON lines, each of the named schema.
     JsonLines(&'static str),
-    /// Text of this type.
+    /// Text of this media type.
     Text(&'static str),
 }
 
-/// One route.
+/// Route of the native front-end.
 pub struct HttpRoute {
-    /// What it does.
+    /// Its name.
     pub name: RouteName,
-    /// How.
+    /// Its method.
     pub method: Method,
-    /// Where, with names in braces.
+    /// Its path, with parameters in braces.
     pub path: &'static str,
     /// Its query parameters.
     pub query: &'static [Parameter],
-    /// Its body.
+    /// The body that it takes.
     pub takes: Takes,
-    /// Its good answer.
+    /// The body of its successful answer.
     pub gives: Gives,
-    /// Statuses of errors beside those that every route may give.
+    /// Error statuses beside those that every route may return.
     pub errors: &'static [u16],
-    /// Whether a retry's headers mean something, and conditions.
+    /// Headers of retries and conditions that it supports.
     pub headers: Headers,
-    /// As what it is counted.
+    /// Kind of operation that it is counted as.
     pub operation: OperationKind,
-    /// Whom it is for.
+    /// Its audience.
     pub audience: For,
-    /// One line for the docs.
+    /// Description in one line, for the document.
     pub summary: &'static str,
 }
 
-/// Which headers mean something to a route.
+/// Optional headers that a route supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers {
-    /// None.
+    /// None of them.
     None,
-    /// `if-match`, `if-none-match`.
+    /// `if-match` and `if-none-match`.
     Conditions,
-    /// `x-credenza-session`, `x-credenza-request`.
+    /// `x-credenza-session` and `x-credenza-request`.
     Retry,
-    /// All of these.
+    /// All of them.
     Both,
 }
 
 impl Headers {
-    /// Whether conditions mean something.
+    /// Returns true if the route supports conditions.
     pub fn has_conditions(self) -> bool {
         matches!(self, Headers::Conditions | Headers::Both)
     }
 
-    /// Whether a retry's headers mean something.
+    /// Returns true if the route supports retries.
     pub fn has_retry(self) -> bool {
         matches!(self, Headers::Retry | Headers::Both)
     }
 }
 
-/// A route that takes and gives nothing; what differs is said beside it.
+/// Returns a route that takes and gives no body. Struct update syntax adds what differs.
 pub const fn route(
     name: RouteName,
     method: Method,
@@ -217,7 +217,7 @@ pub const fn route(
     }
 }
 
-/// A route of the cluster's members and placement.
+/// Returns a route about the cluster's members and placement.
 pub const fn cluster(
     (name, method, path): (RouteName, Method, &'static str),
     (takes, gives): (Takes, Gives),
@@ -234,23 +234,23 @@ pub const fn cluster(
 /// Most segments of a path.
 const SEGMENTS_MAX: usize = 8;
 
-/// A route that fits, with the segments that stand where it has names, in order.
+/// Route that matches a request, with the path segments at its parameters, in order.
 #[derive(Clone, Copy)]
 pub struct FoundRoute<'a> {
     /// The route.
     pub route: &'static HttpRoute,
-    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}` or `{checkpoint}`,
-    /// still percent-encoded.
+    /// Values of `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}` or
+    /// `{checkpoint}`, still percent-encoded.
     pub named: [&'a str; 3],
 }
 
-/// What comes of looking for a route.
+/// Result of a look-up.
 pub enum Lookup<'a> {
-    /// It is there.
+    /// The route.
     Found(FoundRoute<'a>),
-    /// The path is there, for these methods.
+    /// The path exists, for these methods.
     OtherMethods(Vec<&'static str>),
-    /// There is no such path.
+    /// No route has this path.
     Nowhere,
 }
 

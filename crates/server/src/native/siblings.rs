@@ -1,5 +1,5 @@
-//! Routes of available buckets: siblings with their contexts, data types, and properties that go
-//! back to the type's.
+//! Routes of available buckets: siblings with their contexts, data types, and the reset of
+//! properties to the type's.
 
 use super::errors::malformed;
 use super::parameters::Parameter;
@@ -91,7 +91,7 @@ pub const RESET: HttpRoute = HttpRoute {
     )
 };
 
-/// What one of these routes asks; none: it is another one.
+/// Returns the call of one of these routes, or `None` for another route.
 pub fn call(
     target: &mut RequestTarget,
     body: &Bytes,

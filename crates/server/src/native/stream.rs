@@ -1,4 +1,4 @@
-//! A range as lines of JSON: page by page, as fast as the client takes them, in bounded memory.
+//! Streams of a range as JSON lines: page by page, as fast as the client reads, in bounded memory.
 
 use super::connection::{Conversation, Stop};
 use super::errors;
@@ -11,15 +11,15 @@ use base::request::Call;
 use base::{Body, Error, Page, Range, Read, Reason, Request};
 use std::io::Write;
 
-/// Bytes of keys and values per page; a page holds at least one row.
+/// Size of a page in bytes of keys and values; a page holds at least one row.
 const PAGE_BYTES: usize = 256 * 1024;
-/// Rows per page.
+/// Number of rows in a page.
 const PAGE_ROWS: usize = 4_096;
-/// Room for a page and its JSON.
+/// Memory reserved for a page and its JSON in bytes.
 const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
 
-/// Says all rows of the range. An error on the way stands in a last line, and the body then has no
-/// end.
+/// Sends all rows of the range. An error on the way becomes the last line, and the body then lacks
+/// its proper end.
 pub async fn rows(
     conversation: &mut Conversation,
     request: Request,
@@ -38,7 +38,7 @@ pub async fn rows(
     };
     range.bytes_max = Some(PAGE_BYTES);
     range.rows_max = Some(PAGE_ROWS);
-    // What was asked before is settled first: its updates must be in the rows.
+    // Settle earlier requests first: the rows must include their updates.
     conversation.say().await?;
     let manner = asked.manner;
     let mut out = Vec::new();
@@ -81,7 +81,7 @@ pub async fn rows(
     output::write(&mut conversation.stream, &out).await?;
     let took = asked.since.elapsed();
     shared.counters.observe(ClientProtocol::Http, asked.operation, Verdict::Fine, took);
-    // Without chunks only the end of the connection tells the end of the lines.
+    // Without chunks only the end of the connection marks the end of the lines.
     if manner.is_http_10 { Err(Stop::Dead) } else { Ok(()) }
 }
 
@@ -93,7 +93,7 @@ fn page_request(request: &Request, range: &Range) -> Request {
     request
 }
 
-/// A page as lines, in one chunk.
+/// Appends a page as lines, in one chunk.
 fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
     if page.entries.is_empty() {
         return;
@@ -107,7 +107,7 @@ fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
         out.append(&mut lines);
         return;
     }
-    // A vector takes all that is written.
+    // Writing to a vector can't fail.
     let _ = write!(out, "{:x}\r\n", lines.len());
     out.append(&mut lines);
     out.extend_from_slice(b"\r\n");

@@ -1,4 +1,4 @@
-//! The table of routes: the reader of requests and the OpenAPI document are both made from it.
+//! Table of routes, the source of both request dispatch and the OpenAPI document.
 
 use super::parameters::Parameter::{self, *};
 use super::ring;
@@ -17,7 +17,7 @@ const RANGE: &[Parameter] =
 const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
-/// All routes; the most travelled ones first.
+/// All routes, the most frequent ones first.
 pub const ROUTES: [HttpRoute; 70] = [
     HttpRoute {
         query: &[Consistency],

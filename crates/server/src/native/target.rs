@@ -1,4 +1,4 @@
-//! Target of a request: the route, with everything the head says about it. Pure.
+//! Target of a request: its route, and all parameters from the head. Pure.
 
 use super::admission;
 use super::errors::{self, malformed};
@@ -13,34 +13,34 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketName, Error, GroupId, Key, LogIndex, Reason, RetryId, SessionId, TokenDigest};
 use std::borrow::Cow;
 
-/// What a request asks for, its body not yet read.
+/// Target of a request whose body has not been read.
 #[derive(Debug)]
 pub struct RequestTarget {
     /// The route.
     pub route: &'static HttpRoute,
-    /// The bucket; of a bucket type's routes the type, with any name.
+    /// The bucket. For the routes of a bucket type it has that type and a dummy name.
     pub bucket: BucketName,
     /// The key.
     pub key: Key,
-    /// The session's number.
+    /// The session's id.
     pub session: SessionId,
-    /// The member.
+    /// The member's name.
     pub member: String,
-    /// The checkpoint, its name not yet checked.
+    /// The checkpoint's name, not yet checked.
     pub checkpoint: String,
     /// The group.
     pub group: GroupId,
-    /// The index of a value in its log.
+    /// Index of an entry in the group's log.
     pub index: LogIndex,
     /// The query.
     pub query: Query,
-    /// `if-match`.
+    /// Versions in `if-match`.
     pub if_match: Option<Tags>,
-    /// `if-none-match`.
+    /// Versions in `if-none-match`.
     pub if_none_match: Option<Tags>,
-    /// The attempt's name.
+    /// Retry identity, if the request has one.
     pub retry: Option<RetryId>,
-    /// The join token, of one who needs it.
+    /// Digest of the join token, if the request needs one.
     pub shown: Option<TokenDigest>,
 }
 
@@ -53,20 +53,20 @@ impl std::fmt::Debug for HttpRoute {
 /// Versions in a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tags {
-    /// `*`.
+    /// `*`: any version.
     Any,
-    /// These; `None` is a tag that was never given out.
+    /// A list of versions. `None` is a tag that no answer ever had.
     These(Vec<Option<u64>>),
 }
 
-/// A request that is answered before it reaches the node.
+/// Refusal of a request before it reaches the node.
 #[derive(Debug)]
 pub struct HttpRefusal {
     /// The status.
     pub status: StatusCode,
-    /// Why.
+    /// The reason.
     pub error: Error,
-    /// The methods that are allowed instead.
+    /// The methods that the path allows, if the method was the reason.
     pub allow: Option<String>,
 }
 
@@ -87,7 +87,7 @@ fn refusal(status: StatusCode, detail: &'static str) -> HttpRefusal {
     Refused { status, detail }.into()
 }
 
-/// Reads a head. `last` is the bucket of the connection's request before, mostly the same.
+/// Parses a head. `last` is the bucket of the connection's previous request, usually the same.
 pub fn read(
     head: &Head<'_>,
     guard: &Guard,
@@ -150,7 +150,8 @@ fn found<'a>(head: &Head<'a>) -> Result<FoundRoute<'a>, HttpRefusal> {
     }
 }
 
-/// Whether who comes here may ask for that; of one who may because of a token, the token.
+/// Checks that the listener serves this audience. Returns the digest of the join token if the
+/// request needs one.
 fn check_audience(
     audience: For,
     kind: ListenerKind,
@@ -184,7 +185,7 @@ fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), HttpRefusal> {
             let words = "a value needs its length: content-length, or chunks";
             return Err(refusal(StatusCode::LengthRequired, words));
         }
-        // A form of a web page can't send this type, so it can't reach these routes unasked.
+        // A form of a web page can't send this type, so a page can't use these routes.
         Takes::Json(_) if !is_json(head.content_type) => {
             let words = "this route takes `content-type: application/json`";
             return Err(refusal(StatusCode::UnsupportedMediaType, words));
@@ -203,7 +204,7 @@ fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), HttpRefusal> {
     Ok(())
 }
 
-/// A body beyond its limit.
+/// Returns the refusal of a body over its limit.
 pub fn too_large(bytes_max: usize) -> HttpRefusal {
     let text = match bytes_max {
         VALUE_BYTES_MAX => format!(
@@ -222,7 +223,7 @@ fn is_json(content_type: Option<&[u8]>) -> bool {
 }
 
 impl RequestTarget {
-    /// The segments that stand where the route has names, in order.
+    /// Stores the path segments at the route's parameters, in order.
     fn take_names(&mut self, named: [&str; 3]) -> Result<(), HttpRefusal> {
         let path = self.route.path;
         if path.contains("{bucket}") {
@@ -260,7 +261,7 @@ impl RequestTarget {
     }
 }
 
-/// A bucket's name as it stands in a path: one spelling each, so only `%` itself is encoded.
+/// Decodes a bucket's name in a path. Only `%` may be encoded, so every name has one spelling.
 fn plain_name(segment: &str) -> Result<Cow<'_, str>, HttpRefusal> {
     if !segment.contains('%') {
         return Ok(Cow::Borrowed(segment));
@@ -271,7 +272,8 @@ fn plain_name(segment: &str) -> Result<Cow<'_, str>, HttpRefusal> {
     Ok(Cow::Owned(segment.replace("%25", "%")))
 }
 
-/// `*`, or versions in quotes. A weak mark is read over: a version names the bytes exactly.
+/// Parses `*`, or versions in quotes. The mark of a weak tag is ignored: a version identifies the
+/// bytes exactly.
 fn tags(header: &[u8]) -> Result<Tags, Error> {
     if header.trim_ascii() == b"*" {
         return Ok(Tags::Any);

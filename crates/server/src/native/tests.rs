@@ -1,4 +1,4 @@
-//! The native front-end's pure parts: routes, targets, plans, answers, and the document about them.
+//! Tests of the pure parts of the native front-end: routes, targets, plans, answers, document.
 
 mod generators;
 
@@ -151,7 +151,7 @@ fn who_is_no_operator_joins_by_showing_a_token() {
             },
             other => panic!("{other:?}"),
         }
-        // It gives no other right.
+        // The token allows nothing else.
         let make = target_at(kind, &request("/v1/cluster/tokens", &bearer)).expect_err("no right");
         assert_eq!(make.status.code(), 403);
     }

@@ -1,5 +1,5 @@
-//! Translation of a target and its body to an action: the request for the node, and the shape of
-//! its answer. Pure.
+//! Translation of a target and its body into a plan: the request to the node, and the form of its
+//! answer. Pure.
 
 use super::admission;
 use super::emptying::{self, Emptying};
@@ -18,20 +18,20 @@ use base::{
 };
 use bytes::Bytes;
 
-/// What is to be done for a request.
+/// Way in which a request is carried out.
 #[derive(Debug, PartialEq)]
 pub enum NativePlan {
-    /// Ask the node, tell its reply in this shape.
+    /// Request to the node, and the form of its answer.
     Ask(Request, NativeShape),
-    /// Ask for page after page.
+    /// Range that is read page by page and streamed.
     Stream(Request, Range),
-    /// A condition that can't hold.
+    /// Failed precondition: the condition can't hold.
     ConditionFails,
-    /// Something of the operators.
+    /// Operation of an operator.
     Operate(Operate),
 }
 
-/// How a reply is told.
+/// Form of the answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NativeShape {
     /// A row as a value, under conditions.
@@ -41,79 +41,80 @@ pub enum NativeShape {
         /// `if-none-match`.
         if_none_match: Option<Tags>,
     },
-    /// A write: the row's version, or that its condition failed.
+    /// A write: the row's version, or 412 if its condition failed.
     Written {
-        /// The row is there behind it: it did not expire at once.
+        /// True if the row exists afterwards, because it does not expire at once.
         stays: bool,
     },
-    /// A delete of a key; under a condition an absent or changed row is a failed precondition.
+    /// A delete of a key. Under a condition, an absent or changed row is a failed precondition.
     Deleted {
-        /// There was a condition.
+        /// True if there was a condition.
         conditional: bool,
     },
-    /// The reply's body as JSON, with these fields.
+    /// The reply's body as JSON.
     Json,
-    /// The same of a key; 404 if it has nothing.
+    /// The reply's body as JSON, or 404 if the key has no value.
     Found,
-    /// An outcome as JSON; a lone read among the updates is one too.
+    /// An update's outcome as JSON. A single read in an update's place becomes an outcome, too.
     Updated,
-    /// The same, of reads among an operation's words.
+    /// A page of buckets as JSON, with `more` and `continue`.
     Buckets {
-        /// Most buckets asked.
+        /// Maximum number of buckets in the page.
         rows_max: usize,
     },
-    /// A page of keys, of which those outside of the range are left out.
+    /// A page of keys, without those outside of the range.
     Keys(Range),
-    /// One bucket.
+    /// One bucket as JSON.
     Bucket,
-    /// 201 with the reply's body as JSON.
+    /// Status 201 with the reply's body as JSON.
     CreatedJson,
-    /// 201.
+    /// Status 201 without a body.
     Created,
-    /// 204.
+    /// Status 204.
     Nothing,
 }
 
-/// What operators ask.
+/// Operation of an operator.
 #[derive(Debug, PartialEq)]
 pub enum Operate {
-    /// A checkpoint.
+    /// Make a checkpoint of this name.
     Checkpoint(String),
-    /// The checkpoints that are there.
+    /// List the checkpoints.
     ListCheckpoints,
-    /// A checkpoint is removed, by name.
+    /// Remove the checkpoint of this name.
     RemoveCheckpoint(String),
-    /// The log's levels.
+    /// Return the log levels.
     GetLogLevels,
-    /// Other levels of the log.
+    /// Set these log levels: section, level.
     PutLogLevels(Vec<(String, String)>),
-    /// A part of a prefix is emptied.
+    /// Empty a part of a prefix.
     EmptyPrefix(Emptying),
-    /// How far a bucket's move is.
+    /// Return the progress of a bucket's move.
     SeeMove(BucketName),
-    /// The cluster as this node sees it.
+    /// Return the cluster as this node sees it.
     Cluster,
-    /// Another master for a group, by name.
+    /// Transfer a group's mastership to the member of this name.
     Transfer(GroupId, String),
-    /// Compare a group's replicas.
+    /// Compare the replicas of a group.
     Verify(GroupId),
-    /// A decided value of a group, for an operator or one who shows this token.
+    /// Return a decided log entry of a group, to an operator or a node with this token.
     DecidedValue(GroupId, LogIndex, Option<TokenDigest>),
-    /// A join token, for so many milliseconds or until all are revoked.
+    /// Make a join token with this lifetime in milliseconds. `None`: it is valid until all are
+    /// revoked.
     MakeToken(Option<u64>),
-    /// Status.
+    /// Return the status.
     Status,
-    /// Metrics.
+    /// Return the metrics.
     Metrics,
-    /// Health.
+    /// Answer the liveness check.
     Live,
-    /// Health.
+    /// Answer the readiness check.
     Ready,
-    /// The OpenAPI document.
+    /// Return the OpenAPI document.
     OpenApi,
 }
 
-/// Makes the plan.
+/// Plans a request.
 pub fn plan(mut target: RequestTarget, body: Bytes) -> Result<NativePlan, Error> {
     let (name, level) = (target.route.name, target.query.read_level);
     let (call, shape) = match name {
@@ -282,7 +283,7 @@ fn members(target: &mut RequestTarget, body: &[u8]) -> Result<(Call, NativeShape
     Ok((Call::Directory(DirectoryCall::Cluster(call)), shape))
 }
 
-/// A write under its conditions, as one update; `None` if they can't hold.
+/// Returns a write with its condition as one update, or `None` if the condition can't hold.
 fn put(target: &mut RequestTarget, value: Bytes) -> Result<Option<(Update, NativeShape)>, Error> {
     let key = std::mem::take(&mut target.key);
     let expiry = target.query.expiry;
@@ -299,13 +300,13 @@ fn put(target: &mut RequestTarget, value: Bytes) -> Result<Option<(Update, Nativ
         (_, Some(Tags::These(_))) => {
             return Err(malformed("a write takes `if-none-match: *` alone"));
         }
-        // A row can't be there and absent.
+        // A row can't both exist and be absent.
         (Some(_), Some(_)) => return Ok(None),
     };
     Ok(Some((Update::SetIf { key, value, expiry, when }, shape)))
 }
 
-/// A delete under its condition, as one update; `None` if it can't hold.
+/// Returns a delete with its condition as one update, or `None` if the condition can't hold.
 fn delete(target: &mut RequestTarget) -> Result<Option<(Update, NativeShape)>, Error> {
     let key = std::mem::take(&mut target.key);
     let conditional = |update| Ok(Some((update, NativeShape::Deleted { conditional: true })));

@@ -1,44 +1,44 @@
-//! An answer, and its bytes.
+//! Answer of the Riak front-end, and its encoding.
 
 use crate::http::date;
 use bytes::Bytes;
 use std::io::Write;
 
-/// An answer of the front-end.
+/// Answer of the Riak front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RiakResponse {
-    /// The status.
+    /// Status code.
     pub status: u16,
-    /// The headers in their order; the length is not among them.
+    /// Headers in order, without those of the length, date and connection.
     pub headers: Vec<(Bytes, Bytes)>,
     /// The body.
     pub body: Bytes,
 }
 
 impl RiakResponse {
-    /// Of this status, with nothing more.
+    /// Returns an answer with this status, without headers and body.
     pub fn bare(status: u16) -> RiakResponse {
         RiakResponse { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    /// With a body of this type.
+    /// Returns an answer with a body of this media type.
     pub fn with_body(status: u16, kind: &'static str, body: impl Into<Bytes>) -> RiakResponse {
         let answer = RiakResponse { body: body.into(), ..RiakResponse::bare(status) };
         answer.header("Content-Type", kind)
     }
 
-    /// A sentence.
+    /// Returns an answer with a plain text.
     pub fn text(status: u16, text: impl Into<String>) -> RiakResponse {
         RiakResponse::with_body(status, "text/plain", Bytes::from(text.into()))
     }
 
-    /// And this header.
+    /// Adds a header.
     pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> RiakResponse {
         self.headers.push((Bytes::from_static(name.as_bytes()), value.into()));
         self
     }
 
-    /// Its words.
+    /// Returns the reason phrase of the status.
     pub fn reason(&self) -> &'static str {
         match self.status {
             200 => "OK",
@@ -70,12 +70,13 @@ impl RiakResponse {
         }
     }
 
-    /// Appends it; a `HEAD` is answered without the body.
+    /// Appends the answer's bytes. A `HEAD` request is answered without the body.
     pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
         self.encode_on(out, head_only, true, None);
     }
 
-    /// Appends it for a connection that may end with it, with the date.
+    /// Appends the answer's bytes with the date (`now_ms`: milliseconds since 1970; `None`: no
+    /// date). `keep_alive` is false if the connection ends with it.
     pub(super) fn encode_on(
         &self,
         out: &mut Vec<u8>,
@@ -91,7 +92,7 @@ impl RiakResponse {
         for (name, value) in &self.headers {
             out.extend_from_slice(name);
             out.extend_from_slice(b": ");
-            // A stored header never ends the line it stands in.
+            // A stored header must not end the line that it is on.
             let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
             out.extend(plain);
             out.extend_from_slice(b"\r\n");

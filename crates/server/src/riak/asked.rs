@@ -1,38 +1,38 @@
-//! Request of a Riak client, decoded to words.
+//! Request of a Riak client, after parsing of its head.
 
 use crate::http::Method;
 use bytes::Bytes;
 
-/// A request: its head's words, still encoded, and its body.
+/// Request: the parts of its head, still encoded, and its body.
 #[derive(Clone, Debug)]
 pub struct RiakRequest {
-    /// What to do.
+    /// The method.
     pub method: Method,
     /// The path, still percent-encoded.
     pub path: String,
-    /// What follows `?`, still percent-encoded.
+    /// Part of the target behind `?`, still percent-encoded.
     pub query: String,
-    /// The headers as they came: name, value.
+    /// The headers in order: name, value.
     pub headers: Vec<(String, Bytes)>,
     /// The body.
     pub body: Bytes,
-    /// What a key is made of that the client does not name: chance.
+    /// Random number that becomes the key of a value stored without one.
     pub chance: u128,
 }
 
 impl RiakRequest {
-    /// A header's value; of several the first.
+    /// Returns the value of a header; of several the first.
     pub(super) fn header(&self, name: &str) -> Option<&Bytes> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value)
     }
 
-    /// A header's value as text; what is none is as if it were not there.
+    /// Returns the value of a header as text. `None`: there is no such header, or it is not UTF-8.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.header(name)?).ok()
     }
 
-    /// Several lines of one header as the one they mean.
+    /// Returns all values of a header, joined with commas.
     pub(super) fn joined(&self, name: &str) -> Vec<u8> {
         let mut all = Vec::new();
         let lines = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));

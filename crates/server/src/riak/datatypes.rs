@@ -1,4 +1,4 @@
-//! Data types and the counters of old: what is asked, and how it is told.
+//! Data types and Riak's legacy counters: requests, and answers.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;
@@ -16,18 +16,19 @@ use base::datatype::{FieldKind, TypeOperation, TypeValue};
 use base::{AvailableCall, Body, Error, Key, Reason, Vtag};
 use serde_json::json;
 
-/// How a data type is told.
+/// Options of the answer to a request about a data type.
 #[derive(Debug)]
 pub(super) struct Telling {
-    /// Whether the context is wanted, too.
+    /// True if the answer includes the context.
     context: bool,
-    /// Where a key that the client did not name is found.
+    /// Path of the value, if the request did not name a key.
     location: Option<String>,
-    /// Whether it is what a counter knows, too: plain buckets that keep siblings have counters.
+    /// True if the request could be meant for a legacy counter. Buckets of plain values that keep
+    /// siblings have these.
     counts: bool,
 }
 
-/// `/types/T/buckets/B/datatypes`, with a key or without.
+/// Plans a request to `/types/T/buckets/B/datatypes`, with or without a key.
 pub(super) fn datatype(
     asked: &RiakRequest,
     query: &Query,
@@ -85,7 +86,7 @@ fn change(
     Ok(RiakPlan::Ask(ask(&bucket.name, call), RiakShape(form)))
 }
 
-/// `/buckets/B/counters/K`.
+/// Plans a request to `/buckets/B/counters/K`.
 pub(super) fn counter(
     asked: &RiakRequest,
     query: &Query,
@@ -112,7 +113,7 @@ pub(super) fn counter(
     Ok(RiakPlan::Ask(ask(&bucket.name, call), RiakShape(Form::Counter)))
 }
 
-/// What a data type's reply is to the client.
+/// Renders the reply about a data type. Returns `None` if the reply does not fit the request.
 pub(super) fn told(telling: &Telling, body: &Body) -> Option<RiakResponse> {
     let located = |answer: RiakResponse| match &telling.location {
         Some(location) => {
@@ -140,7 +141,7 @@ fn shown(found: &TypeFound, telling: &Telling) -> String {
     if let Some(value) = &found.value {
         typed::value_onto(&mut text, value);
     }
-    // Whatever else is removed or disabled stands in one of these.
+    // Every other type that removes or disables anything is inside one of these.
     if telling.context && matches!(found.kind, FieldKind::Set | FieldKind::Map) {
         let context = vclock(&found.context);
         text.push_str(&format!(",\"context\":\"{}\"", String::from_utf8_lossy(&context)));
@@ -149,7 +150,7 @@ fn shown(found: &TypeFound, telling: &Telling) -> String {
     text
 }
 
-/// What a counter's reply is to the client.
+/// Renders the reply about a legacy counter. Returns `None` if the reply does not fit the request.
 pub(super) fn counted(body: &Body) -> Option<RiakResponse> {
     match body {
         Body::Typed(found) => Some(match &found.value {
@@ -161,7 +162,7 @@ pub(super) fn counted(body: &Body) -> Option<RiakResponse> {
     }
 }
 
-/// Errors where Riak has other words for them than elsewhere.
+/// Renders an error, with Riak's own texts where data types and counters have some.
 pub(super) fn refused(form: &Form, error: &Error) -> RiakResponse {
     let answer = errors::answer(error);
     match (form, error.reason) {

@@ -1,11 +1,11 @@
-//! Errors in Riak's words.
+//! Translation of the database's errors into Riak's.
 
 use super::answer::RiakResponse;
 use base::{Error, Reason, Share, Shortfall};
 use serde_json::json;
 
-/// What an error of the node is to Riak's clients: Riak's words, and in a header the cause as every
-/// front-end of this house tells it.
+/// Returns the answer to an error: Riak's status and text, and a header with the reason and detail
+/// that every front-end gives.
 pub(super) fn answer(error: &Error) -> RiakResponse {
     let cause = json!({ "reason": error.reason.word(), "detail": error.text() });
     in_words(error).header("X-Credenza-Error", cause.to_string())
@@ -45,7 +45,7 @@ fn in_words(error: &Error) -> RiakResponse {
     }
 }
 
-/// `R-value unsatisfied: 1/2`; clients look for the number's name.
+/// Returns `R-value unsatisfied: 1/2`. Clients look for the name of the quorum.
 fn too_few(of: Shortfall) -> String {
     let name = match of.share {
         Share::W => return "Too Many write failures to satisfy W/DW\n".into(),
@@ -58,7 +58,7 @@ fn too_few(of: Shortfall) -> String {
     format!("{name}-value unsatisfied: {}/{}\n", of.got, of.needed)
 }
 
-/// How many copies there are, where more of them were asked for.
+/// Returns the number of replicas (`n_val`) if the error says that the request asked for more.
 fn excess(error: &Error) -> Option<u8> {
     let text = error.text();
     let (_, n) = text.split_once(" can't be more than n_val, which is ")?;

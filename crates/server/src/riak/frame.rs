@@ -1,4 +1,4 @@
-//! Bytes to requests, and the frame around answers. Pure.
+//! Parsing of requests, and framing of answers. Pure.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;
@@ -9,7 +9,7 @@ use crate::http::{BodyFraming, Method, Parsed, Refused, head as http_head};
 use base::{AvailableCall, Call, Kind};
 use bytes::Bytes;
 
-/// A request's head, and how its body is framed.
+/// Head of a request, with the framing of its body.
 pub(super) struct Framed {
     pub(super) asked: RiakRequest,
     pub(super) body: BodyFraming,
@@ -19,7 +19,7 @@ pub(super) struct Framed {
     origin: Option<Bytes>,
 }
 
-/// Reads a head from the beginning of what was heard, if it is complete.
+/// Parses a head at the beginning of `bytes`. Returns `None` if it is incomplete.
 pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse> {
     let mut headers = Vec::new();
     let parsed = http_head::parse_open(bytes, &mut headers).map_err(refused)?;
@@ -35,7 +35,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse
     let framed = Framed {
         asked,
         body: head.body,
-        // What is streamed comes in chunks, which HTTP/1.0 does not know.
+        // Streams are chunked, which HTTP/1.0 clients can't read: those connections end.
         keep_alive: head.keep_alive && !head.is_http_10,
         expects_continue: head.expects_continue,
         host: Bytes::copy_from_slice(head.host),
@@ -44,7 +44,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, RiakResponse
     Ok(Some((framed, used)))
 }
 
-/// Whether the request may come in: under a name of this server, and from no stranger's page.
+/// Checks that the request names this server, and that no web page of another origin writes.
 pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), RiakResponse> {
     if !guard.knows_host(&framed.host) {
         let words = "this server is not known under the name in `host`; the setting \
@@ -62,14 +62,14 @@ pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), RiakResponse> 
     Ok(())
 }
 
-/// Scheme, host and port of a page's address.
+/// Returns scheme, host and port of a web page's address.
 fn page_origin(address: &[u8]) -> &[u8] {
     let authority = memchr::memmem::find(address, b"://").map_or(0, |at| at + 3);
     let path = address[authority..].iter().position(|byte| b"/?#".contains(byte));
     &address[..path.map_or(address.len(), |at| authority + at)]
 }
 
-/// What is no request is told, and the connection ends.
+/// Returns the answer to bytes that are not a request. The connection ends after it.
 pub(super) fn refused(refused: Refused) -> RiakResponse {
     RiakResponse::text(refused.status.code(), format!("{}\n", refused.detail))
 }
@@ -82,7 +82,7 @@ pub(super) fn overloaded() -> RiakResponse {
     RiakResponse::text(503, "too many large requests are on their way; nothing was changed\n")
 }
 
-/// The head of an answer whose documents follow in chunks.
+/// Returns the head of an answer whose documents follow in chunks.
 pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
     let date = date::text(now_ms);
     let mut out = format!(
@@ -97,7 +97,7 @@ pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
     out
 }
 
-/// One chunk.
+/// Returns the bytes of one chunk.
 pub(super) fn chunk(document: &[u8]) -> Vec<u8> {
     let mut out = format!("{:x}\r\n", document.len()).into_bytes();
     out.extend_from_slice(document);
@@ -105,10 +105,10 @@ pub(super) fn chunk(document: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What ends a stream that breaks off.
+/// Last document of a stream that breaks off.
 pub(super) const BROKEN: &[u8] = b"{\"error\":\"timeout\"}";
 
-/// What an answer was, for the counters.
+/// Returns the verdict on an answer with this status, for the counters.
 pub(super) fn verdict(status: u16) -> Verdict {
     match status {
         0..400 => Verdict::Fine,
@@ -121,7 +121,7 @@ pub(super) fn verdict(status: u16) -> Verdict {
     }
 }
 
-/// What a request is, for the counters.
+/// Returns the kind of operation that a call is counted as.
 pub(super) fn operation(call: &Call) -> OperationKind {
     match call {
         Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {

@@ -1,4 +1,4 @@
-//! Riak's object headers: from headers to content, and back.
+//! Conversion between Riak's object headers and a value's content.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;
@@ -13,7 +13,7 @@ pub(super) const VCLOCK: &str = "X-Riak-Vclock";
 const META: &str = "x-riak-meta-";
 const INDEX: &str = "x-riak-index-";
 
-/// The context a client brings; an error in words if it is no base 64.
+/// Parses the context in a header. Fails with a text if it is not base64.
 pub(super) fn context(asked: &RiakRequest, name: &str) -> Result<Option<Context>, RiakResponse> {
     let Some(text) = asked.header(name) else { return Ok(None) };
     match STANDARD.decode(text) {
@@ -22,12 +22,12 @@ pub(super) fn context(asked: &RiakRequest, name: &str) -> Result<Option<Context>
     }
 }
 
-/// A context as clients carry it.
+/// Returns a context as clients carry it.
 pub(super) fn vclock(context: &Context) -> Bytes {
     STANDARD.encode(&context.0).into()
 }
 
-/// The value that a request brings.
+/// Parses the value that a request stores.
 pub(super) fn content(asked: &RiakRequest, bucket: &PathBucket) -> Result<Content, RiakResponse> {
     let Some(kind) = asked.text("content-type").filter(|kind| !kind.trim().is_empty()) else {
         return Err(RiakResponse::text(400, "Missing Content-Type request header"));
@@ -48,7 +48,7 @@ pub(super) fn content(asked: &RiakRequest, bucket: &PathBucket) -> Result<Conten
     Ok(Content { value: asked.body.clone(), headers })
 }
 
-/// The type with its parameters, and the character set, which stands apart.
+/// Splits a content type into the media type with its parameters, and the character set.
 fn media_type(text: &str) -> (String, String) {
     let mut kind = Vec::new();
     let mut charset = String::new();
@@ -63,7 +63,7 @@ fn media_type(text: &str) -> (String, String) {
     (kind.join("; "), charset)
 }
 
-/// The part of a header's name behind a prefix, whatever its case.
+/// Returns the part of a header's name behind a prefix, ignoring case.
 fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (front, rest) = name.split_at_checked(prefix.len())?;
     (front.eq_ignore_ascii_case(prefix) && !rest.is_empty()).then_some(rest)
@@ -107,8 +107,8 @@ fn indexes(asked: &RiakRequest) -> Result<Vec<(Bytes, Bytes)>, RiakResponse> {
     if wrong.is_empty() { Ok(indexes) } else { Err(RiakResponse::text(400, wrong)) }
 }
 
-/// The links of a `Link` header; the bucket's own `rel` is no link. Commas in names are encoded,
-/// so every comma parts two links.
+/// Parses the links of a `Link` header, without the bucket's own `rel`. Commas in names are
+/// encoded, so every comma separates two links.
 fn links(header: &[u8], bucket: &PathBucket) -> Result<Vec<Link>, RiakResponse> {
     let Ok(text) = std::str::from_utf8(header) else { return Err(no_link(bucket.style)) };
     let mut links = Vec::new();
@@ -122,7 +122,7 @@ fn links(header: &[u8], bucket: &PathBucket) -> Result<Vec<Link>, RiakResponse> 
     Ok(links)
 }
 
-/// One link; `Some(None)` for the bucket's own `rel`.
+/// Parses one link; `Some(None)` is the bucket's own `rel`.
 fn link(text: &str, bucket: &PathBucket) -> Option<Option<Link>> {
     let (path, rest) = text.strip_prefix('<')?.split_once('>')?;
     let rest = rest.trim_start().strip_prefix(';')?.trim_start();
@@ -149,8 +149,8 @@ fn no_link(style: Style) -> RiakResponse {
     RiakResponse::text(400, words)
 }
 
-/// The `Link` header of a value, with its bucket's `rel`: one line, whatever their number. Links
-/// know no types. Names and tags are encoded as in Riak, with `+` for a blank.
+/// Returns the `Link` header of a value with its bucket's `rel`: one line for all links. Links have
+/// no bucket types. Names and tags are encoded as in Riak, with `+` for a blank.
 pub(super) fn link_header(sibling: &Sibling, bucket: &PathBucket) -> Bytes {
     let old = bucket.style == Style::Old;
     let (front, middle) = if old { ("/riak/", "/") } else { ("/buckets/", "/keys/") };
@@ -169,7 +169,7 @@ pub(super) fn link_header(sibling: &Sibling, bucket: &PathBucket) -> Bytes {
     text.into()
 }
 
-/// The media type with its character set.
+/// Returns the media type with its character set.
 pub(super) fn content_type(headers: &Headers) -> Bytes {
     let kind = match &headers.content_type[..] {
         b"" => b"application/octet-stream",
@@ -181,7 +181,7 @@ pub(super) fn content_type(headers: &Headers) -> Bytes {
     }
 }
 
-/// Metadata as headers.
+/// Returns metadata as headers.
 pub(super) fn meta_headers(headers: &Headers) -> impl Iterator<Item = (Bytes, Bytes)> {
     let named = |(name, value): &(Bytes, Bytes)| {
         (Bytes::from([b"X-Riak-Meta-", &name[..]].concat()), value.clone())
@@ -189,7 +189,7 @@ pub(super) fn meta_headers(headers: &Headers) -> impl Iterator<Item = (Bytes, By
     headers.meta.iter().map(named)
 }
 
-/// Indexes as headers: the values of a field in one.
+/// Returns index entries as headers, all values of a field in one.
 pub(super) fn index_headers(headers: &Headers) -> Vec<(Bytes, Bytes)> {
     let mut all: Vec<(Bytes, Bytes)> = Vec::new();
     for (field, value) in &headers.indexes {

@@ -1,13 +1,12 @@
-//! Riak's protocol over HTTP: what its clients ask of objects, keys and buckets, and how they are
-//! told.
+//! Front-end for Riak's HTTP interface: objects, keys, buckets, data types.
 //!
-//! A request as words ([`Asked`]) becomes a [`Plan`], and what the node replies an [`Answer`] with
-//! its bytes; `serve.rs` alone owns the socket. Three generations of paths name the same
-//! things: `/riak/B/K`, `/buckets/B/keys/K`, `/types/T/buckets/B/keys/K`. A bucket without a type
-//! is one of the type `available`; its name may be any bytes, and is percent-encoded inside.
+//! A parsed request ([`RiakRequest`]) becomes a [`RiakPlan`], and the node's reply a
+//! [`RiakResponse`]; only `serve.rs` owns the socket. Three generations of paths name the same
+//! resources: `/riak/B/K`, `/buckets/B/keys/K`, `/types/T/buckets/B/keys/K`. A bucket without a
+//! type has the type `available`. Its name may be any bytes and is stored percent-encoded.
 //!
-//! Promises: header names, texts of errors and the bytes of parts are those that Riak's clients
-//! read; siblings are never hidden; whatever is sent, nothing panics.
+//! Promises: header names, error texts and the bytes of parts are those that Riak's clients read;
+//! siblings are never hidden; no input causes a panic.
 //! Never: keeps state beyond a connection.
 //! Read next: `path.rs`, `translate.rs`, `render.rs`, then `tests/conversations.rs`.
 

@@ -2,7 +2,7 @@
 
 use super::asked::RiakRequest;
 
-/// What a client says of the answers that it takes.
+/// Client's preferences on the answer: `Accept` and `Accept-Encoding`.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
     accept: Option<String>,
@@ -11,7 +11,7 @@ pub(super) struct Wants {
 
 impl Wants {
     pub(super) fn of(asked: &RiakRequest) -> Wants {
-        // Several lines of one of these mean one list.
+        // Several headers of one name are one list.
         let text = |name: &str| {
             asked.header(name)?;
             String::from_utf8(asked.joined(name)).ok()
@@ -23,7 +23,7 @@ impl Wants {
         self.accept.as_deref()
     }
 
-    /// Whether it refuses, in so many words (`q=0`), the one encoding in which a value is stored.
+    /// Returns true if the client refuses (`q=0`) the encoding in which a value is stored.
     pub(super) fn refuses(&self, stored: &[u8]) -> bool {
         let Some(encodings) = self.encodings.as_deref() else { return false };
         let stored = if stored.is_empty() { b"identity" } else { stored };
@@ -40,8 +40,8 @@ impl Wants {
     }
 }
 
-/// The ranges of an `Accept` header in the client's order: the name in lower case, and the weight
-/// in thousandths.
+/// Returns the ranges of an `Accept` header in the client's order: the name in lower case, and the
+/// weight in thousandths.
 fn ranges(accept: &str) -> impl Iterator<Item = (String, u16)> + '_ {
     accept.split(',').map(|range| {
         let mut parts = range.split(';').map(str::trim);
@@ -51,8 +51,8 @@ fn ranges(accept: &str) -> impl Iterator<Item = (String, u16)> + '_ {
     })
 }
 
-/// Exactness with which a range names a media type: 3 the type itself, 2 its family, 1 any type,
-/// 0 not at all.
+/// Returns how exactly a range names a media type: 3 the type itself, 2 its family, 1 any type, 0
+/// not at all.
 fn exactness(range: &str, kind: &str) -> u8 {
     let family = kind.split_once('/').map_or(kind, |(family, _)| family);
     match range {
@@ -63,8 +63,8 @@ fn exactness(range: &str, kind: &str) -> u8 {
     }
 }
 
-/// Weight of a media type for a client, in thousandths: that of the most exact range. Without an
-/// `Accept` every type is welcome.
+/// Returns the weight of a media type for a client in thousandths, taken from the most exact range.
+/// Without an `Accept` header every type has the full weight.
 pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {
     let Some(accept) = accept else { return 1_000 };
     let mut best = (0, 0);
@@ -77,18 +77,18 @@ pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {
     best.1
 }
 
-/// `0.5` and its like; what is none counts in full.
+/// Parses a weight such as `0.5` into thousandths. A text that is not a number counts as 1.
 fn thousandths(text: &str) -> u16 {
     let weight: f32 = text.parse().unwrap_or(1.0);
     (weight.clamp(0.0, 1.0) * 1_000.0) as u16
 }
 
-/// How siblings are shown.
+/// Representation of siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Their tags, one a line.
+    /// Their tags, one per line.
     Tags,
-    /// All of them, as parts.
+    /// All values, as parts of one body.
     Parts,
 }
 
@@ -101,12 +101,12 @@ impl Manner {
     }
 }
 
-/// The manner in which a client gets siblings, or none if it refuses both. `first` is what a range
-/// that fits both means, and what a client without an `Accept` gets.
+/// Returns the representation in which a client gets siblings, or `None` if it refuses both.
+/// `first` applies to a range that matches both, and to a client without an `Accept` header.
 ///
 /// As in Webmachine, of ranges with equal weight the one that the client names last counts first
-/// (`lists:reverse(lists:keysort(1, Ranges))`): Riak's Java client sends `*/*, multipart/mixed`
-/// with every read and understands parts alone. A type that the client refuses (`q=0`) is never
+/// (`lists:reverse(lists:keysort(1, Ranges))`). Riak's Java client sends `*/*, multipart/mixed`
+/// with every read and understands only parts. A type that the client refuses (`q=0`) is never
 /// chosen, although Webmachine would.
 pub(super) fn siblings(accept: Option<&str>, first: Manner) -> Option<Manner> {
     let Some(text) = accept else { return Some(first) };
@@ -119,6 +119,6 @@ pub(super) fn siblings(accept: Option<&str>, first: Manner) -> Option<Manner> {
         };
         offered.iter().find(fits).map(|manner| (weight, *manner))
     });
-    // Of several with the same weight this is the last.
+    // `max_by_key` returns the last of several with equal weight.
     chosen.max_by_key(|(weight, _)| *weight).map(|(_, manner)| manner)
 }

@@ -1,14 +1,14 @@
-//! Pages of a list: the memory that they take, and the parts in which a stream says them.
+//! Pages of a list: the memory that they take, and their parts in a stream.
 
 use base::{Body, BucketName, BucketNames, Key, Keys};
 
-/// Names that one document of a stream holds, bytes: a whole page would be there three times, as
-/// names, as a document and as a chunk.
+/// Size in bytes of the names in one document of a stream. A whole page would be in memory three
+/// times: as names, as a document and as a chunk.
 const PART_BYTES: usize = 64 * 1024;
-/// Memory of a name beside its bytes.
+/// Memory of a name in bytes, in addition to its own bytes.
 const NAME_OVERHEAD_BYTES: usize = 32;
 
-/// Memory of a page's names, bytes.
+/// Returns the memory of a page's names in bytes.
 pub(super) fn names_bytes(page: &Body) -> usize {
     match page {
         Body::Keys(page) => page.keys.iter().map(key_bytes).sum(),
@@ -25,7 +25,7 @@ fn name_bytes(name: &BucketName) -> usize {
     name.to_string().len() + NAME_OVERHEAD_BYTES
 }
 
-/// A page in parts of one document each, in order; at least one.
+/// Splits a page into parts of one document each, in order; at least one.
 pub(super) fn split_page(page: Body) -> Vec<Body> {
     match page {
         Body::Keys(Keys { keys, more }) => {
@@ -40,7 +40,7 @@ pub(super) fn split_page(page: Body) -> Vec<Body> {
     }
 }
 
-/// Names in parts, each but the last of `PART_BYTES` or a name more.
+/// Splits names into parts. Each but the last has `PART_BYTES`, exceeded by at most one name.
 fn cut<N>(names: Vec<N>, bytes_of: impl Fn(&N) -> usize) -> Vec<Vec<N>> {
     let (mut parts, mut bytes) = (vec![Vec::new()], 0);
     for name in names {

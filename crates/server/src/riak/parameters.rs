@@ -1,10 +1,10 @@
-//! Query parameters.
+//! Query parameters, and the options they set.
 
 use super::answer::RiakResponse;
 use crate::http::percent::{Plus, decode};
 use base::{FetchOptions, Quorum, StoreOptions};
 
-/// The query, decoded; of a name that stands there twice the first counts.
+/// Decoded query. If a name occurs twice, the first value counts.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -29,7 +29,7 @@ impl Query {
     }
 }
 
-/// The options of a request; every wrong one has a line in the refusal, as Riak's clients know it.
+/// Options of a request. The refusal has one line for every wrong option, as Riak's clients expect.
 pub(super) struct Options<'a> {
     query: &'a Query,
     wrong: String,
@@ -58,7 +58,8 @@ impl<'a> Options<'a> {
         ));
     }
 
-    /// One line more, unless it stands there: a change looks and writes with the same options.
+    /// Adds a line to the refusal, unless it is there already: a conditional write reads its
+    /// options twice.
     fn no(&mut self, line: &str) {
         if !self.wrong.contains(line) {
             self.wrong.push_str(line);
@@ -77,7 +78,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Nodes are counted, and not parts of them: of the words only `one` says how many.
+    /// Parses `node_confirms`, a number of nodes. The words `quorum` and `all` name no number of
+    /// nodes, so they are refused.
     fn nodes(&mut self) -> Option<u8> {
         let text = self.query.get("node_confirms")?.to_ascii_lowercase();
         match Quorum::parse(&text) {
@@ -96,7 +98,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// What of a write can't be left to the client here.
+    /// Refuses the values of `asis` and `sync_on_write` that the bucket alone decides.
     fn left_to_the_bucket(&mut self) {
         if self.truth("asis") == Some(true) {
             self.no("asis is not supported: every write has a dot of its own\n");
@@ -115,7 +117,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// A timeout; 0 is none.
+    /// Parses the timeout in milliseconds. `None`: no timeout, also if it is 0.
     pub(super) fn timeout(&mut self) -> Option<u64> {
         let text = self.query.get("timeout")?;
         let number: Option<u64> = text.parse().ok();
@@ -148,12 +150,12 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// `rw` of a delete stands for what is not said of `r` and `w`.
+    /// Parses `rw` of a delete, the default of its `r` and `w`.
     pub(super) fn both(&mut self) -> Option<Quorum> {
         self.quorum("rw")
     }
 
-    /// The refusal, if anything was wrong.
+    /// Returns the refusal if any option was wrong.
     pub(super) fn end(self) -> Result<(), RiakResponse> {
         if self.wrong.is_empty() { Ok(()) } else { Err(RiakResponse::text(400, self.wrong)) }
     }

@@ -1,4 +1,4 @@
-//! Siblings as the parts of one body, to the byte as Riak's clients split them.
+//! Siblings as the parts of one body, byte for byte as Riak's clients split them.
 
 use super::headers::{content_type, index_headers, link_header, meta_headers};
 use super::path::PathBucket;
@@ -7,7 +7,7 @@ use base::Sibling;
 use base::codec::checksum;
 use bytes::Bytes;
 
-/// A boundary that stands in no value.
+/// Returns a boundary that occurs in no value.
 pub(super) fn boundary(siblings: &[&Sibling]) -> String {
     let mut salt = siblings.len() as u64;
     loop {
@@ -25,7 +25,7 @@ pub(super) fn boundary(siblings: &[&Sibling]) -> String {
     }
 }
 
-/// The body: begins and ends with a line end.
+/// Returns the body. It begins and ends with a line end.
 pub(super) fn body(siblings: &[&Sibling], bucket: &PathBucket, boundary: &str) -> Bytes {
     let mut out = Vec::new();
     for sibling in siblings {

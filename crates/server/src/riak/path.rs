@@ -5,10 +5,10 @@ use base::BucketName;
 use base::Key;
 use bytes::Bytes;
 
-/// The type that is meant by paths without one.
+/// Bucket type of paths that name no type.
 pub(super) const TYPE: &str = "available";
 
-/// Which generation of paths a client speaks; links and locations are written in it.
+/// Generation of paths that a client uses. Links and locations in answers use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     /// `/riak/B/K`.
@@ -17,19 +17,19 @@ pub(super) enum Style {
     New,
 }
 
-/// A bucket as a path names it.
+/// Bucket that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathBucket {
     pub(super) name: BucketName,
-    /// As the client knows it.
+    /// Name of the bucket as the client knows it.
     pub(super) bytes: Bytes,
-    /// Whether the path named the type.
+    /// True if the path named a bucket type other than `default`.
     pub(super) typed: bool,
     pub(super) style: Style,
 }
 
 impl PathBucket {
-    /// The path of the bucket itself, as links and locations begin.
+    /// Returns the path of the bucket, the beginning of links and locations.
     pub(super) fn path(&self) -> String {
         let mut path = match (self.style, self.typed) {
             (Style::Old, _) => "/riak/".to_string(),
@@ -40,7 +40,7 @@ impl PathBucket {
         path
     }
 
-    /// The path of a key in it.
+    /// Returns the path of a key in the bucket.
     pub(super) fn key_path(&self, key: &[u8]) -> String {
         let mut path = self.path();
         path.push_str(if self.style == Style::Old { "/" } else { "/keys/" });
@@ -48,7 +48,7 @@ impl PathBucket {
         path
     }
 
-    /// The path of a data type in it.
+    /// Returns the path of a data type in the bucket.
     pub(super) fn datatype_path(&self, key: &[u8]) -> String {
         let mut path = self.path() + "/datatypes/";
         encode_onto(&mut path, key);
@@ -56,32 +56,32 @@ impl PathBucket {
     }
 }
 
-/// What a path names.
+/// Resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     /// `/ping`.
     Ping,
     /// `/stats`.
     Statistics,
-    /// `/`: what is served.
+    /// `/`: the list of resources.
     Root,
-    /// All buckets of a type.
+    /// The buckets of a type.
     Buckets { kind: String },
-    /// A bucket's keys; of the old paths its properties, too.
+    /// The keys of a bucket; with the old paths, its properties, too.
     Keys(PathBucket),
-    /// A key.
+    /// The value of a key.
     Object(PathBucket, Key),
-    /// A bucket's properties.
+    /// The properties of a bucket.
     Properties(PathBucket),
-    /// A bucket type's properties.
+    /// The properties of a bucket type.
     TypeProperties { kind: String },
-    /// A data type, or all of a bucket's.
+    /// The data type of a key; without a key, the place to create one.
     Datatype(PathBucket, Option<Key>),
-    /// A counter of old.
+    /// A legacy counter.
     Counter(PathBucket, Key),
-    /// Who keeps a key.
+    /// The owners of a key (`preflist`).
     Owners(PathBucket, Key),
-    /// Something of Riak's that is not served here.
+    /// A feature of Riak that is not served.
     Unserved(Feature),
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Feature {
 }
 
 impl Feature {
-    /// The sentences that a client is told.
+    /// Returns the text of the refusal.
     pub(super) fn refusal(self) -> &'static str {
         match self {
             Feature::Indexes => {
@@ -119,18 +119,18 @@ impl Feature {
     }
 }
 
-/// First segments of Riak's paths.
+/// First path segments of Riak's paths.
 pub(crate) const FIRST_SEGMENTS: [&str; 8] =
     ["riak", "buckets", "types", "ping", "stats", "mapred", "search", "solr"];
 
-/// Whether a path is one of Riak's, by its first segment.
+/// Returns true if a path is one of Riak's, by its first segment.
 pub(crate) fn is_riaks(path: &str) -> bool {
     let first = path.split('/').find(|segment| !segment.is_empty());
     first.is_none_or(|first| FIRST_SEGMENTS.contains(&first))
 }
 
-/// Reads a path, split before it is decoded, so that `%2F` may stand in a key. Nothing if it names
-/// nothing of Riak's; an error in words if a name in it can't be.
+/// Parses a path. Segments are decoded after the split, so a key may contain `%2F`. Returns `None`
+/// if the path is not one of Riak's, and an error text if a name in it is invalid.
 pub(super) fn read(path: &str) -> Option<Result<Resource, &'static str>> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let (kind, rest) = match &segments[..] {
@@ -190,18 +190,18 @@ fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<PathBucket, &'
     const WRONG: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
     let bytes = decode(name, Plus::Blank).ok_or(WRONG)?;
     let mut inside = String::new();
-    // A dot in front could be a directory wherever names become paths.
+    // Encode a leading dot: where names become paths it could name a directory.
     let rest = bytes.strip_prefix(b".");
     inside.push_str(if rest.is_some() { "%2E" } else { "" });
     encode_onto(&mut inside, rest.unwrap_or(&bytes));
-    // Riak's type `default` is the one that paths without a type mean.
+    // Riak's type `default` is the type of paths without one.
     let known = kind.filter(|kind| *kind != "default").unwrap_or(TYPE);
     let full = BucketName::new(known, &inside).map_err(|_| WRONG)?;
     let typed = kind.is_some_and(|kind| kind != "default");
     Ok(PathBucket { name: full, bytes, typed, style })
 }
 
-/// The bytes of a bucket's name as its clients know it.
+/// Returns a bucket's name as its clients know it.
 pub(super) fn known_as(name: &BucketName) -> Bytes {
     decode(name.name(), Plus::Plus)
         .unwrap_or_else(|| Bytes::copy_from_slice(name.name().as_bytes()))

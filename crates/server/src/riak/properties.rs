@@ -1,4 +1,4 @@
-//! Properties of buckets and bucket types, in Riak's words.
+//! Properties of buckets and bucket types under Riak's names.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;
@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 const FORM: &str =
     "bucket PUT must be a JSON object of the form:\n{\"props\":{...bucket properties...}}";
 
-/// What would have to be done and is not: only nothing can be asked of it.
+/// Properties of features that do not exist here. Only the value that disables them is accepted.
 const NOT_DONE: [&str; 6] =
     ["precommit", "postcommit", "search_index", "consistent", "backend", "repl"];
 
-/// What Riak lets be chosen and is the same for all here: it may be said, and not be changed.
+/// Returns the constant value of a property that Riak can set and Credenza can't. A request may
+/// name this value but not change it.
 fn fixed(name: &str) -> Option<Value> {
     let fun = |module: &str, name: &str| json!({ "mod": module, "fun": name });
     Some(match name {
@@ -29,8 +30,8 @@ fn fixed(name: &str) -> Option<Value> {
     })
 }
 
-/// The changes that a request asks for, of a bucket of this name or of a type; what can't be is
-/// told by name.
+/// Parses the changes in a request, to a bucket of this name or to a type (`None`). The refusal
+/// names each property that can't be changed so.
 pub(super) fn changes(asked: &RiakRequest, bucket: Option<&[u8]>) -> Result<Changes, RiakResponse> {
     let kind = asked.text("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
@@ -44,7 +45,7 @@ pub(super) fn changes(asked: &RiakRequest, bucket: Option<&[u8]>) -> Result<Chan
         let told = match (name.as_str(), bucket) {
             ("name", Some(own)) => own_name(value, own),
             ("dvv_enabled", _) => dots(value, props),
-            // Who answers of a type is shown, too.
+            // The answer about a type shows its claimant, and may be sent back.
             ("claimant", None) if value.is_string() => Ok(None),
             _ => change(name, value),
         };
@@ -61,8 +62,8 @@ fn refused(wrong: Map<String, Value>) -> RiakResponse {
     RiakResponse::with_body(400, "application/json", Value::Object(wrong).to_string())
 }
 
-/// A refusal of the node, as a document: the property it speaks of, one that was to be changed if
-/// it does, and why.
+/// Renders a refusal of the node as a document: the property that the text names, preferably one of
+/// the changed ones, and the text.
 pub(super) fn refusal(words: &str, changed: &[String]) -> RiakResponse {
     let is_name = |word: &&str| PROPERTIES.iter().any(|property| property.name == *word);
     let mut quoted = words.split('`').skip(1).step_by(2).filter(is_name);
@@ -74,13 +75,13 @@ pub(super) fn refusal(words: &str, changed: &[String]) -> RiakResponse {
 
 type PropertyText = Result<Option<String>, String>;
 
-/// A bucket's name is shown with its properties; it says nothing new.
+/// Checks the property `name`: it is shown with the others, and may only be sent back unchanged.
 fn own_name(value: &Value, own: &[u8]) -> PropertyText {
     let same = value.as_str() == Some(&*String::from_utf8_lossy(own));
     if same { Ok(None) } else { Err("read_only".into()) }
 }
 
-/// Every version has a dot here, but where the newest write wins.
+/// Checks `dvv_enabled`: it is true unless the newest write wins, because every version has a dot.
 fn dots(value: &Value, props: &Map<String, Value>) -> PropertyText {
     let newest_wins = props.get("last_write_wins") == Some(&Value::Bool(true));
     match value {
@@ -94,7 +95,7 @@ fn dots(value: &Value, props: &Map<String, Value>) -> PropertyText {
     }
 }
 
-/// A property's text in the house; none: it changes nothing.
+/// Returns the new value of a property as text. `None`: the request changes nothing.
 fn change(name: &str, value: &Value) -> PropertyText {
     if let Some(only) = fixed(name) {
         let same = only == *value;
@@ -132,7 +133,7 @@ fn of_shape(shape: PropertyShape, value: &Value) -> Result<String, &'static str>
     }
 }
 
-/// A bucket's properties as a document, `props` not yet around them.
+/// Returns a bucket's properties as a document, without the outer `props`.
 pub(super) fn of_bucket(name: &BucketName, properties: &Properties) -> Value {
     let mut props = shown(properties);
     let known = known_as(name);
@@ -140,7 +141,7 @@ pub(super) fn of_bucket(name: &BucketName, properties: &Properties) -> Value {
     Value::Object(props)
 }
 
-/// A bucket type's properties as a document.
+/// Returns a bucket type's properties as a document, without the outer `props`.
 pub(super) fn of_type(properties: &Properties, claimant: &str) -> Value {
     let mut props = shown(properties);
     props.insert("active".into(), true.into());
@@ -148,7 +149,7 @@ pub(super) fn of_type(properties: &Properties, claimant: &str) -> Value {
     Value::Object(props)
 }
 
-/// What is the same for all, as Riak shows it.
+/// Constant properties that Riak shows with the others.
 const SHOWN: [&str; 6] =
     ["big_vclock", "chash_keyfun", "linkfun", "old_vclock", "small_vclock", "young_vclock"];
 

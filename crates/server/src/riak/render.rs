@@ -14,42 +14,42 @@ use base::{Body, Context, Error, Kind, Owner, Reply, Sibling, Siblings, Vtag};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// How a reply is told.
+/// Representation of a reply.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// A key's values.
+    /// The values of a key.
     Object { bucket: PathBucket, vtag: Option<String>, wants: Wants, conditions: Conditions },
-    /// A write, perhaps with the key's values behind it.
+    /// The outcome of a write, followed by the key's values if the client asked for them.
     Stored { bucket: PathBucket, location: Option<String>, wants: Wants, unmet: u16 },
-    /// A delete.
+    /// The outcome of a delete.
     Removed,
-    /// A page of keys, perhaps with the bucket's properties in front.
+    /// A page of keys, after the bucket's properties if the path shows them.
     Keys { list: RenderedList, properties: Option<Value> },
     /// A page of buckets.
     Buckets { list: RenderedList },
-    /// A bucket's properties.
+    /// The properties of a bucket.
     Properties,
-    /// A bucket type's properties, and the node that tells them.
+    /// The properties of a bucket type, and the name of the node that answers.
     TypeProperties { kind: String, claimant: String },
-    /// A change of these properties.
+    /// The outcome of a change to these properties.
     Altered(Vec<String>),
     /// A data type.
     Typed(Telling),
-    /// A counter of old.
+    /// A legacy counter.
     Counter,
-    /// Who keeps a key.
+    /// The owners of a key.
     Owners,
 }
 
-/// How a list is told.
+/// Options of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RenderedList {
     pub(super) stream: bool,
-    /// How long the whole of it may take.
+    /// Maximum time for the whole list in milliseconds. `None`: no maximum.
     pub(super) timeout_ms: Option<u64>,
 }
 
-/// When a request is carried out at all.
+/// Preconditions of a request.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
     matches: Option<Vec<String>>,
@@ -81,14 +81,14 @@ impl Conditions {
             && self.unmodified_since.is_none()
     }
 
-    /// `If-None-Match: *` and nothing else.
+    /// Returns true for `If-None-Match: *` without other conditions on a write.
     pub(super) fn only_if_absent(&self) -> bool {
         self.none_match.as_ref().is_some_and(|tags| tags[..] == ["*"])
             && self.matches.is_none()
             && self.unmodified_since.is_none()
     }
 
-    /// The status to answer with, if what is there does not fit.
+    /// Returns the status of the answer if the values do not meet the conditions; else `None`.
     pub(super) fn against(&self, found: &Siblings, is_read: bool) -> Option<u16> {
         if found.living().next().is_none() {
             return self.matches.is_some().then_some(412);
@@ -108,7 +108,7 @@ impl Conditions {
     }
 }
 
-/// The tag of what is there: the value's, or one made of the context if there are several.
+/// Returns the entity tag: the value's own, or one derived from the context if there are several.
 fn entity_tag(found: &Siblings) -> String {
     match &found.values[..] {
         [one] => one.vtag.to_string(),
@@ -123,7 +123,7 @@ fn modified(found: &Siblings) -> u64 {
     found.values.iter().map(|value| value.written_ms).max().unwrap_or(0)
 }
 
-/// What a reply is to the client.
+/// Renders a reply as an answer.
 pub fn render(shape: &RiakShape, reply: &Result<Reply, Error>) -> RiakResponse {
     match (&shape.0, reply) {
         (Form::Stored { unmet, .. }, Err(error)) if error.kind() == Kind::Conflict => {
@@ -195,7 +195,7 @@ fn json(document: &Value) -> RiakResponse {
     RiakResponse::with_body(200, "application/json", document.to_string())
 }
 
-/// Who keeps a key. Riak's nodes have the name of their machine: `riak@10.0.0.3`.
+/// Returns a preference list as JSON. Nodes are named after their machine: `riak@10.0.0.3`.
 fn preference(owners: &[Owner]) -> Value {
     let one = |owner: &Owner| {
         let node = super::statistics::node_name(&owner.address);
@@ -204,7 +204,8 @@ fn preference(owners: &[Owner]) -> Value {
     json!({ "preflist": owners.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// Names as the JSON document Riak's clients read. What is no text is shown percent-encoded.
+/// Returns names as the JSON document that Riak's clients read. Names that are not UTF-8 are
+/// percent-encoded.
 fn list(name: &str, all: impl Iterator<Item = Bytes>) -> Value {
     let text = |bytes: Bytes| match std::str::from_utf8(&bytes) {
         Ok(text) => text.to_string(),
@@ -218,7 +219,8 @@ fn list(name: &str, all: impl Iterator<Item = Bytes>) -> Value {
     json!({ name: names })
 }
 
-/// Nothing is there; a tombstone says so, with the context for who writes next.
+/// Returns the answer for an absent key. A tombstone has the header `X-Riak-Deleted` and its
+/// context, which the next write needs.
 pub(super) fn not_found(found: &Siblings) -> RiakResponse {
     let answer = RiakResponse::text(404, "not found\n");
     if found.values.is_empty() {
@@ -250,7 +252,7 @@ fn object(
     }
 }
 
-/// One value, or all siblings.
+/// Renders the only value, or all siblings.
 fn values(found: &Siblings, bucket: &PathBucket, wants: &Wants, equal: Manner) -> RiakResponse {
     if let [value] = &found.values[..] {
         return one(value, &found.context, bucket, wants);
@@ -277,7 +279,7 @@ fn values(found: &Siblings, bucket: &PathBucket, wants: &Wants, equal: Manner) -
     }
 }
 
-/// One value with what is said about it.
+/// Renders one value with its metadata.
 fn one(value: &Sibling, context: &Context, bucket: &PathBucket, wants: &Wants) -> RiakResponse {
     let said = &value.content.headers;
     let kind = content_type(said);
@@ -301,7 +303,7 @@ fn one(value: &Sibling, context: &Context, bucket: &PathBucket, wants: &Wants) -
     if !said.encoding.is_empty() {
         answer = answer.header("Content-Encoding", said.encoding.clone());
     }
-    // A stored value may be a stranger's page: a browser gives it no rights.
+    // A stored value may be a hostile web page: browsers must give it no rights.
     answer = answer.header("Content-Security-Policy", "default-src 'none'; sandbox");
     answer = answer.header("X-Content-Type-Options", "nosniff");
     RiakResponse { body: value.content.value.clone(), ..answer }

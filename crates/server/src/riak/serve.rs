@@ -1,4 +1,4 @@
-//! The socket: requests one after the other, each answered before the next is read.
+//! Connection of a Riak client. Each request is answered before the next is read.
 
 use super::frame::{self, Framed};
 use super::pages::{names_bytes, split_page};
@@ -24,15 +24,15 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// Most bytes of names in a list that is answered as a whole; a stream has no such limit.
 const NAMES_BYTES_MAX: usize = 32 << 20;
-/// A list is there as names, as a document, and as an answer.
+/// Number of copies of a list in memory: as names, as a document, and as an answer.
 const COPIES: usize = 3;
 /// Larger bodies are sent from where they lie, not copied behind their heads.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
-/// A stream looks again for memory after this, milliseconds.
+/// Pause in milliseconds between a stream's attempts to get memory.
 const ROOM_PAUSE_MS: u64 = 5;
 
-/// Serves one connection until it ends or the server closes; gives it back where the native
-/// front-end goes on.
+/// Serves one connection until it ends or the server closes. Returns the connection if its next
+/// request is for the native front-end.
 pub(crate) async fn serve(
     connection: Connection,
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
     match talk.run().await {
         Ok(()) | Err(ConnectionEnd::Silent) => None,
         Err(ConnectionEnd::Refused(answer)) => {
-            // The connection ends either way; that the client still reads is its own affair.
+            // The connection ends in any case, whether or not the client reads the answer.
             if talk.say(&answer, false, false).await.is_ok() {
                 writer::hang_up(&mut talk.stream).await;
             }
@@ -59,13 +59,13 @@ pub(crate) async fn serve(
     }
 }
 
-/// Why a connection ends.
+/// Reason why a connection leaves this front-end.
 enum ConnectionEnd {
-    /// The socket is dead, or idle, or the server closes.
+    /// The socket is dead or idle, or the server closes.
     Silent,
-    /// This is answered first.
+    /// A refusal, which is sent before the connection ends.
     Refused(RiakResponse),
-    /// A request of the native interface came: its front-end goes on.
+    /// A request of the native interface: its front-end takes over.
     Foreign,
 }
 
@@ -100,9 +100,9 @@ struct Talk {
     tally: Arc<Tally>,
     shutdown: Shutdown,
     flow: Flow,
-    /// Memory for an answer.
+    /// Memory of the answer.
     room: AnswerRoom,
-    /// As what the present request is counted.
+    /// Kind of operation that the current request is counted as.
     operation: OperationKind,
 }
 
@@ -143,7 +143,7 @@ impl Talk {
         }
     }
 
-    /// Waits for a request's head.
+    /// Waits for the head of a request.
     async fn head(&mut self) -> Result<Framed, ConnectionEnd> {
         loop {
             if self.input.may_hold_head()
@@ -162,7 +162,7 @@ impl Talk {
         }
     }
 
-    /// Carries a plan out and says its answer; its status is told.
+    /// Carries out a plan and sends the answer. Returns the status of the answer.
     async fn answer(
         &mut self,
         plan: RiakPlan,
@@ -182,7 +182,7 @@ impl Talk {
                 return self.stream_pages(*request, shape, keep_alive).await;
             }
             RiakPlan::Ask(request, shape) => self.whole(*request, shape).await,
-            // What has looked does not look again, and what is counted was told.
+            // Unreachable: `go_on` never plans another look, and statistics were rendered before.
             RiakPlan::Look(..) | RiakPlan::Statistics => {
                 RiakResponse::text(500, "Error:\nlooked twice\n")
             }
@@ -192,14 +192,14 @@ impl Talk {
         Ok(answer.status)
     }
 
-    /// The answer, if there is memory for its body until its client has taken it; else what is said
-    /// instead.
+    /// Reserves memory for the answer's body until the client has read it. Without it, returns an
+    /// error in place of the answer.
     fn fit(&mut self, answer: RiakResponse, head_only: bool) -> RiakResponse {
         if head_only || self.room.holds(answer.body.len(), &self.shared) {
             return answer;
         }
         match self.operation {
-            // It takes effect; only its answer can't be told.
+            // The update takes effect; only its answer is lost.
             OperationKind::Put | OperationKind::Update if answer.status < 400 => {
                 stored_without_value()
             }
@@ -207,7 +207,7 @@ impl Talk {
         }
     }
 
-    /// The answer to a request that is told as a whole.
+    /// Answers a request whose reply is sent as a whole.
     async fn whole(&mut self, request: Request, mut shape: RiakShape) -> RiakResponse {
         let (tally, second) = (self.tally.clone(), self.shared.clock.unix_ms() / 1_000);
         shape.claimed_by(|| statistics::own_name(&self.shared));
@@ -230,7 +230,7 @@ impl Talk {
         }
     }
 
-    /// A reply with all pages behind it.
+    /// Submits a request and those for all further pages. Returns the reply with all pages.
     async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
         let mut reply = self.ask(request.clone()).await?;
         let mut bytes = names_bytes(&reply.body);
@@ -246,7 +246,8 @@ impl Talk {
         Ok(reply)
     }
 
-    /// Room for a list of so many bytes of names.
+    /// Reserves memory for a list with this many bytes of names. Fails if it is too large or no
+    /// memory is free.
     fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
         if bytes > NAMES_BYTES_MAX {
             let words = format!("more than {NAMES_BYTES_MAX} bytes of names: ask for a stream");
@@ -258,7 +259,7 @@ impl Talk {
         }
     }
 
-    /// Pages as chunks, each a document of its own, the last one empty.
+    /// Sends pages as chunks, each a document of its own; the last document is empty.
     async fn stream_pages(
         &mut self,
         request: Request,
@@ -269,7 +270,7 @@ impl Talk {
         let (shared, tally) = (self.shared.clone(), self.tally.clone());
         let _listing = tally.list(shared.clock.unix_ms() / 1_000);
         let mut reply = in_time(within, self.ask(request.clone())).await;
-        // Clients that asked for a stream give up their connection for any other status.
+        // A client that asked for a stream gives up its connection on any other status.
         if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
             let answer = render(&shape, &reply);
             self.say(&answer, false, keep_alive).await?;
@@ -302,8 +303,9 @@ impl Talk {
         Ok(200)
     }
 
-    /// Waits for memory for a page of a stream, as long as a client may take to read one. What the
-    /// page before held is free first, or two streams could hold what each waits for.
+    /// Waits for memory for a page of a stream, as long as a client may take to read one. Returns
+    /// false if none became free. The previous page's memory is released first: two streams could
+    /// otherwise block each other.
     async fn wait_for_room(&mut self, bytes: usize) -> bool {
         let until = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
         self.room.release();
@@ -330,33 +332,33 @@ impl Talk {
         if is_large { self.write(&answer.body).await } else { Ok(()) }
     }
 
-    /// Writes all; a client that does not take a piece of it in time is given up.
+    /// Sends bytes. Fails if the client does not read a part of them in time.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         writer::write_bytes(&mut self.stream, bytes).await
     }
 }
 
-/// The answer to a write whose own, with the values that are there now, there is no memory for.
+/// Returns the answer to a write that took effect but whose values do not fit into memory.
 fn stored_without_value() -> RiakResponse {
     let cause = "{\"reason\":\"overloaded\",\"detail\":\"the value is stored; there is no memory \
                  to give it back (buffer_bytes_max)\"}";
     RiakResponse::bare(204).header("X-Credenza-Error", cause)
 }
 
-/// When a list must be there.
+/// Returns the time by which a list must be complete. `None`: no limit.
 fn deadline(shape: &RiakShape) -> Option<Instant> {
     let within = shape.timeout_ms().map(Duration::from_millis)?;
     Instant::now().checked_add(within)
 }
 
-/// What comes in time, or that it did not.
+/// Waits for a reply until the deadline. Fails with `DeadlinePassed` after it.
 async fn in_time(
     deadline: Option<Instant>,
     asking: impl Future<Output = Result<Reply, Error>>,
 ) -> Result<Reply, Error> {
     let Some(deadline) = deadline else { return asking.await };
     let answer = timeout_at(deadline, asking).await;
-    // A timer is a little late, and what was there at once has never looked at it.
+    // A timer fires a little late, and a future that is ready at once never checks it.
     match answer {
         Ok(answer) if Instant::now() <= deadline => answer,
         _ => Err(Error::new(Reason::DeadlinePassed, "the list was not complete in time")),

@@ -1,7 +1,7 @@
-//! Riak's statistics: the names that its clients and tools look for.
+//! Riak's statistics, under the names that its clients and tools look for.
 //!
-//! Clients read it first of all on every connection, so it needs nobody else: no other node, no
-//! majority. What this house does not count is not there; `docs/use/riak.md` says what.
+//! Clients read them first on every connection, so they need neither another node nor a majority.
+//! Figures that Credenza does not count are absent; `docs/use/riak.md` lists them.
 
 use super::answer::RiakResponse;
 use super::negotiate::welcome;
@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The version of Riak whose HTTP is spoken here: clients ask for it before all else, to know what
-/// they may ask for.
+/// Version of Riak whose HTTP interface this is. Clients read it first, to know which features they
+/// may use.
 const VERSION: &str = "2.2.3";
-/// The resources that are served, as clients look them up.
+/// Resources that are served, under the names by which clients look them up.
 const RESOURCES: [(&str, &str); 12] = [
     ("riak_kv_wm_bucket_type", "/types"),
     ("riak_kv_wm_buckets", "/buckets"),
@@ -33,11 +33,11 @@ const RESOURCES: [(&str, &str); 12] = [
     ("riak_kv_wm_types", "/types"),
 ];
 
-/// The page that a person's browser is shown.
+/// Page for the browser of a person.
 const PAGE: &str = include_str!("welcome.html");
 
-/// Returns the resources by name: for Riak's clients as Riak says it, for a browser on a page that
-/// says where to go on. `host`: where the client found this node.
+/// Returns the list of resources: a document for Riak's clients, a page with links for a browser.
+/// `host`: address at which the client reached this node.
 pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
     let links: Vec<String> =
         RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();
@@ -53,7 +53,8 @@ pub(super) fn resources(accept: Option<&str>, host: &str) -> RiakResponse {
     answer.header("Link", links.join(", "))
 }
 
-/// The name comes from the request: of it only what an address is made of goes into the page.
+/// Fills in the page. `host` comes from the request, so it is used only if it has no other
+/// characters than an address has.
 fn page(host: &str, resources: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:-[]".contains(&byte);
     let is_address = !host.is_empty() && host.bytes().all(is_plain);
@@ -63,13 +64,13 @@ fn page(host: &str, resources: &str) -> String {
     filled.replace("{resources}", resources)
 }
 
-/// The name that Riak's nodes have: that of their machine.
+/// Returns the name of a node as Riak's nodes have it: that of their machine.
 pub(super) fn node_name(address: &str) -> String {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     format!("riak@{}", host.trim_matches(['[', ']']))
 }
 
-/// The document of `/stats`.
+/// Returns the document of `/stats`.
 pub(super) fn answer(shared: &Shared, tally: &Tally, accept: Option<&str>) -> RiakResponse {
     let document = document(shared, tally);
     let plain = welcome(accept, "text/plain") > welcome(accept, "application/json");
@@ -117,12 +118,12 @@ fn document(shared: &Shared, tally: &Tally) -> Value {
     Value::Object(all)
 }
 
-/// This node's name, as Riak's nodes have theirs.
+/// Returns the name of this node in Riak's form.
 pub(super) fn own_name(shared: &Shared) -> String {
     NodeNames::of(shared, &shared.node.status()).own()
 }
 
-/// The names of nodes.
+/// Names of the cluster's nodes in Riak's form.
 struct NodeNames {
     own: NodeId,
     addresses: BTreeMap<NodeId, String>,
@@ -132,7 +133,7 @@ impl NodeNames {
     fn of(shared: &Shared, status: &Status) -> NodeNames {
         let member = |known: &MemberStatus| (known.member.node, known.member.client.clone());
         let known = status.members.iter().map(member);
-        // Who never had another member may not have said where it is.
+        // A node that never had another member may not have published its address.
         let mut addresses: BTreeMap<_, _> = known.filter(|(_, at)| !at.is_empty()).collect();
         let own = || shared.settings.listen.to_string();
         addresses.entry(status.node).or_insert_with(own);
@@ -147,7 +148,7 @@ impl NodeNames {
         node_name(self.addresses.get(&node).map_or("unknown", String::as_str))
     }
 
-    /// How many partitions each has: a list of pairs, as Erlang writes it.
+    /// Returns the number of partitions of each node, as an Erlang list of pairs.
     fn ownership(&self, owners: &[NodeId]) -> String {
         let mut counts = BTreeMap::new();
         owners.iter().for_each(|owner| *counts.entry(*owner).or_insert(0) += 1);
@@ -157,8 +158,8 @@ impl NodeNames {
     }
 }
 
-/// What the machine says of itself: memory in bytes, processes, and its load in parts of 256, as
-/// Erlang counts them.
+/// Adds figures of the machine: memory in bytes, processes, and the load in 1/256, as Erlang counts
+/// it.
 fn machine(all: &mut Map<String, Value>) {
     let told = rustix::system::sysinfo();
     let bytes = |units: u64| units.saturating_mul(told.mem_unit.into());
@@ -171,7 +172,7 @@ fn machine(all: &mut Map<String, Value>) {
     }
 }
 
-/// What the node counts for itself.
+/// Adds counts of read repairs and redirected requests, which the node keeps itself.
 fn repaired(shared: &Shared, tally: &Tally, second: u64, all: &mut Map<String, Value>) {
     let samples = shared.node.samples();
     let count = |name: &str| Sample::value_of(&samples, name) as u64;
@@ -182,7 +183,7 @@ fn repaired(shared: &Shared, tally: &Tally, second: u64, all: &mut Map<String, V
     all.insert("read_repairs".into(), tally.repairs.last_minute(second, repairs).into());
 }
 
-/// What Riak's clients were told.
+/// Adds statistics of the answers to Riak's clients.
 fn tallied(tally: &Tally, second: u64, all: &mut Map<String, Value>) {
     for (name, spread) in
         [("node_get_fsm_siblings", &tally.siblings), ("node_get_fsm_objsize", &tally.bytes)]
@@ -201,7 +202,7 @@ fn tallied(tally: &Tally, second: u64, all: &mut Map<String, Value>) {
     all.insert("list_fsm_active".into(), tally.listing.load(Relaxed).into());
 }
 
-/// What clients of Riak asked of this node.
+/// Adds the counts and latencies of requests from Riak's clients.
 fn counted(shared: &Shared, all: &mut Map<String, Value>) {
     let counters = &shared.counters;
     let total = |operations: &[OperationKind]| -> u64 {

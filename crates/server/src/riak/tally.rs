@@ -1,4 +1,4 @@
-//! Counts of what Riak's clients were told, which no other front-end needs.
+//! Counters of answers to Riak's clients, which no other front-end needs.
 
 use super::render::Form;
 use super::translate::RiakShape;
@@ -9,21 +9,21 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Upper bounds of what is told of siblings.
+/// Upper bounds of the histogram of sibling counts.
 const SIBLINGS: &[u64] = &[1, 2, 3, 5, 10, 25, 50, 100, 250, 1_000];
-/// Upper bounds of what is told of sizes, bytes.
+/// Upper bounds of the histogram of sizes in bytes.
 const BYTES: &[u64] = &[
     0, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144,
     524_288, 1_048_576, 2_097_152, 4_194_304, 8_388_608,
 ];
-/// The data types that are counted apart.
+/// Data types that are counted separately.
 const KINDS: [FieldKind; 5] =
     [FieldKind::Counter, FieldKind::Set, FieldKind::Map, FieldKind::Hll, FieldKind::Gset];
 
-/// How numbers are spread, as far as bounds know.
+/// Distribution of numbers, to the resolution of its bounds.
 pub(crate) struct Spread {
     bounds: &'static [u64],
-    /// One more for what is beyond the last bound.
+    /// Count per bound, and one more for numbers beyond the last.
     counts: Vec<AtomicU64>,
     sum: AtomicU64,
     most: AtomicU64,
@@ -41,7 +41,8 @@ impl Spread {
         self.most.fetch_max(number, Relaxed);
     }
 
-    /// By the end of its name; a percentile is the bound under which it falls.
+    /// Returns each statistic with the suffix of its name. A percentile is the bound below which it
+    /// falls.
     pub(super) fn told(&self) -> [(&'static str, u64); 5] {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
         let (total, most) = (counts.iter().sum::<u64>(), self.most.load(Relaxed));
@@ -63,7 +64,7 @@ impl Spread {
     }
 }
 
-/// How often: since the start, and in the last minute.
+/// Event counter: total since the start, and number in the last minute.
 #[derive(Default)]
 pub(crate) struct MinuteRate {
     total: AtomicU64,
@@ -85,13 +86,13 @@ impl MinuteRate {
     }
 }
 
-/// Totals of somebody else's at the moments they were asked for: what came in the last minute.
+/// Past values of a counter kept elsewhere, to compute its growth in the last minute.
 #[derive(Default)]
 pub(crate) struct Past(Mutex<VecDeque<(u64, u64)>>);
 
 impl Past {
-    /// With the total of this second, by how much it grew in the minute before: exact for who asks
-    /// more than once a minute, else the average of the time since the last ask.
+    /// Records the total at this second. Returns its growth in the last minute: exact if called
+    /// more than once a minute, else the average since the last call.
     pub(super) fn last_minute(&self, second: u64, total: u64) -> u64 {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.back().is_none_or(|(last, _)| *last < second) {
@@ -106,15 +107,15 @@ impl Past {
     }
 }
 
-/// All of it.
+/// All counters of this front-end.
 pub(crate) struct Tally {
-    /// Values of a key that was read.
+    /// Number of values per key read.
     pub(super) siblings: Spread,
-    /// Their bytes together.
+    /// Bytes of a key's values together.
     pub(super) bytes: Spread,
     gets: [MinuteRate; KINDS.len()],
     puts: [MinuteRate; KINDS.len()],
-    /// Lists that are being made.
+    /// Number of lists in progress.
     pub(super) listing: AtomicU64,
     pub(super) lists: MinuteRate,
     pub(super) lists_failed: MinuteRate,
@@ -136,7 +137,7 @@ impl Default for Tally {
     }
 }
 
-/// A list that is being made.
+/// Guard that counts a list as in progress until it is dropped.
 pub(crate) struct Listing<'a>(&'a AtomicU64);
 
 impl Drop for Listing<'_> {
@@ -146,7 +147,7 @@ impl Drop for Listing<'_> {
 }
 
 impl Tally {
-    /// A request is answered; of reads it is told what they found.
+    /// Counts an answer; if it is a read's, also the values that it found.
     pub(super) fn note(
         &self,
         is_read: bool,
@@ -172,8 +173,8 @@ impl Tally {
         }
     }
 
-    /// Something is asked; whether it is a read. Of the changes to data types two tell what they
-    /// change: sets, grow-only sets and HyperLogLogs are changed alike.
+    /// Counts a request and returns true if it is a read. Only two kinds of changes tell their data
+    /// type: sets, grow-only sets and HyperLogLogs have the same operations.
     pub(super) fn asked(&self, request: &Request, second: u64) -> bool {
         match &request.call {
             Call::Available(AvailableCall::Change(change)) => match change.operation {
@@ -189,18 +190,18 @@ impl Tally {
         false
     }
 
-    /// A list begins; it ends when what is given is dropped.
+    /// Counts a list, as in progress until the returned guard is dropped.
     pub(super) fn list(&self, second: u64) -> Listing<'_> {
         self.lists.note(second);
         self.listing.fetch_add(1, Relaxed);
         Listing(&self.listing)
     }
 
-    /// Of data types: what was asked, which, how often.
+    /// Returns the counters of data types: `gets` or `puts`, the data type, and the counter.
     pub(super) fn typed(&self) -> impl Iterator<Item = (&'static str, &'static str, &MinuteRate)> {
         let gets = KINDS.iter().zip(&self.gets).map(|(kind, rate)| ("gets", kind.word(), rate));
         let puts = KINDS.iter().zip(&self.puts).map(|(kind, rate)| ("puts", kind.word(), rate));
-        // What can't be told apart is not told.
+        // Changes of the other types can't be distinguished, so they are left out.
         gets.chain(puts.filter(|(_, kind, _)| ["counter", "map"].contains(kind)))
     }
 }

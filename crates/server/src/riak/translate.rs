@@ -1,4 +1,4 @@
-//! Translation of Riak's requests to those of `base`.
+//! Translation of Riak's requests into those of `base`.
 
 use super::answer::RiakResponse;
 use super::asked::RiakRequest;
@@ -17,35 +17,35 @@ use base::{
 };
 use serde_json::json;
 
-/// What is done about a request.
+/// Way in which a request is carried out.
 #[derive(Debug)]
 pub enum RiakPlan {
-    /// The node is asked, and its reply told in this shape.
+    /// Request to the node, and the form of its answer.
     Ask(Box<Request>, RiakShape),
-    /// The node is asked first what is there; [`go_on`] says how to go on.
+    /// Read that must come first; [`go_on`] makes the next plan from its reply.
     Look(Box<Request>, Look),
-    /// Nobody is asked.
+    /// Answer that needs no node.
     Say(RiakResponse),
-    /// What the node counts is told.
+    /// Answer with the statistics.
     Statistics,
 }
 
-/// How a reply is told.
+/// Form of the answer to a request.
 #[derive(Debug)]
 pub struct RiakShape(pub(super) Form);
 
 impl RiakShape {
-    /// Whether a list is told page by page as it comes, one document each, the last one empty.
+    /// Returns true if a list is sent page by page, one document each, the last one empty.
     pub fn streams(&self) -> bool {
         self.list().is_some_and(|list| list.stream)
     }
 
-    /// Whether it is a list.
+    /// Returns true if the answer is a list.
     pub(super) fn lists(&self) -> bool {
         self.list().is_some()
     }
 
-    /// How long the whole answer may take, where the client says so.
+    /// Returns the client's limit for the whole answer in milliseconds, if it set one.
     pub(super) fn timeout_ms(&self) -> Option<u64> {
         self.list()?.timeout_ms
     }
@@ -57,20 +57,20 @@ impl RiakShape {
         }
     }
 
-    /// Of a type's properties: which node answers, by its name.
+    /// Sets the name of the answering node, in the answer about a bucket type.
     pub(super) fn claimed_by(&mut self, node: impl FnOnce() -> String) {
         if let Form::TypeProperties { claimant, .. } = &mut self.0 {
             *claimant = node();
         }
     }
 
-    /// The document in front of a stream: the old paths show properties there.
+    /// Returns the first document of a stream: on the old paths, the bucket's properties.
     pub(super) fn first_page(&mut self) -> Option<String> {
         let Form::Keys { properties, .. } = &mut self.0 else { return None };
         Some(json!({ "props": properties.take()? }).to_string())
     }
 
-    /// The document that ends a stream of this list.
+    /// Returns the last document of a stream of this list.
     pub(super) fn last_page(&self) -> &'static [u8] {
         match self.0 {
             Form::Buckets { .. } => b"{\"buckets\":[]}",
@@ -79,7 +79,7 @@ impl RiakShape {
     }
 }
 
-/// A change that looks at what is there first.
+/// Change that depends on a read of the current values.
 #[derive(Debug)]
 pub struct Look {
     bucket: BucketName,
@@ -95,7 +95,7 @@ enum FollowUp {
         context: Option<base::Context>,
         options: StoreOptions,
     },
-    /// The keys, with the properties that were found.
+    /// The keys, with the properties that the read returned.
     Keys(RenderedList),
 }
 
@@ -108,7 +108,7 @@ fn direct(bucket: &BucketName, call: DirectoryCall, form: Form) -> RiakPlan {
     RiakPlan::Ask(Box::new(Request { bucket: bucket.clone(), call, retry: None }), RiakShape(form))
 }
 
-/// What is done about a request.
+/// Plans a request.
 pub fn plan(asked: &RiakRequest) -> RiakPlan {
     planned(asked).unwrap_or_else(RiakPlan::Say)
 }
@@ -138,7 +138,7 @@ fn planned(asked: &RiakRequest) -> Result<RiakPlan, RiakResponse> {
         return Err(RiakResponse::text(501, "no such method\n"));
     }
     if let Resource::Unserved(feature) = place {
-        // Not 404: Riak's Java client takes that for an empty result of a walk, and says nothing.
+        // Not 404: Riak's Java client would take that for an empty result, without an error.
         return Err(RiakResponse::text(501, feature.refusal()));
     }
     match (place, asked.method) {
@@ -237,7 +237,7 @@ fn store(
     options.end()?;
     let unchanged = context(asked, "X-Riak-If-Not-Modified")?.map(Condition::Unchanged);
     let conditions = Conditions::of(asked);
-    // What the replica that takes the write can judge itself needs no look before.
+    // A condition that the storing replica can check itself needs no read before.
     let absent = conditions.only_if_absent().then_some(Condition::Absent);
     let unmet = if unchanged.is_some() { 409 } else { 412 };
     let store = Store {
@@ -258,7 +258,7 @@ fn store(
     Ok(RiakPlan::Look(ask(&name, fetch), Look { bucket: name, conditions, then }))
 }
 
-/// A delete looks first: what is not there is told, and without a context it deletes what it saw.
+/// Plans a delete. It reads first, to report an absent key and to get the context if none is given.
 fn remove(
     asked: &RiakRequest,
     query: &Query,
@@ -279,7 +279,7 @@ fn remove(
     Ok(RiakPlan::Look(look, Look { bucket: bucket.name.clone(), conditions, then }))
 }
 
-/// How a change goes on after what its look has found.
+/// Makes the next plan of a change from the reply to its read.
 pub fn go_on(look: Look, found: &Result<Reply, Error>) -> RiakPlan {
     let siblings = match found {
         Ok(Reply { body: Body::Siblings(siblings), .. }) => siblings,
@@ -306,7 +306,7 @@ pub fn go_on(look: Look, found: &Result<Reply, Error>) -> RiakPlan {
     }
     match look.then {
         FollowUp::Store(mut store, shape) => {
-            // What was judged must still be so where it is written.
+            // The values must not have changed since the conditions were checked.
             let judged = || Condition::Unchanged(siblings.context.clone());
             store.condition.get_or_insert_with(judged);
             RiakPlan::Ask(ask(&look.bucket, AvailableCall::Store(store)), shape)
@@ -325,7 +325,7 @@ pub fn go_on(look: Look, found: &Result<Reply, Error>) -> RiakPlan {
     }
 }
 
-/// Whether a list is wanted, and how.
+/// Returns the options of a list, or `None` if the query asks for none.
 fn list(query: &Query, name: &str) -> Result<Option<RenderedList>, RiakResponse> {
     let mut options = Options::of(query);
     let timeout_ms = options.timeout();
@@ -368,7 +368,7 @@ fn all_keys(bucket: &BucketName, form: Form) -> RiakPlan {
     RiakPlan::Ask(ask(bucket, call), RiakShape(form))
 }
 
-/// The request for the page behind this one, if there is more.
+/// Returns the request for the next page, or `None` if this one is the last.
 pub fn next_page(request: &Request, body: &Body) -> Option<Box<Request>> {
     let call = match (&request.call, body) {
         (Call::Available(AvailableCall::Keys { rows_max, .. }), Body::Keys(page)) => {
@@ -384,7 +384,7 @@ pub fn next_page(request: &Request, body: &Body) -> Option<Box<Request>> {
     Some(ask(&request.bucket, call))
 }
 
-/// A page with the one behind it.
+/// Appends the next page to the pages before.
 pub fn gather(first: &mut Body, next: Body) {
     match (first, next) {
         (Body::Keys(first), Body::Keys(next)) => {

@@ -1,8 +1,8 @@
-//! A client of the native front-end in the house's own words: requests of `base` go out, replies
-//! and errors of `base` come back.
+//! Client of the native front-end, in terms of `base`: it sends requests and returns replies and
+//! errors of `base`.
 //!
-//! Promises: an error means what its kind says; a connection that breaks under an update is
-//! `Unknown`, under a read `Unavailable`.
+//! Promises: an error has the kind that its meaning demands; a connection that breaks during an
+//! update gives `Unknown`, during a read `Unavailable`.
 //! Never: repeats a request by itself; keeps more of an answer than `ANSWER_BYTES_MAX`.
 //! Read next: `wire.rs` (one connection), `replies.rs` (JSON to replies).
 
@@ -27,16 +27,17 @@ use std::time::Duration;
 use wire::Wire;
 pub use wire::{SentRequest, WireResponse};
 
-/// A client over one kept connection: one request after the other.
+/// Client with one persistent connection, which carries one request at a time.
 pub struct NativeClient {
     wire: Wire,
     token: Option<JoinToken>,
 }
 
 impl NativeClient {
-    /// Of the node at `http://HOST:PORT`; `wait_max` bounds each request. Nothing is connected yet.
+    /// Returns a client of the node at `http://HOST:PORT`. `wait_max` limits the duration of each
+    /// request. The first request opens the connection.
     ///
-    /// Errors: `Malformed` when the address is none.
+    /// Errors: `Malformed` if `url` is not such an address.
     pub fn new(url: &str, wait_max: Duration) -> Result<NativeClient> {
         let malformed = || Error::new(Reason::Malformed, "an address reads http://HOST:PORT");
         let authority = url.strip_prefix("http://").ok_or_else(malformed)?.trim_end_matches('/');
@@ -46,15 +47,14 @@ impl NativeClient {
         Ok(NativeClient { wire: Wire::new(authority.to_string(), wait_max), token: None })
     }
 
-    /// Shows this join token with whatever it asks of the cluster from now on.
+    /// Presents this join token with every later request about the cluster.
     pub fn show(&mut self, token: JoinToken) {
         self.token = Some(token);
     }
 
-    /// Asks anything, and gives the reply as the node gave it.
+    /// Sends any request and returns the node's reply.
     ///
-    /// Reads of one key come back as `Body::Row`, updates as `Body::Updated`, as they do from the
-    /// node itself.
+    /// Reads of one key return `Body::Row`, updates `Body::Updated`, as the node itself does.
     pub async fn ask(&mut self, request: &Request) -> Result<Reply> {
         let mut sent = requests::sent(request);
         if let Some(retry) = request.retry {
@@ -69,13 +69,13 @@ impl NativeClient {
         replies::reply(&request.call, &answer)
     }
 
-    /// Sends what is not a request of the node: status, metrics, administration.
+    /// Sends a request that is none of `base`: status, metrics, administration.
     pub async fn send(&mut self, sent: &SentRequest) -> Result<WireResponse> {
         let answer = self.wire.exchange(sent).await?;
         if answer.status < 400 { Ok(answer) } else { Err(replies::error(&answer)) }
     }
 
-    /// The row of a key.
+    /// Returns the row of a key. `None`: the key does not exist.
     pub async fn get(&mut self, bucket: &BucketName, key: &[u8]) -> Result<Option<Row>> {
         let read = Read::Get(key.to_vec().into());
         match self.read(bucket, read, ReadLevel::Consistent).await?.body {
@@ -84,7 +84,7 @@ impl NativeClient {
         }
     }
 
-    /// A read of any kind.
+    /// Sends a read of any kind.
     pub async fn read(
         &mut self,
         bucket: &BucketName,
@@ -95,7 +95,7 @@ impl NativeClient {
         self.ask(&Request { bucket: bucket.clone(), call, retry: None }).await
     }
 
-    /// Writes a value if the condition holds; whether it did.
+    /// Writes a value if the condition holds. Returns true if it did.
     pub async fn put(
         &mut self,
         bucket: &BucketName,
@@ -115,7 +115,7 @@ impl NativeClient {
         }
     }
 
-    /// Deletes a key; whether it was there.
+    /// Deletes a key. Returns true if it existed.
     pub async fn delete(&mut self, bucket: &BucketName, key: &[u8]) -> Result<bool> {
         let missing = base::request::Missing::Skipped;
         let update = Update::Delete { key: key.to_vec().into(), missing };
@@ -125,19 +125,19 @@ impl NativeClient {
         }
     }
 
-    /// An update of any kind, a sequence too.
+    /// Sends an update of any kind, including a sequence.
     pub async fn update(&mut self, bucket: &BucketName, update: Update) -> Result<Reply> {
         let call = Call::Update(update);
         self.ask(&Request { bucket: bucket.clone(), call, retry: None }).await
     }
 
-    /// Something of the directory.
+    /// Sends a call to the directory.
     pub async fn directory(&mut self, bucket: &BucketName, call: DirectoryCall) -> Result<Reply> {
         let call = Call::Directory(call);
         self.ask(&Request { bucket: bucket.clone(), call, retry: None }).await
     }
 
-    /// A value of a group's log, of a member that knows it to be decided.
+    /// Returns an entry of a group's log, from a member that knows it to be decided.
     pub async fn decided_value(&mut self, group: GroupId, index: LogIndex) -> Result<Bytes> {
         let mut sent =
             SentRequest::new("GET", format!("/v1/cluster/groups/{group}/values/{index}"));
@@ -153,12 +153,12 @@ impl NativeClient {
         self.ask(&Request { bucket: bucket.clone(), call, retry: None }).await
     }
 
-    /// `/status`.
+    /// Returns `/status`.
     pub async fn status(&mut self) -> Result<Value> {
         self.send(&SentRequest::new("GET", "/status")).await?.json()
     }
 
-    /// Makes a checkpoint under this name; where it is.
+    /// Makes a checkpoint of this name. Returns its path.
     pub async fn checkpoint(&mut self, name: &str) -> Result<String> {
         let body = serde_json::json!({ "target": name }).to_string();
         let sent = SentRequest::json("POST", "/v1/admin/checkpoint", body.into_bytes());
@@ -166,7 +166,7 @@ impl NativeClient {
         answer["target"].as_str().map(String::from).ok_or_else(replies::strange)
     }
 
-    /// The log's levels, after these changes.
+    /// Applies these changes to the log levels. Returns the levels.
     pub async fn log_levels(&mut self, changes: &Changes) -> Result<Value> {
         const PATH: &str = "/v1/admin/log-levels";
         if changes.is_empty() {
@@ -179,17 +179,17 @@ impl NativeClient {
     }
 }
 
-/// The path of something in a bucket.
+/// Returns the path of a resource in a bucket.
 fn path(bucket: &BucketName, rest: &str) -> String {
     let mut path = format!("/v1/buckets/{}/", bucket.kind());
     encode_onto(&mut path, bucket.name().as_bytes());
     path + rest
 }
 
-/// The path of a key.
+/// Returns the path of a key.
 fn key_path(bucket: &BucketName, key: &[u8]) -> String {
     let mut path = path(bucket, "/keys/");
-    // Dots alone would be taken for a step up the path by whoever stands in between.
+    // Encode dots: intermediaries would resolve a segment of dots alone as a step up the path.
     match key {
         b"." => path.push_str("%2E"),
         b".." => path.push_str("%2E%2E"),

@@ -1,4 +1,4 @@
-//! Decoding of an HTTP answer to the reply or error that the node gave.
+//! Decoding of an HTTP answer into the node's reply or error.
 
 use super::wire::WireResponse;
 use crate::native::json::cluster;
@@ -15,12 +15,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Whoever answers is no node, or one of another version.
+/// Returns the error for an answer that is not from a node, or from one of another version.
 pub fn strange() -> Error {
     Error::new(Reason::NotSupported, "the answer is none of Credenza's, or of another version")
 }
 
-/// The reply to a call.
+/// Returns the reply to a call.
 pub fn reply(call: &Call, answer: &WireResponse) -> Result<Reply> {
     let index = LogIndex(answer.index.unwrap_or(0));
     let done = |body| Ok(Reply::new(index, body));
@@ -64,7 +64,7 @@ pub fn reply(call: &Call, answer: &WireResponse) -> Result<Reply> {
     }
 }
 
-/// The error that an answer tells.
+/// Returns the error that an answer reports.
 pub fn error(answer: &WireResponse) -> Error {
     let told = answer.json().ok().and_then(|json| told(&json["error"]).ok());
     told.unwrap_or_else(strange)
@@ -92,7 +92,7 @@ fn number(json: &Value) -> Result<u64> {
     json.as_u64().ok_or_else(strange)
 }
 
-/// A session's id: text, or a number from a server of the version before.
+/// Parses a session's id: text, or a number from a server of the previous version.
 fn session(json: &Value) -> Result<SessionId> {
     let id = match json.as_str() {
         Some(text) => text.parse().map_err(|_| strange())?,

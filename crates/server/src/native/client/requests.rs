@@ -16,7 +16,7 @@ use base::{
 use serde_json::json;
 use std::fmt::Write;
 
-/// The request as it is sent, its retry's headers apart.
+/// Returns the request as it is sent, without the headers of a retry.
 pub fn sent(request: &Request) -> SentRequest {
     let bucket = &request.bucket;
     match &request.call {
@@ -54,7 +54,7 @@ pub fn sent(request: &Request) -> SentRequest {
                 SessionCall::Close(id) => SentRequest::new("DELETE", format!("{path}/{id}")),
             }
         }
-        // Programs that embed a node speak so; there is no such path yet.
+        // No route has this path yet; programs that embed a node make the call directly.
         Call::Available(_) => SentRequest::new("POST", path(bucket, "/available")),
     }
 }
@@ -152,7 +152,7 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> SentRequest {
         }
         DirectoryCall::CancelMove => SentRequest::new("DELETE", of_bucket + "/move"),
         DirectoryCall::ResetBucket => SentRequest::new("DELETE", of_bucket + "/properties"),
-        // Nodes tell each other; for clients there is no such path.
+        // Only nodes make this call; clients have no route for it.
         DirectoryCall::StepMove { .. } => SentRequest::new("POST", of_bucket + "/move/step"),
     }
 }
@@ -205,7 +205,7 @@ fn members(call: &ClusterCall) -> SentRequest {
         ClusterCall::DropGroup { group } => {
             SentRequest::new("DELETE", format!("/v1/cluster/groups/{group}"))
         }
-        // The token itself stands in a header; the digest is for nodes among themselves.
+        // The header carries the token itself; the digest is for calls between nodes.
         ClusterCall::Shown { call, .. } => members(call),
         ClusterCall::AddToken { lifetime_ms, .. } => {
             let standing = lifetime_ms.is_none();
@@ -240,7 +240,7 @@ fn of_ring(call: &RingCall) -> SentRequest {
         }
         RingCall::Cancel => SentRequest::new("POST", "/v1/cluster/ring/cancel"),
         RingCall::Transfers => SentRequest::new("GET", "/v1/cluster/ring/transfers"),
-        // Nodes tell the directory; for clients there is no such path.
+        // Only nodes make these calls; clients have no route for them.
         RingCall::Received { .. } | RingCall::Cleared { .. } => {
             SentRequest::new("POST", "/v1/cluster/ring/told")
         }

@@ -1,11 +1,11 @@
-//! Updates and reads as the JSON that the front-end reads.
+//! Encoding of updates and reads as the JSON that the front-end reads.
 
 use crate::native::json::write::bytes_onto;
 use base::range::Direction;
 use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
 use base::{Bound, Key, Range, Read, Update, Value, Want};
 
-/// An update as a step.
+/// Appends an update as a step.
 pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
     match update {
         Update::Set { key, value, expiry } => {
@@ -62,7 +62,7 @@ pub fn update_onto(out: &mut Vec<u8>, update: &Update) {
     }
 }
 
-/// Updates that build on what is there.
+/// Appends an update that depends on the current value.
 fn change_onto(out: &mut Vec<u8>, update: &Update) {
     match update {
         Update::Add { key, delta } => {
@@ -96,7 +96,7 @@ fn change_onto(out: &mut Vec<u8>, update: &Update) {
                 ExpireWhen::Sooner => "\"sooner\"",
                 ExpireWhen::HasLater => "\"has_later\"",
             };
-            // The front-end wants the time to live here, the default one too.
+            // The front-end requires the time to live in this step, even the default one.
             let fields = match expiry {
                 Expiry::Default => ObjectFields::begin(out, "expire")
                     .bytes("key", key)
@@ -144,7 +144,7 @@ fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
     fields.end();
 }
 
-/// A read as a step.
+/// Appends a read as a step.
 pub fn read_onto(out: &mut Vec<u8>, read: &Read) {
     match read {
         Read::Get(key) => ObjectFields::begin(out, "get").bytes("key", key).end(),
@@ -189,7 +189,7 @@ fn range_onto(out: &mut Vec<u8>, range: &Range) {
     fields.end();
 }
 
-/// Fields of one JSON object, one after the other.
+/// Writer of the fields of one JSON object.
 struct ObjectFields<'a>(&'a mut Vec<u8>);
 
 impl<'a> ObjectFields<'a> {
@@ -223,7 +223,7 @@ impl<'a> ObjectFields<'a> {
         }
     }
 
-    /// A number, `true`, or a word already in quotes.
+    /// Appends a number, `true`, or a word that is quoted already.
     fn plain(mut self, name: &str, text: impl std::fmt::Display) -> Self {
         self.name(name);
         self.0.extend_from_slice(text.to_string().as_bytes());

@@ -85,7 +85,7 @@ fn range() -> impl Strategy<Value = Range> {
     )
 }
 
-/// Reads that may stand among updates.
+/// Reads that may be steps of a sequence.
 fn read() -> impl Strategy<Value = Read> {
     let keys = || proptest::collection::vec(bytes(), 0..4);
     prop_oneof![
@@ -284,7 +284,7 @@ proptest! {
         match translate::plan(target, sent.body.unwrap_or_default()) {
             Ok(NativePlan::Ask(asked, _)) => {
                 prop_assert_eq!(&asked.call, &request.call);
-                // A list is of no bucket, nor is the cluster.
+                // A list of buckets belongs to no bucket, nor does the cluster.
                 let of_all = ["/v1/buckets?", "/v1/cluster"];
                 let of_all = of_all.iter().any(|start| sent.path.starts_with(start));
                 if !of_all && sent.path != "/v1/types" {

@@ -1,4 +1,4 @@
-//! One kept HTTP/1.1 connection of a client.
+//! Persistent HTTP/1.1 connection of a client.
 
 use super::replies;
 use crate::http::{Chunks, Decoded};
@@ -16,26 +16,26 @@ const ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Most bytes of an answer's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A request as it is sent.
+/// HTTP request.
 #[derive(Clone, Debug)]
 pub struct SentRequest {
-    /// `GET`, ...
+    /// Method: `GET`, ...
     pub method: &'static str,
-    /// Path and query, encoded.
+    /// Path and query, percent-encoded.
     pub path: String,
-    /// Headers beside `host` and `content-length`.
+    /// Headers in addition to `host` and `content-length`.
     pub headers: Vec<(&'static str, String)>,
-    /// The body, if the method has one.
+    /// Body, if the method has one.
     pub body: Option<Bytes>,
 }
 
 impl SentRequest {
-    /// Without a body.
+    /// Returns a request without a body.
     pub fn new(method: &'static str, path: impl Into<String>) -> SentRequest {
         SentRequest { method, path: path.into(), headers: Vec::new(), body: None }
     }
 
-    /// With a JSON body.
+    /// Returns a request with a JSON body.
     pub fn json(method: &'static str, path: impl Into<String>, body: Vec<u8>) -> SentRequest {
         let mut sent = SentRequest::new(method, path);
         sent.headers.push(("content-type", "application/json".into()));
@@ -48,36 +48,36 @@ impl SentRequest {
     }
 }
 
-/// An answer.
+/// HTTP answer.
 #[derive(Clone, Debug)]
 pub struct WireResponse {
-    /// 200, 404, ...
+    /// Status code: 200, 404, ...
     pub status: u16,
-    /// `x-credenza-index`.
+    /// Value of `x-credenza-index`.
     pub index: Option<u64>,
-    /// `etag`, without quotes.
+    /// Value of `etag`, without quotes.
     pub version: Option<u64>,
-    /// `x-credenza-expires-in-ms`.
+    /// Value of `x-credenza-expires-in-ms`.
     pub expires_in_ms: Option<u64>,
-    /// The body.
+    /// Body.
     pub body: Bytes,
 }
 
 impl WireResponse {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_slice(&self.body).map_err(|_| replies::strange())
     }
 }
 
-/// How an answer's body ends.
+/// Way in which the end of an answer's body is marked.
 enum BodyEnd {
     Length(usize),
     Chunked,
     End,
 }
 
-/// The connection, made when it is needed.
+/// Connection that is opened when it is first needed.
 pub struct Wire {
     authority: String,
     wait_max: Duration,
@@ -85,12 +85,12 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// To this host and port.
+    /// Returns a connection to this host and port, not opened yet. `wait_max` limits each exchange.
     pub fn new(authority: String, wait_max: Duration) -> Wire {
         Wire { authority, wait_max, open: None }
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and returns its answer.
     pub async fn exchange(&mut self, sent: &SentRequest) -> Result<WireResponse> {
         let deadline = Instant::now() + self.wait_max;
         let (stream, input) = match self.open.take().filter(|(stream, _)| is_alive(stream)) {
@@ -121,7 +121,7 @@ impl Wire {
             .await
             .map_err(|_| nobody("no connection in time".into()))?
             .map_err(|error| nobody(error.to_string()))?;
-        // Fails on a dead socket alone, which the first write tells.
+        // Fails only on a dead socket, and the first write notices that.
         let _ = stream.set_nodelay(true);
         Ok((stream, BytesMut::new()))
     }
@@ -144,7 +144,8 @@ impl Wire {
             }
             None => out.extend_from_slice(b"\r\n"),
         }
-        // A server may answer before it took all, and close: its answer counts, not the write.
+        // A server may answer and close before it has read everything: its answer counts, not the
+        // write.
         let written = stream.write_all(&out).await;
         let (mut answer, frame, keep) = match head(&mut stream, &mut input).await {
             Ok(head) => head,
@@ -158,7 +159,7 @@ impl Wire {
     }
 }
 
-/// Whether a kept connection has neither ended nor said something unasked.
+/// Returns true if a kept connection is open and has no unexpected input.
 fn is_alive(stream: &TcpStream) -> bool {
     let mut byte = [0];
     matches!(stream.try_read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)

@@ -1,10 +1,10 @@
-//! Forms of the OpenAPI document at which generators of clients leave out an operation, or the type
-//! of its reply. An end-to-end test has one of them make a client.
+//! Tests that the OpenAPI document avoids forms at which generators of clients drop an operation or
+//! its result type. An end-to-end test lets one of them generate a client.
 
 use super::document;
 use serde_json::Value;
 
-/// References of a schema, at any depth.
+/// Returns the references in a schema, at any depth.
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(fields) => {
@@ -19,7 +19,7 @@ fn references(schema: &Value) -> Vec<String> {
 
 #[test]
 fn the_document_has_no_form_that_generators_of_clients_drop() {
-    /// A circle that passes no model on its way.
+    /// Fails on a cycle of references without an object in it.
     fn must_end(name: &str, schemas: &Value, way: &mut Vec<String>) {
         assert!(!way.iter().any(|known| known == name), "{way:?} leads back to {name}");
         if schemas[name]["type"] == "object" {

@@ -245,8 +245,7 @@ fn who_stops_asking_is_answered_and_who_is_gone_leaves_nothing_behind() {
         std::thread::sleep(std::time::Duration::from_millis(5));
         alone
     }));
-    // All their memory was given back: otherwise these requests would be refused and run one by
-    // one.
+    // All memory was given back: otherwise these requests would be refused and run alone.
     assert_eq!(house.beside_free(), Registry::new(crate::clock::Clock::Wall).beside_free());
 }
 

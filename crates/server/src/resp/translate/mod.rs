@@ -52,7 +52,7 @@ use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 /// Way in which a command is carried out.
 #[derive(Debug)]
 pub enum RespPlan {
-    /// Nothing is left to do: the answer is written.
+    /// The answer is written already.
     Said,
     /// Call on the connection's bucket, and the shape of its answer.
     Ask(Call, RespShape),

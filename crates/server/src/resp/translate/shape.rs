@@ -73,7 +73,7 @@ pub enum RespShape {
     Context,
     /// The context of a delete, or null if there was nothing to delete.
     Removed,
-    /// This text if the bucket syncs every write, else an error.
+    /// The given text if the bucket syncs every write, else an error.
     Saved(&'static str),
 }
 

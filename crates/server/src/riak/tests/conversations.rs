@@ -1,4 +1,4 @@
-//! Reading: what is asked, and the bytes that answer.
+//! Tests of reads: requests, and the bytes of their answers.
 
 use super::super::negotiate;
 use super::{asked, asks, bytes, render, reply, says, sibling, siblings, told};
@@ -164,8 +164,8 @@ fn siblings_are_tags_for_who_does_not_ask_for_parts_and_one_can_be_chosen() {
     assert_eq!(json.status, 406);
 }
 
-/// Webmachine's rule, as Riak's clients know it: `*/*, multipart/mixed` is what the Java client
-/// sends with every read.
+/// Webmachine's rule, as Riak's clients know it. The Java client sends `*/*, multipart/mixed` with
+/// every read.
 #[test]
 fn of_ranges_with_equal_weight_the_last_one_decides_how_siblings_are_shown() {
     let (tags, parts) = ("text/plain", "multipart/mixed");
@@ -195,7 +195,7 @@ fn of_ranges_with_equal_weight_the_last_one_decides_how_siblings_are_shown() {
             assert_eq!(answer.status, 300);
         }
     }
-    // Two lines are one list.
+    // Two headers are one list.
     let lines = [("Accept", "*/*"), ("Accept", "multipart/mixed")];
     let found = Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
     let answer = told(&asked(FIG, &lines, ""), found);

@@ -1,4 +1,4 @@
-//! Over a socket, to a real node: what a client of Riak sends, and what it reads.
+//! Tests over a socket with a real node: bytes that a Riak client sends and reads.
 
 use crate::ServerSettings;
 use crate::tests::house::House;
@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A connection of a client.
+/// Client connection.
 pub(super) struct Client(TcpStream);
 
 impl Client {
@@ -16,7 +16,7 @@ impl Client {
         Client(stream)
     }
 
-    /// Status, head and body of the answer to a request.
+    /// Sends a request. Returns the status, head and body of the answer.
     pub(super) fn ask(&mut self, request: &str) -> (u16, String, String) {
         self.0.write_all(request.as_bytes()).expect("sent");
         self.answer()
@@ -75,7 +75,7 @@ pub(super) fn header<'a>(head: &'a str, name: &str) -> &'a str {
     head.split(&format!("{name}: ")).nth(1).and_then(|rest| rest.lines().next()).expect("there")
 }
 
-/// One node has one replica of each key: clients of so small a cluster ask for one.
+/// A single node has one replica of each key, so its clients ask for one.
 const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
 
 #[test]
@@ -104,8 +104,8 @@ fn a_client_writes_reads_settles_siblings_and_deletes() {
     assert_eq!(client.get(KEY).0, 404);
 }
 
-/// The request as Riak's Java client (`riak-client` 1.4.4) sends it: it takes siblings as parts
-/// alone, and fails on anything else.
+/// Request of Riak's Java client (`riak-client` 1.4.4). It takes siblings only as parts, and fails
+/// on anything else.
 #[test]
 fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
     let house = House::build();
@@ -131,7 +131,7 @@ fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
     assert_eq!(client.ask(&format!("GET {read}")).2, "ripe");
 }
 
-/// A `HEAD` says what the `GET` would bring, and brings nothing.
+/// A `HEAD` has the headers of the `GET`, and no body.
 #[test]
 fn a_head_of_siblings_has_the_type_that_its_get_has() {
     let house = House::build();
@@ -185,7 +185,7 @@ fn what_is_no_request_is_told_and_ends_the_connection() {
     }
 }
 
-/// A client that sends a header for each link, as Riak's own does, and its value in chunks.
+/// Client that sends a header per link, as Riak's own does, and its value in chunks.
 #[test]
 fn three_hundred_links_and_chunks_are_read() {
     let house = House::build();
@@ -201,8 +201,8 @@ fn three_hundred_links_and_chunks_are_read() {
     assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
 }
 
-/// A client that asked for a stream gives up its connection for any status but 200: whether the
-/// list was in time or not is told in the stream, and the connection goes on.
+/// A client that asked for a stream gives up its connection on any status but 200. So a timeout of
+/// the list is reported inside the stream, and the connection goes on.
 #[test]
 fn a_stream_that_may_be_late_is_a_stream_all_the_same() {
     let house = House::build();
@@ -218,7 +218,7 @@ fn a_stream_that_may_be_late_is_a_stream_all_the_same() {
     }
 }
 
-/// A consistent bucket has one value, and judges conditions where it writes.
+/// A consistent bucket has one value per key, and checks conditions where it writes.
 #[test]
 fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
     let house = House::build();
@@ -250,7 +250,8 @@ fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
     assert_eq!(client.get(key).0, 404);
 }
 
-/// A connection that several ask by turns, as behind a balancer: Riak's paths and the house's own.
+/// Connection that several clients share, as behind a balancer: it carries paths of Riak and of the
+/// native front-end.
 #[test]
 fn a_shared_port_finds_the_door_of_each_path() {
     let house = House::build();
@@ -264,7 +265,7 @@ fn a_shared_port_finds_the_door_of_each_path() {
         assert_eq!((status, &body[..]), (200, value), "{head}");
         assert_eq!(client.get("/live").0, 200);
     }
-    // All at once: each is answered by its front-end, in their order.
+    // All requests at once: each is answered by its own front-end, in order.
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let all = ["/ping", own, "/ping"].map(request).concat();
     client.0.write_all(all.as_bytes()).expect("sent");
@@ -294,7 +295,7 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
     let claims: Vec<_> = claims.collect();
     let mut client = Client::of(&house);
     assert_eq!(client.put(KEY, "", &"x".repeat(6 << 20)).0, 204);
-    // These hold as much as there is.
+    // These requests hold all of the memory.
     let part = vec![b'x'; 3 << 20];
     let mut holding: Vec<_> = claims.into_iter().take(5).collect();
     let sent = holding.iter_mut().map(|one| one.0.write_all(&part).is_ok());
@@ -302,7 +303,7 @@ fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
     let refused = || {
         let mut client = Client::of(&house);
         client.0.write_all(head(6 << 20).as_bytes()).expect("sent");
-        // It may be refused before all of it is sent.
+        // The server may refuse the request before it has read all of it.
         let _ = client.0.write_all(&vec![b'x'; 6 << 20]);
         client.answer().0 == 503
     };

@@ -1,4 +1,4 @@
-//! Conversations with Riak's clients, and the small things they are made of.
+//! Tests of conversations with Riak's clients, and of their parts.
 
 mod conversations;
 mod live;
@@ -16,7 +16,7 @@ use base::{
 };
 use bytes::Bytes;
 
-/// A request: method and path with its query, headers, body.
+/// Returns a request: method and path with query, headers, body.
 fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> RiakRequest {
     let (method, target) = line.split_once(' ').expect("a method and a path");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -47,7 +47,7 @@ fn says(asked: &RiakRequest) -> RiakResponse {
     }
 }
 
-/// What a request is told when the node replies this.
+/// Returns the answer to a request if the node's reply has this body.
 fn told(asked: &RiakRequest, body: Body) -> RiakResponse {
     let (_, shape) = asks(asked);
     render(&shape, &Ok(reply(body)))

@@ -1,4 +1,4 @@
-//! The numbers of `/stats` that Riak's tools look for.
+//! Tests of the figures in `/stats` that Riak's tools look for.
 
 use super::live::Client;
 use crate::tests::house::House;

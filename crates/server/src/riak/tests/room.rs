@@ -1,4 +1,4 @@
-//! Memory that answers hold until their clients have taken them.
+//! Tests of the memory that answers hold until their clients have read them.
 
 use super::live::{Client, header};
 use crate::ServerSettings;
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
 
-/// A node whose connections share so much memory.
+/// Starts a node whose connections share this much memory.
 fn with_memory(buffer_bytes_max: usize) -> House {
     House::of(ServerSettings { buffer_bytes_max, ..ServerSettings::default() })
 }
 
-/// A client that asks and does not read its answer.
+/// Sends a request and does not read its answer.
 fn ask_and_read_nothing(house: &House, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(house.address).expect("connects");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -22,7 +22,8 @@ fn ask_and_read_nothing(house: &House, path: &str) -> TcpStream {
     stream
 }
 
-/// The status of a large write, which may be refused before all of it is sent; 0: none was heard.
+/// Returns the status of a large write, which may be refused before all of it is sent; 0 if no
+/// answer came.
 fn put_status(house: &House, value: &str) -> u16 {
     let mut stream = TcpStream::connect(house.address).expect("connects");
     let length = value.len();
@@ -48,10 +49,10 @@ fn comes(status: u16, mut ask: impl FnMut() -> u16) -> bool {
 #[test]
 fn values_that_nobody_reads_count_against_the_memory_of_all_connections() {
     let house = with_memory(12 << 20);
-    // More than the system takes over from the server for a client that does not read.
+    // More bytes than the operating system buffers for a client that does not read.
     assert_eq!(Client::of(&house).put(KEY, "", &"x".repeat(8 << 20)).0, 204);
     let get = || Client::of(&house).get(KEY).0;
-    // The write's own memory is given back a moment after its answer.
+    // The write's own memory is released a moment after its answer.
     assert!(comes(200, get), "there is room for one that is read");
     let silent = ask_and_read_nothing(&house, KEY);
     assert!(comes(503, get), "nothing is counted");

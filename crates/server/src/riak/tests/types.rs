@@ -1,4 +1,4 @@
-//! Data types, counters of old, properties, and who keeps a key: what is asked, and what is told.
+//! Tests of data types, legacy counters, properties, and owners of a key.
 
 use super::{RiakPlan, asked, asks, bytes, go_on, plan, render, reply, says, told};
 use base::available::TypeFound;
@@ -137,7 +137,7 @@ fn properties_are_shown_changed_and_reset() {
     {
         assert_eq!(props[name], value, "{name}");
     }
-    // What was shown may be sent back as it is.
+    // The client may send the document back as it was shown.
     let text: &'static str = Box::leak(answer.to_string().into_boxed_str());
     let (request, shape) = asks(&asked("PUT /buckets/b%C3%A4r/props", JSON, text));
     let Call::Directory(DirectoryCall::AlterBucket(changes)) = &request.call else { panic!() };
@@ -170,7 +170,7 @@ fn a_type_s_properties_are_those_of_its_template() {
     let types = vec![("plain".to_string(), Properties::available())];
     let answer = told(&get, Body::Types(types.clone()));
     assert_eq!(document(&answer)["props"]["active"], true);
-    // What was shown may be sent back as it is, by whomever it was told.
+    // The client may send the document back as it was shown, whichever node showed it.
     let (_, mut shape) = asks(&get);
     shape.claimed_by(|| "riak@10.0.0.3".into());
     let answer = document(&render(&shape, &Ok(reply(Body::Types(types.clone())))));

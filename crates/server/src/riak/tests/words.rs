@@ -1,4 +1,4 @@
-//! What Riak says in words, each by itself, and what is refused by name.
+//! Tests of Riak's texts and of refusals.
 
 use super::live::{Client, header};
 use super::{asked, asks, bytes, says, sibling, siblings, told};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 
-/// What changing this property of a bucket is told; nothing: the node is asked.
+/// Returns the refusal of a change to this property of a bucket. `None`: the node is asked.
 fn refused(path: &str, props: &Value) -> Option<Value> {
     let body = json!({ "props": props }).to_string();
     match crate::riak::plan(&asked(&format!("PUT {path}"), JSON, body.leak())) {
@@ -62,7 +62,7 @@ fn the_newest_write_can_not_win_where_every_version_has_a_dot() {
     assert_eq!(refused("/buckets/b/props", &props(false, true)), None);
 }
 
-/// The node refuses in words; which property they speak of is found in them.
+/// The node refuses with a text; the property it is about is found in the text.
 #[test]
 fn a_refusal_names_the_property_it_speaks_of() {
     let (_, shape) = asks(&asked("PUT /buckets/b/props", JSON, r#"{"props":{"n_val":2}}"#));
@@ -124,7 +124,7 @@ fn a_method_that_nobody_knows_is_not_implemented() {
     assert_eq!(says(&asked("PATCH /buckets/b/keys/k", &[], "")).status, 405);
 }
 
-/// 404 would be an empty result to Riak's Java client, which then goes on with nothing.
+/// Riak's Java client would take 404 for an empty result and go on with nothing.
 #[test]
 fn what_is_not_served_is_501_and_says_what_is_missing() {
     for (line, feature) in [
@@ -145,7 +145,7 @@ fn what_is_not_served_is_501_and_says_what_is_missing() {
     }
     let verdict = crate::riak::frame::verdict(501);
     assert_eq!(verdict, crate::Verdict::Failed(base::Kind::Invalid), "the node is not at fault");
-    // What is none of Riak's paths is not found, as before.
+    // Paths that are not Riak's are not found.
     for line in ["GET /nowhere", "GET /buckets/b/nothing", "GET /stats/more"] {
         assert_eq!(says(&asked(line, &[], "")).status, 404, "{line}");
     }
@@ -182,7 +182,7 @@ fn a_stored_encoding_that_the_client_refuses_is_not_sent() {
     }
 }
 
-/// What the node itself says, as its clients hear it.
+/// Tests the node's own refusals as Riak's clients receive them.
 #[test]
 fn refusals_of_the_node_are_told_in_riak_s_words() {
     let house = House::build();
@@ -243,7 +243,7 @@ fn refusals_of_the_node_are_told_in_riak_s_words() {
     assert_eq!(props["claimant"], "riak@127.0.0.1");
 }
 
-/// A page of another origin may read what the browser lets it, and write nothing.
+/// A web page of another origin may read what the browser lets it, and write nothing.
 #[test]
 fn a_page_of_another_origin_may_not_write() {
     let house = House::build();

@@ -1,4 +1,4 @@
-//! Writing and deleting: what is asked, and what is told.
+//! Tests of writes and deletes: requests, and their answers.
 
 use super::{
     RiakPlan, asked, asks, bytes, go_on, plan, render, reply, says, sibling, siblings, stored, told,
