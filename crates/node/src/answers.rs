@@ -1,9 +1,9 @@
 //! Memory for answers that are gathered away from the connection that asked, and for those that
 //! go to other nodes.
 //!
-//! A connection holds one answer at a time, and its front-end counts that. What is gathered on a
-//! thread of its own lies beside that until the connection takes it, so as much room as it may need
-//! is taken before it begins; who finds none waits in line.
+//! A connection holds one answer at a time, and its front-end counts that. An answer that is
+//! gathered on a thread of its own uses memory in addition, until the connection takes it. So it
+//! reserves as much memory as it may need before it begins, and waits in a queue if there is none.
 
 use base::limits::{
     ANSWER_BYTES_MAX, FORWARD_MS_MAX, GATHERED_BYTES_MIN, PAGE_BYTES_MAX, VALUE_BYTES_MAX,
@@ -35,7 +35,7 @@ impl Answers {
         Answers(Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Room for so many bytes; an error when none becomes free for long.
+    /// Reserves memory for so many bytes. `Overloaded` if none becomes free in `FORWARD_MS_MAX`.
     pub(crate) async fn room(&self, bytes: usize) -> Result<RoomPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         let taking = self.0.clone().acquire_many_owned(units);
@@ -45,14 +45,14 @@ impl Answers {
         }
     }
 
-    /// Room for so many bytes, if there is some now.
+    /// Reserves memory for so many bytes, if it is free now.
     pub(crate) fn room_now(&self, bytes: usize) -> Result<RoomPermit> {
         let Some(units) = units(bytes) else { return Ok(None) };
         self.0.clone().try_acquire_many_owned(units).map(Some).map_err(|_| overloaded())
     }
 }
 
-/// None of it: there is room for nothing everywhere.
+/// Converts bytes into units of memory. `None` for 0 bytes, which need no permit.
 fn units(bytes: usize) -> Option<u32> {
     u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok().filter(|units| *units > 0)
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::{IncomingCall, Peers};
 
-/// How often is looked at what is due.
+/// Pause between checks for groups that are due.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Compares replicas where this node is master, and knows what was found.
@@ -109,7 +109,8 @@ impl ReplicaAudit {
         self.comparisons.asked(peers, asked, applied);
     }
 
-    /// What is known of a group's replicas here.
+    /// Returns the comparison status of a group's replicas. `None`: this node is not its master, or
+    /// has no report.
     pub(crate) fn comparison(&self, group: &Group) -> Option<ComparisonStatus> {
         let is_master = group.leadership.is_master();
         let report = self.comparisons.report(group.id).filter(|_| is_master)?;

@@ -27,9 +27,9 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// See [`crate::Node::checkpoint`].
     ///
-    /// The store is flushed and its tables linked; what lives only in the log is written into a new
-    /// log beside it. Both are taken with flushing excluded, so that the copy is the state of one
-    /// moment.
+    /// Flushes the store and links its tables, and writes the state that exists only in the log
+    /// into a new log beside them. Both happen with flushes excluded, so that the copy is the state
+    /// of one moment.
     pub(crate) fn checkpoint(&self, target: &Path) -> Result<()> {
         let _task = self.file_tasks.begin()?;
         if target.exists() {

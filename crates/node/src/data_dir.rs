@@ -16,13 +16,12 @@ impl OpenDataDir {
         OpenDataDir(Mutex::new(data))
     }
 
-    /// The directory, if it is still open; it stays so while the guard lives.
+    /// Returns the directory, if it is still open. It stays open until the guard is dropped.
     pub(crate) fn get(&self) -> MutexGuard<'_, Option<DataDir>> {
         self.0.lock().expect("no one panics while holding it")
     }
 
-    /// Writes a small file of it, off the threads that answer; a node that is stopping writes
-    /// nothing.
+    /// Writes a small file of it, off the threads that answer. Writes nothing while the node stops.
     pub(crate) async fn write(
         self: &Arc<OpenDataDir>,
         what: impl FnOnce(&DataDir) -> std::result::Result<(), StoreError> + Send + 'static,

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// So often in the length of a lease it looks.
+/// Number of checks in the length of a lease.
 const LOOKS_PER_LEASE: u64 = 4;
 
-/// Goes on until the node stops.
+/// Watches the disk until the node stops.
 pub(crate) async fn watch(disk: Arc<DiskHealth>, mut stop: watch::Receiver<bool>) {
     let pause = Duration::from_millis((disk.lease_ms / LOOKS_PER_LEASE).max(1));
     let mut hangs_for = 0;

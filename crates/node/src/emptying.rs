@@ -1,10 +1,10 @@
-//! A prefix of any size is emptied, in parts.
+//! Removal of all keys under a prefix of any size, in parts.
 //!
-//! `Update::DeletePrefix` deletes all of it at one instant, so it is bounded. Here one small update
-//! follows the other, each atomic by itself, and between two of them the group is left to everybody
-//! else for as long as the last one took. Nothing is remembered between two calls but the cursor
-//! that the caller brings back: so whatever happens to this node, to the group's master or to the
-//! caller, it goes on where it was.
+//! `Update::DeletePrefix` deletes all keys at one instant, so it is bounded. Here many small
+//! updates follow each other, each atomic by itself. Between two of them the group is free for
+//! other requests for as long as the last one took. The only state between two calls is the cursor
+//! that the caller brings back. So if this node, the group's master or the caller fails, the next
+//! call continues where the last one ended.
 //!
 //! Promises: every key that was there when it began, and is there when the cursor passes it, is
 //! removed; it ends, because its end is fixed when it begins.
@@ -25,24 +25,24 @@ use std::time::Duration;
 const PART_ROWS: (usize, usize) = (125, 1_000);
 /// Behind so much time a call ends with a cursor: its caller sees that it goes on.
 const CALL_MS: u64 = 1_000;
-/// Shortest pause between two parts, in milliseconds.
+/// Time after which a call ends with a cursor, in milliseconds.
 const PAUSE_MS_MIN: u64 = 1;
 
-/// Where it goes on.
+/// Cursor at which a removal continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmptyingCursor {
-    /// Behind this key.
+    /// Last key that was passed.
     pub after: Key,
-    /// Up to this one.
+    /// Last key to remove.
     pub until: Key,
 }
 
-/// How far it came.
+/// Outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emptied {
-    /// Keys that this call removed.
+    /// Number of keys that this call removed.
     pub removed: u64,
-    /// Where the next goes on; none: all is done.
+    /// Cursor of the next call. `None`: all keys are removed.
     pub next: Option<EmptyingCursor>,
 }
 

@@ -1,12 +1,12 @@
 //! One round of maintenance: the store is made durable, and the log is truncated as far as nobody
 //! needs it, in steps.
 //!
-//! The order is what makes truncation safe: first note how far the log may be needed, then seal the
-//! store's tables, then make them durable, then copy to the log's head what lives only there, and
-//! only then let whole segments go. The housekeeper takes one step after another; a simulation lets
-//! the log writer and the drivers run between any two of them.
+//! The order makes truncation safe: first note how far the log may be needed, then seal the store's
+//! tables, then make them durable, then copy the state that exists only in the log to its head, and
+//! only then drop whole segments. The maintenance thread takes one step after another; a simulation
+//! lets the log writer and the drivers run between any two of them.
 //!
-//! Promises: no record is let go of whose value the store does not hold durably, or that its group
+//! Promises: no record is dropped whose entry the store does not hold durably, or that its group
 //! has not processed.
 //! Never: waits, but for [`Flush::wait`]; runs beside another round (see [`StoreFlusher`]).
 
@@ -61,7 +61,7 @@ impl StoreFlusher {
         }
     }
 
-    /// Keeps rounds from beginning while the guard lives.
+    /// Keeps rounds from beginning until the guard is dropped.
     pub(crate) fn exclude(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock().expect("no one panics while holding it")
     }
@@ -107,14 +107,14 @@ impl StoreFlusher {
     }
 }
 
-/// What a step came to.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushStep {
-    /// Something was done, and the next step may be taken at once.
+    /// Work was done, and the next step may be taken at once.
     Went,
-    /// A group's driver has a turn first.
+    /// A group's driver has to run first.
     Waits,
-    /// The log writer was told how much of the log may go; the round is over.
+    /// The log writer knows how much of the log may go; the round is over.
     Ended,
 }
 
@@ -138,14 +138,14 @@ pub(crate) struct Flush {
     groups: Vec<Arc<Group>>,
     /// None: there are no vnodes.
     vnode_store: Option<Arc<VnodeStore>>,
-    /// So many bytes of log are kept for members that lag.
+    /// Bytes of log that are kept for members that lag.
     spare_bytes: u64,
     phase: FlushPhase,
-    /// Where the log ended when the round began.
+    /// Position of the log's end when the round began.
     end: Position,
-    /// From here on it is needed.
+    /// Position from which on the log is needed.
     keep_from: Position,
-    /// What each group had applied before the tables were sealed.
+    /// Applied index of each group before the tables were sealed.
     applied: Vec<LogIndex>,
     copies: VecDeque<Receiver<()>>,
 }
@@ -221,8 +221,8 @@ impl Flush {
         Ok(FlushStep::Went)
     }
 
-    /// How far the log may be needed. Where it ends is looked at first: whatever is written after
-    /// that is kept.
+    /// Notes how far the log may be needed. Reads its end first, so that everything written later
+    /// is kept.
     fn note(&mut self) {
         self.end = self.log_writer.end();
         self.keep_from = Position(self.end.0.saturating_sub(self.spare_bytes));
@@ -240,7 +240,7 @@ impl Flush {
         }
     }
 
-    /// Where the log ended when the round began: everything applied by then is durable.
+    /// Position of the log's end when the round began. Everything applied by then is durable.
     pub(crate) fn end(&self) -> Position {
         self.end
     }

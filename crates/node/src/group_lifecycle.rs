@@ -11,7 +11,7 @@ use replication::group::Group;
 use runtime::{FileTasks, world};
 use std::sync::Arc;
 
-/// Has a group do its part on this node.
+/// Runs a group's driver on this node.
 pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
     let (owner, stop) = (lifecycle.clone(), lifecycle.stop_signal());
     world::spawn(async move {

@@ -18,12 +18,12 @@ pub(crate) struct RemoteGroup {
     ask: watch::Sender<Leadership>,
 }
 
-/// Who decides about a bucket's rows.
+/// Reference to the group that keeps a bucket's rows.
 #[derive(Clone)]
 pub(crate) enum GroupRef {
-    /// A group that this node has a part in.
+    /// A group that has a replica on this node.
     Local(Arc<Group>),
-    /// Another.
+    /// A group that has none.
     Remote(Arc<RemoteGroup>),
 }
 
@@ -35,7 +35,7 @@ impl GroupRef {
         }
     }
 
-    /// Who is its master, or is to be asked for it, and every change of that.
+    /// Returns its leadership and every change of it: the master, or the node to ask.
     pub(crate) fn standing(&self) -> watch::Receiver<Leadership> {
         match self {
             GroupRef::Local(group) => group.leadership.standing(),
@@ -43,7 +43,7 @@ impl GroupRef {
         }
     }
 
-    /// Whether this node is its master.
+    /// Returns true if this node is its master.
     pub(crate) fn is_led_here(&self) -> bool {
         match self {
             GroupRef::Local(group) => group.leadership.is_master(),
@@ -62,7 +62,7 @@ impl RemoteGroup {
         self.ask.borrow().master
     }
 
-    /// Has later requests go to this node.
+    /// Sets the node that later requests go to.
     pub(crate) fn ask_next(&self, node: Option<NodeId>) {
         self.ask.send_if_modified(|standing| std::mem::replace(&mut standing.master, node) != node);
     }

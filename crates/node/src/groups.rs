@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-/// Groups by id. They become more while the node lives, and fewer only when one is dropped.
+/// Groups by id. Groups are added while the node runs, and removed only when one is dropped.
 #[derive(Default)]
 pub(crate) struct Groups {
     all: RwLock<BTreeMap<GroupId, Arc<Group>>>,
-    /// Groups this node has no part in, once someone asked for them.
+    /// Groups that have no replica here, once a request named them.
     remote: RwLock<BTreeMap<GroupId, Arc<RemoteGroup>>>,
-    /// The node stops: nobody would wait for a group that begins now.
+    /// True once the node stops: nothing would wait for a group that begins then.
     closed: AtomicBool,
-    /// Groups that began or ended here: who remembers one compares it.
+    /// Number of groups that began or ended here; a holder of a group compares it.
     changes: AtomicU64,
     /// The last node that asked how many groups this one leads: it may hand it some.
     pub inquirer: Mutex<Option<Inquirer>>,

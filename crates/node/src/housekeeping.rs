@@ -27,23 +27,23 @@ const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
 /// At least so long lies between two statements of the log about what stands in it, milliseconds:
 /// what is damaged before the last one can be mended in its place.
 const STATE_PAUSE_MS: u64 = 1_000;
-/// So many groups say so at a time; with more, they take turns.
+/// Maximum number of groups that log their state again at a time; with more, they take turns.
 const STATEMENTS_MAX: usize = 64;
 /// The log is collapsed when it is this part of its limit, so that replay stays short.
 const COLLAPSE_PART: u64 = 4;
 /// The directory of several members forgets a dropped bucket after this.
 const FORGET_MS: u64 = 30_000;
 
-/// Whose turn it is to say again what lives only in the log.
+/// Progress of logging again the state that exists only in the log.
 #[derive(Default)]
 pub(crate) struct Statements {
-    /// The place of the next group.
+    /// Index of the next group.
     next: usize,
-    /// So many groups have not done so since something was written.
+    /// Number of groups that have not done so since something was written.
     left: usize,
 }
 
-/// The two threads that do it, and what they work on.
+/// State of the two maintenance threads.
 pub(crate) struct Housekeeper {
     pub settings: Arc<NodeSettings>,
     pub flusher: Arc<StoreFlusher>,
@@ -58,7 +58,7 @@ pub(crate) struct Housekeeper {
 }
 
 impl Housekeeper {
-    /// The thread's life.
+    /// Runs the maintenance thread.
     pub(crate) fn keep_house(&self) {
         let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
         let (mut stated_ms, mut statements) = (0, Statements::default());
@@ -87,8 +87,8 @@ impl Housekeeper {
         }
     }
 
-    /// Has the log say again what lives only there, of everyone, wrote they or not, as soon as
-    /// anybody wrote: what stands in a hole must be known for each.
+    /// Has every group, and the vnodes, log again the state that exists only in the log, as soon as
+    /// any of them wrote. A later start that finds a hole in the log must know the state of each.
     pub(crate) fn state_again(&self, statements: &mut Statements) {
         let groups = self.groups.all();
         let mut wrote = self.vnode_store.has_written();
@@ -110,8 +110,8 @@ impl Housekeeper {
         statements.next = (statements.next + now) % groups.len();
     }
 
-    /// The life of the thread that merges tables: one of its own, for a merge may take longer than
-    /// the store has memory for what is written meanwhile.
+    /// Runs the thread that merges tables. It is separate, because a merge may take longer than the
+    /// store has memory for the writes meanwhile.
     pub(crate) fn keep_merging(&self) {
         loop {
             let Ok(working) = self.file_tasks.begin() else { return };
@@ -132,8 +132,8 @@ impl Housekeeper {
         }
     }
 
-    /// Whether there was something to do. `looked_at`: what the directory had applied when it was
-    /// asked for dropped buckets last; asking again costs a range.
+    /// Runs one round. Returns true if there was work. `looked_at`: the directory's applied index
+    /// when it was last asked for dropped buckets; that query costs a range read.
     fn round(
         &self,
         reclaimed: &mut BTreeMap<BucketId, Reclaimed>,
@@ -219,7 +219,7 @@ impl Housekeeper {
         }
     }
 
-    /// Refuses writes when the disk is nearly full, takes them again when there is room.
+    /// Refuses writes when the disk is nearly full, and takes them again when there is space.
     fn watch_disk(&self) {
         if let Some(figures) = Figures::of(&self.settings.data_dir) {
             let no_space = self.disk.log_writer.no_space();

@@ -83,12 +83,12 @@ use status_reader::StatusReader;
 use std::sync::Arc;
 use transfer::BucketMoves;
 
-/// A running node. Cheap to clone; the last word of its life is [`Node::stop`].
+/// A running node. Cheap to clone. [`Node::stop`] ends it.
 #[derive(Clone)]
 pub struct Node {
-    /// The way of requests.
+    /// Path of requests.
     router: Arc<Router>,
-    /// This node among the others.
+    /// Cluster agent of this node.
     cluster: Arc<ClusterAgent>,
     moves: Arc<BucketMoves>,
     housekeeper: Arc<Housekeeper>,
@@ -124,39 +124,40 @@ impl Node {
         self.router.handle(request).await
     }
 
-    /// Everything a health check or a dashboard needs.
+    /// Returns everything that a health check or a dashboard needs.
     pub fn status(&self) -> Status {
         self.status.read()
     }
 
-    /// Where a bucket lives and who is master there, as this node knows it; needs no quorum.
+    /// Returns the group of a bucket and its master, as this node knows them; needs no quorum.
     pub fn place(&self, bucket: &BucketName) -> Result<BucketPlacement> {
         self.router.place(bucket)
     }
 
-    /// The name of the master of a bucket's group, if that is another node: asked there, the same
-    /// answer comes a step sooner.
+    /// Returns the name of the master of a bucket's group, if that is another node. A request sent
+    /// there saves one hop.
     pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
         self.router.other_master(bucket)
     }
 
-    /// Where a bucket lives, where it moves to, and how far that is.
+    /// Returns the group of a bucket, the group that it moves to, and the progress.
     pub async fn movement(&self, bucket: &BucketName) -> Result<Movement> {
         self.moves.movement(bucket).await
     }
 
-    /// Members and placement, as this node knows them; needs no quorum.
+    /// Returns members and placement, as this node knows them; needs no quorum.
     pub fn cluster(&self) -> ClusterStatus {
         self.status.view.status()
     }
 
-    /// The same, with what only the groups' masters know of them, as far as those are reached
-    /// within a second.
+    /// Returns members and placement, with details that only the groups' masters know, if they
+    /// answer within a second.
     pub async fn overview(&self) -> ClusterStatus {
         self.status.view.overview().await
     }
 
-    /// The ring of available buckets, as this node knows it; needs no quorum.
+    /// Returns the ring of available buckets, as this node knows it; needs no quorum. `None`: there
+    /// is none.
     pub fn ring(&self) -> Option<RingDescription> {
         let ring = self.router.available.schema.ring();
         ring.map(|ring| metadata::described(&ring))
@@ -167,13 +168,13 @@ impl Node {
         self.cluster.calls.hand_over(group, to)
     }
 
-    /// The same, whichever node is its master: that one is asked to.
+    /// Makes another voter master of a group, whichever node is its master: that node is asked to.
     pub async fn transfer(&self, group: GroupId, to: &str) -> Result<()> {
         self.cluster.calls.transfer(group, to).await
     }
 
-    /// A value of a group's log that this node knows to be decided, for a member that lost it;
-    /// needs no quorum. `shown`: the join token of one who is no operator.
+    /// Returns an entry of a group's log that this node knows to be decided, for a member that lost
+    /// it; needs no quorum. `shown`: the join token of a caller who is no operator.
     ///
     /// Errors: `StaleReplica` (this node does not know it, or has it in its store only),
     /// `Forbidden`.
@@ -203,7 +204,7 @@ impl Node {
     }
 
     /// Has the replicas of a group compared, from the first row to the last, as soon as its master
-    /// can, whichever node that is. Gives the number of the pass that will have done it; see
+    /// can, whichever node that is. Returns the number of the pass that will have done it; see
     /// [`ComparisonStatus`].
     pub async fn verify(&self, group: GroupId) -> Result<u64> {
         self.cluster.calls.verify(group).await
@@ -220,15 +221,15 @@ impl Node {
         self.status.samples()
     }
 
-    /// Whether the node serves (`/ready`): recovered, every group's master known and connected, the
-    /// ring of available buckets heard of and most of its owners reached (or looked for long enough
-    /// after the start), not stopping, not failed. A full disk leaves it ready: reads and deletes
-    /// go on, and only they can make room.
+    /// Returns true if the node serves (`/ready`): recovered, every group's master known and
+    /// connected, the ring of available buckets known and most of its owners reached (or searched
+    /// for long enough after the start), not stopping, not failed. A full disk leaves it ready:
+    /// reads and deletes continue, and only deletes can free space.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
     }
 
-    /// The same, and why not.
+    /// Returns the reason for which the node is not ready. `Ok`: it is.
     pub fn readiness(&self) -> Result<()> {
         if let Some(error) = self.lifecycle.failure() {
             let text = format!("the node has failed and ends: {}", error.text());

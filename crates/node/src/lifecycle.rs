@@ -1,7 +1,7 @@
-//! The life of a node as its parts see it: it serves, it stops, it has failed.
+//! State of a running node, as its parts see it: serving, stopping, or failed.
 //!
-//! Promises: the first failure is the one that is told; after it nothing is acknowledged any more.
-//! Never: ends the parts; that is `shutdown.rs`.
+//! Promises: the first failure is the one that is reported; after it nothing is acknowledged any
+//! more.
 
 use crate::groups::Groups;
 use base::Error;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
-/// State of a node's life, and those who must hear of its failure.
+/// State of a running node, with the parts that must learn of its failure.
 pub(crate) struct Lifecycle {
     groups: Arc<Groups>,
     vnode_store: Arc<VnodeStore>,
-    /// No request is taken any more.
+    /// True once no request is taken any more.
     pub stopping: AtomicBool,
-    /// Ends the loops in the background.
+    /// Signal that ends the loops in the background.
     stop: watch::Sender<bool>,
     failed: watch::Sender<Option<Error>>,
 }

@@ -16,17 +16,17 @@ use tokio::time::timeout;
 /// A bucket's group, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketPlacement {
-    /// This node's name.
+    /// Name of this node.
     pub me: String,
-    /// The master's name, if one is known.
+    /// Name of the master, if one is known.
     pub master: Option<String>,
-    /// What this node is to the group: `master`, `follower`, `candidate`.
+    /// Role of this node in the group: `master`, `follower`, `candidate`.
     pub role: &'static str,
-    /// The last value this node has applied.
+    /// Index of the last entry that this node has applied.
     pub applied: LogIndex,
-    /// Everyone who has a part in the group.
+    /// Members of the group.
     pub members: Vec<PlacedMember>,
-    /// Whether enough members are here, and near, for the group to go on (Arakoon's word).
+    /// True if enough members are connected, and near, for the group to go on (Arakoon's word).
     pub expect_progress_possible: bool,
 }
 
@@ -71,7 +71,8 @@ impl Router {
         })
     }
 
-    /// Of a group without a part here: who is wanted in it, and who is asked for it.
+    /// Describes a group without a replica here: its desired members, and the node that is asked
+    /// for it.
     fn place_away(&self, remote: &GroupRef) -> BucketPlacement {
         let GroupLocator { catalog, links, .. } = &self.locator;
         let known = catalog.cluster();
@@ -92,8 +93,8 @@ impl Router {
         }
     }
 
-    /// Whether a group can go on: its master counts those who are near; everybody else asks whether
-    /// the master is there, who would not be master without enough of them.
+    /// Returns true if a group can go on. Its master counts the members that are near. Another node
+    /// checks that the master is connected, which would not be master without enough of them.
     pub(crate) fn goes_on(&self, group: &Group) -> bool {
         if !group.leadership.is_master() {
             return self.readiness.reaches_master(group);

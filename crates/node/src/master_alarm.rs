@@ -54,22 +54,23 @@ pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) 
     }
 }
 
-/// Findings of one look that are to be said.
+/// Findings of one check that are to be logged.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Look {
     /// Groups whose loss has lasted long enough.
     lost: Vec<GroupId>,
-    /// Groups that were said to be lost and are not, and how long they were, milliseconds.
+    /// Groups that were logged as lost and are not any more, each with the time of its loss, in
+    /// milliseconds.
     back: Vec<(GroupId, u64)>,
 }
 
-/// State of the alarm: losses, and what was said of them.
+/// State of the alarm: losses, and which of them were logged.
 struct Alarm {
-    /// Nothing is said before this, milliseconds.
+    /// Time before which nothing is logged, in milliseconds.
     quiet_until_ms: u64,
-    /// A loss is said when it has lasted so long.
+    /// Time that a loss must last before it is logged, in milliseconds.
     patience_ms: u64,
-    /// Since when each has been lost, and whether that was said.
+    /// Groups that are lost: since when, and true if that was logged.
     lost: BTreeMap<GroupId, (u64, bool)>,
 }
 

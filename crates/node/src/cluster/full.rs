@@ -1,27 +1,27 @@
-//! A master whose disk is full would refuse its group's writes though another has room: it hands
-//! the group over to one that says it has.
+//! Hand-over from a full disk: a master whose disk is full would refuse its group's writes though
+//! another node has space, so it hands the group over to a node that reports space.
 //!
-//! Promises: asks before it hands over, one at a time, and nobody twice within a second; only
-//! voters that are connected and near, the nearest first.
-//! Never: hands a group over while its members change; where an order of masters is set.
+//! Promises: asks a node before it hands over, one at a time, and each at most once in a second;
+//! only voters that are connected and near, the nearest first.
+//! Never: hands a group over while its members change, or if preferred masters are set.
 
 use super::membership_controller::{ClusterSight, MembershipStep, next_step};
 use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who was asked in vain, or got the group and gave it back, is not asked again before so long,
+/// Time for which a node is not asked again after it declined, or gave the group back, in
 /// milliseconds.
 const REST_MS: u64 = 1_000;
 
-/// Who was asked when, for each group.
+/// Times at which nodes were asked, for each group, in milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Cramped {
     asked: BTreeMap<(GroupId, NodeId), u64>,
 }
 
 impl Cramped {
-    /// Who is to be asked now whether it takes a group; to be called at every look while this
-    /// node's disk is full.
+    /// Returns the node to ask next whether it takes a group. To be called at every check while
+    /// this node's disk is full.
     pub fn due(
         &mut self,
         group: GroupId,

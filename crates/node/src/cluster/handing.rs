@@ -24,9 +24,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use transport::{IncomingCall, Peers};
 
-/// So long an answer is waited for.
+/// Timeout of an answer.
 const WITHIN: Duration = Duration::from_secs(2);
-/// An error in an answer is no longer.
+/// Maximum length of an answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 impl MemberCalls {
@@ -140,7 +140,8 @@ pub(super) fn told(calls: &MemberCalls, peers: &Peers, asked: &IncomingCall, nam
     answer(peers, asked, done.map(|()| Body::Done));
 }
 
-/// The same: this node compares the replicas if it is the group's master.
+/// Answers another node's request to compare a group's replicas. An error if this node is not the
+/// group's master.
 pub(super) fn verify_told(calls: &MemberCalls, peers: &Peers, asked: &IncomingCall) {
     answer(peers, asked, calls.audit.verify(asked.group).map(Body::Count));
 }

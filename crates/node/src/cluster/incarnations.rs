@@ -1,9 +1,10 @@
 //! Incarnations of members on record: a directory that does not know the recorded incarnation is an
-//! old copy. One that the others refuse for that says so itself from then on, for its next
+//! old copy. A node that the others refuse for that marks its directory, because its next
 //! incarnation could have a number that nobody has seen.
 //!
-//! Promises: a node lets go only of lives that can't be the one on record any more.
-//! Never: tells who is right of two that began from the same life: the first to be let in is.
+//! Promises: a node forgets only incarnations that can't be the recorded one any more.
+//! Never: decides which of two nodes that started from the same incarnation is right: the first to
+//! be admitted is.
 
 use super::ClusterAgent;
 use super::reconcile::quietly;
@@ -12,16 +13,17 @@ use base::{ClusterDescription, Error, Lived, NodeId, Reason, Result};
 use runtime::log_writer::store_error;
 use store::{DataDir, StoreError};
 
-/// This life of the node, and those that it may come from.
+/// This incarnation of the node, and those that it may descend from.
 pub(crate) struct OwnIncarnations {
-    /// The number of this one.
+    /// Number of this incarnation.
     pub incarnation: u64,
-    /// Those that the cluster may have on record; with this one, if it has a token.
+    /// Incarnations that the cluster may have on record; includes this one if it has a token.
     pub known: Vec<Lived>,
 }
 
-/// Begins a life: draws what tells it from all others, before it speaks to anyone. Blocking. A full
-/// disk keeps no node from starting: then this life is known by its number alone.
+/// Begins an incarnation: draws its token before the node sends anything. Blocking. A full disk
+/// keeps no node from starting: then this incarnation has no token, and its number alone identifies
+/// it.
 pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<Lived>> {
     let begun = match data.begin_lived(number) {
         Err(StoreError::Io { what, source }) => {
@@ -33,7 +35,7 @@ pub(crate) fn begin(data: &DataDir, number: u64) -> Result<Vec<Lived>> {
     begun.map_err(store_error)
 }
 
-/// The lives that are lived now, as far as this node sees.
+/// Returns the running incarnation of each node, as far as this node sees.
 fn lives(agent: &ClusterAgent) -> Vec<(NodeId, Lived)> {
     let told = |number: u64, lived: Option<Lived>| lived.unwrap_or(Lived { number, token: 0 });
     let OwnIncarnations { incarnation, known } = &agent.lives;
@@ -47,7 +49,7 @@ fn lives(agent: &ClusterAgent) -> Vec<(NodeId, Lived)> {
     lives
 }
 
-/// What group 0's master does: writes down who lives which life.
+/// Records the running incarnations in the directory. Runs at group 0's master.
 pub(super) async fn record(agent: &ClusterAgent, known: &ClusterDescription) -> Result<()> {
     let alone = known.members.len() == 1;
     for (node, lived) in lives(agent) {
@@ -59,7 +61,7 @@ pub(super) async fn record(agent: &ClusterAgent, known: &ClusterDescription) -> 
     Ok(())
 }
 
-/// What is done for this node's own life; once each is enough.
+/// State of this node's own incarnation; each step happens once.
 #[derive(Default)]
 pub(super) struct Own {
     settled: bool,
@@ -67,7 +69,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Lets go of lives that are over; ends the node if it runs on an old copy.
+    /// Forgets incarnations that are over. Stops the node if it runs on an old copy.
     pub(super) async fn look(&mut self, agent: &ClusterAgent) {
         self.settle(agent).await;
         if self.refused {
@@ -83,7 +85,8 @@ impl Own {
         agent.lifecycle.fail(error);
     }
 
-    /// Once its number is on record, no life before it goes there any more.
+    /// Forgets earlier incarnations once this one's number is on record: none of them can be
+    /// recorded any more.
     async fn settle(&mut self, agent: &ClusterAgent) {
         let OwnIncarnations { incarnation, known } = &agent.lives;
         let recorded = agent.directory.catalog.record(agent.links.node);
@@ -99,7 +102,7 @@ impl Own {
     }
 }
 
-/// Why a node on an old copy does not start, or go on.
+/// Returns the error text of a node that does not start, or stops, on an old copy.
 pub(crate) fn outdated(words: &str) -> String {
     format!(
         "this data directory is an old copy, and the cluster lets it in no more: put the newest \

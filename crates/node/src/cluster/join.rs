@@ -18,7 +18,7 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// Whether this data directory is no node's yet. Blocking.
+    /// Returns true if no node has used this data directory yet. Blocking.
     pub fn is_fresh(settings: &NodeSettings) -> Result<bool> {
         DataDir::is_fresh(&settings.data_dir).map_err(unusable)
     }
@@ -39,7 +39,7 @@ impl Joining {
         Ok(Some(Joining { joiner, call }))
     }
 
-    /// What a member is to be asked. Asked twice it does no harm.
+    /// Returns the request to send to a member. It is idempotent.
     pub fn call(&self) -> DirectoryCall {
         DirectoryCall::Cluster(self.call.clone())
     }

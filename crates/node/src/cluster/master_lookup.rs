@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::{CallKind, IncomingCall, Peers};
 
-/// So long an answer is waited for.
+/// Timeout of an answer.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Time for which a node that answered one asker declines others, milliseconds.

@@ -13,44 +13,44 @@ use std::collections::BTreeMap;
 /// A learner that has saved all but so many values is near enough to vote.
 const NEAR: u64 = 1_000;
 
-/// Who has which part.
+/// Part of each member in a group.
 pub(crate) type Parts = BTreeMap<NodeId, Part>;
 
-/// What the master does next.
+/// Next step of the master towards the desired members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MembershipStep {
-    /// All is as it is wanted.
+    /// No step is needed.
     Rest,
-    /// These must come nearer first.
+    /// These members must catch up first.
     Wait(Vec<NodeId>),
-    /// Another voter becomes master.
+    /// This voter becomes master.
     HandOver(NodeId),
-    /// The group goes on with these members.
+    /// The group continues with these members.
     Reconfigure(Parts),
 }
 
-/// What the master sees.
+/// State of a group, as its master sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSight<'a> {
-    /// Who is wanted.
+    /// Desired members.
     pub wanted: &'a Parts,
-    /// Who belongs to the group.
+    /// Present members.
     pub now: &'a Parts,
-    /// How far each of them has come, the master too.
+    /// Last saved index of each member, including the master.
     pub saved: &'a BTreeMap<NodeId, LogIndex>,
-    /// The master.
+    /// Id of the master.
     pub master: NodeId,
 }
 
 impl ClusterSight<'_> {
-    /// Whether a member has nearly everything that the master has.
+    /// Returns true if a member has nearly everything that the master has.
     pub(super) fn is_near(&self, node: NodeId) -> bool {
         let last = self.saved.get(&self.master).map_or(u64::MAX, |last| last.0);
         self.saved.get(&node).is_some_and(|saved| saved.0.saturating_add(NEAR) >= last)
     }
 
-    /// Whether a member could lead at once: it votes as one that keeps rows, is connected to this
-    /// node, and near.
+    /// Returns true if a member could lead at once: it is a voter that keeps rows, is connected to
+    /// this node, and near.
     pub(super) fn could_lead(&self, node: NodeId, linked: impl Fn(NodeId) -> bool) -> bool {
         self.now.get(&node) == Some(&Part::Voter) && linked(node) && self.is_near(node)
     }
@@ -59,7 +59,7 @@ impl ClusterSight<'_> {
         self.now.get(&node).is_some_and(|part| part.votes())
     }
 
-    /// Wanted as a voter, and not fit to vote yet.
+    /// Returns the nodes that are wanted as voters and are not fit to vote yet.
     fn behind(&self) -> Vec<NodeId> {
         let wanted = self.wanted.iter().filter(|(_, part)| part.votes()).map(|(node, _)| *node);
         let fit =
@@ -98,7 +98,8 @@ impl ClusterSight<'_> {
         aim
     }
 
-    /// Who is to lead when the master does not: the voter that has most, if it has nearly all.
+    /// Returns the voter that is to lead instead of the master: the one with the highest saved
+    /// index, if it is near. `None`: there is none.
     fn heir(&self, aim: &Parts) -> Option<NodeId> {
         let leads = |node: &NodeId| {
             let both = [self.now, aim].iter().all(|parts| parts.get(node) == Some(&Part::Voter));
@@ -109,7 +110,7 @@ impl ClusterSight<'_> {
     }
 }
 
-/// What the master does next to bring the group where it is wanted.
+/// Returns the master's next step towards the desired members.
 pub(crate) fn next_step(seen: &ClusterSight) -> MembershipStep {
     let leads = |part: &Part| *part == Part::Voter;
     if !seen.wanted.values().any(leads) {

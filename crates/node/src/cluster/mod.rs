@@ -1,9 +1,9 @@
-//! This node among the others: whom it knows, how it joins, what it tells of itself, and how a
-//! group's master brings the group to the members that are wanted.
+//! This node's part in the cluster: the members that it knows, joining, reports about itself, and
+//! the steps by which a group's master brings the group to its desired members.
 //!
-//! Promises: whom a node knew last it knows again after a start; members only change by the log:
-//! what is wanted stands in the directory, what is stands in each group's configuration.
-//! Never: says who belongs to a group without a stop-sign that is decided.
+//! Promises: a node knows after a start the members that it knew last. Members only change by the
+//! log: the desired ones stand in the directory, the present ones in each group's configuration.
+//! Never: changes a group's members without a decided stop-sign.
 //! Read next: `membership_controller.rs`, `reconcile.rs`, then `../metadata/members.rs` (what is
 //! wanted).
 
@@ -53,8 +53,8 @@ use store::DataDir;
 pub(crate) use view::ClusterView;
 pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
 
-/// Whom this node knew last, and whether that stands in its directory: one that was always
-/// alone knows nobody.
+/// Returns the members that this node knew last, and true if its directory lists them. A node that
+/// was always alone knows none.
 pub(crate) fn known(data: &DataDir, settings: &NodeSettings) -> Result<(ClusterDescription, bool)> {
     let known = data.members().map_err(store_error)?;
     let is_written_down = known.is_some();
@@ -64,7 +64,7 @@ pub(crate) fn known(data: &DataDir, settings: &NodeSettings) -> Result<(ClusterD
     check(&known, settings).map(|()| (known, is_written_down))
 }
 
-/// Whether a node that knew these others can start with these settings.
+/// Checks that a node which knew these members can start with these settings.
 fn check(known: &ClusterDescription, settings: &NodeSettings) -> Result<()> {
     if known.members.len() < 2 {
         return Ok(());
@@ -84,7 +84,7 @@ fn check(known: &ClusterDescription, settings: &NodeSettings) -> Result<()> {
     Ok(())
 }
 
-/// This node as its settings describe it.
+/// Describes this node by its settings.
 fn described(settings: &NodeSettings, node: NodeId) -> MemberDescription {
     MemberDescription {
         node,
@@ -96,19 +96,20 @@ fn described(settings: &NodeSettings, node: NodeId) -> MemberDescription {
     }
 }
 
-/// Who has which part in a group, as it is in force.
+/// Returns each member's part in a group, by the configuration in force.
 fn parts_of(group: &Group) -> Parts {
     let configuration = group.configuration();
     configuration.members().iter().map(|member| (member.node, member.part)).collect()
 }
 
-/// How far each member of a group has come, as far as this node knows.
+/// Returns the last saved index of each member of a group, as far as this node knows it.
 fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
     let progress = group.progress().into_iter();
     progress.filter_map(|progress| Some((progress.node, progress.saved?))).collect()
 }
 
-/// Keeps this node's affairs with the others in order, and the groups that it is master of.
+/// Cluster agent of a node: maintains its own entry in the cluster, and the groups that it is
+/// master of.
 pub(crate) struct ClusterAgent {
     pub settings: Arc<NodeSettings>,
     pub lives: OwnIncarnations,

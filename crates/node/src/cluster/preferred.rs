@@ -1,30 +1,30 @@
-//! Masters that are wanted before others, in order: a master that is not the first of them hands
-//! over to one that stands before it, once that one has been fit to lead for a while.
+//! Preferred masters, in order of preference: a master that is not the first of them hands over to
+//! one before it, once that one has been fit to lead for a while.
 //!
-//! Promises: nobody is handed a group who is not connected, not a voter, or far behind; and nobody
-//! who has not been all that for a pause, so a member that comes and goes moves nothing.
-//! Never: holds an election up; without a fit one of the list, whoever is master stays it.
+//! Promises: hands a group only to a voter that is connected and near, and has been so for a pause.
+//! So a member that comes and goes moves nothing.
+//! Never: delays an election. If no preferred master is fit, the present one stays.
 
 use super::membership_controller::{ClusterSight, MembershipStep, next_step};
 use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who is fit to take over from this node, by group, and since when.
+/// Node that is fit to take over from this one, with the time since which it is, for each group.
 #[derive(Debug, Default)]
 pub(super) struct Fit(BTreeMap<GroupId, (NodeId, u64)>);
 
-/// What the operator wants.
+/// Wish of the operator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreferredWish<'a> {
-    /// Who is master rather than those behind it.
+    /// Preferred masters, in order of preference.
     pub order: &'a [NodeId],
-    /// So long one that is preferred must be fit to lead before it does, milliseconds.
+    /// Time for which a preferred node must be fit before it takes over, in milliseconds.
     pub pause_ms: u64,
 }
 
 impl Fit {
-    /// Who is to be master of a group now instead of this node, if anyone; to be asked at every
-    /// look, with what was seen then.
+    /// Returns the node to which this one is to hand a group over now. `None`: this node stays
+    /// master. To be called at every check.
     pub fn due(
         &mut self,
         group: GroupId,
@@ -49,14 +49,14 @@ impl Fit {
         Some(heir)
     }
 
-    /// This node is not master of the group.
+    /// Forgets a group that this node is not master of.
     pub fn forget(&mut self, group: GroupId) {
         self.0.remove(&group);
     }
 }
 
-/// The first of the list that is fit to lead, if it stands before the master. While members change
-/// nobody is.
+/// Returns the first of the list that is fit to lead, if it stands before the master. `None` while
+/// members change.
 fn first(seen: &ClusterSight, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Option<NodeId> {
     if next_step(seen) != MembershipStep::Rest {
         return None;

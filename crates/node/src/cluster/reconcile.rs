@@ -22,40 +22,40 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transport::{Incarnation, Member};
 
-/// How often everything is looked at, if nothing changes.
+/// Pause between two checks, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(250);
-/// What failed is tried again after this, milliseconds.
+/// Pause before a failed step is retried, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
 
-/// What one look leaves for the next.
+/// State kept from one check to the next.
 #[derive(Default)]
 struct ClusterReconciler {
-    /// Whom the peers were told of, and the file.
+    /// Last description given to the peers.
     told: Option<Arc<ClusterDescription>>,
     written: Option<Arc<ClusterDescription>>,
-    /// The file was there when this life began.
+    /// True if the members' file existed when this run began.
     is_written_down: bool,
-    /// When each member that leaves was seen out of all groups.
+    /// Time at which each leaving member was first seen out of all groups.
     out: BTreeMap<NodeId, u64>,
-    /// Not before this is the directory told of this node again.
+    /// Time before which the directory is not told of this node again.
     again: u64,
     removed: bool,
-    /// What is done for this node's own life.
+    /// State of this node's own incarnation.
     own: incarnations::Own,
-    /// And with the cluster's secret.
+    /// State of the cluster's secret.
     secrets: Secrets,
-    /// Who may take over because it is preferred.
+    /// Candidates that are preferred masters.
     fit: Fit,
-    /// Who may because this node's disk is slow.
+    /// Candidates because this node's disk is slow.
     laggard: Laggard,
-    /// Who may because it is full.
+    /// Candidates because this node's disk is full.
     cramped: Cramped,
-    /// And because this node is master of more groups than others.
+    /// Candidates because this node is master of more groups than others.
     spread: SpreadState,
 }
 
-/// Goes on until the node stops. `is_written_down`: the data directory knew of other members when
-/// this life began.
+/// Reconciles until the node stops. `is_written_down`: true if the data directory listed other
+/// members when this run began.
 pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_written_down: bool) {
     let mut stop = agent.lifecycle.stop_signal();
     let mut changes = agent.directory.catalog.watch_cluster();
@@ -245,8 +245,8 @@ impl ClusterReconciler {
         group.hand_over(heir)
     }
 
-    /// Hands a group over to a node that says it has room, where this one's disk is full and no
-    /// masters are set.
+    /// Hands a group over to a node that reports space, if this node's disk is full and no
+    /// preferred masters are set.
     async fn make_room(
         &mut self,
         agent: &ClusterAgent,
@@ -291,7 +291,7 @@ impl ClusterReconciler {
         Ok(())
     }
 
-    /// What only group 0's master does.
+    /// Maintains the directory. Runs only at group 0's master.
     async fn keep_directory(
         &mut self,
         agent: &ClusterAgent,
@@ -314,7 +314,8 @@ impl ClusterReconciler {
     }
 }
 
-/// Whether a node is out of every group. Of a group without a part here its master is asked.
+/// Returns true if a node is out of every group. Asks the master of a group that has no replica
+/// here.
 async fn is_out(agent: &ClusterAgent, known: &ClusterDescription, node: NodeId) -> bool {
     for placement in &known.groups {
         let here = agent.groups.get(placement.group).filter(|group| group.leadership.has_part());
@@ -332,12 +333,12 @@ async fn is_out(agent: &ClusterAgent, known: &ClusterDescription, node: NodeId) 
     true
 }
 
-/// Who is wanted in a group, if it has a place.
+/// Returns the desired members of a group. `None`: it has no placement.
 fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
     Some(known.placement(group)?.members.iter().copied().collect())
 }
 
-/// Who is master of the groups with buckets, and who is fit to be of this node's.
+/// Returns the master of each group with buckets, and the nodes that could take over this node's.
 fn sight(agent: &ClusterAgent, known: &ClusterDescription) -> Sight {
     let mut sight = Sight::default();
     for group in agent.groups.all().into_iter().filter(|group| group.id != GroupId::DIRECTORY) {
@@ -361,7 +362,7 @@ fn sight(agent: &ClusterAgent, known: &ClusterDescription) -> Sight {
     sight
 }
 
-/// What is not possible now is possible later; whatever else is wrong stands in the log.
+/// Ignores an error that a retry may mend, and logs any other.
 pub(super) fn quietly(what: &str, done: Result<()>) {
     if let Err(error) = done {
         let passes = matches!(

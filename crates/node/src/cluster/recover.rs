@@ -35,7 +35,7 @@ use replication::seals::OWN;
 use runtime::log_writer::{record, store_error};
 use store::Log;
 
-/// What a stopped member has.
+/// Data that a stopped member has.
 #[derive(Clone, Debug)]
 pub struct Remains {
     /// The cluster's id.
@@ -44,39 +44,38 @@ pub struct Remains {
     pub node: NodeId,
     /// Its name.
     pub name: String,
-    /// Each group it has something of.
+    /// Groups of which it has data.
     pub groups: Vec<GroupRemains>,
-    /// Groups it has nothing of.
+    /// Groups of which it has none.
     pub absent: Vec<GroupId>,
-    /// What it has of available buckets; none: there is no ring that it knows.
+    /// Data of available buckets. `None`: it knows no ring.
     pub ring: Option<RingRemains>,
 }
 
-/// What it has of available buckets.
+/// Data of available buckets that a stopped member has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRemains {
-    /// How many partitions there are.
+    /// Number of partitions.
     pub partitions: u32,
-    /// Of how many of them it has a copy. Of the others it has what it kept for members that were
-    /// away, and nothing else.
+    /// Number of partitions of which it has a copy. Of the others it has only hints.
     pub copied: u32,
-    /// How many members keep a part of the ring, this one not counted.
+    /// Number of members that keep a part of the ring, without this one.
     pub others: u32,
 }
 
-/// What it has of one group. Of two members the one whose log was accepted under the higher ballot
-/// has more; under the same ballot, the one with the longer log.
+/// Data of one group that a stopped member has. Of two members the one whose log was accepted under
+/// the higher ballot has more; under the same ballot, the one with the longer log.
 #[derive(Clone, Debug)]
 pub struct GroupRemains {
-    /// Which.
+    /// Id of the group.
     pub group: GroupId,
-    /// What the member is in it.
+    /// Part of the member in the group.
     pub part: Part,
-    /// The voters, this one among them, by name.
+    /// Names of the voters, including this one.
     pub voters: Vec<String>,
-    /// The ballot its log was accepted under.
+    /// Ballot under which its log was accepted.
     pub ballot: Ballot,
-    /// The last value it has.
+    /// Index of the last entry that it has.
     pub last: LogIndex,
     /// The last value it knows to be decided.
     pub decided: LogIndex,

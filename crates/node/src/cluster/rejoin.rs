@@ -21,7 +21,7 @@ pub struct Rejoining {
     data: DataDir,
     name: String,
     witness: bool,
-    /// Where clients reach the other members.
+    /// Client addresses of the other members.
     pub members: Vec<String>,
 }
 
@@ -37,8 +37,8 @@ impl Rejoining {
         Ok((!members.is_empty()).then_some(Rejoining { data, name, witness, members }))
     }
 
-    /// The damage that was found while the node ran, if its last life ended so and others may
-    /// help. Blocking.
+    /// Returns the damage that ended the last run, if other members may help. `None`: there is
+    /// none. Blocking.
     pub fn noted(settings: &NodeSettings) -> Result<Option<String>> {
         if !DataDir::has_noted_damage(&settings.data_dir) {
             return Ok(None);
@@ -49,13 +49,13 @@ impl Rejoining {
         }
     }
 
-    /// What a member is to be asked first: to let this node's place be taken.
+    /// Returns the request to send to a member first: to replace this node.
     pub fn call(&self) -> DirectoryCall {
         let call = ClusterCall::ReplaceMember { name: self.name.clone(), by: None };
         DirectoryCall::Cluster(call)
     }
 
-    /// That was decided: sets everything aside. Gives where it is. Blocking.
+    /// Sets all data aside, once the replacement is decided. Returns their path. Blocking.
     pub fn set_aside(self) -> Result<PathBuf> {
         let aside = self.data.set_aside(&self.members, self.witness);
         aside.map(|rejoin| rejoin.aside).map_err(store_error)
@@ -70,8 +70,8 @@ impl Rejoining {
         Ok(begun.map(|rejoin| (rejoin.members, part(rejoin.witness))))
     }
 
-    /// Writes down, for the next start, that damage ended this life; where that fails the next
-    /// start finds it itself, or not until the bytes are read again. Blocking.
+    /// Records for the next start that damage ended this run. If that fails, the next start finds
+    /// the damage itself, or later, when the bytes are read again. Blocking.
     pub fn note(settings: &NodeSettings, words: &str) -> Result<()> {
         DataDir::note_damage(&settings.data_dir, words).map_err(store_error)
     }

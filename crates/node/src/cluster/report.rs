@@ -24,9 +24,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use transport::{IncomingCall, Peers};
 
-/// So long the reports of others are waited for.
+/// Timeout of other nodes' reports.
 const WITHIN: Duration = Duration::from_secs(1);
-/// Longest text, and most of a kind in one report.
+/// Maximum length of a text, in bytes, and maximum number of texts of a kind in one report.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 const TEXTS_MAX: usize = 4_096;
 
@@ -35,7 +35,7 @@ type ReportResult<T> = std::result::Result<T, Malformed>;
 /// A member: its part, and how far its log is on disk.
 type MemberLog = (NodeId, Part, Option<LogIndex>);
 
-/// What a group's master says of it.
+/// Report of a group's master.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct GroupReport {
     group: GroupId,
@@ -93,7 +93,7 @@ impl ClusterView {
         place.comparison = report.comparison;
     }
 
-    /// Of the groups that this node is master of.
+    /// Reports the groups that this node is master of.
     fn reports(&self) -> Vec<GroupReport> {
         let status = self.status();
         let led = |place: &PlaceStatus| {
@@ -185,7 +185,7 @@ fn read(answer: &[u8]) -> ReportResult<Vec<GroupReport>> {
     from.end("reports").map(|()| reports)
 }
 
-/// So many of a kind, each read by `one`.
+/// Decodes a list of at most `most` elements, each by `one`.
 fn many<T>(
     from: &mut Reader,
     most: usize,

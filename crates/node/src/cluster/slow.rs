@@ -1,40 +1,41 @@
-//! A master whose disk is slow holds its whole group up, though a majority without it would do: it
-//! hands over to a voter that has values on disk before it has them itself.
+//! Hand-over from a slow disk: a master whose disk is slow delays its whole group, though a
+//! majority without it would do. It hands over to a voter that has entries on disk before it has
+//! them itself.
 //!
-//! Promises: only while this node's own disk is slow by its own clock, values go on being taken,
-//! and in eleven of twelve looks somebody fit to lead was ahead; not again for a minute.
-//! Never: says anything of another node's disk but that it was quicker than this one's.
+//! Promises: hands over only while this node's own disk is slow by its own clock, entries are
+//! taken, and a node fit to lead was ahead in eleven of twelve checks; not again for a minute.
+//! Never: judges another node's disk, except that it was quicker than this one's.
 
 use super::membership_controller::{ClusterSight, MembershipStep, next_step};
 use base::{GroupId, LogIndex, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Looks at which the group took values, before anything is decided: several seconds.
+/// Number of checks at which the group took entries, before a decision: several seconds.
 const LOOKS: u32 = 12;
-/// Of so many of them somebody must have been ahead in [`AHEAD`].
+/// Number of them at which another node must have been ahead.
 const AHEAD: u32 = 11;
-/// A group that was handed over is not handed over again for this before so long, milliseconds.
+/// Time before a group is handed over for this again, in milliseconds.
 const REST_MS: u64 = 60_000;
 
-/// What was seen of the groups that a slow node is master of.
+/// Observations of the groups that a slow node is master of.
 #[derive(Debug, Default)]
 pub(super) struct Laggard {
     groups: BTreeMap<GroupId, Looks>,
-    /// When a group was handed over for this.
+    /// Time at which each group was handed over for this, in milliseconds.
     handed: BTreeMap<GroupId, u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
-    /// The last value that anyone had on disk.
+    /// Highest index that any member had on disk.
     last: LogIndex,
     seen: u32,
     ahead: u32,
 }
 
 impl Laggard {
-    /// Who is to be master of a group now instead of this slow node, if anyone; to be asked at
-    /// every look.
+    /// Returns the node to which this slow one is to hand a group over now. `None`: this node stays
+    /// master. To be called at every check.
     pub fn due(
         &mut self,
         group: GroupId,
@@ -70,7 +71,7 @@ impl Laggard {
         Some(heir)
     }
 
-    /// This node is not master of the group, or its disk is not slow.
+    /// Forgets a group that this node is not master of, or all once its disk is not slow.
     pub fn forget(&mut self, group: GroupId) {
         self.groups.remove(&group);
     }
@@ -84,8 +85,8 @@ mod tests {
 
     const GROUP: GroupId = GroupId(1);
 
-    /// Who is handed the group within so many looks, this far ahead of the master or behind it at
-    /// each; `step`: how many values the group takes between two looks.
+    /// Returns the node that is handed the group within so many checks. `lead`: how far it is ahead
+    /// of the master at each; `step`: entries that the group takes between two checks.
     fn within(
         laggard: &mut Laggard,
         looks: u64,

@@ -1,43 +1,43 @@
-//! Masters spread over the nodes: where one node is master of more groups than another that could
-//! be, by two at least, it hands one over.
+//! Spreading of masters: a node that is master of at least two groups more than another that could
+//! lead one of them hands one over.
 //!
-//! Each hand-over makes the two counts nearer to each other, so it comes to an end by itself: when
-//! no master of a group has more than one beyond any who could be instead. The one that is to get a
-//! group is asked first how many it has, for of groups without a part here this node knows nothing;
-//! and it answers one at a time, so that not all give to the same.
+//! Each hand-over brings the two counts nearer, so it ends by itself: no master has more than one
+//! group beyond any node that could take over. A node that is to get a group is asked first how
+//! many it leads, because this node knows nothing of groups without a replica here. A node answers
+//! one asker at a time, so that not all hand groups to the same.
 //!
-//! Promises: nobody is handed a group who is not a voter, connected and near; nothing begins before
-//! the difference has lasted for a pause, and two hand-overs of a node are a tenth of it apart;
-//! where an order of masters is preferred, or the disk of the other is slow or full, nothing is
-//! spread.
-//! Never: moves the directory; counts it.
+//! Promises: hands a group only to a voter that is connected and near. Nothing begins before the
+//! difference has lasted for a pause, and two hand-overs of a node are a tenth of it apart. No
+//! group is spread while masters are preferred, or to a node whose disk is slow or full.
+//! Never: moves the directory, or counts it.
 
 use base::{GroupId, NodeId};
 use std::collections::BTreeMap;
 
-/// Between two hand-overs, in parts of the pause before the first.
+/// Fraction of the first pause that lies between two hand-overs.
 const PART: u64 = 10;
 
-/// What this node sees of the groups that hold buckets.
+/// Groups with buckets, as this node sees them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
-    /// How many each node is master of, as far as this one knows.
+    /// Number of groups that each node is master of, as far as this one knows.
     pub led: BTreeMap<NodeId, usize>,
-    /// Those that this node is master of, with who is fit to be instead.
+    /// Groups that this node is master of, each with the nodes that could take over.
     pub own: BTreeMap<GroupId, Vec<NodeId>>,
 }
 
-/// Since when this node has too many, and when it may hand one over.
+/// Time since which this node leads too many groups, and times for the next hand-over.
 #[derive(Debug, Default)]
 pub(super) struct SpreadState {
     due: Option<u64>,
-    /// How many others said they are master of, and until when that is believed.
+    /// Number of groups that other nodes reported to lead, with the time until which it is
+    /// believed.
     said: BTreeMap<NodeId, (usize, u64)>,
 }
 
 impl SpreadState {
-    /// A group that this node is to hand over now, and to whom, if that one says that it is master
-    /// of fewer by two; to be asked at every look.
+    /// Returns a group to hand over now and its next master, if that has reported two groups fewer.
+    /// To be called at every check.
     pub fn due(&mut self, sight: &Sight, pause_ms: u64, now: u64) -> Option<(GroupId, NodeId)> {
         self.said.retain(|_, (_, until)| now < *until);
         let seen = |node: &NodeId| sight.led.get(node).copied().unwrap_or(0);
@@ -59,7 +59,7 @@ impl SpreadState {
     }
 }
 
-/// Whether one with so many groups should hand one to one with so many.
+/// Returns true if a node with `own` groups should hand one to a node with `other` groups.
 pub(super) fn differs(own: usize, other: usize) -> bool {
     other.saturating_add(2) <= own
 }
@@ -100,7 +100,7 @@ mod tests {
             self.masters.values().filter(|master| **master == node).count()
         }
 
-        /// What a node sees: the masters of the groups it has a part in.
+        /// Returns the view of a node: the masters of the groups of which it has a replica.
         fn sight(&self, own: NodeId) -> Sight {
             let mut sight = Sight::default();
             for (group, members) in self.members.iter().filter(|(_, of)| of.contains(&own)) {

@@ -1,7 +1,7 @@
-//! Takes the step that `membership_controller` names, and then sees to the group's quorum.
+//! Execution of the step that `membership_controller` names, and of the group's quorum.
 //!
-//! Promises: a quorum is wished for a group, and in force only where it fits the members that the
-//! group has by then; else a majority is. A node that speaks to nobody takes nobody in.
+//! Promises: a desired quorum is in force only if it fits the group's members; else a majority is.
+//! A node without peer addresses adds no members.
 
 use super::membership_controller::{ClusterSight, MembershipStep, Parts, next_step, words};
 use super::{parts_of, saved};
@@ -11,7 +11,7 @@ use base::{ClusterDescription, Result};
 use logic::consensus::Member;
 use replication::group::Group;
 
-/// The next step of a group towards the members that are wanted, and then towards the quorum.
+/// Takes the next step of a group towards its desired members, and then towards its quorum.
 pub(super) fn take_step(
     links: &PeerLinks,
     group: &Group,
@@ -57,7 +57,8 @@ fn members(parts: &Parts) -> Vec<Member> {
     parts.iter().map(|(node, part)| Member { node: *node, part: *part }).collect()
 }
 
-/// How many of these members' voters save a value, if so many are wished; none: a majority.
+/// Returns the save quorum of these members. `wish`: the desired number of voters. `None`: a
+/// majority.
 fn quorum_of(parts: &Parts, wish: Option<u8>) -> Option<u8> {
     fitting(members(parts), wish).and_then(|it| it.quorum())
 }

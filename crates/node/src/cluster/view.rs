@@ -24,9 +24,9 @@ pub struct ClusterStatus {
     pub founder: NodeId,
     /// The lease of masters, milliseconds.
     pub lease_ms: u64,
-    /// How many changes of members and placement this node knows of.
+    /// Number of changes of members and placement that this node knows of.
     pub changes: u64,
-    /// The name of the node that says all this.
+    /// Name of the node that reports this.
     pub name: String,
     /// Every member.
     pub members: Vec<MemberStatus>,
@@ -37,9 +37,9 @@ pub struct ClusterStatus {
 /// A member, and this node's connection with it.
 #[derive(Clone, Debug)]
 pub struct MemberStatus {
-    /// What the directory knows of it.
+    /// Description of the member in the directory.
     pub member: MemberDescription,
-    /// Whether it is connected; a node is with itself.
+    /// True if it is connected. A node is connected to itself.
     pub connected: bool,
     /// Milliseconds since its last message.
     pub last_heard_ms_ago: Option<u64>,
@@ -59,7 +59,7 @@ pub struct MemberStatus {
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartStatus {
-    /// Which node.
+    /// Id of the node.
     pub node: NodeId,
     /// Its name.
     pub name: String,
@@ -72,7 +72,7 @@ pub struct PartStatus {
 /// A group: who is wanted, who is there, and how the one becomes the other.
 #[derive(Clone, Debug)]
 pub struct PlaceStatus {
-    /// Which.
+    /// Id of the group.
     pub group: GroupId,
     /// True if this node is a member of the group; otherwise `members` is unknown.
     pub local: bool,
@@ -82,16 +82,16 @@ pub struct PlaceStatus {
     pub desired: Vec<PartStatus>,
     /// Members at present.
     pub members: Vec<PartStatus>,
-    /// How many voters save a value before it is decided, and how many elect a master; 0, 0: not
-    /// known here.
+    /// Number of voters that save an entry before it is decided, and number that elect a master. 0,
+    /// 0: not known here.
     pub quorums: (usize, usize),
     /// Steps from the present members to the desired ones, in words.
     pub plan: Vec<String>,
     /// Conditions that the next step waits for, in words; only the master knows them.
     pub waits_for: Vec<String>,
-    /// Whether this node may be restarted without stopping the group.
+    /// True if this node may be restarted without stopping the group.
     pub expect_progress_possible: bool,
-    /// Whether its replicas hold the same; only the master knows.
+    /// Comparison of its replicas. `None` if this node is not the master.
     pub comparison: Option<ComparisonStatus>,
 }
 
@@ -223,9 +223,9 @@ impl ClusterView {
         self.part_status(&parts_of(group), &saved(group))
     }
 
-    /// Whether the group goes on when this node is restarted: enough voters without it are
-    /// connected, the master (which may be this node) among those who know so, and nearly level as
-    /// far as this node can tell.
+    /// Returns true if the group continues while this node restarts: enough other voters are
+    /// connected, the master (which may be this node) among those that know so, and nearly level,
+    /// as far as this node can tell.
     pub(crate) fn may_restart(&self, group: &Group) -> bool {
         let (now, saved) = (parts_of(group), saved(group));
         let linked: BTreeSet<_> = self

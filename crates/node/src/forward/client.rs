@@ -17,14 +17,14 @@ use transport::{CallError, Peers};
 /// Between two attempts, unless the group has news: links come back unannounced.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What may be done with a request that may have happened.
+/// Kind of retry that is safe for a request that may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// Nothing: its client must be told.
+    /// None: the client must be told.
     Never,
-    /// It may be asked again: its retry id makes it apply once.
+    /// It may be sent again: its retry id makes it apply once.
     Once,
-    /// It may be asked again: it changes nothing.
+    /// It may be sent again: it changes nothing.
     Harmless,
 }
 
@@ -48,28 +48,28 @@ impl Repeat {
 
 /// A request on its way.
 pub(super) struct ForwardedRequest {
-    /// This node.
+    /// Id of this node.
     pub me: NodeId,
-    /// Whose master is asked.
+    /// Group whose master is asked.
     pub group: GroupId,
-    /// The request as bytes.
+    /// The request, encoded.
     pub letter: Bytes,
     pub repeat: Repeat,
-    /// When it was asked, in this node's milliseconds.
+    /// Time at which it was submitted, in this node's milliseconds.
     pub began_ms: u64,
-    /// It is answered within this, in milliseconds.
+    /// Timeout in milliseconds.
     pub within_ms: u64,
-    /// It waits so long for a master to be known or reached, in milliseconds.
+    /// Maximum wait for a master to be known or reached, in milliseconds.
     pub patience_ms: u64,
 }
 
-/// What an attempt without a reply means.
+/// Verdict on an attempt without a reply.
 enum AttemptVerdict {
-    /// The client is told.
+    /// The client gets the error.
     Final,
-    /// Nothing happened: another attempt may find the master.
+    /// Nothing was executed: another attempt may find the master.
     Missed,
-    /// It may have happened.
+    /// It may have been executed.
     InDoubt,
 }
 
@@ -168,8 +168,8 @@ impl ForwardedRequest {
         }
     }
 
-    /// What the client is told in the end: no less than that it may have happened, if an earlier
-    /// attempt may have, and the last one is no answer.
+    /// Returns the error for the client: at least `InDoubt`, if an earlier attempt may have been
+    /// executed and the last one gave no answer.
     fn told(&self, last: Error, doubt: Option<Error>) -> Error {
         let unanswered = last.kind() == Kind::Unavailable || last.reason == Reason::SessionExpired;
         let error = match doubt {
@@ -202,7 +202,7 @@ async fn news(standing: &mut watch::Receiver<Leadership>) {
     }
 }
 
-/// How long ago that was.
+/// Returns the time since `began_ms`.
 pub(super) fn since(began_ms: u64) -> Duration {
     Duration::from_millis(world::milliseconds().saturating_sub(began_ms))
 }

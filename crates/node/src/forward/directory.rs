@@ -97,7 +97,7 @@ impl Router {
         }
     }
 
-    /// Whether this master of the group has a directory as its clients left it.
+    /// Returns true if this master of the group has a directory as its clients left it.
     #[inline]
     pub(crate) fn is_informed(&self, group: &Group) -> bool {
         let epoch = group.leadership.epoch();
@@ -160,8 +160,8 @@ impl Router {
         self.directory.group.applied.reached(index).await
     }
 
-    /// Whether a bucket that is not known here may have been made a moment ago. Reads that are
-    /// content with what this node has ask nobody.
+    /// Returns true if a bucket that is unknown here may have been created a moment ago. False for
+    /// reads that accept this node's state.
     pub(crate) fn may_be_new(&self, request: &Request) -> bool {
         let asks = match &request.call {
             Call::Read(_, level) => *level == ReadLevel::Consistent,
@@ -171,8 +171,8 @@ impl Router {
         asks && !self.directory.group.leadership.is_master()
     }
 
-    /// Whether this node has had the directory, since it started, as its master knew it. Before
-    /// that a bucket that is not known here may be one that all others know.
+    /// Returns true if this node has had, since it started, the directory as its master knew it.
+    /// Before that an unknown bucket may be one that all others know.
     fn has_heard_directory(&self) -> bool {
         if self.heard_directory.load(Ordering::Acquire) {
             return true;

@@ -15,7 +15,8 @@ const VERSION_BYTES: usize = 8;
 /// Longest request, with its head, and longest answer.
 pub(super) const BYTES_MAX: usize = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
 
-/// The letter of a request; what is too large for one, or could not be read back, is refused.
+/// Encodes a request as a message. `TooLarge` if it does not fit one, or could not be decoded
+/// again.
 pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     let length = HEAD_BYTES + request.wire_bytes();
     if length > BYTES_MAX {
@@ -37,7 +38,8 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     bytes.extend_from_slice(&directory.0.to_le_bytes());
     request.write(&mut bytes);
     let bytes = Bytes::from(bytes);
-    // Reads and updates have met the house's limits; the rest is small, and met none yet.
+    // Reads and updates were checked against the limits. The rest is small, and was not checked
+    // yet.
     if matches!(request.call, Call::Directory(_) | Call::Session(_) | Call::Available(_)) {
         read(&bytes).map_err(|Malformed(field)| {
             Error::new(Reason::TooLarge, format!("`{field}` is not within the house's limits"))
@@ -46,7 +48,7 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     Ok(bytes)
 }
 
-/// Reads a letter: how far the directory must be, and the request.
+/// Decodes a message: the directory index that is needed, and the request.
 pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Malformed> {
     let mut reader = Reader::new(bytes);
     let kind = CallKind::of(bytes);
@@ -58,19 +60,19 @@ pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Ma
     Ok((directory, Request::read(&bytes.slice(HEAD_BYTES..))?))
 }
 
-/// Returns true if the answer to a letter begins with a version.
+/// Returns true if the answer to a message begins with a version.
 pub(super) fn is_for_version(letter: &[u8]) -> bool {
     CallKind::of(letter) == Some(CallKind::RequestForVersion)
 }
 
-/// Returns the letter in the form for a node that does not know versions in answers.
+/// Returns the message in the form for a node that does not know versions in answers.
 pub(super) fn without_version(letter: &[u8]) -> Bytes {
     let mut plain = letter.to_vec();
     plain[..1].fill(CallKind::Request.byte());
     plain.into()
 }
 
-/// Appends what stands in front of the answer to this letter.
+/// Appends the head of the answer to this message.
 pub(super) fn put_version(letter: &[u8], answer: &Result<Reply>, out: &mut Vec<u8>) {
     if is_for_version(letter) {
         let version = answer.as_ref().ok().and_then(|reply| reply.version);
@@ -78,7 +80,7 @@ pub(super) fn put_version(letter: &[u8], answer: &Result<Reply>, out: &mut Vec<u
     }
 }
 
-/// Reads the answer to a letter.
+/// Decodes the answer to a message.
 pub(super) fn read_answer_to(
     letter: &[u8],
     mut answer: Bytes,

@@ -1,16 +1,17 @@
-//! A request for a group whose master is another node: passed on once, and answered here in the
-//! master's words.
+//! Forwarding of a request for a group whose master is another node: it is passed on once, and
+//! answered here in the master's words.
 //!
-//! On the side that was asked, `client.rs` finds the master, waits for one while an election is
-//! under way, and tells what did not happen (it may try again) from what may have happened (it
-//! may not, unless the request names its attempt). On the master's side `server.rs` evaluates the
-//! request as if it had been asked there. `docs/inside/life-of-a-forwarded-request.md` tells it
-//! from beginning to end.
+//! On the node that was asked, `client.rs` finds the master, waits for one during an election, and
+//! distinguishes what was not executed (it may try again) from what may have been (it may not,
+//! unless the request has a retry id). On the master `server.rs` evaluates the request as if it had
+//! been received there. `docs/inside/life-of-a-forwarded-request.md` describes it from beginning to
+//! end.
 //!
 //! Promises: a request is passed on to one node at a time, and never by a node that got it from
-//! another (of a group without a part here a member is asked, then whoever it names); what may have
-//! happened is asked again only if its retry id makes it apply once, or if it changes nothing;
-//! every wait is bounded; a node takes a bounded number of foreign requests.
+//! another (for a group without a replica here a member is asked, then the node that it names). A
+//! request that may have been executed is sent again only if its retry id makes it apply once, or
+//! if it changes nothing. Every wait is bounded, and so is the number of requests taken from other
+//! nodes.
 //! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
 //! keeps an order among requests: those of one connection wait for each other in their front-end.
 //! Read next: `client.rs`, then `server.rs`.
@@ -53,7 +54,7 @@ impl Router {
         }))
     }
 
-    /// The same, to be awaited at once.
+    /// Passes a request on, and resolves to the answer.
     pub(crate) async fn carry(
         self: &Arc<Router>,
         group_ref: &GroupRef,

@@ -1,4 +1,5 @@
-//! Requests that meet a bucket on its way: they wait a little, and begin anew where it lives then.
+//! Requests for a bucket that moves between groups: they wait a little, and begin anew at its new
+//! group.
 
 use crate::flow::{Elsewhere, Flow};
 use crate::route::Router;
@@ -29,7 +30,7 @@ impl Router {
         }))
     }
 
-    /// The same for an answer that may say that the bucket is on its way.
+    /// Returns an answer, or retries the request if the answer says that the bucket moves.
     pub(crate) async fn unless_away(
         self: &Arc<Router>,
         answer: Result<Reply>,
@@ -44,7 +45,8 @@ impl Router {
         }
     }
 
-    /// Nothing was done yet, and each attempt that meets the move does nothing either.
+    /// Retries until the bucket has moved. Nothing was executed yet, and an attempt during the move
+    /// executes nothing either.
     async fn until_moved(
         self: &Arc<Router>,
         elsewhere: Elsewhere,

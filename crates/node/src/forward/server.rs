@@ -29,9 +29,9 @@ pub(crate) fn answer(router: &Arc<Router>, asked: IncomingCall) {
     }
 }
 
-/// The bytes of the answer to a letter that asks this call. A large one counts against the memory
-/// for answers until it is sent; without room, an update is told to be applied, another change may
-/// have happened, and a read is refused.
+/// Encodes the answer to a call. A large one counts against the memory for answers until it is
+/// sent. Without memory for it, an update is answered as applied, another change as in doubt, and a
+/// read is refused.
 fn written(answers: &Answers, (letter, call): (&[u8], &Call), answer: Result<Reply>) -> Bytes {
     let bytes = answer_bytes(&answer);
     let room = match bytes {
@@ -61,7 +61,7 @@ fn unanswered() -> Error {
     Error::new(Reason::InDoubt, "done, and no memory is left for the answer: read it back")
 }
 
-/// Bytes that hold their room as long as anybody holds them.
+/// Bytes that hold their memory permit until they are dropped.
 struct Counted {
     bytes: Vec<u8>,
     _room: OwnedSemaphorePermit,

@@ -43,7 +43,7 @@ impl Directory {
         })
     }
 
-    /// Whether a token is in force, as far as this node has heard.
+    /// Checks that a token is in force, as far as this node knows.
     pub(crate) fn knows(&self, digest: &TokenDigest) -> Result<()> {
         let tokens = self.tokens()?;
         let known = tokens.iter().any(|(key, _)| token_of(key).is_some_and(|it| it.is(digest)));
@@ -72,7 +72,7 @@ impl Directory {
         Ok(if ends.is_empty() { CallPlan::Answer(Body::Done) } else { CallPlan::Change(ends) })
     }
 
-    /// Those in force.
+    /// Returns the rows of the tokens in force.
     fn tokens(&self) -> Result<Vec<(Key, Value)>> {
         let mut tokens = Vec::new();
         self.each(TOKENS, |key, value| {

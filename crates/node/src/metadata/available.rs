@@ -15,7 +15,7 @@ use base::{
 };
 
 impl Directory {
-    /// What a call means for an available bucket; none: it does not speak of one.
+    /// Plans a call on an available bucket. `None`: the call is not about one.
     pub(super) fn plan_available(
         &self,
         name: &BucketName,

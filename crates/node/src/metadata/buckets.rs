@@ -188,7 +188,7 @@ impl Directory {
         self.next_ids(1)
     }
 
-    /// So many fresh numbers, the first of them named.
+    /// Allocates bucket ids. Returns the updates that do, and the first id.
     fn next_ids(&self, count: u32) -> Result<(Vec<Update>, BucketId)> {
         let key = Bytes::from_static(NEXT_BUCKET);
         let value = self.get(&key)?;
@@ -230,7 +230,8 @@ fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
     std::iter::once(dropped(bucket.id, bucket.group)).chain(there)
 }
 
-/// What no bucket can have yet is refused, and not forgotten in silence.
+/// Checks that a bucket can have these properties. Refuses those that are not supported, instead of
+/// ignoring them.
 pub(super) fn supported(properties: Properties) -> Result<Properties> {
     if properties.consistency == Consistency::Consistent {
         return Ok(properties);

@@ -22,18 +22,18 @@ use tokio::sync::watch;
 /// Buckets by name; members and placement.
 pub(crate) struct Catalog {
     buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
-    /// Those of them that are on their way to another group.
+    /// Buckets that are moving to another group.
     moving: watch::Sender<BTreeSet<BucketName>>,
-    /// Members and placement as the applied rows draw them.
+    /// Members and placement by the applied rows.
     drawn: Mutex<ClusterDescription>,
-    /// The life of each member that was let in last.
+    /// Incarnation of each member that was admitted last.
     lives: Mutex<BTreeMap<NodeId, Lived>>,
-    /// The cluster's secret as the applied rows have it.
+    /// Secret of the cluster by the applied rows.
     secret: Mutex<Option<SecretRow>>,
-    /// What is known of available buckets.
+    /// Ring and properties of available buckets.
     pub(crate) available: Arc<SchemaCache>,
-    /// The newest that this node knows of: while it catches up, what it was told when it joined or
-    /// knew before it stopped, so that it does not forget the way to those who can help it.
+    /// Newest description that this node knows. While it catches up, that is the one it got when it
+    /// joined or knew before it stopped, so that it still finds the members that can help it.
     cluster: watch::Sender<Arc<ClusterDescription>>,
 }
 
@@ -65,7 +65,7 @@ impl Catalog {
         mine.map(|(name, bucket)| (bucket.id, name.clone())).collect()
     }
 
-    /// A bucket that lives in this group, or moves there.
+    /// Returns a bucket that this group keeps, or that moves there. `None`: there is none.
     pub(crate) fn in_or_into(&self, group: GroupId) -> Option<BucketName> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let there = |bucket: &Arc<Bucket>| {
@@ -74,55 +74,56 @@ impl Catalog {
         buckets.iter().find(|(_, bucket)| there(bucket)).map(|(name, _)| name.clone())
     }
 
-    /// How many there are.
+    /// Number of buckets.
     pub(crate) fn len(&self) -> usize {
         self.buckets.read().expect("no one panics while holding it").len()
     }
 
-    /// Members and placement.
+    /// Returns members and placement.
     pub(crate) fn cluster(&self) -> Arc<ClusterDescription> {
         self.cluster.borrow().clone()
     }
 
-    /// The same, for those who wait for a change.
+    /// Returns members and placement as a watch, for callers that wait for a change.
     pub(crate) fn watch_cluster(&self) -> watch::Receiver<Arc<ClusterDescription>> {
         self.cluster.subscribe()
     }
 
-    /// The member of this id.
+    /// Returns the member of this id.
     pub(crate) fn member(&self, node: NodeId) -> Option<MemberDescription> {
         self.cluster.borrow().member(node).cloned()
     }
 
-    /// The life of a member that was let in last, as told from all others.
+    /// Returns the incarnation of a member that was admitted last.
     pub(crate) fn lived(&self, node: NodeId) -> Option<Lived> {
         self.lives.lock().expect("no one panics while holding it").get(&node).copied()
     }
 
-    /// What the applied rows say of a member's lives; none: nothing.
+    /// Returns a member's incarnation record by the applied rows. `None`: there is no such member.
     pub(crate) fn record(&self, node: NodeId) -> Option<IncarnationRecord> {
-        // In the order in which the rows are written: of two changes a life is never the older.
+        // In the order in which the rows are written: of two changes the incarnation is never the
+        // older.
         let drawn = self.drawn.lock().expect("no one panics while holding it");
         let number = drawn.member(node)?.incarnation;
         Some(IncarnationRecord { number, lived: self.lived(node) })
     }
 
-    /// Exactly these lives are on record.
+    /// Sets the incarnations on record.
     pub(crate) fn fill_lives(&self, lives: BTreeMap<NodeId, Lived>) {
         *self.lives.lock().expect("no one panics while holding it") = lives;
     }
 
-    /// The cluster's secret; none: it has none, or this node has not applied its row yet.
+    /// Returns the cluster's secret. `None`: it has none, or this node has not applied its row yet.
     pub(crate) fn secret(&self) -> Option<SecretRow> {
         self.secret.lock().expect("no one panics while holding it").clone()
     }
 
-    /// This is the cluster's secret.
+    /// Sets the cluster's secret.
     pub(crate) fn fill_secret(&self, row: Option<SecretRow>) {
         *self.secret.lock().expect("no one panics while holding it") = row;
     }
 
-    /// A row of the directory was written (or removed: no value), in the order of the log.
+    /// Applies a row of the directory, in the order of the log. `None`: the row was removed.
     fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<()> {
         if key.starts_with(BUCKETS) {
             let bucket = value.map(|value| rows::describe(key, Some(value))).transpose()?;
@@ -240,7 +241,7 @@ impl Catalog {
         self.buckets.read().expect("no one panics while holding it").values().for_each(each);
     }
 
-    /// How many buckets live in each group that has some, or are on their way there.
+    /// Counts the buckets of each group that has some, including those that move there.
     pub(crate) fn counts(&self) -> BTreeMap<GroupId, usize> {
         let mut counts = BTreeMap::new();
         for bucket in self.buckets.read().expect("no one panics while holding it").values() {

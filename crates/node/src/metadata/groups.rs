@@ -15,7 +15,7 @@ use logic::consensus::{Configuration, Member, Quorums};
 
 /// The first number behind those that every cluster has.
 const FIRST: u32 = 2;
-/// So many voters a group has, if nobody says otherwise.
+/// Default number of voters of a group.
 const REPLICAS: u32 = 3;
 
 impl Directory {
@@ -121,8 +121,8 @@ impl Draft {
         found.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// Whether every group that was made goes on without this member: a fresh node in its place
-    /// gets what a majority of the others has.
+    /// Checks that every group goes on without this member: a new node in its place gets what a
+    /// majority of the others has.
     pub(super) fn bears_loss(&self, member: &MemberDescription) -> Result<()> {
         let alone = |group: &&Placement| {
             let votes = group.members.contains(&(member.node, Part::Voter));
@@ -137,9 +137,8 @@ impl Draft {
         Err(Error::new(Reason::Changed, text))
     }
 
-    /// How many voters of a group save a value from now on; its master brings that about
-    /// (`cluster/reconcile.rs`), and goes by a majority where it no longer fits the group's
-    /// members.
+    /// Sets the number of voters of a group that save an entry. Its master applies it
+    /// (`cluster/reconcile.rs`), and uses a majority if it does not fit the group's members.
     pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<CallPlan> {
         let placement = self.known.placement(group).ok_or_else(|| no_such_group(group))?;
         let placement = Placement { quorum, ..placement.clone() };
@@ -172,15 +171,15 @@ impl Draft {
     }
 }
 
-/// How many voters' answers are enough in a group as it is wanted.
+/// Returns the quorums of a group with its desired members.
 fn quorums(placement: &Placement) -> Quorums {
     let found = fitting(members(placement), placement.quorum);
-    // Else nobody may lead: nothing is lost.
+    // Without a voter that may lead, no entry can be lost.
     found.map_or(Quorums { elect: 1, save: 1 }, |it| it.quorums())
 }
 
-/// A configuration of these members, with the quorum that is wished where it fits them, else with
-/// a majority; none where nobody may lead.
+/// Returns a configuration of these members, with the desired quorum if it fits them, else with a
+/// majority. `None`: no member may lead.
 pub(crate) fn fitting(members: Vec<Member>, wish: Option<u8>) -> Option<Configuration> {
     let majority = Configuration::new(ConfigurationId(0), members).ok()?;
     Some(majority.clone().with_quorum(wish).unwrap_or(majority))

@@ -1,9 +1,9 @@
-//! Last incarnation that was let in, for each member: its number stands in the member's row, and
-//! what tells it from all others, if it has that, in a row of its own. A node that does not know
-//! the recorded incarnation runs on an old copy of its directory (`docs/inside/peers.md`).
+//! Last admitted incarnation of each member: its number stands in the member's row, and its token,
+//! if it has one, in a row of its own. A node that does not know the recorded incarnation runs on
+//! an old copy of its directory (`docs/inside/peers.md`).
 //!
-//! Promises: of a member among others only a later life takes the place of the recorded one, and
-//! none below the recorded number ever goes on record.
+//! Promises: for a member among others only a later incarnation replaces the recorded one, and none
+//! below the recorded number ever goes on record.
 
 use super::members::Draft;
 use super::rows::{FORM, LIVES, bad_row, form, member_key, set};
@@ -13,18 +13,18 @@ use base::request::Missing;
 use base::{Body, Key, Lived, MemberDescription, NodeId, Result, Update, Value};
 use bytes::Bytes;
 
-/// What is on record of a member's lives.
+/// Record of a member's incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IncarnationRecord {
-    /// The highest number of all that were let in.
+    /// Highest number of all that were admitted.
     pub number: u64,
     /// The last of them that has a token.
     pub lived: Option<Lived>,
 }
 
 impl IncarnationRecord {
-    /// What is on record once this life was let in. Who is alone has nobody to be mistaken by, and
-    /// its directory may come from a checkpoint, where lives are counted anew.
+    /// Returns the record after this incarnation was admitted. A sole member can't be mistaken for
+    /// another, and its directory may come from a checkpoint, which counts incarnations anew.
     pub(crate) fn with(self, lived: Lived, alone: bool) -> IncarnationRecord {
         let (number, told) = (lived.number, (lived.token != 0).then_some(lived));
         match alone {
@@ -39,7 +39,7 @@ impl IncarnationRecord {
 }
 
 impl Directory {
-    /// A member lives this life.
+    /// Records the incarnation that a member runs.
     pub(crate) async fn record_life(&self, node: NodeId, lived: Lived) -> Result<()> {
         self.change(|| self.plan_life(node, lived)).await.map(|_| ())
     }
@@ -63,7 +63,7 @@ impl Directory {
 }
 
 impl Draft {
-    /// It is no member any more.
+    /// Removes a member's rows, which is no member any more.
     pub(super) fn forget(&mut self, node: NodeId) {
         let key = member_key(node);
         self.steps.push(Update::Delete { key, missing: Missing::Fails });
@@ -96,7 +96,7 @@ fn write(lived: Lived) -> Value {
     Bytes::from(bytes)
 }
 
-/// The life in a row.
+/// Decodes an incarnation.
 pub(crate) fn read(value: &[u8]) -> Result<Lived> {
     let read = || {
         let mut reader = Reader::new(value);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(known.with(life(6, 2), false), record(6, Some(life(6, 2))));
         assert_eq!(known.with(life(5, 2), false), known, "another of that number");
         assert_eq!(known.with(life(4, 2), false), known);
-        // A life without a token has a number; from then on none below it goes on record.
+        // An incarnation without a token has a number; from then on none below it goes on record.
         let higher = known.with(life(9, 0), false);
         assert_eq!(higher, record(9, known.lived));
         assert_eq!(higher.with(life(7, 7), false), higher);

@@ -18,15 +18,15 @@ use base::{
 };
 use bytes::Bytes;
 
-/// What is known, to be changed.
+/// Draft of a change of the cluster, from its present state.
 pub(super) struct Draft {
     row: ClusterRow,
     before: Value,
     pub known: ClusterDescription,
     pub steps: Vec<Update>,
-    /// What follows for the ring.
+    /// Changes of the ring that follow.
     pub heirs: Replacements,
-    /// The cluster's row itself is other than before.
+    /// True if the cluster's row itself changes.
     changed: bool,
 }
 

@@ -61,16 +61,16 @@ pub(crate) struct Directory {
     lacking: Mutex<Vec<String>>,
 }
 
-/// What comes of a call: an answer at once, or a change.
+/// Result of planning a call: an answer at once, or a change.
 enum CallPlan {
     Answer(Body),
     Change(Vec<Update>),
-    /// A change that its client is told more of than that it is done.
+    /// A change whose client gets this answer.
     Made(Vec<Update>, Body),
 }
 
 impl Directory {
-    /// The rows that are applied fill the catalog, and so do those that will be.
+    /// Creates the directory. Applied rows fill the catalog, present ones and later ones.
     pub(crate) fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
         let rows = Bucket::new(OWN, group.id, Properties::default());
         let cluster = catalog.cluster().cluster;
@@ -166,13 +166,13 @@ impl Directory {
         self.change(|| self.plan_forgetting(node)).await.map(|_| ())
     }
 
-    /// Nobody is left but this member, which has these groups: the others are forgotten, and it is
-    /// the voter of each.
+    /// Reduces the cluster to this member, which has these groups: the others are removed, and it
+    /// becomes the voter of each.
     pub(crate) async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
         self.change(|| self.draft()?.survive(own, groups)).await.map(|_| ())
     }
 
-    /// Plans and changes, again if others changed the same meanwhile.
+    /// Plans and changes, and retries if another change came between.
     async fn change(&self, plan: impl Fn() -> Result<CallPlan>) -> Result<(LogIndex, Body)> {
         let _turn = self.turn.lock().await;
         for _ in 0..ATTEMPTS_MAX {

@@ -21,7 +21,7 @@ impl Directory {
         }
     }
 
-    /// Whether a bucket can live in this group.
+    /// Checks that a bucket can be placed in this group.
     fn data_group(&self, group: GroupId) -> Result<()> {
         if group == GroupId::DIRECTORY {
             let text = "group 0 is the directory, and holds no buckets: name another group";
@@ -34,7 +34,7 @@ impl Directory {
         Err(Error::new(Reason::NotFound, text))
     }
 
-    /// Of the groups that are wanted with so many voters, the one with the fewest buckets.
+    /// Returns the group with the fewest buckets, of those with so many desired voters.
     fn group_of_voters(&self, wanted: u32) -> Result<GroupId> {
         let known = self.described()?;
         let fits = known.groups.iter().filter(|placement| {

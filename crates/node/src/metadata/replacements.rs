@@ -29,10 +29,10 @@ use std::collections::BTreeSet;
 
 const FORM: &str = "1";
 
-/// Who goes, and who comes.
+/// Replaced node, and the node that takes its place.
 pub(super) type Replacement = (NodeId, NodeId);
 
-/// What is owed, as it is written down, and the ring that it speaks of.
+/// Pending replacements, as they are stored, and the ring that they apply to.
 #[derive(Default)]
 pub(super) struct Replacements {
     row: Option<Value>,
@@ -64,8 +64,8 @@ fn read(row: &[u8]) -> Result<Vec<Replacement>> {
 }
 
 impl Replacements {
-    /// Nobody is left but this node: the steps by which it keeps the whole ring, owes nobody
-    /// anything, and discards planned changes.
+    /// Returns the steps by which the only remaining node keeps the whole ring. Pending
+    /// replacements and planned changes are dropped.
     pub(super) fn survived_by(&self, own: NodeId) -> Vec<Update> {
         let Some((row, ring)) = &self.ring else { return Vec::new() };
         let alone = ring.pending().is_none() && ring.layout().nodes().keys().eq([&own]);
@@ -92,7 +92,7 @@ impl Replacements {
         if self.all == before { Vec::new() } else { self.written() }
     }
 
-    /// Whether the ring still names this node, and somebody is to have its part.
+    /// Returns true if the ring still names this node, and another is to take its part.
     pub(super) fn hold(&self, node: NodeId) -> bool {
         self.all.iter().any(|(old, _)| *old == node)
     }

@@ -139,7 +139,7 @@ fn some_parts() -> impl Strategy<Value = Parts> {
 }
 
 proptest! {
-    /// From anywhere to anywhere, members coming near at some time or other.
+    /// Any members change to any others, with members catching up at any time.
     #[test]
     fn every_way_leads_there_and_is_safe(
         wanted in some_parts(),

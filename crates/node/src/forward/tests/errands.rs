@@ -67,7 +67,7 @@ async fn the_master_is_asked_once_and_its_words_are_the_answer() {
     assert_eq!((told.reason, script.asked().len()), (Reason::Overloaded, 1));
 }
 
-/// A node of the version before declines a letter of a kind that it does not know.
+/// A node of the version before declines a message of an unknown kind.
 #[tokio::test]
 async fn an_older_master_is_asked_again_as_it_understands() {
     let update = crate::tests::request(base::Call::Update(crate::tests::set("k", "v")));

@@ -10,17 +10,17 @@ use transport::{
     Network, PeerStatus, Peers, Receiver, Sending, Sink,
 };
 
-/// What a node does with the next question.
+/// Reaction of a node to the next question.
 pub(super) enum Will {
     Answer(Result<Reply>),
     /// An answer of these bytes.
     Say(&'static [u8]),
     Decline,
-    /// It takes the question, and the connection breaks.
+    /// It takes the question, then the connection breaks.
     Break,
     /// There is no connection.
     NoLink,
-    /// It takes the question and is never heard of again.
+    /// It takes the question and never answers.
     Silence,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum Will {
 #[derive(Default)]
 pub(super) struct Script {
     will: Mutex<BTreeMap<NodeId, VecDeque<Will>>>,
-    /// Who was asked, in order.
+    /// Nodes that were asked, in order.
     pub(super) asked: Mutex<Vec<NodeId>>,
 }
 

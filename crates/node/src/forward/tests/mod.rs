@@ -1,5 +1,5 @@
-//! What becomes of requests passed on: on the side that asks with scripted masters, on the side
-//! that answers with a real node and whatever bytes there are.
+//! Forwarded requests: the asking side with scripted masters, the answering side with a real node
+//! and arbitrary bytes.
 
 mod desk;
 mod errands;
