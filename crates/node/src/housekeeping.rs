@@ -87,8 +87,9 @@ impl Housekeeper {
         }
     }
 
-    /// Has every group, and the vnodes, log again the state that exists only in the log, as soon as
-    /// any of them wrote. A later start that finds a hole in the log must know the state of each.
+    /// Makes every group, and the vnodes, log again the state that exists only in the log, as soon
+    /// as any of them wrote. A later start that finds a hole in the log must know the state of
+    /// each.
     pub(crate) fn state_again(&self, statements: &mut Statements) {
         let groups = self.groups.all();
         let mut wrote = self.vnode_store.has_written();

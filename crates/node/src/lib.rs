@@ -203,8 +203,8 @@ impl Node {
         Ok(token)
     }
 
-    /// Has the replicas of a group compared, from the first row to the last, as soon as its master
-    /// can, whichever node that is. Returns the number of the pass that will have done it; see
+    /// Compares the replicas of a group, from the first row to the last, as soon as its master can,
+    /// whichever node that is. Returns the number of the pass that will have done it; see
     /// [`ComparisonStatus`].
     pub async fn verify(&self, group: GroupId) -> Result<u64> {
         self.cluster.calls.verify(group).await

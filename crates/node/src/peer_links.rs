@@ -9,11 +9,11 @@ use replication::group::Group;
 use std::sync::{Arc, OnceLock};
 use transport::{PeerStatus, Peers};
 
-/// This node among the others.
+/// Links of this node to the other nodes.
 pub(crate) struct PeerLinks {
-    /// This node.
+    /// Id of this node.
     pub node: NodeId,
-    /// The other nodes; a node that takes none never has any.
+    /// The other nodes. A node that accepts none never has any.
     pub peers: Arc<OnceLock<Peers>>,
     members: Members,
 }

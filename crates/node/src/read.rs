@@ -158,14 +158,14 @@ impl Router {
         }
     }
 
-    /// Reads on a thread that may wait, once there is room for the answer.
+    /// Reads on a thread that may block, once memory for the answer is free.
     async fn read_apart(
         &self,
         group: Arc<Group>,
         bucket: Arc<Bucket>,
         read: &Read,
     ) -> Result<Reply> {
-        // Given back when the one who asked has the answer in hand.
+        // Released when the caller has the answer.
         let _room = self.answers.room(bytes_of_read(read)).await?;
         let read = read.clone();
         world::apart(move || read::read(&group, &bucket, &read))
@@ -179,7 +179,8 @@ fn not_fresh(applied: LogIndex, asked: LogIndex) -> Error {
     Error::new(Reason::StaleReplica, text)
 }
 
-/// Whether what was read on no other terms than these still lives here: what left may be gone.
+/// Checks that the group still keeps the bucket after a read at this level: rows of a bucket that
+/// has left may be gone.
 fn in_place(group: &Group, bucket: &Bucket, level: ReadLevel) -> Result<()> {
     if bucket.is_retired() {
         return Err(sealed());

@@ -32,7 +32,7 @@ pub(crate) struct Missing {
 /// A group whose master this node does not reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreached {
-    /// Which.
+    /// Id of the group.
     pub group: GroupId,
     /// The obstacle.
     pub cause: Cause,

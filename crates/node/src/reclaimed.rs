@@ -10,17 +10,17 @@ use replication::maintenance::ApplyProgress;
 /// A node that is not master of the group gives a dropped bucket's space back after this.
 const RECLAIM_MS: u64 = 5_000;
 
-/// What is known of a dropped bucket. It is kept until its space is back, also where the directory
-/// has forgotten the bucket before.
+/// State of a dropped bucket. It is kept until its space is freed, even if the directory has
+/// forgotten the bucket before.
 pub(crate) struct Reclaimed {
     pub group: GroupId,
-    /// Since when, milliseconds.
+    /// Time at which the drop was seen, in milliseconds.
     pub seen: u64,
-    /// The last value that may hold an update of it, as its group's master took it in this term.
+    /// Leadership epoch and index of the last entry that may hold an update of it, at this master.
     last: Option<(u64, LogIndex)>,
-    /// The same where another is master: what that had decided when there was nothing more to come.
+    /// Decided index of another master, once no more updates of it can come.
     heard: Option<LogIndex>,
-    /// Its space is back.
+    /// True once its space is freed.
     pub done: bool,
 }
 
@@ -29,7 +29,7 @@ impl Reclaimed {
         Reclaimed { group, seen: now, last: None, heard: None, done: false }
     }
 
-    /// Whether everything that may hold an update of the bucket is applied here.
+    /// Returns true if every entry that may hold an update of the bucket is applied here.
     pub(crate) fn is_over(&mut self, progress: &ApplyProgress, now: u64) -> bool {
         if let Some((term, taken)) = progress.leads {
             // Updates that found the bucket before it was retired are in a value by now, or were

@@ -41,39 +41,38 @@ use store::{
 };
 pub use trust_log::trust_log;
 
-/// What was found in the data directory.
+/// State that was recovered from the data directory.
 pub(crate) struct Recovered {
     pub directory: DataDir,
-    /// The number of the life that begins.
+    /// Number of the incarnation that begins.
     pub incarnation: u64,
     pub trees: Arc<dyn Trees>,
     pub log: Log,
     pub groups: Vec<RecoveredGroup>,
-    /// This node is a witness.
+    /// True if this node is a witness.
     pub witness: bool,
-    /// How far the vnodes are.
+    /// Applied mark of the vnodes.
     pub vnodes: batch::Mark,
 }
 
-/// What is the same for all groups.
+/// Settings that all groups share.
 pub(crate) struct Terms {
     node: NodeId,
     pub lease: LeaseClock,
-    /// The members of a group of which nothing is known yet.
+    /// Members of a group that is not recorded yet.
     first: Configuration,
-    /// The groups that were made since, each with those it began with.
+    /// Groups created since, each with its founders.
     made: BTreeMap<GroupId, Configuration>,
-    /// Those of them in which this node has a part, or is to get one.
+    /// Groups of them in which this node has a replica, or is to get one.
     own: BTreeSet<GroupId>,
-    /// The highest number that any group had; of those below, the ones that are not known were
-    /// dropped.
+    /// Highest number that any group had. Unknown groups below it were dropped.
     made_upto: GroupId,
-    /// This node is a witness: it keeps rows of the directory only.
+    /// True if this node is a witness: it keeps rows of the directory only.
     pub witness: bool,
 }
 
 /// Opens everything under the data directory and replays the log. Blocking. `first`: the members of
-/// a group of which nothing is known yet; this node alone, if nothing is said.
+/// a group that is not recorded yet. `None`: this node alone.
 pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
     let directory = DataDir::open(&settings.data_dir).map_err(unusable)?;
     let Opened { trees, log, records, terms } = open(settings, &directory, first, false)?;
@@ -88,7 +87,7 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
 }
 
-/// What is needed to read a log.
+/// Parts that are needed to replay a log.
 struct Opened {
     trees: Arc<dyn Trees>,
     log: Log,
@@ -157,7 +156,7 @@ pub(crate) fn begin(
     Replaying::new(placement.group, trees, &terms)?.finish(&terms, trees)
 }
 
-/// Those a group began with.
+/// Returns the founders of a group as its first configuration.
 fn founders(placement: &Placement) -> Result<Configuration> {
     let voter = |node: &NodeId| Member { node: *node, part: Part::Voter };
     let members = placement.founders.iter().map(voter).collect();
@@ -180,7 +179,7 @@ fn drop_rows(terms: &Terms, trees: &dyn Trees) -> Result<()> {
     Ok(())
 }
 
-/// What is the same for all groups of this node. `first`: see [`recover`].
+/// Returns the settings that all groups of this node share. `first`: see [`recover`].
 pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -> Result<Terms> {
     let lease = LeaseClock { length: Millis(lease_ms), ..LeaseClock::default() };
     let alone = || Configuration::alone(ConfigurationId(0), node);
@@ -211,12 +210,12 @@ impl Terms {
         Ok(())
     }
 
-    /// Whether there was a group of this number, and is none any more.
+    /// Returns true if a group of this number existed and was dropped.
     fn is_dropped(&self, group: GroupId) -> bool {
         group > GroupId::DEFAULT && group <= self.made_upto && !self.made.contains_key(&group)
     }
 
-    /// Whether it is known whom the group of a record began with.
+    /// Checks that the founders of a record's group are known.
     fn check(&self, group: GroupId) -> Result<()> {
         if self.made.contains_key(&group) {
             return Ok(());
@@ -228,7 +227,7 @@ impl Terms {
         Err(Error::new(Reason::Corrupt, text))
     }
 
-    /// Those a group began with.
+    /// Returns the first configuration of a group.
     fn first(&self, group: GroupId) -> &Configuration {
         self.made.get(&group).unwrap_or(&self.first)
     }

@@ -21,11 +21,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// After so many refusals in a row it is said in the log: at first who comes is often not reached.
 const REFUSALS: u32 = 20;
 
-/// Whose place was taken and who can't be reached for so long is not waited for any more,
-/// milliseconds.
+/// Time after which a replaced node that can't be reached is given up, in milliseconds.
 const GONE_MS: u64 = 20_000;
 
-/// Since when those can't be reached whose place was taken.
+/// Replaced nodes that can't be reached, with the time since which they can't.
 type UnreachableSince = BTreeMap<NodeId, u64>;
 
 /// Gives replacements of members their parts of the ring.
@@ -34,7 +33,7 @@ pub(crate) struct RingReplacement {
     pub available: Arc<Available>,
 }
 
-/// Sees to it until the node stops.
+/// Hands parts of the ring over until the node stops.
 pub(crate) async fn run(heirs: RingReplacement, mut stop: watch::Receiver<bool>) {
     let (mut refused, mut away) = (RefusedAttempts::default(), UnreachableSince::new());
     while !*stop.borrow_and_update() {
@@ -46,7 +45,7 @@ pub(crate) async fn run(heirs: RingReplacement, mut stop: watch::Receiver<bool>)
     }
 }
 
-/// How often it could not be done.
+/// Number of attempts refused in a row.
 #[derive(Default)]
 struct RefusedAttempts {
     times: u32,
@@ -87,8 +86,8 @@ impl RingReplacement {
         directory.replace_owners(&down, &gone.map(|(node, _)| *node).collect()).await
     }
 
-    /// Whether somebody who is no member any more is to receive something by the ring, or to clear
-    /// something away.
+    /// Returns true if a node that is no member any more is to receive or remove a partition by the
+    /// ring.
     fn waits_for_the_gone(&self) -> bool {
         let catalog = &self.directory.catalog;
         let Some(ring) = catalog.available.ring() else { return false };

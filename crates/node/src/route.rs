@@ -126,7 +126,7 @@ impl Router {
         }
     }
 
-    /// What this node can't answer: another is asked, or the client is told whom to ask.
+    /// Passes a request on that this node can't answer, or names the other node to the client.
     #[cold]
     pub(crate) fn elsewhere(
         self: &Arc<Router>,

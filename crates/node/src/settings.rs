@@ -22,54 +22,53 @@ pub struct NodeSettings {
     /// Writes are refused when less than this is free on the disk (or an eighth of the disk, if
     /// that is less).
     pub disk_reserve_bytes: u64,
-    /// How long a master's lease lasts; the same at every member.
+    /// Length of a master's lease, in milliseconds; the same at every member.
     pub lease_ms: u64,
-    /// Whether this node, where it is master, answers reads under its lease; else each of them asks
-    /// a quorum. For machines whose clocks may stand still. Whoever may become master decides for
-    /// itself, so it only means something if it is the same at every member.
+    /// True if this node, as master, answers reads under its lease; else each read asks a quorum.
+    /// For machines whose clocks may stand still. Each master decides for itself, so the setting is
+    /// only effective if it is the same at every member.
     pub lease_reads: bool,
-    /// Names of members that are to be master rather than those behind them and all others; the
-    /// same at every member.
+    /// Names of preferred masters, in order of preference; the same at every member.
     pub preferred_masters: Vec<String>,
     /// Name of the one member that is to be master of every group in which it votes; while it is
     /// away, nobody is. The same at every member.
     pub forced_master: Option<String>,
-    /// So long one of them must be fit to lead before it is handed a group.
+    /// Time for which a preferred master must be fit to lead before it is handed a group.
     pub preferred_master_delay_ms: u64,
-    /// A member that is out of all groups has this long to hear of it before it is forgotten.
+    /// Time that a member which is out of all groups has to learn of it before it is removed.
     pub farewell_ms: u64,
-    /// Where it is master, replicas are compared so fast, in bytes a second that are read at each
-    /// of them; 0: only when asked.
+    /// Rate at which a master compares replicas, in bytes a second read at each of them. 0: only on
+    /// request.
     pub scrub_bytes_per_second: u64,
-    /// Between two such comparisons of a group.
+    /// Time between two such comparisons of a group.
     pub scrub_interval_ms: u64,
-    /// Where it is master, a member that was away is sent what has left its memory so fast, in
-    /// bytes a second, while others write; 0: as fast as it goes.
+    /// Rate at which a master sends a lagging member entries that have left memory, in bytes a
+    /// second, while others write. 0: unlimited.
     pub catch_up_bytes_per_second: u64,
-    /// When the ring of available buckets changes, this node receives at most so many bytes a
-    /// second; 0: as many as come.
+    /// Rate at which this node receives partitions when the ring changes, in bytes a second. 0:
+    /// unlimited.
     pub handoff_bytes_per_second: u64,
-    /// A partition that has gone over to other nodes is kept here for so long.
+    /// Time for which a partition that has gone over to other nodes is kept here.
     pub ring_grace_ms: u64,
     /// Tombstones of available buckets stay at least so long after all members agreed on them:
     /// longer than any request, repair or hint is under way.
     pub reap_after_ms: u64,
     /// Each two copies of a partition of available buckets are compared so often; 0: never.
     pub anti_entropy_interval_ms: u64,
-    /// Where the other nodes of its cluster reach this one; none: it takes no others.
+    /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerPlace>,
-    /// What lets nodes join a cluster that this node founds, and lets this one join another.
+    /// Token that lets nodes join a cluster which this node founds, and lets this one join another.
     pub join_token: Option<JoinToken>,
-    /// Where its clients reach it, told to other nodes for redirects.
+    /// Address for its clients, which other nodes use in redirects.
     pub client_address: String,
 }
 
-/// Where a node's peers reach it.
+/// Addresses for a node's peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerPlace {
-    /// Where it listens.
+    /// Address on which it listens.
     pub listen: SocketAddr,
-    /// What the others dial: `host:port`.
+    /// Address that the others dial: `host:port`.
     pub advertise: String,
 }
 
@@ -115,12 +114,12 @@ impl NodeSettings {
         }
     }
 
-    /// Whether it is said who is to be master.
+    /// Returns true if masters are set: a forced one, or preferred ones.
     pub(crate) fn names_masters(&self) -> bool {
         self.forced_master.is_some() || !self.preferred_masters.is_empty()
     }
 
-    /// Who is to be master, the best first.
+    /// Returns the desired masters, in order of preference.
     pub(crate) fn masters_among(&self, known: &ClusterDescription) -> Vec<NodeId> {
         let named = |name: &String| {
             let stays = |member: &&base::MemberDescription| member.membership == Membership::Member;
@@ -133,7 +132,7 @@ impl NodeSettings {
         }
     }
 
-    /// Who alone is to be master; 0: any voter may.
+    /// Returns the only node that may be master. 0: any voter may.
     pub(crate) fn forced_among(&self, known: &ClusterDescription) -> NodeId {
         let forced = self.forced_master.is_some().then(|| self.masters_among(known));
         forced.and_then(|masters| masters.first().copied()).unwrap_or_default()

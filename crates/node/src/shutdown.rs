@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::{Lane, PeerStatus};
 
-/// How often a stop looks whether all who write files have ended.
+/// Pause between checks of a stop whether all file tasks have ended.
 const WORK_PAUSE: Duration = Duration::from_millis(5);
-/// A node that steps down waits this long for other masters: where all stop there are none.
+/// Time for which a node that steps down waits for other masters. If all nodes stop there are none.
 const STEP_DOWN_WAIT: Duration = Duration::from_secs(1);
-/// A stop waits this long for its last words to other nodes to be sent.
+/// Time for which a stop waits for its last messages to be sent.
 const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
-/// How often it looks whether they are.
+/// Pause between checks whether they are sent.
 const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
-/// A stop waits this long for what is in flight.
+/// Time for which a stop waits for requests in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
-/// The same while the log has no room on the disk: what is in flight can't end.
+/// That time while the log has no space on the disk: requests in flight can't end.
 const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
 
 /// Resolves when nobody is at work on the files; a stopping node begins nothing.

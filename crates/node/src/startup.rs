@@ -52,8 +52,8 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     Ok(node)
 }
 
-/// What the data directory holds, and the lives that this one comes from: of a node that speaks to
-/// no others nobody asks.
+/// Recovers the data directory, and returns the incarnations that this one may descend from. A node
+/// without peers has none.
 async fn found(
     settings: NodeSettings,
     first: Option<Configuration>,
@@ -136,15 +136,15 @@ async fn become_ready(node: &Node) -> Result<()> {
     }
 }
 
-/// Whether this node is all there is of the group.
+/// Returns true if this node is the group's only member.
 fn is_alone(group: &Group) -> bool {
     let configuration = group.configuration();
     let mut members = configuration.members().iter();
     members.all(|member| member.node == group.shared.node)
 }
 
-/// Resolves when this node knows who is master of the group, having applied what it must if it is
-/// itself. A group of several need not have one for a node to begin.
+/// Resolves when this node knows the group's master and, if it is the master itself, has applied
+/// what it must. A group of several members need not have a master for a node to start.
 async fn led(group: &Group) -> Result<()> {
     if !is_alone(group) {
         return Ok(());

@@ -6,14 +6,14 @@ use dynamo::AvailableStatus;
 use replication::comparison::ComparisonStatus;
 use replication::snapshot::SnapshotStatus;
 
-/// Everything a health check needs.
+/// Status of a node, for health checks.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// The node's name.
     pub name: String,
     /// The node's durable id.
     pub node: NodeId,
-    /// How many lives the node has begun, this one included.
+    /// Number of incarnations that the node has begun, including this one.
     pub incarnation: u64,
     /// The cluster's durable id.
     pub cluster: ClusterId,
@@ -21,7 +21,7 @@ pub struct Status {
     pub version: &'static str,
     /// Milliseconds since the start.
     pub uptime_ms: u64,
-    /// Whether it takes writes.
+    /// True if it takes writes.
     pub ready: bool,
     /// Each group this node has a part in.
     pub groups: Vec<GroupStatus>,
@@ -37,22 +37,22 @@ pub struct Status {
     pub resident_bytes: Option<u64>,
     /// The ring, and what is kept for nodes that are away.
     pub available: AvailableStatus,
-    /// How many buckets there are.
+    /// Number of buckets.
     pub buckets: usize,
-    /// The lease of masters, milliseconds.
+    /// Lease of masters, in milliseconds.
     pub lease_ms: u64,
     /// The members of the cluster, and this node's connections with them.
     pub members: Vec<MemberStatus>,
     /// Full names of buckets whose updates are acknowledged before they are synced (at most 100).
     pub interval_buckets: Vec<String>,
-    /// What an operator should know, in sentences; empty when all is well.
+    /// Warnings for operators, in sentences. Empty: all is well.
     pub warnings: Vec<String>,
 }
 
 /// One group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupStatus {
-    /// Which.
+    /// Id of the group.
     pub id: GroupId,
     /// `master`, `follower`, `candidate`.
     pub role: &'static str,
@@ -75,20 +75,20 @@ pub struct GroupStatus {
     pub kept_values: u64,
     /// Their bytes.
     pub kept_bytes: u64,
-    /// Why nothing new is taken, where a witness keeps all it may.
+    /// Reason for which nothing new is taken, if a witness keeps all it may.
     pub waits_for_witness: Option<String>,
-    /// What a torn log led to here, in a sentence: nobody leads until others show their logs, or
-    /// the group went on and may lack values.
+    /// Consequence of a torn log, in a sentence: no master until others show their logs, or the
+    /// group went on and may lack entries.
     pub torn: Option<String>,
-    /// This node can't be elected any more: no ballot of this configuration is left.
+    /// True if this node can't be elected any more: no ballot of this configuration is left.
     pub lacks_ballots: bool,
     /// Name of a member that lately sent what no member can send.
     pub unsound: Option<String>,
-    /// Whether this node may be restarted without stopping the group (Arakoon's word).
+    /// True if this node may be restarted without stopping the group (Arakoon's word).
     pub expect_progress_possible: bool,
     /// Its members, as they are in force; only the master knows how far the others have come.
     pub members: Vec<PartStatus>,
-    /// Whether its replicas hold the same; only the master knows.
+    /// Comparison of its replicas. `None` if this node is not the master.
     pub comparison: Option<ComparisonStatus>,
 }
 
@@ -105,11 +105,11 @@ pub struct LogStatus {
     pub sync_us_p50: u64,
     /// Time of a sync, microseconds: 99th percentile of the last ones.
     pub sync_us_p99: u64,
-    /// What a sync takes now, on average, microseconds.
+    /// Average time of a sync now, in microseconds.
     pub sync_us_mean: u64,
-    /// That is so long that it bounds the node.
+    /// True if syncs take so long that they bound the node.
     pub slow: bool,
-    /// The disk does not finish what the log asked of it: for two leases at least.
+    /// True if the disk has not finished a call of the log for two leases at least.
     pub hangs: bool,
     /// For how long the log has waited for it now, milliseconds.
     pub unanswered_ms: u64,
@@ -135,10 +135,11 @@ pub struct StoreStatus {
 pub struct DiskStatus {
     /// Its size.
     pub total_bytes: u64,
-    /// What is free.
+    /// Free space, in bytes.
     pub free_bytes: u64,
-    /// How many files (inodes) can still be made; none: the file system has no such limit.
+    /// Number of files (inodes) that can still be created. `None`: the file system has no such
+    /// limit.
     pub free_files: Option<u64>,
-    /// Whether writes are refused for lack of space.
+    /// True if writes are refused for lack of space.
     pub full: bool,
 }

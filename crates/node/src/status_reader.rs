@@ -23,7 +23,7 @@ const INTERVAL_BUCKETS_SHOWN: usize = 100;
 /// Reads the state of all parts of a node.
 pub(crate) struct StatusReader {
     pub settings: Arc<NodeSettings>,
-    /// The number of this life of the node.
+    /// Number of this incarnation of the node.
     pub incarnation: u64,
     pub view: Arc<ClusterView>,
     pub readiness: Arc<Readiness>,
@@ -230,7 +230,7 @@ fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {
     Sample { name, help, kind, labels: vec![], value }
 }
 
-/// What is measured of the log.
+/// Returns the samples of the log.
 #[rustfmt::skip]
 fn log_rows(log: &LogStatus) -> [SampleRow; 7] {
     [

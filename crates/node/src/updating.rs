@@ -220,7 +220,8 @@ pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> 
     }
 }
 
-/// Whether an update can only make the store smaller: those go on when the disk is nearly full.
+/// Returns true if an update can only make the store smaller: such updates are taken when the disk
+/// is nearly full.
 fn frees(update: &Update) -> bool {
     match update {
         Update::Delete { .. }

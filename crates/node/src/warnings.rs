@@ -14,10 +14,10 @@ pub(crate) struct WarningSigns<'a> {
     pub unreached: &'a [Unreached],
     pub groups: &'a [GroupStatus],
     pub cluster: &'a ClusterStatus,
-    /// This node.
+    /// Id of this node.
     pub own: NodeId,
     pub disk: &'a DiskHealth,
-    /// A key of an available bucket has so many siblings that writes may be refused.
+    /// True if a key of an available bucket has so many siblings that writes may be refused.
     pub has_many_siblings: bool,
     /// A power cut may lose updates of so many milliseconds.
     pub unsynced_ms: Option<u64>,

@@ -13,7 +13,7 @@ use base::{ClusterDescription, Error, Lived, NodeId, Reason, Result};
 use runtime::log_writer::store_error;
 use store::{DataDir, StoreError};
 
-/// This incarnation of the node, and those that it may descend from.
+/// Incarnation of this node, and those that it may descend from.
 pub(crate) struct OwnIncarnations {
     /// Number of this incarnation.
     pub incarnation: u64,

@@ -23,9 +23,9 @@ pub(crate) enum MembershipStep {
     Rest,
     /// These members must catch up first.
     Wait(Vec<NodeId>),
-    /// This voter becomes master.
+    /// Hands mastership over to this voter.
     HandOver(NodeId),
-    /// The group continues with these members.
+    /// Changes the group's members to these.
     Reconfigure(Parts),
 }
 

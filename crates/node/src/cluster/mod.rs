@@ -1,5 +1,5 @@
-//! This node's part in the cluster: the members that it knows, joining, reports about itself, and
-//! the steps by which a group's master brings the group to its desired members.
+//! Cluster membership of this node: the members that it knows, joining, its reports, and the steps
+//! by which a group's master brings the group to its desired members.
 //!
 //! Promises: a node knows after a start the members that it knew last. Members only change by the
 //! log: the desired ones stand in the directory, the present ones in each group's configuration.

@@ -1,5 +1,5 @@
-//! This node's copy of the cluster's secret: written to disk before it is used. Group 0's master
-//! requires it of all members once every member has it.
+//! The cluster's secret on this node: written to disk before it is used. Group 0's master requires
+//! it of all members once every member has it.
 //!
 //! ```text
 //! question = 3 | 6

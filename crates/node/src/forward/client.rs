@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) enum Repeat {
     /// None: the client must be told.
     Never,
-    /// It may be sent again: its retry id makes it apply once.
+    /// The request may be sent again: its retry id makes it apply once.
     Once,
-    /// It may be sent again: it changes nothing.
+    /// The request may be sent again: it changes nothing.
     Harmless,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct ForwardedRequest {
 enum AttemptVerdict {
     /// The client gets the error.
     Final,
-    /// Nothing was executed: another attempt may find the master.
+    /// The request was not executed: another attempt may find the master.
     Missed,
-    /// It may have been executed.
+    /// The request may have been executed.
     InDoubt,
 }
 

@@ -106,7 +106,7 @@ impl Replacements {
     }
 }
 
-/// Whether a node keeps something by this ring, is to, or has leftovers.
+/// Returns true if a node keeps, receives or still has a partition by this ring.
 fn names(ring: &Ring, node: NodeId) -> bool {
     keeps(ring, node) || ring.left_at(node).next().is_some()
 }
@@ -131,16 +131,16 @@ impl Directory {
         Ok(Replacements { row, all, ring })
     }
 
-    /// Whose part of the ring is owed to somebody else.
+    /// Returns the replaced nodes whose part of the ring is still to go to their successors.
     pub(crate) fn owed(&self) -> Result<BTreeSet<NodeId>> {
         let row = self.get(&key())?;
         let all = row.as_ref().map(|row| read(row)).transpose()?.unwrap_or_default();
         Ok(all.into_iter().map(|(old, _)| old).collect())
     }
 
-    /// Begins, or goes on with, what is owed, and waits no longer for who is no member any more;
-    /// `down`: who can't be reached now; `gone`: who could not for so long that nothing more is
-    /// hoped for, of those whose place was taken.
+    /// Begins or continues pending replacements, and stops waiting for nodes that are no members.
+    /// `down`: nodes that can't be reached now. `gone`: replaced nodes that could not be reached
+    /// for so long that their data are given up.
     pub(crate) async fn replace_owners(
         &self,
         down: &BTreeSet<NodeId>,
@@ -242,15 +242,15 @@ impl Directory {
 }
 
 impl Draft {
-    /// What it means for the ring that `by` takes the place of `old`; whether `old` still has a
-    /// word in it.
+    /// Registers that `by` takes over the part of `old` in the ring. Returns true if the ring still
+    /// names `old`.
     pub(super) fn inherits(&mut self, old: NodeId, by: NodeId) -> bool {
         let owed = self.heirs.takes_over(old, by);
         self.steps.extend(owed);
         self.heirs.hold(old)
     }
 
-    /// The ring does not name it any more.
+    /// Removes the node from the directory's group: the ring does not name it any more.
     fn leaves_directory(&mut self, old: NodeId) -> Result<()> {
         let directory = self.known.groups.iter().find(|known| known.group == GroupId::DIRECTORY);
         let Some(mut placement) = directory.cloned() else { return Ok(()) };

@@ -128,7 +128,7 @@ impl Directory {
         Ok(CallPlan::Made(steps, Body::RingPlan(Box::new(shown))))
     }
 
-    /// What these changes would do, or why they can't be begun now.
+    /// Returns the outcome of these changes, or the reason for which they can't begin now.
     fn shown(
         &self,
         known: &RingRow,
@@ -199,14 +199,15 @@ impl Directory {
         Ok(CallPlan::Made(steps, Body::Ring(described(&next))))
     }
 
-    /// What has gone over goes back, which those must be there for who are to receive it again: a
-    /// change that waits for them could neither end nor be followed by another.
+    /// Cancels the present change: partitions that have gone over go back. The nodes that receive
+    /// them again must be reachable, for a change that waits for them could neither end nor be
+    /// followed by another.
     fn call_off(&self, known: RingRow, down: &BTreeSet<NodeId>) -> Result<CallPlan> {
         let numbers = self.numbers();
         let Some(next) = known.ring.cancel(&numbers) else {
             return Err(Error::new(Reason::Changed, "no change of the ring is under way"));
         };
-        // What had nothing to copy on its way has nothing to copy back.
+        // Partitions that had nothing to copy there have nothing to copy back.
         let next = next.without_idle(&numbers);
         let members = self.described()?;
         let away = |node: &NodeId| down.contains(node) || members.member(*node).is_none();
@@ -226,27 +227,27 @@ impl Directory {
         Err(Error::new(Reason::Changed, text))
     }
 
-    /// Nobody waits for members that are none any more, neither for what they have left nor for
-    /// what they were to receive: they are not let in again.
+    /// Removes nodes that are no members any more from the ring, as receivers and as holders of
+    /// leftovers. They are not admitted again.
     fn without_the_gone(&self, ring: Ring) -> Result<Ring> {
         let (known, numbers) = (self.described()?, self.numbers());
         let gone = |node: NodeId| known.member(node).is_none();
         Ok(ring.without_leftovers_of(gone).without_receivers_of(gone, &numbers))
     }
 
-    /// What a node told changes the ring, or it is known already.
+    /// Plans the change that a node's report causes. No change if it is known already.
     fn told(&self, known: RingRow, next: Option<Ring>) -> Result<CallPlan> {
         let Some(next) = next else { return Ok(CallPlan::Answer(Body::Done)) };
         let row = assert(&Bytes::from_static(RING), Some(known.row));
         Ok(CallPlan::Change(vec![row, put_ring(&self.without_the_gone(next)?)]))
     }
 
-    /// Whether giving out the ring would change it.
+    /// Returns true if a claim would change the ring.
     pub(crate) fn claim_changes(&self) -> Result<bool> {
         Ok(!matches!(self.plan_ring(&RingCall::Claim, &BTreeSet::new())?, CallPlan::Answer(_)))
     }
 
-    /// Every member that stays takes its part at once.
+    /// Claims the ring: every member that stays takes its part at once.
     fn claim(&self, before: Option<RingRow>) -> Result<CallPlan> {
         let known = self.described()?;
         // A witness keeps no data.

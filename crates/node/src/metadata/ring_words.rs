@@ -1,4 +1,4 @@
-//! The ring in words that every room knows, and members by their names.
+//! Description of the ring in the types of `base`, and members by their names.
 
 use base::{
     ClusterDescription, Error, MemberDescription, Membership, NodeId, Partition, Reason, Result,
@@ -77,14 +77,14 @@ impl RingNames<'_> {
     }
 }
 
-/// The ring in words that every room knows.
+/// Describes the ring in the types of `base`.
 pub(crate) fn described(ring: &Ring) -> RingDescription {
     let owner = |partition| ring.owners(Partition(partition), 1).first().copied();
     let owners = (0..ring.partitions()).map(|partition| owner(partition).unwrap_or_default());
     RingDescription { epoch: ring.epoch(), owners: owners.collect() }
 }
 
-/// What each node has to do with a change, as far as the ring says it.
+/// Returns the transfers of each node for a change, as far as the ring holds them.
 pub(super) fn transfers(ring: &Ring, numbers: &[usize]) -> RingTransfers {
     let mut nodes: BTreeSet<NodeId> = ring.layout().nodes().keys().copied().collect();
     nodes.extend(ring.pending().iter().flat_map(|it| it.layout().nodes().keys().copied()));

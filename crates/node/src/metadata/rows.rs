@@ -12,7 +12,7 @@
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
 //! r/plan, r/heirs        -> planned changes of it, and those that replaced members owe
-//! l/<node, 16 digits>    -> the last life of a member that was let in (`incarnations.rs`)
+//! l/<node, 16 digits>    -> last admitted incarnation of a member (`incarnations.rs`)
 //! j/<digest, 64 digits>  -> a join token that lets nodes in
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
@@ -39,28 +39,28 @@ pub(crate) const CLUSTER: &[u8] = b"n/cluster";
 pub(crate) const SECRET: &[u8] = b"n/secret";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 pub(crate) const RING: &[u8] = b"r";
-/// The lives of members that were let in last.
+/// Prefix of the last admitted incarnations of members.
 pub(crate) const LIVES: &[u8] = b"l/";
 /// Join tokens.
 pub(crate) const TOKENS: &[u8] = b"j/";
 /// Planned changes of the ring.
 pub(crate) const RING_PLAN: &[u8] = b"r/plan";
-/// Who takes over whose part of the ring.
+/// Key of the pending replacements on the ring.
 pub(crate) const RING_HEIRS: &[u8] = b"r/heirs";
 
-/// The form of rows of members, groups and the cluster: a newer one is refused in words.
+/// Version of the rows of members, groups and the cluster. A newer one is refused in words.
 pub(super) const FORM: u8 = 1;
 /// The form of rows of groups that did not begin with the cluster's founder alone.
 const FORM_OF_MADE: u8 = 2;
 
-/// What all changes of members and placement have in common.
+/// Row of the cluster: data that all changes of members and placement share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClusterRow {
-    /// Who made the cluster.
+    /// Node that founded the cluster.
     pub founder: NodeId,
-    /// The lease of masters, milliseconds.
+    /// Lease of masters, in milliseconds.
     pub lease_ms: u64,
-    /// How many changes there were: what asserts that nothing else changed meanwhile.
+    /// Number of changes so far. A change asserts it, so that no other comes between.
     pub changes: u64,
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn describe(key: &[u8], value: Option<&Value>) -> Result<BucketDescri
     read().map_err(bad_row)
 }
 
-/// Nothing stands there in the row of a bucket that rests.
+/// Decodes the move of a bucket. `None`: the row has none.
 fn read_moving(reader: &mut Reader) -> RowResult<Option<Moving>> {
     if reader.rest().is_empty() {
         return Ok(None);

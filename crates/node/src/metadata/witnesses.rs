@@ -1,8 +1,9 @@
 //! Witnesses among the members, and what follows from their role.
 //!
-//! A node that joined as a witness is one in every group it has a part in, all its life: it holds
-//! no rows, and could not begin to, and whoever holds rows is none. In the directory it holds the
-//! rows all the same, for every node needs them; its part there says what it is.
+//! A node that joined as a witness is one for good, in every group of which it has a replica: it
+//! holds no rows, and can't begin to. A node that holds rows never becomes one. In the directory a
+//! witness holds the rows all the same, because every node needs them; its part there says that it
+//! is a witness.
 //!
 //! Promises: every majority of a group holds the data at least once.
 
@@ -13,8 +14,8 @@ use base::{
 };
 
 impl Draft {
-    /// Everything that `old` was to do, `by` does, as what it is; of two parts of its own the
-    /// greater. So with the ring, as soon as that can change.
+    /// Replaces `old` by `by` in every group, with the part that `by` can have. Of two parts of its
+    /// own it keeps the greater. The ring follows as soon as it can change.
     pub(super) fn take_place(
         &mut self,
         old: &MemberDescription,

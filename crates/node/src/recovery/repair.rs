@@ -25,7 +25,7 @@ use store::{DataDir, Hole, Log, Trees};
 /// A log with holes, and what is to be fetched before its node can go on.
 #[derive(Clone, Debug, Default)]
 pub struct LogRepair {
-    /// Where clients reach the other members.
+    /// Client addresses of the other members.
     pub members: Vec<String>,
     holes: Vec<Hole>,
     lost: Vec<Lost>,
@@ -34,9 +34,9 @@ pub struct LogRepair {
 }
 
 impl LogRepair {
-    /// What the node's log lost. Blocking; it must not run.
+    /// Finds the entries that the node's log lost. Blocking; the node must not run.
     ///
-    /// Errors: `Corrupt`, with why it can't be mended where it is.
+    /// Errors: `Corrupt`, with the reason for which the log can't be repaired in place.
     pub fn look(settings: &NodeSettings) -> Result<LogRepair> {
         let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
         let known = data.members().map_err(store_error)?;
@@ -47,13 +47,14 @@ impl LogRepair {
         Ok(LogRepair { members, holes, lost, ..LogRepair::default() })
     }
 
-    /// Whether it is the log that is damaged, and somebody has what it lost.
+    /// Returns true if a repair makes sense: the log is damaged, and lost nothing, or other members
+    /// may have it.
     pub fn is_of_use(&self) -> bool {
         let nothing = self.lost.is_empty();
         !self.holes.is_empty() && (nothing || !self.members.is_empty())
     }
 
-    /// The next value that is to be fetched; none: everything is here.
+    /// Returns the next entry to fetch. `None`: all are here.
     pub fn next(&self) -> Option<(GroupId, LogIndex)> {
         self.lost.iter().find_map(|Lost { group, first, last }| {
             let found = self.found.get(group);
@@ -88,12 +89,12 @@ impl LogRepair {
         data.forget_damage().map_err(store_error)
     }
 
-    /// How many values the log lost that are still needed.
+    /// Number of lost entries that are still needed.
     pub fn values(&self) -> u64 {
         self.lost.iter().map(|lost| lost.last.0 + 1 - lost.first.0).sum()
     }
 
-    /// Where the log can't be read: each file, and where in it the first such place is.
+    /// Describes the damage: each file, with the offset of its first hole.
     pub fn places(&self) -> String {
         let place = |hole: &Hole| format!("{} at byte {}", hole.file, hole.offset);
         self.holes.iter().map(place).collect::<Vec<_>>().join(", ")
@@ -123,8 +124,8 @@ pub(crate) fn write_anew(
     Ok(())
 }
 
-/// The records that a group's log begins with: what is accepted and not decided, and what lives
-/// only in the log.
+/// Returns the first records of a group's log: entries that are accepted and not decided, and the
+/// state that exists only in the log.
 fn again(group: &RecoveredGroup) -> impl Iterator<Item = Append> {
     let (id, replica) = (group.id, &group.replica);
     let (ballot, decided) = (replica.accepted_ballot(), replica.decided());

@@ -58,8 +58,8 @@ pub(crate) fn replay(
     Ok((groups.collect::<Result<_>>()?, all.vnodes.finish()?))
 }
 
-/// What the log lost of what is still needed, and where its holes are; an error if it does not say
-/// whether that is all.
+/// Returns the needed entries that the log lost, and the positions of its holes. An error if the
+/// log does not tell whether these are all.
 pub(crate) fn survey(
     log: &Log,
     mut records: store::Replay,
@@ -141,7 +141,7 @@ impl<'a> All<'a> {
         Ok(())
     }
 
-    /// What an earlier life cut may have been accepted.
+    /// Notes the tails that earlier runs cut: they may have held accepted entries.
     fn look_at_tears(&mut self, records: &store::Replay) {
         for tear in records.tears().get(self.tears..).unwrap_or_default() {
             self.torn(*tear);
@@ -149,7 +149,7 @@ impl<'a> All<'a> {
         self.tears = records.tears().len();
     }
 
-    /// A torn tail was cut here.
+    /// Notes that a torn tail was cut here.
     fn torn(&mut self, at: Position) {
         if flawed(Flaw::TornCountsAsWhole) {
             return;

@@ -15,14 +15,14 @@ async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
     node.handle(request).await.map(|reply| reply.body)
 }
 
-/// Of a node that takes others.
+/// Returns settings of a node that accepts others.
 fn settings(place: &Place) -> NodeSettings {
     let listen = "127.0.0.1:0".parse().expect("an address");
     let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
     NodeSettings { peers, client_address: "127.0.0.1:7711".into(), ..place.settings() }
 }
 
-/// What a node asks that joins.
+/// Returns the request of a node that joins.
 fn join(node: u64) -> ClusterCall {
     let member = MemberDescription {
         node: NodeId(node),

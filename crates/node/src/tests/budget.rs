@@ -1,4 +1,4 @@
-//! What one request may cost, all its steps together.
+//! Budget of one request, all its steps together.
 
 use super::{Place, bytes, get, reason, request, set, update};
 use crate::{Emptied, EmptyingCursor, Flow, Node, Submitted};

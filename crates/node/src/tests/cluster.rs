@@ -166,7 +166,7 @@ async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
 /// Much less than the tests below write.
 pub(super) const LOG_BYTES: u64 = 8 << 20;
 
-/// Everybody who runs lets go of the log that it does not need itself.
+/// Makes every running node drop the log that it does not need itself.
 pub(super) async fn collapse(house: &House) {
     for node in house.nodes.iter().flatten() {
         let flusher = node.housekeeper.flusher.clone();

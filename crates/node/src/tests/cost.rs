@@ -1,5 +1,5 @@
-//! What groups cost: writes and processor time with few and with many, and what they take when
-//! nothing is asked of them. Not run by default:
+//! Cost of groups: writes and processor time with few and with many groups, and their cost when
+//! idle. Not run by default:
 //! `cargo test --release -p node --lib cost -- --ignored --nocapture`.
 //!
 //! All nodes are in this one process, so the figures are those of the whole cluster. `COUNTS` (say

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Clients that write at the same time.
 const CLIENTS: u64 = 8;
-/// How often mastership moves meanwhile.
+/// Number of mastership transfers meanwhile.
 const MOVES: usize = 6;
-/// Requests of a connection before and behind a move.
+/// Requests of a connection before and after a transfer.
 const STEPS: usize = 50;
 
 async fn three() -> House {

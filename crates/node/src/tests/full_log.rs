@@ -1,4 +1,4 @@
-//! A node whose log finds no room on the disk ends when it is told to.
+//! Stop of a node whose log finds no space on the disk.
 
 use base::{Ballot, Error, GroupId, Reason};
 use replication::records;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Disk, DiskCall, Honesty, Log, LogSettings, MemoryDisk};
 
-/// So many writes find no room: more than are tried while the test lasts.
+/// Number of writes that find no space: more than are tried while the test runs.
 const TRIES: u64 = 100_000;
 /// Longest wait, however much else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! What work costs where much has lived and died: rows walked for each that is returned or due,
-//! counted, on a master, on the next one, and after a restart.
+//! Cost of work after many writes and removals: rows walked for each row that is returned or due,
+//! on a master, on the next one, and after a restart.
 
 use super::buckets::space_is_back;
 use super::cluster::{LOG_BYTES, collapse, large_values, received};
@@ -19,7 +19,7 @@ const ROWS: u32 = 20_000;
 const TOGETHER: usize = 250;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Has a group take updates, many at a time, and apply all.
+/// Submits updates to a group, many at a time, and waits until all are decided.
 async fn take(group: &Group, updates: impl Iterator<Item = Update>) {
     let updates: Vec<Update> = updates.collect();
     for some in updates.chunks(TOGETHER) {

@@ -1,4 +1,4 @@
-//! A house of several nodes in one process: real files, real sockets, and members from the start.
+//! Cluster of several nodes in one process: real files, real sockets, and members from the start.
 
 use super::Place;
 use crate::{Node, PeerPlace, startup};
@@ -40,24 +40,24 @@ pub(crate) struct House {
     pub nodes: Vec<Option<Node>>,
     addresses: Vec<SocketAddr>,
     founders: usize,
-    /// How much log everybody keeps.
+    /// Limit of each node's log, in bytes.
     log_bytes_max: u64,
     lease_ms: u64,
 }
 
 impl House {
-    /// So many nodes, of which the first `founders` are voters from the start.
+    /// Starts so many nodes, of which the first `founders` are voters from the start.
     pub(crate) async fn new(count: usize, founders: usize) -> House {
         House::with_log(count, founders, crate::NodeSettings::default().log_bytes_max).await
     }
 
-    /// The same, with a lease that no other work of the machine makes a master lose.
+    /// Starts nodes with a lease so long that a busy machine makes no master lose it.
     pub(crate) async fn with_long_lease(count: usize, founders: usize) -> House {
         let log_bytes_max = crate::NodeSettings::default().log_bytes_max;
         House::with_long_lease_and_log(count, founders, log_bytes_max).await
     }
 
-    /// The same, with so much log at most.
+    /// Starts nodes with a long lease and a limit of the log.
     pub(crate) async fn with_long_lease_and_log(
         count: usize,
         founders: usize,
@@ -66,7 +66,7 @@ impl House {
         House { lease_ms: 10_000, log_bytes_max, ..House::empty(count, founders) }.started().await
     }
 
-    /// The same, with so much log at most.
+    /// Starts nodes with a limit of the log.
     pub(crate) async fn with_log(count: usize, founders: usize, log_bytes_max: u64) -> House {
         House { log_bytes_max, ..House::empty(count, founders) }.started().await
     }
@@ -190,12 +190,12 @@ pub(crate) async fn put(group: &Group, key: &str, value: &str) -> Result<LogInde
     group.settled(ticket.expect("a put is a value")).await.map(|()| stamp.index)
 }
 
-/// Asks again and again until there is an answer.
+/// Polls `look` until it gives a result.
 pub(crate) async fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait_or_tell(what, look, String::new).await
 }
 
-/// The same; who waits in vain is told how things stand.
+/// Polls `look` until it gives a result. A timeout panics with the words of `told`.
 pub(crate) async fn wait_or_tell<T>(
     what: &str,
     mut look: impl FnMut() -> Option<T>,

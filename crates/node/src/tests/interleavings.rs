@@ -106,7 +106,7 @@ fn read_while_applied(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
 /// A case, in one interleaving.
 type Case = fn(u64, Option<Flaw>) -> Result<(), String>;
 
-/// Nothing is to be said of any interleaving.
+/// Checks that no interleaving finds a fault.
 fn holds(case: Case) {
     for seed in 0..SEEDS {
         let said = case(seed, None);
@@ -115,7 +115,7 @@ fn holds(case: Case) {
     clean_up();
 }
 
-/// Some interleaving shows that this rule is broken.
+/// Checks that some interleaving shows that this rule is broken.
 fn notices(case: Case, flaw: Flaw) {
     let seen = (0..SEEDS).find_map(|seed| Some((seed, case(seed, Some(flaw)).err()?)));
     clean_up();

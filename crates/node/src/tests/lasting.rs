@@ -1,4 +1,4 @@
-//! What was answered outlives the node.
+//! Durability: acknowledged writes survive the node.
 
 use super::{Place, bytes, get, reason, set, update};
 use crate::{Node, NodeSettings};

@@ -1,5 +1,5 @@
-//! Lives of members: what of them is on record, what a node keeps of its own, and what keeps an old
-//! copy from starting.
+//! Incarnations of members: those on record, those that a node stores, and the refusal of an old
+//! copy.
 
 use super::Place;
 use super::house::wait;
@@ -13,13 +13,13 @@ fn life(number: u64, token: u64) -> Lived {
     Lived { number, token }
 }
 
-/// The numbers of the lives that a stopped node tells.
+/// Returns the numbers of the incarnations that a stopped node stores.
 fn told(place: &Place) -> Vec<u64> {
     let data = DataDir::open(place.path()).expect("it is stopped");
     data.lives().expect("they are read").iter().map(|lived| lived.number).collect()
 }
 
-/// Stops once its directory holds only these lives.
+/// Stops the node once its directory holds only these incarnations.
 async fn stop_with(node: Node, place: &Place, numbers: &[u64]) {
     let file = place.path().join("LIVES");
     let settled = || {

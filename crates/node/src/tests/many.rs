@@ -19,19 +19,19 @@ pub(crate) struct Cluster {
     pub places: Vec<Place>,
     pub nodes: Vec<Option<Node>>,
     addresses: Vec<SocketAddr>,
-    /// How much log everybody keeps from here on.
+    /// Limit of the log of nodes that start from here on, in bytes.
     pub log_bytes_max: u64,
-    /// How fast who is started from here on receives partitions of the ring; 0: as it can.
+    /// Limit of the rate at which nodes that start from here on receive partitions. 0: none.
     pub handoff_bytes_per_second: u64,
 }
 
 impl Cluster {
-    /// So many nodes, every one of them a voter of groups 0 and 1.
+    /// Starts so many nodes, each a voter of groups 0 and 1.
     pub(crate) async fn new(count: usize) -> Cluster {
         Cluster::with_log(count, NodeSettings::default().log_bytes_max).await
     }
 
-    /// The same, with so much log at most.
+    /// Starts nodes with a limit of the log.
     pub(crate) async fn with_log(count: usize, log_bytes_max: u64) -> Cluster {
         let (places, nodes, addresses) = (Vec::new(), Vec::new(), Vec::new());
         let handoff_bytes_per_second = 0;
@@ -43,12 +43,12 @@ impl Cluster {
         cluster
     }
 
-    /// One more node.
+    /// Adds a node as a voter.
     pub(crate) async fn join(&mut self) -> usize {
         self.join_as(Part::Voter).await
     }
 
-    /// The same, with another part.
+    /// Adds a node with this part, and waits for its votes.
     pub(crate) async fn join_as(&mut self, part: Part) -> usize {
         let which = self.admit(part).await;
         self.start(which).await;
@@ -59,7 +59,7 @@ impl Cluster {
         which
     }
 
-    /// The same; it belongs to the cluster, and has not started yet.
+    /// Adds a node to the cluster, and does not start it.
     pub(crate) async fn admit(&mut self, part: Part) -> usize {
         let which = self.places.len();
         self.addresses.push(own_address());
@@ -172,7 +172,7 @@ impl Cluster {
         }
     }
 
-    /// What is consistently there, asked by one node.
+    /// Reads a key consistently through one node. `None`: it is absent.
     pub(crate) async fn get(&self, which: usize, bucket: &BucketName, key: &str) -> Option<Bytes> {
         let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
         loop {

@@ -63,7 +63,7 @@ pub(super) async fn start(place: &Place) -> (Node, u64) {
     (node, own.0)
 }
 
-/// Who is wanted in a group, by name.
+/// Returns the desired members of a group, by name.
 fn placed(known: &ClusterDescription, group: u32) -> Vec<(String, Part)> {
     let named = |node: &NodeId| {
         let found = known.members.iter().find(|member| member.node == *node);

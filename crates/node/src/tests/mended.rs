@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 use store::{DataDir, FileDisk, Log, LogSettings, RecordKind};
 
-/// What a start finds.
+/// State that a start finds.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     groups: Vec<(GroupId, String)>,
@@ -48,7 +48,7 @@ fn settings(data: &Path) -> NodeSettings {
     NodeSettings { data_dir: data.into(), segment_bytes: 1 << 20, ..NodeSettings::default() }
 }
 
-/// What begins another process holds this one's locks for a moment.
+/// Retries while a child process that is being started holds this one's locks.
 fn free<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match work() {

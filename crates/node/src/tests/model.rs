@@ -79,7 +79,7 @@ fn when(dice: &mut StdRng) -> When {
     if dice.random() { When::Absent } else { When::Always }
 }
 
-/// What the update must do, told as plainly as possible.
+/// Applies an update to the model, as plainly as possible.
 fn twin(map: &mut Map, update: &Update) -> Result<Outcome> {
     let put = |map: &mut Map, key: &Bytes, value: Option<Bytes>| match value {
         Some(value) => map.insert(key.clone(), value),

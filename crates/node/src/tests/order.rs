@@ -1,4 +1,4 @@
-//! What one connection, and many, may see of each other's updates.
+//! Order of updates as one connection, and many, may see it.
 
 use super::{Place, bytes, get, request, set, update};
 use crate::{Flow, Submitted};

@@ -1,4 +1,4 @@
-//! How much may wait undecided, exactly.
+//! Exact limit of undecided updates.
 //!
 //! The driver shares this test's one thread: until the test waits, nothing is decided.
 

@@ -12,10 +12,10 @@ use crate::{Flow, Node, NodeSettings, Submitted};
 use base::{BucketName, Call, GroupId, Reason};
 use std::time::Duration;
 
-/// So that few values fill it.
+/// Memory so small that few values fill it.
 const MEMORY_BYTES: u64 = 16 << 20;
 const VALUE_BYTES: usize = 300_000;
-/// So many wait, once it is full.
+/// Number of updates that wait once it is full.
 const WAITING: usize = 4;
 
 async fn start(place: &Place) -> Node {

@@ -7,7 +7,7 @@ use base::{BucketName, Call, ClusterCall, DirectoryCall, GroupId, Kind, Part, Re
 use std::time::Duration;
 
 const GROUP: u32 = 2;
-/// What is to happen happens within this, on a busy machine, too.
+/// Longest wait, on a busy machine, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn quorum(group: u32, quorum: Option<u8>) -> DirectoryCall {
@@ -24,7 +24,7 @@ async fn in_force(cluster: &Cluster, quorum: Option<u8>) {
     wait("the quorum", || up().all(agrees).then_some(())).await;
 }
 
-/// Whether a node takes a write within so long.
+/// Returns true if a node takes a write within this time.
 async fn takes(cluster: &Cluster, which: usize, bucket: &BucketName, within: Duration) -> bool {
     let put = async {
         loop {

@@ -79,8 +79,8 @@ async fn it_sees_the_bucket_dropped_and_made_anew() {
     node.stop().await.expect("it stops");
 }
 
-/// The data of a node that has stopped may be opened anew, though clients have not let go; and
-/// what such a connection remembers of the life before is not asked in the next.
+/// The data of a stopped node may be opened anew, though clients keep their connections; and the
+/// group that such a connection remembers of the former run is not used in the next.
 #[tokio::test]
 async fn it_keeps_nothing_open_and_asks_nothing_of_a_life_before() {
     let place = Place::new();

@@ -22,13 +22,14 @@ async fn begin_anew(cluster: &mut Cluster, preferred: &[&str]) {
     }
 }
 
-/// Whether a node is master of a group. One that has just started may have yet to hear of it.
+/// Returns true if a node is master of a group. A node that has just started may not know the group
+/// yet.
 fn is_master(cluster: &Cluster, which: usize, group: u32) -> bool {
     let group = cluster.node(which).router.locator.groups.find(GroupId(group));
     group.is_ok_and(|group| leads(&group))
 }
 
-/// Of how many groups each node is master, once every group has one.
+/// Number of groups of which each node is master, once every group has one.
 fn led(cluster: &Cluster) -> Option<Vec<usize>> {
     let of = |which| GROUPS.filter(|group| is_master(cluster, which, *group)).count();
     let led: Vec<_> = (0..3).map(of).collect();

@@ -1,5 +1,4 @@
-//! What a node has let go of when it has stopped: its files, which may be the next life's, and all
-//! that it held in memory.
+//! Release of resources by a stopped node: its files, which the next run may use, and its memory.
 
 use super::Place;
 use super::house::{House, wait};
@@ -14,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use store::{DataDir, MemoryTrees, RowChange, StoreError, Trees};
 
-/// Has a thread hold something until what comes back is dropped.
+/// Makes a thread hold something until the returned sender is dropped.
 fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> Sender<()> {
     let (held, has_it) = channel();
     let (lets_go, until) = channel::<()>();
@@ -55,7 +54,7 @@ async fn directory(node: &Node, call: DirectoryCall) {
     node.handle(base::Request { bucket, ..request }).await.expect("it is done");
 }
 
-/// Nobody flushes until what comes back is dropped.
+/// Prevents flushes until the returned sender is dropped.
 pub(super) fn nobody_flushes(node: &Node) -> Sender<()> {
     let flusher = node.housekeeper.flusher.clone();
     held(move |hold| {
@@ -64,7 +63,7 @@ pub(super) fn nobody_flushes(node: &Node) -> Sender<()> {
     })
 }
 
-/// The same, and who gives the space of a dropped bucket back waits for it, at work.
+/// Prevents flushes, and waits until the reclaim of a dropped bucket's space is blocked by that.
 pub(super) async fn a_dropped_bucket_waits_for_a_flush(node: &Node) -> Sender<()> {
     directory(node, DirectoryCall::CreateBucket(Vec::new())).await;
     let flushes = nobody_flushes(node);

@@ -76,7 +76,7 @@ impl Sole {
         (sole, writer)
     }
 
-    /// It becomes master of its groups.
+    /// Makes the node master of its groups.
     pub(super) fn begin(&self, writer: &mut LogWriter) {
         self.node.router.locator.groups.all().iter().for_each(|group| group.begin());
         self.settle(writer);
@@ -114,7 +114,7 @@ impl Sole {
         ticket.expect("a set is a value")
     }
 
-    /// The same, proposed: its record is with the log writer.
+    /// Submits a value and proposes it: its record is with the log writer.
     fn put(&self, n: usize) -> Ticket {
         let ticket = self.submit(n);
         self.turn();

@@ -1,5 +1,5 @@
-//! What a front-end of a client with promises of its own asks for: ranges as of one moment,
-//! sequences that are synced whatever their bucket's policy, and where a bucket lives.
+//! Requests of front-ends with guarantees of their own: ranges at one moment, sequences that are
+//! synced whatever their bucket's policy, and the placement of a bucket.
 
 use super::{Place, bytes, read, reason, set, update};
 use crate::Node;

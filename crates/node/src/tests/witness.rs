@@ -29,13 +29,13 @@ async fn all_there(cluster: &Cluster, which: usize, name: &BucketName, round: &s
     }
 }
 
-/// How many values the witness keeps of a group.
+/// Number of entries that the witness keeps of a group.
 fn kept(cluster: &Cluster, group: u32) -> u64 {
     let groups = cluster.node(2).status().groups;
     groups.iter().find(|found| found.id == GroupId(group)).map_or(0, |found| found.kept_values)
 }
 
-/// A node's store holds what is applied, and its log nothing that it need not.
+/// Flushes a node's store, and drops the log that it does not need.
 async fn collapse(cluster: &Cluster, which: usize) {
     let flusher = cluster.node(which).housekeeper.flusher.clone();
     let flushed = tokio::task::spawn_blocking(move || {

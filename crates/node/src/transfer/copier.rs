@@ -27,19 +27,19 @@ pub(super) struct Copier {
     prefixes: [Bytes; 3],
 }
 
-/// Where a scan goes on.
+/// Cursor of a scan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cursor {
-    /// In which of the prefixes.
+    /// Index of the prefix.
     which: usize,
-    /// Behind which key.
+    /// Last key that was read.
     after: Option<Bytes>,
 }
 
-/// What one round of a scan found.
+/// Result of one round of a scan.
 pub(super) struct ScanRound {
     pub items: Vec<Item>,
-    /// None: that was all.
+    /// Cursor of the next round. `None`: that was all.
     pub next: Option<Cursor>,
 }
 
@@ -49,7 +49,7 @@ impl Copier {
         Copier { group, bucket: bucket.digest, prefixes }
     }
 
-    /// How many rows the bucket has, and their bytes. Blocks.
+    /// Counts the bucket's rows, and their bytes. Blocks.
     pub(super) fn count(&self) -> Result<(u64, u64)> {
         let (mut rows, mut bytes, mut after) = (0, 0, None);
         loop {
@@ -90,7 +90,8 @@ impl Copier {
         Ok(ScanRound { items, next })
     }
 
-    /// What stands under these keys now, up to a part's size; gives the keys that are left. Blocks.
+    /// Reads these keys again, up to a part's size. Returns their items and the keys that are left.
+    /// Blocks.
     pub(super) fn again(&self, mut keys: Vec<Bytes>) -> Result<(Vec<Item>, Vec<Bytes>)> {
         let now = self.group.now();
         let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
@@ -109,7 +110,8 @@ impl Copier {
         Ok((items, keys.split_off(taken)))
     }
 
-    /// What there is to say of a key. A session or an outcome that is gone here may go on there.
+    /// Returns the item for a key. `None`: there is nothing to send. A session or an outcome that
+    /// is gone here may stay there.
     fn item(&self, key: &Bytes, row: Option<Bytes>, now: u64) -> Result<Option<Item>> {
         let [rows, sessions, _] = &self.prefixes;
         if key.starts_with(rows) {

@@ -29,7 +29,7 @@ use transport::{IncomingCall, Peers};
 
 const FORM: u8 = 1;
 
-/// How far an intake is.
+/// Progress of an intake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BucketIntake {
     pub closed: bool,
@@ -172,7 +172,7 @@ fn part_of(
     Ok((done, sessions))
 }
 
-/// Whether that was a session that was not known here.
+/// Applies an item. Returns true if it was a session that was not known here.
 fn put(overlay: &mut Overlay, bucket: BucketId, intake: BucketIntake, item: &Item) -> Result<bool> {
     match item {
         Item::Row { key, row } => {

@@ -13,19 +13,20 @@ use transport::CallKind;
 const SESSION: u8 = 2;
 /// A session that is bound to a bucket.
 const BOUND_SESSION: u8 = 4;
-/// Items in one letter: none has fewer bytes than five.
+/// Minimum length of an item, in bytes; bounds the number of items in a message.
 const ITEM_BYTES_MIN: usize = 5;
 
-/// What is asked.
+/// Request from the source group's master to the target group's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MoveQuestion {
-    /// Rows of this bucket will come. `time`: the group's they come from.
+    /// Announces rows of this bucket. `time`: group time of the source.
     Begin { bucket: BucketId, time: u64 },
-    /// Some of them; parts are numbered from 1.
+    /// Sends some of them; parts are numbered from 1.
     Take { bucket: BucketId, part: u64, items: Vec<Item> },
-    /// That was everything. What expired by `time` was gone there; versions were below `version`.
+    /// Ends the stream. Rows that expired by `time` are gone in the source; all versions were below
+    /// `version`.
     Close { bucket: BucketId, time: u64, version: u64 },
-    /// How far is the move of this bucket?
+    /// Asks for the progress of this bucket's move.
     Progress { bucket: BucketId },
 }
 
@@ -38,28 +39,28 @@ pub(super) enum Item {
     Gone { key: Bytes },
     /// A session of the group.
     Session { session: SessionId, stored: StoredSession },
-    /// What came of a session's request.
+    /// Outcome of a session's request.
     Outcome { session: SessionId, number: u64, outcome: Bytes },
 }
 
-/// What is answered.
+/// Answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MoveAnswer {
-    /// It is so, at this time of the group that answers.
+    /// Done, at this time of the answering group.
     Done { time: u64 },
-    /// Not before so many milliseconds have passed.
+    /// Refused before so many milliseconds have passed.
     Early { ms: u64 },
-    /// Ask this one.
+    /// Refused: the group has another master. `None`: it is unknown.
     NotMaster { master: Option<NodeId> },
-    /// For this reason.
+    /// Refused with this error.
     Refused(Error),
-    /// The bucket moves, and is so far; none: not from here.
+    /// Progress of the bucket's move. `None`: this node drives none.
     Progress(Option<MoveProgress>),
 }
 
 type MessageResult<T> = std::result::Result<T, Malformed>;
 
-/// A letter's reader: slices of the letter, no copies.
+/// Reader of a message, which returns slices of it without a copy.
 struct MessageReader<'a> {
     bytes: &'a Bytes,
     reader: Reader<'a>,

@@ -1,7 +1,7 @@
-//! A bucket moves to another group while it is used.
+//! Move of a bucket to another group while it is used.
 //!
-//! The directory says where a bucket lives (group S, number `old`) and where it is on its way to
-//! (group T, number `new`). Whoever is master of S drives the move, from rows alone:
+//! The directory records the group that keeps a bucket (group S, number `old`) and the group to
+//! which it moves (group T, number `new`). The master of S drives the move, from rows alone:
 //!
 //! | row | says |
 //! |---|---|

@@ -24,10 +24,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Copying takes at most this long a rest after each part; it rests as long as the part took, so
 /// that clients get half of what there is.
 const REST_MAX: Duration = Duration::from_millis(100);
-/// So little may be left when the bucket is sealed: a few parts.
+/// Maximum number of keys left when the bucket is sealed: a few parts.
 const LEFT_MAX: usize = 256;
-/// And so long the last round took: the one behind the seal, for which clients wait, takes about as
-/// long, be it for many rows or for a few large ones.
+/// And maximum time of the last round, in milliseconds. The round behind the seal, for which
+/// clients wait, takes about as long, be it for many rows or for a few large ones.
 const ROUND_MS_MAX: u64 = 250;
 /// After so many rounds it is sealed anyway: clients change it as fast as it can be copied.
 const ROUNDS_MAX: usize = 16;
@@ -50,22 +50,23 @@ pub(super) struct Mover {
     target: MoveTarget,
     /// The last part that was taken.
     part: u64,
-    /// How far the other group's time is ahead, by the intake.
+    /// Lead of the other group's time over this one's, by the intake, in milliseconds.
     ahead: i64,
-    /// How far it is behind that.
+    /// Lag of the other group's time behind that, in milliseconds.
     behind_ms: u64,
     sealed: bool,
 }
 
-/// When a question was asked, in the time of the group the bucket leaves, and when it was answered,
-/// in the other's: how long the answer was on its way, or waited for a disk, is in neither.
+/// Times of a question and its answer: sent, in the time of the source group, and answered, in the
+/// time of the target. Neither includes the time for which the answer was under way, or waited for
+/// a disk.
 struct AnswerTimes {
     asked: u64,
     there: u64,
 }
 
-/// Moves a bucket, from whatever the rows say. Returns when it lives there, or when it is not this
-/// node's to move any more; an error says what to wait for.
+/// Moves a bucket, from whatever state its rows have. Returns when the move is done, or is not this
+/// node's to drive any more. An error tells what to wait for.
 pub(super) async fn run(moves: Arc<BucketMoves>, name: BucketName) -> Result<()> {
     let Some(bucket) = moves.directory.catalog.find(&name) else { return Ok(()) };
     let Some(moving) = bucket.moving else { return Ok(()) };
@@ -197,9 +198,9 @@ impl Mover {
         Ok(())
     }
 
-    /// From here on nothing is evaluated or read at the old place. What is sealed is sealed once
-    /// more: that this node is master, and that nobody takes the seal away, must be decided behind
-    /// the move that it saw.
+    /// Seals the bucket: from here on nothing is evaluated or read at the source. A sealed bucket
+    /// is sealed once more. That this node is master, and that nobody removes the seal, must be
+    /// decided behind the move that it saw.
     async fn seal(&mut self) -> Result<Seal> {
         let anew = self.moves.transfers.times_anew(self.bucket.id);
         if self.behind_ms > BEHIND_MS_MAX && !self.sealed && anew < ANEW_MAX {
@@ -272,7 +273,7 @@ impl Mover {
         }
     }
 
-    /// Whether this move is still this node's to drive.
+    /// Checks that this move is still this node's to drive.
     fn is_wanted(&self) -> Result<()> {
         let found = self.moves.directory.catalog.find(&self.name);
         let same = found.is_some_and(|bucket| {

@@ -8,17 +8,17 @@ use std::sync::Mutex;
 /// Longest text about what a move waits for.
 const TEXT_BYTES_MAX: usize = 32 * 1024;
 
-/// What a move does now.
+/// Phase of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MovePhase {
-    /// It waits for its turn, or to be begun anew.
+    /// The move waits for its turn, or for a restart.
     #[default]
     Waiting,
     /// Every row is copied once.
     Copying,
-    /// What changed meanwhile is copied again.
+    /// Rows that changed meanwhile are copied again.
     CatchingUp,
-    /// The bucket is sealed: its requests wait until it lives where it goes.
+    /// The bucket is sealed. Its requests wait until the move is done.
     Sealed,
 }
 
@@ -32,24 +32,24 @@ impl MovePhase {
     }
 }
 
-/// How far a move is.
+/// Progress of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveProgress {
-    /// What it does now.
+    /// Present phase.
     pub phase: MovePhase,
-    /// Rows that were copied for the first time.
+    /// Number of rows that were copied for the first time.
     pub rows: u64,
-    /// How many there were when copying began.
+    /// Number of rows when copying began.
     pub rows_total: u64,
-    /// Their bytes.
+    /// Bytes of the rows copied.
     pub bytes: u64,
-    /// Likewise.
+    /// Bytes of the rows when copying began.
     pub bytes_total: u64,
-    /// What changed and was copied again: rows, sessions, their outcomes.
+    /// Number of items copied again after a change: rows, sessions, their outcomes.
     pub again: u64,
-    /// What waits to be copied again.
+    /// Number of items that wait to be copied again.
     pub left: u64,
-    /// Why it does not go on, if it does not.
+    /// Reason for which the move does not go on. Empty: it goes on.
     pub waits_for: String,
 }
 
@@ -78,23 +78,23 @@ impl MoveProgress {
 #[derive(Default)]
 struct Driven {
     progress: MoveProgress,
-    /// How often a copy was given up for another.
+    /// Number of restarts of the copy.
     anew: u32,
 }
 
-/// The moves that this node drives, by the number of the bucket where it lives.
+/// Moves that this node drives, by the number of the bucket in the source group.
 #[derive(Default)]
 pub(crate) struct Transfers {
     moves: Mutex<BTreeMap<BucketId, Driven>>,
-    /// Where a test has moves wait, and how many times one did.
+    /// Point at which a test has moves wait, and the number of moves that did.
     #[cfg(test)]
     pub gate: Mutex<(Option<MovePoint>, usize)>,
-    /// Where a test has the next one panic.
+    /// Point at which a test has the next move panic.
     #[cfg(test)]
     pub breaks: Mutex<Option<MovePoint>>,
 }
 
-/// What a move has just done: where tests let something happen.
+/// Point of a move at which tests intervene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MovePoint {
     Begun,

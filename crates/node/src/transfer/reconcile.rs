@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{self, OwnedPermit};
 
-/// How often everything is looked at, if nothing changes.
+/// Pause between two checks, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A move that failed is tried again after this, milliseconds.
+/// Pause before a failed move is retried, in milliseconds.
 const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
 /// Most moves that are under way on a node at a time.
@@ -23,7 +23,7 @@ const MOVES_MAX: usize = 1_024;
 /// A move that was begun has come to an end here.
 type EndedMove = (GroupId, BucketName, Result<()>);
 
-/// A group is busy with a move as long as this lives: however its task ends, that is told.
+/// Mark that a group is busy with a move. However the move's task ends, dropping it reports that.
 struct Busy(Option<(OwnedPermit<EndedMove>, EndedMove)>);
 
 impl Drop for Busy {
@@ -35,7 +35,7 @@ impl Drop for Busy {
 }
 
 impl Busy {
-    /// Until it is known better, the move broke off.
+    /// Begins with the result that the move broke off, until `ends` gives another.
     fn with(room: OwnedPermit<EndedMove>, group: GroupId, name: BucketName) -> Busy {
         let broke_off = Error::new(Reason::Changed, "the move ended abnormally: it begins anew");
         Busy(Some((room, (group, name, Err(broke_off)))))
@@ -48,14 +48,16 @@ impl Busy {
     }
 }
 
-/// What one look leaves for the next.
+/// State kept from one check to the next.
 struct MoveReconciler {
-    /// For those that are under way; they break off when nobody hears them any more.
+    /// Sender for running moves, by which they report their end. A move breaks off when it is
+    /// closed.
     tells: mpsc::Sender<EndedMove>,
     busy: BTreeSet<GroupId>,
-    /// Not before this is a move tried again.
+    /// Time before which a move is not retried.
     again: BTreeMap<BucketName, u64>,
-    /// As of which directory, and which leadership epoch, a group was tidied last.
+    /// Directory index and leadership epoch at which each group was last tidied, with its marks
+    /// then.
     tidied: BTreeMap<GroupId, (LogIndex, u64, BucketMarks)>,
 }
 
@@ -113,7 +115,7 @@ impl MoveReconciler {
         moves.transfers.keep(|bucket| driven.contains(&bucket));
         for (group, (_, name)) in due {
             let (moves, tells) = (moves.clone(), self.tells.clone());
-            // No room: others end first.
+            // No permit: other moves have to end first.
             let Ok(room) = tells.clone().try_reserve_owned() else { return };
             self.busy.insert(group);
             let busy = Busy::with(room, group, name.clone());
@@ -163,8 +165,8 @@ impl MoveReconciler {
     }
 }
 
-/// What the directory says must be what it says *now*: it is asked after the notes were seen, so
-/// whatever a note is about, the directory has heard of.
+/// Removes seals and intakes that no move needs. The directory must be current: it is read after
+/// the marks were, so it knows whatever a mark is about.
 async fn tidy(
     moves: &Arc<BucketMoves>,
     group: &Arc<Group>,

@@ -14,9 +14,9 @@ const WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct MoveTarget {
     moves: Arc<BucketMoves>,
     group: GroupId,
-    /// Who was said to be master.
+    /// Master, as another node reported it.
     told: Option<NodeId>,
-    /// How many members were asked in vain.
+    /// Number of members that were asked in vain.
     missed: usize,
 }
 
@@ -56,7 +56,7 @@ impl MoveTarget {
         })
     }
 
-    /// Who is master, or who may know.
+    /// Returns the master, or a member that may know it.
     fn group_ref(&self) -> Result<NodeId> {
         let here = self.moves.groups.get(self.group);
         if let Some(master) = here.and_then(|group| group.leadership.standing().borrow().master) {

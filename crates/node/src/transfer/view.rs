@@ -8,14 +8,14 @@ use base::bucket::no_such_bucket;
 use base::{BucketName, GroupId, Result};
 use std::sync::Arc;
 
-/// Where a bucket lives, as this node knows it.
+/// Group of a bucket and its move, as this node knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Movement {
-    /// The group it lives in.
+    /// Group that keeps it.
     pub group: GroupId,
-    /// The group it is on its way to.
+    /// Group to which it moves. `None`: it stays.
     pub to: Option<GroupId>,
-    /// How far that is, as the master of its group says; none if that can't be asked now.
+    /// Progress of the move by the master of its group. `None`: that can't be asked now.
     pub progress: Option<MoveProgress>,
 }
 

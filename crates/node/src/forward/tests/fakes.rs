@@ -16,11 +16,11 @@ pub(super) enum Will {
     /// An answer of these bytes.
     Say(&'static [u8]),
     Decline,
-    /// It takes the question, then the connection breaks.
+    /// Takes the request, then breaks the connection.
     Break,
-    /// There is no connection.
+    /// No connection to the node.
     NoLink,
-    /// It takes the question and never answers.
+    /// Takes the request and never answers.
     Silence,
 }
 

@@ -30,7 +30,7 @@ fn found(node: &Node) -> u64 {
     node.status.trees.statistics().rows_returned
 }
 
-/// Until a list of all finds hardly more rows than it gives: no tombstone is left.
+/// Waits until a list of all finds hardly more rows than it gives: no tombstone is left.
 async fn lists_what_is_left_cheaply(node: &Node) {
     let until = Instant::now() + PATIENCE;
     loop {

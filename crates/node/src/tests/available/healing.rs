@@ -29,7 +29,7 @@ async fn copies(cluster: &Cluster, n: u8) {
     wait("the number of copies", || known().then_some(())).await;
 }
 
-/// How many hints a node keeps.
+/// Number of hints that a node keeps.
 pub(super) fn hints(node: &Node) -> usize {
     let snapshot = node.status.trees.snapshot();
     let in_one = |slot| {

@@ -1,4 +1,5 @@
-//! What is too large is refused in words before anybody else hears of it.
+//! Limits of available buckets: a request that is too large is refused in words before it reaches
+//! another node.
 
 use super::three::three;
 use super::{bucket, call, fetch, get, living, refused, remove, store, storing};
@@ -61,7 +62,7 @@ async fn so_are_times_to_live_and_too_many_keys() {
     node.stop().await.expect("it stops");
 }
 
-/// Every life of a node that did not end well may leave an actor in a row.
+/// Every incarnation of a node that did not shut down cleanly may leave an actor in a row.
 #[tokio::test]
 async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_all_the_same() {
     let place = Place::new();

@@ -21,11 +21,11 @@ const CLIENTS: usize = 4;
 /// as much to do as it can.
 const REST_MAX: Duration = Duration::from_secs(180);
 
-/// What clients wrote and must find.
+/// Load of clients, with the values that they must find.
 pub(super) struct Load {
-    /// The newest value of each key; none: it was deleted.
+    /// Newest value of each key. `None`: it was deleted.
     newest: BTreeMap<String, Option<String>>,
-    /// How many answers were as they must be.
+    /// Number of correct answers.
     pub answers: usize,
     round: usize,
     contexts: BTreeMap<String, Context>,
@@ -215,11 +215,11 @@ fn is_lasting(key: &str) -> bool {
     !is_toggled(key) && !key.ends_with('0')
 }
 
-/// What a client did with a key.
+/// Outcome of a client's work on a key.
 struct Done {
     key: String,
     value: Option<String>,
-    /// An attempt was answered with fewer replicas than were asked for: it may spread later.
+    /// True if an attempt reached fewer replicas than were asked for: it may spread later.
     shaky: bool,
 }
 
@@ -250,7 +250,8 @@ async fn client(
     Ok(all)
 }
 
-/// Whether a key has the value that it must have; if an attempt may have spread, beside others.
+/// Checks that a key has the value that it must have. If an attempt may have spread, others may be
+/// beside it.
 fn meets(seen: &Siblings, (key, value, shaky): (&str, &Option<String>, bool), round: usize) {
     let expected: Vec<Bytes> = value.iter().map(|value| bytes(value)).collect();
     let found = values(seen);
@@ -308,7 +309,7 @@ fn rows(node: &Node) -> Vec<(Slot, Key, Bytes)> {
     rows.filter_map(read).collect()
 }
 
-/// How many rows, and bytes of them, a node keeps.
+/// Number of rows that a node keeps, and their bytes.
 pub(super) fn held(node: &Node) -> (usize, u64) {
     let rows = rows(node);
     let name = bucket().full().len() + 3;
@@ -316,14 +317,14 @@ pub(super) fn held(node: &Node) -> (usize, u64) {
     (rows.len(), bytes.sum())
 }
 
-/// How many rows, and bytes of them, a node has received since the change began.
+/// Number of rows that a node has received since the change began, and their bytes.
 pub(super) fn moved(node: &Node) -> (u64, u64) {
     let mut transfer = base::RingTransfer { node: NodeId(0), ..base::RingTransfer::default() };
     node.router.available.moving.told(&mut transfer);
     (transfer.rows, transfer.bytes)
 }
 
-/// Whether every node knows that nothing moves any more, and nobody has anything left.
+/// Returns true if every node knows that no partition moves any more, and none has leftovers.
 pub(super) fn rests(cluster: &Cluster) -> bool {
     cluster.nodes.iter().flatten().all(|node| {
         let Some(ring) = node.router.locator.catalog.available.ring() else { return false };
@@ -332,7 +333,7 @@ pub(super) fn rests(cluster: &Cluster) -> bool {
     })
 }
 
-/// How many copies are still to be received, as one node knows it.
+/// Number of copies still to be received, as one node knows it.
 pub(super) fn to_come(cluster: &Cluster) -> usize {
     let first = cluster.nodes.iter().flatten().next().expect("one runs");
     let ring = first.router.locator.catalog.available.ring();

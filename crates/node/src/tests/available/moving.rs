@@ -56,14 +56,14 @@ pub(super) async fn transfers(cluster: &Cluster) -> RingTransfers {
     }
 }
 
-/// So many nodes that have an even ring.
+/// Returns so many nodes with an even ring.
 pub(super) async fn evenly(nodes: usize) -> Cluster {
     let cluster = Cluster::new(nodes).await;
     give_out(&cluster).await;
     cluster
 }
 
-/// Each has an even part of a ring that holds nothing yet.
+/// Claims a ring that holds nothing yet: each node has an even part.
 pub(super) async fn give_out(cluster: &Cluster) {
     ring(cluster, RingCall::Claim).await.expect("nothing is held");
     reached(cluster, &ids(cluster)).await;

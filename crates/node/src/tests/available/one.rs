@@ -25,7 +25,7 @@ impl Chance {
     }
 }
 
-/// What a client once read of a key.
+/// Context and values that a client read of a key.
 type Read_ = (Context, Vec<Bytes>);
 
 /// Writes of every kind; the model says what is there afterwards.

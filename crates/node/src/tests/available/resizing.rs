@@ -7,7 +7,7 @@ use crate::tests::house::wait;
 use crate::tests::many::Cluster;
 use base::{Reason, RingCall, RingChange};
 
-/// Whether every node knows a ring of so many partitions on which nothing moves.
+/// Returns true if every node knows a ring of so many partitions on which nothing moves.
 fn rests_with(cluster: &Cluster, partitions: u32) -> bool {
     let known = |node: &crate::Node| {
         node.router
@@ -20,7 +20,7 @@ fn rests_with(cluster: &Cluster, partitions: u32) -> bool {
     cluster.nodes.iter().flatten().all(known) && rests(cluster)
 }
 
-/// How many rows each node keeps.
+/// Number of rows that each node keeps.
 fn all_held(cluster: &Cluster) -> Vec<usize> {
     cluster.nodes.iter().flatten().map(|node| held(node).0).collect()
 }

@@ -23,7 +23,7 @@ pub(super) struct Load {
     clients: Vec<JoinHandle<u64>>,
 }
 
-/// What every client has.
+/// Parameters of one client.
 #[derive(Clone)]
 struct Client {
     nodes: Nodes,
@@ -33,7 +33,7 @@ struct Client {
 }
 
 impl Load {
-    /// So many clients of each kind.
+    /// Starts so many clients of each kind.
     pub(super) fn begin(nodes: &Nodes, bucket: &BucketName, count: usize) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = Vec::new();

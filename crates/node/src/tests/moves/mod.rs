@@ -16,7 +16,7 @@ use base::{BucketName, Call, DirectoryCall, GroupId};
 use load::{Load, Nodes};
 use std::sync::{Arc, Mutex};
 
-/// So many rows make several parts.
+/// Number of rows that make several parts.
 const ROWS: usize = 120;
 
 fn name(text: &str) -> BucketName {
@@ -66,7 +66,7 @@ async fn rests(cluster: &Cluster, bucket: &BucketName, group: u32) {
     wait_or_tell("the end of the move", look, || stand(cluster, bucket)).await;
 }
 
-/// How a move stands: what each node knows, does and leads.
+/// Describes a move: what each node knows, does and leads.
 fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
     let each = cluster.nodes.iter().flatten().map(|node| {
         let found = node.router.locator.catalog.find(bucket);

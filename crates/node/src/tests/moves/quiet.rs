@@ -1,4 +1,4 @@
-//! What a move keeps of a bucket, and what becomes of one that is given up.
+//! Properties of a bucket that a move keeps, and the cancellation of a move.
 
 use super::{MovePoint, all_rows, at_gate, begin, close_gate, filled, name, open_gate, rests};
 use crate::tests::house::wait;
@@ -49,7 +49,7 @@ async fn attempt(
     cluster.node(0).handle(request).await.map(|reply| reply.body)
 }
 
-/// Nothing of the move is left: no seal, no intake, no bucket to be dropped.
+/// Waits until nothing of the move is left: no seal, no intake, no bucket to be dropped.
 async fn tidy(cluster: &Cluster) {
     wait("tidiness", || {
         let node = cluster.node(0);
