@@ -1,45 +1,45 @@
-//! The clock of one key: its siblings, and all dots it has heard of.
+//! Clock of one key: its siblings, and all dots it knows.
 
 use base::dots::{CounterSet, DotContext};
 use std::cmp::Ordering;
 
-/// One write: who coordinated it, and which of that actor's it is.
+/// Name of one write: its coordinator (an actor), and that actor's counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dot<I> {
-    /// Who minted it.
+    /// Actor that minted the dot.
     pub id: I,
-    /// From 1.
+    /// Counter of the actor, from 1.
     pub count: u64,
 }
 
-/// What is known of one actor's dots, and the values of those that nothing has replaced.
+/// Known dots of one actor, and the values among them that no write has replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<I, V> {
     pub(super) id: I,
     pub(super) seen: CounterSet,
-    /// Newest first; every counter is in `seen`.
+    /// Values with their counters, newest first; every counter is in `seen`.
     pub(super) values: Vec<(u64, V)>,
 }
 
 impl<I, V> Entry<I, V> {
-    /// The actor.
+    /// Returns the actor.
     pub fn id(&self) -> &I {
         &self.id
     }
 
-    /// Its dots that are known.
+    /// Returns its known dots.
     pub fn seen(&self) -> &CounterSet {
         &self.seen
     }
 
-    /// The values that are left, with their counters, newest first.
+    /// Returns the values that are left, with their counters, newest first.
     pub fn values(&self) -> &[(u64, V)] {
         &self.values
     }
 }
 
-/// A DVV set: entries sorted by actor, and values that have no dot yet (a client's new one, or one
-/// that was settled from several).
+/// DVV set: entries sorted by actor, and values without a dot (a client's new one, or one that
+/// several were resolved into).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock<I, V> {
     pub(super) entries: Vec<Entry<I, V>>,
@@ -53,22 +53,22 @@ impl<I, V> Default for Clock<I, V> {
 }
 
 impl<I: Ord + Clone, V> Clock<I, V> {
-    /// No value, nothing seen.
+    /// Returns a clock without values or dots.
     pub fn empty() -> Clock<I, V> {
         Clock::default()
     }
 
-    /// A value without a dot or a past.
+    /// Returns a clock with one value, without a dot and without causal past.
     pub fn new(value: V) -> Clock<I, V> {
         Clock { entries: Vec::new(), anon: vec![value] }
     }
 
-    /// A value without a dot, after all that a context has seen.
+    /// Returns a clock with one value without a dot, whose causal past is the context.
     pub fn after(context: &DotContext<I>, value: V) -> Clock<I, V> {
         Clock { anon: vec![value], ..Clock::bare(context) }
     }
 
-    /// All dots of a context, no values.
+    /// Returns a clock with all dots of a context and no values.
     fn bare(context: &DotContext<I>) -> Clock<I, V> {
         let entry = |(id, seen): (&I, &CounterSet)| Entry {
             id: id.clone(),
@@ -78,29 +78,29 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         Clock { entries: context.entries().map(entry).collect(), anon: Vec::new() }
     }
 
-    /// All dots it has heard of: the context for whoever was shown all its values.
+    /// Returns all known dots: the context for a client that was shown all values.
     pub fn join(&self) -> DotContext<I> {
         let pair = |entry: &Entry<I, V>| (entry.id.clone(), entry.seen.clone());
         DotContext::sorted(self.entries.iter().map(pair).collect())
     }
 
-    /// How many values it holds.
+    /// Returns the number of values.
     pub fn size(&self) -> usize {
         let of_entries: usize = self.entries.iter().map(|entry| entry.values.len()).sum();
         self.anon.len() + of_entries
     }
 
-    /// Whether it holds no value and has heard of no dot.
+    /// Returns true if it holds no value and knows no dot.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.anon.is_empty()
     }
 
-    /// Its values: those without a dot, then by actor, newest first.
+    /// Returns the values: those without a dot first, then by actor, newest first.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.siblings().map(|(_, value)| value)
     }
 
-    /// Its values, each with its dot where it has one.
+    /// Returns the values, each with its dot if it has one.
     pub fn siblings(&self) -> impl Iterator<Item = (Option<(&I, u64)>, &V)> {
         let dotted = self.entries.iter().flat_map(|entry| {
             entry.values.iter().map(|(count, value)| (Some((&entry.id, *count)), value))
@@ -108,30 +108,30 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         self.anon.iter().map(|value| (None, value)).chain(dotted)
     }
 
-    /// Its actors, in order.
+    /// Returns the actors, in order.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = &I> {
         self.entries.iter().map(|entry| &entry.id)
     }
 
-    /// Its entries, by actor.
+    /// Returns the entries, in the order of their actors.
     pub fn entries(&self) -> &[Entry<I, V>] {
         &self.entries
     }
 
-    /// What is known of an actor's dots.
+    /// Returns the known dots of an actor. `None`: none is known.
     pub fn seen(&self, id: &I) -> Option<&CounterSet> {
         let at = self.entries.binary_search_by(|entry| entry.id.cmp(id)).ok()?;
         Some(&self.entries[at].seen)
     }
 
-    /// Whether the other has heard of all dots this one has, and of at least one more. Values are
-    /// not looked at.
+    /// Returns true if the other clock knows all dots of this one, and at least one more. Ignores
+    /// values.
     pub fn less(&self, other: &Clock<I, V>) -> bool {
         let (ours, theirs) = self.compared(other);
         !ours && theirs
     }
 
-    /// Whether this has heard of a dot the other has not, and the other way round.
+    /// Returns whether this clock knows a dot that the other does not, and the reverse.
     fn compared(&self, other: &Clock<I, V>) -> (bool, bool) {
         let lacks = |of: &Clock<I, V>, entry: &Entry<I, V>| {
             !of.seen(&entry.id).is_some_and(|seen| seen.covers(&entry.seen))
@@ -141,8 +141,8 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         (ours, theirs)
     }
 
-    /// Whether both have heard of the same dots and hold values for the same ones. The values
-    /// themselves, and those without a dot, are not looked at.
+    /// Returns true if both clocks know the same dots and hold values for the same ones. Ignores
+    /// the values themselves, and those without a dot.
     pub fn equal(&self, other: &Clock<I, V>) -> bool {
         let counts = |entry: &Entry<I, V>| -> Vec<u64> {
             entry.values.iter().map(|(count, _)| *count).collect()
@@ -156,8 +156,8 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 }
 
 impl<I: Ord + Clone, V: Ord> Clock<I, V> {
-    /// Both together: every value that the other side holds too or has not heard of. This is all
-    /// that replicas ever do with each other's clocks.
+    /// Merges two clocks: keeps every value that the other side also holds or does not know.
+    /// Replicas combine each other's clocks in no other way.
     pub fn sync(self, other: Clock<I, V>) -> Clock<I, V> {
         let anon = match self.compared(&other) {
             (false, true) => other.anon,
@@ -179,18 +179,17 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
         Clock { entries, anon }
     }
 
-    /// All of them together.
+    /// Merges all of these clocks.
     pub fn sync_many(clocks: impl IntoIterator<Item = Clock<I, V>>) -> Clock<I, V> {
         clocks.into_iter().fold(Clock::empty(), Clock::sync)
     }
 
-    /// Drops what a context covers, and has heard of all it has.
+    /// Drops the values that a context covers, and adds the context's dots.
     pub fn discard(self, context: &DotContext<I>) -> Clock<I, V> {
         Clock::bare(context).sync(self)
     }
 
-    /// Adds a value as a dot of its own. The dot must be new to the actor: a [`super::Minter`]
-    /// knows.
+    /// Adds a value under a dot, which must be new to the actor: see [`super::Minter`].
     pub fn event(&mut self, dot: Dot<I>, value: V) {
         let Some(seen) = CounterSet::only(dot.count) else { return };
         match self.entries.binary_search_by(|entry| entry.id.cmp(&dot.id)) {
@@ -207,8 +206,9 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
         }
     }
 
-    /// A write where every dot of the actor that ever was is in this clock: the value replaces what
-    /// the context covers, as the actor's next dot. A vnode writes through its [`super::Minter`].
+    /// Writes a value that replaces those that the context covers, under the actor's next dot. Only
+    /// valid while this clock knows every dot of the actor; a vnode writes through its
+    /// [`super::Minter`].
     pub fn update(self, context: &DotContext<I>, value: V, id: I) -> Clock<I, V> {
         let mut clock = self.discard(context);
         let count = clock.seen(&id).map_or(0, CounterSet::highest) + 1;
@@ -217,7 +217,8 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
     }
 }
 
-/// Two entries of one actor: a value stays if the other side holds it too or never heard of it.
+/// Merges two entries of one actor: a value stays if the other side holds it too or does not know
+/// it.
 fn merge<I, V: Ord>(ours: Entry<I, V>, theirs: Entry<I, V>) -> Entry<I, V> {
     let mut values = Vec::with_capacity(ours.values.len().max(theirs.values.len()));
     let mut left = ours.values.into_iter().peekable();
@@ -236,8 +237,8 @@ fn merge<I, V: Ord>(ours: Entry<I, V>, theirs: Entry<I, V>) -> Entry<I, V> {
             Ordering::Less => {
                 values.extend(right.next().filter(|(count, _)| !ours.seen.contains(*count)));
             }
-            // One dot, one value. Should a dot have been minted twice in spite of everything, all
-            // replicas still agree on which value stays.
+            // One dot has one value. If a dot were minted twice in spite of everything, all
+            // replicas would still agree on the value that stays.
             Ordering::Equal => values.extend(left.next().max(right.next())),
         }
     }

@@ -1,10 +1,10 @@
-//! A clock's bytes: short, one form only.
+//! Codec of clocks: short, with one form only.
 //!
 //! A version (1); then, as varints, twice the number of entries, plus one if values without a dot
-//! follow. An entry is its actor, its counters, how many values (varint), and each value newest
-//! first: how many counters lie between it and the one before (varint), its length (varint), its
-//! bytes. Values without a dot follow at the end: how many, then length and bytes of each. Actors
-//! and counters are told as in `base/dots/`.
+//! follow. An entry is its actor, its counters, the number of its values (varint), and each value
+//! newest first: the number of counters between it and the one before (varint), its length
+//! (varint), its bytes. Values without a dot follow at the end: their number, then length and bytes
+//! of each. Actors and counters are encoded as in `base/dots/`.
 //!
 //! Three replicas that each wrote a key some times make 40 bytes, beside the values; a test
 //! measures it.
@@ -14,13 +14,13 @@ use base::codec::{Malformed, Reader, Writer};
 use base::dots::{CounterSet, Identity};
 use base::varint;
 
-/// The version of a clock's bytes; another one is refused.
+/// Version of the format; any other is refused.
 const VERSION: u8 = 1;
-/// A value that has bytes of its own; what they mean is its owner's.
+/// Value with an encoding of its own.
 pub trait Coded {
-    /// How many bytes [`Coded::put`] appends.
+    /// Returns the number of bytes that [`Coded::put`] appends.
     fn coded_bytes(&self) -> usize;
-    /// Appends it.
+    /// Appends the value.
     fn put(&self, out: &mut Vec<u8>);
 }
 
@@ -56,8 +56,8 @@ fn put_value<V: Coded>(value: &V, out: &mut Vec<u8>) {
     assert_eq!(out.len(), end, "a value has as many bytes as it says");
 }
 
-/// Reads a clock that fills these bytes. `value` makes a value of its bytes, which are a slice of
-/// those given.
+/// Decodes a clock that fills these bytes. `value` decodes each value from its bytes, a slice of
+/// the input.
 pub fn decode<'a, I: Identity, V>(
     bytes: &'a [u8],
     mut value: impl FnMut(&'a [u8]) -> Result<V, Malformed>,

@@ -1,70 +1,71 @@
-//! No dot twice: who a vnode is, and which counter is next.
+//! Minter: the actor of a vnode and its next counter, so that no dot is minted twice.
 //!
-//! All of causality rests on dots that name one write. A vnode that forgets some of what it wrote
-//! (a lost row, a wiped disk, an old copy of the data directory) and counts on from what it still
-//! has mints dots that other replicas know as something else: the new write is silently dropped.
-//! Two rules keep that from happening.
+//! Causality relies on dots that name one write. A vnode may forget some of its writes (a lost row,
+//! a wiped disk, an old copy of the data directory). If it counts on from what is left, it mints
+//! dots that other replicas know as other writes, and the new write is silently dropped. Two rules
+//! prevent that.
 //!
-//! *A row that is missing costs nothing.* The minter knows the highest counter the actor ever used,
-//! on any key. Where a key's own row does not hold all of the actor's dots that others name, the
-//! next dot lies above all of them, and does not claim to have seen those between: whatever is
-//! still out there stays a sibling. This covers deleted keys whose tombstone was collected, rows
-//! that were lost, and keys that come home after having been given to another node.
+//! *A missing row is harmless.* The minter knows the highest counter that the actor ever used, on
+//! any key. If a key's local row lacks some of the actor's dots that others name, the next dot lies
+//! above all of them, and does not claim to have seen those between: values that still exist
+//! elsewhere stay as siblings. This covers deleted keys whose tombstone was reaped, lost rows, and
+//! keys that return after having been handed off to another node.
 //!
-//! *A minter in doubt becomes another actor.* When that highest counter itself may be too low, the
-//! incarnation goes up, by a leap that chance decides: a copy of this very directory that wakes up
-//! elsewhere leaps somewhere else.
+//! *A minter in doubt becomes another actor.* If that highest counter itself may be too low, the
+//! incarnation increases by a random leap: a copy of this directory that starts elsewhere leaps to
+//! another number.
 
 use super::clock::{Clock, Dot};
 use base::codec::{Malformed, Reader, Writer};
 use base::dots::{COUNT_MAX, CounterSet, DotContext, INCARNATION_MAX};
 use base::{Actor, NodeId, varint};
 
-/// Counters are set aside in blocks of so many, so that the record is seldom written.
+/// Counters reserved at a time, so that the record is seldom written.
 const RESERVED: u64 = 1_024;
-/// A leap of the incarnation is at most this.
+/// Largest leap of the incarnation.
 const LEAP_MAX: u64 = 1 << 32;
-/// The version of a record's bytes.
+/// Version of the record's format.
 const VERSION: u8 = 1;
 
-/// Why a vnode can't go on as the actor it was.
+/// Reason why a vnode can't continue as the same actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The node did not stop in good order, and writes of some bucket were not synced at once.
+    /// The node did not shut down cleanly, and some bucket's writes were not synced before their
+    /// acknowledgement.
     Unsynced,
-    /// A piece of the log or the store was lost, cut or found damaged.
+    /// A part of the log or the store was lost, cut or found damaged.
     Damaged,
-    /// The data directory was put back from a copy.
+    /// The data directory was restored from a copy.
     Restored,
-    /// The vnode was here before, and its record is gone.
+    /// The vnode was on this node before, and its record is gone.
     RecordMissing,
-    /// A clock or a context names a dot of this actor that it does not know to have minted.
+    /// A clock or a context names a dot of this actor that it does not remember minting.
     Ahead,
-    /// The actor's counters are used up.
+    /// The actor's counters are exhausted.
     Exhausted,
 }
 
-/// What is found of a vnode when its node starts.
+/// State of a vnode as found when its node starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Its record, if there is one.
+    /// Record of the vnode. `None`: there is none.
     pub record: Option<Minter>,
-    /// The number of the node's life that begins, from 1. A vnode without a record begins as the
-    /// actor of that number: an earlier life's first dots may be known to others and lost here.
+    /// Incarnation number of the node, from 1. A vnode without a record begins as the actor of that
+    /// number: the first dots of an earlier incarnation may be known to others and lost here.
     pub life: u64,
-    /// Whether this node, under its node id, may ever have held the vnode.
+    /// True if this node, under its node id, may have held the vnode before.
     pub held_before: bool,
-    /// Whether writes may have been answered that are not on disk: the node did not stop in good
-    /// order, and some bucket does not sync at once.
+    /// True if acknowledged writes may be missing on disk: the node did not shut down cleanly, and
+    /// some bucket acknowledges before a sync.
     pub unsynced: bool,
-    /// Whether a piece of the log or the store was lost, cut or found damaged.
+    /// True if a part of the log or the store was lost, cut or found damaged.
     pub damaged: bool,
-    /// Whether the data directory was put back from a copy.
+    /// True if the data directory was restored from a copy.
     pub restored: bool,
 }
 
 impl Start {
-    /// A vnode that this node never had, in its first life.
+    /// State of a vnode that this node never held, in its first incarnation.
     pub const FIRST: Start = Start {
         record: None,
         life: 1,
@@ -75,30 +76,30 @@ impl Start {
     };
 }
 
-/// A client's write, done.
+/// Result of a client's write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MintedWrite<V> {
-    /// The key's row from now on; it is what the other replicas get.
+    /// New row of the key, which is sent to the other replicas.
     pub clock: Clock<Actor, V>,
-    /// The write's own dot.
+    /// Dot of the write.
     pub dot: Dot<Actor>,
-    /// Why the vnode had to become another actor for it, if it had to.
+    /// Reason why the vnode became another actor for it. `None`: it did not.
     pub renewed: Option<Doubt>,
 }
 
-/// One vnode as a minter of dots. Whoever calls it makes its record durable together with the row
-/// it changed, whenever [`Minter::record`] is another than before.
+/// Minter of one vnode. The caller makes its record durable together with the changed row, whenever
+/// [`Minter::record`] has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Minter {
     actor: Actor,
-    /// The highest counter it ever used, on any key.
+    /// Highest counter used so far, on any key.
     minted: u64,
-    /// The highest counter it may use before the record is written again; `minted <= reserved`.
+    /// Highest counter that may be used before the record is written again; `minted <= reserved`.
     reserved: u64,
 }
 
 impl Minter {
-    /// The vnode as found at the start, and why it had to become another actor, if it had to.
+    /// Restores the minter, and returns the reason if it had to become another actor.
     pub fn start(node: NodeId, vnode: u32, found: Start, chance: u64) -> (Minter, Option<Doubt>) {
         let incarnation = found.life.clamp(1, INCARNATION_MAX);
         let first = Actor { node, vnode, incarnation };
@@ -120,20 +121,20 @@ impl Minter {
         (minter, doubt)
     }
 
-    /// Becomes another actor. Its record has to be durable before, or together with, the first dot.
+    /// Becomes another actor. Its record must be durable before, or together with, its first dot.
     pub fn renew(&mut self, chance: u64) {
         let leap = 1 + chance % LEAP_MAX;
         let incarnation = self.actor.incarnation.saturating_add(leap).min(INCARNATION_MAX);
         *self = Minter { actor: Actor { incarnation, ..self.actor }, minted: 0, reserved: 0 };
     }
 
-    /// Who mints.
+    /// Returns the actor.
     pub fn actor(&self) -> Actor {
         self.actor
     }
 
-    /// A client's write to a key whose row here is `local` (empty if there is none): the value
-    /// replaces what the context covers.
+    /// Carries out a client's write to a key whose local row is `local` (empty if there is none):
+    /// the value replaces those that the context covers.
     pub fn write<V: Ord>(
         &mut self,
         local: Clock<Actor, V>,
@@ -144,7 +145,7 @@ impl Minter {
         self.write_as(local, context, chance, |_| value)
     }
 
-    /// The same, for a value that is made of its own dot.
+    /// Carries out a write like [`Minter::write`]; `make` builds the value from its dot.
     pub fn write_as<V: Ord>(
         &mut self,
         local: Clock<Actor, V>,
@@ -155,8 +156,8 @@ impl Minter {
         let seen = |minter: &Minter| (local.seen(&minter.actor), context.seen(&minter.actor));
         let (known, named) = seen(self);
         let renewed = self.make_sure(known, named, chance);
-        // Only where the row holds every dot of ours that anybody names do the counters go on
-        // without a gap.
+        // The counters continue without a gap only if the row holds every dot of ours that anybody
+        // names.
         let (known, named) = seen(self);
         let whole = known.filter(|known| named.is_none_or(|named| known.covers(named)));
         let count = whole.map_or(self.minted, CounterSet::highest) + 1;
@@ -168,9 +169,9 @@ impl Minter {
         MintedWrite { clock, dot, renewed }
     }
 
-    /// Another replica's clock for a key whose row here is `local`. If it names dots of this actor
-    /// that the row does not hold, the row was lost: a dot is used up for no value, so that the
-    /// next one lies above all that may still be out there.
+    /// Merges another replica's clock into `local`, the key's local row. If it names dots of this
+    /// actor that the row lacks, the row was lost: a dot is consumed without a value, so that the
+    /// next one lies above all that may still exist elsewhere.
     pub fn merge<V: Ord>(
         &mut self,
         local: Clock<Actor, V>,
@@ -191,7 +192,8 @@ impl Minter {
         (clock, renewed)
     }
 
-    /// Becomes another actor if these dots are none that it minted, or if there are no more.
+    /// Becomes another actor if these dots exceed those that it minted, or if its counters are
+    /// exhausted. Returns the reason.
     fn make_sure(
         &mut self,
         known: Option<&CounterSet>,
@@ -217,8 +219,8 @@ impl Minter {
         }
     }
 
-    /// What has to be durable: a version (1), the node (8), then vnode, incarnation and the counter
-    /// up to which dots are set aside as varints.
+    /// Returns the durable record: a version (1), the node (8), then vnode, incarnation and the
+    /// highest reserved counter as varints.
     pub fn record(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24);
         out.put_u8(VERSION);
@@ -229,7 +231,7 @@ impl Minter {
         out
     }
 
-    /// Reads what [`Minter::record`] wrote. Dots that were set aside count as used.
+    /// Decodes what [`Minter::record`] wrote. Reserved counters count as used.
     pub fn recall(record: &[u8]) -> Result<Minter, Malformed> {
         let mut from = Reader::new(record);
         if from.u8("a vnode's record")? != VERSION {

@@ -1,10 +1,10 @@
-//! One value out of several, for buckets that want it so: lossy by request.
+//! Resolution of siblings to one value, for buckets that ask for it: lossy on request.
 
 use super::clock::{Clock, Entry};
 use base::dots::DotContext;
 
 impl<I: Ord + Clone, V> Clock<I, V> {
-    /// Each value changed; what happened before what stays.
+    /// Changes each value; dots and order stay.
     pub fn map<W>(self, mut change: impl FnMut(V) -> W) -> Clock<I, W> {
         let anon = self.anon.into_iter().map(&mut change).collect();
         let mut entries = Vec::with_capacity(self.entries.len());
@@ -15,8 +15,8 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         Clock { entries, anon }
     }
 
-    /// Without the values that are not to be kept: it has heard of them all the same, so that they
-    /// go wherever it is merged.
+    /// Removes the values for which `goes` returns true. Their dots stay known, so a merge removes
+    /// the values elsewhere too.
     pub fn without(mut self, mut goes: impl FnMut(&V) -> bool) -> Clock<I, V> {
         self.anon.retain(|value| !goes(value));
         for entry in &mut self.entries {
@@ -25,7 +25,7 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         self
     }
 
-    /// One value made of all, without a dot, after everything seen so far.
+    /// Resolves all values to one without a dot, whose causal past is everything seen so far.
     pub fn reconcile(self, win: impl FnOnce(Vec<V>) -> V) -> Clock<I, V> {
         let context: DotContext<I> = self.join();
         let mut values = self.anon;
@@ -35,7 +35,7 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         Clock::after(&context, win(values))
     }
 
-    /// The value that no other is above; of equal ones the first.
+    /// Returns the greatest value by `at_most`; the first of equal ones.
     pub fn last(&self, mut at_most: impl FnMut(&V, &V) -> bool) -> Option<&V> {
         let mut values = self.values();
         let mut last = values.next()?;
@@ -47,9 +47,9 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         Some(last)
     }
 
-    /// Keeps the value that no other is above, at its own dot, and drops the rest.
+    /// Keeps the greatest value at its own dot, and drops the rest.
     pub fn lww(mut self, mut at_most: impl FnMut(&V, &V) -> bool) -> Clock<I, V> {
-        // Where the value stands: in which entry (none: without a dot), and at which place there.
+        // Place of the value: its entry (`None`: without a dot), and its index there.
         let mut best: Option<((Option<usize>, usize), &V)> = None;
         let anon = self.anon.iter().enumerate().map(|(at, value)| ((None, at), value));
         let dotted = self.entries.iter().enumerate().flat_map(|(entry, of)| {
@@ -69,7 +69,7 @@ impl<I: Ord + Clone, V> Clock<I, V> {
     }
 }
 
-/// Keeps one of a list, or none.
+/// Keeps the element at this index, or none.
 fn keep<T>(list: &mut Vec<T>, at: Option<usize>) {
     if let Some(at) = at {
         list.swap(0, at);

@@ -1,7 +1,7 @@
-//! The candidate: gathers promises, then the log to adopt.
+//! Candidate: gathers promises, then the log to adopt.
 //!
-//! Promises: others are asked once the candidate's own promise is on disk; the log adopted is the
-//! one accepted under the highest ballot among enough promises (Sequence Paxos; *Paxos Made Simple*
+//! Promises: a candidate asks others only once its own promise is on disk; it adopts the log
+//! accepted under the highest ballot among enough promises (Sequence Paxos; *Paxos Made Simple*
 //! P2c).
 
 use super::configuration::Configuration;
@@ -15,37 +15,37 @@ use super::rules::{Rule, broken};
 use super::tear::Tear;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// One attempt to lead.
+/// Attempt to lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Candidate {
-    /// Time at which it is given up, unless it comes further before.
+    /// Deadline of the attempt; extended when it progresses to fetching.
     pub ends: Millis,
-    /// A lease that was given back in its favour.
+    /// Lease that was given back in favour of this candidate.
     pub released: Ballot,
-    /// The promises at hand, this replica's own included; one of each member.
+    /// Promises received so far, this replica's own included; one per member.
     pub promises: Vec<VoterPromise>,
-    /// Torn logs left open what was decided, and nobody is left who could tell.
+    /// True if torn logs leave open what was decided, and no member is left that could tell.
     pub uncertain: bool,
-    /// The log to adopt, whose missing values are fetched; none while promises are gathered.
+    /// Log to adopt, whose missing entries are fetched. `None` while promises are gathered.
     pub source: Option<LogSource>,
 }
 
-/// One member's promise.
+/// Promise of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct VoterPromise {
     pub node: NodeId,
-    /// The log that it has accepted.
+    /// Log that it has accepted.
     pub log: Accepted,
-    /// Its log was torn: it may have accepted more.
+    /// True if its log was torn: it may have accepted more.
     pub torn: bool,
 }
 
-/// The log that a candidate is going to adopt.
+/// Log that a candidate is going to adopt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LogSource {
-    /// Node that missing values are fetched from.
+    /// Node from which missing entries are fetched.
     pub node: NodeId,
-    /// The ballot it counts as accepted under until it is adopted.
+    /// Ballot under which it counts as accepted until it is adopted.
     pub ballot: Ballot,
 }
 
@@ -54,7 +54,7 @@ impl Candidate {
         Candidate { ends, released, promises: Vec::new(), uncertain: false, source: None }
     }
 
-    /// Notes a promise; a later one of the same member tells more.
+    /// Records a promise; a later one of the same member replaces it.
     pub(super) fn note(&mut self, promise: VoterPromise) {
         match self.promises.iter_mut().find(|known| known.node == promise.node) {
             Some(known) => *known = promise,
@@ -62,19 +62,19 @@ impl Candidate {
         }
     }
 
-    /// The promise of one member.
+    /// Returns the promise of one member.
     pub(super) fn promise_of(&self, node: NodeId) -> Option<&VoterPromise> {
         self.promises.iter().find(|promise| promise.node == node)
     }
 
-    /// True if enough voters promised.
+    /// Returns true if enough voters promised.
     fn is_elected(&self, configuration: &Configuration) -> bool {
         let counts = |node: NodeId| configuration.votes(node) || broken(Rule::LearnersElectNobody);
         let promised = self.promises.iter().filter(|promise| counts(promise.node)).count();
         promised >= configuration.quorums().elect
     }
 
-    /// The highest log among the promises, and whose it is.
+    /// Returns the highest log among the promises, and the node that has it.
     fn best(&self) -> Option<(Accepted, NodeId)> {
         let promises = self.promises.iter().map(|promise| (promise.log, promise.node));
         if broken(Rule::HighestBallotFirst) {
@@ -84,12 +84,12 @@ impl Candidate {
     }
 }
 
-/// Across ballots, log and members: an attempt to lead.
+/// Methods that span ballots, log and members: an attempt to lead.
 impl Replica {
-    /// Prepare: promise a ballot above all seen; the others are asked once that is on disk, so that
-    /// no round is ever used twice.
+    /// Begins an attempt: promises a ballot above all seen ones. The others are asked once that is
+    /// on disk, so that no round is ever used twice.
     pub(super) fn stand(&mut self, released: Ballot, effects: &mut Vec<Effect>) {
-        // None is left where somebody was heard with the last: see `lacks_ballots`.
+        // No ballot is left if the last one was seen: see `lacks_ballots`.
         let Some(ballot) = self.next_ballot() else { return };
         self.election.rest();
         self.log.unstage();
@@ -102,13 +102,13 @@ impl Replica {
         }
     }
 
-    /// The lowest ballot of this replica above all that it has promised or heard of; none: there
-    /// is none any more in this configuration.
+    /// Returns the lowest ballot of this replica above all that it has promised or seen. `None`:
+    /// none is left in this configuration.
     pub(super) fn next_ballot(&self) -> Option<Ballot> {
         self.ballots.next(self.host.node, self.membership.configuration.id())
     }
 
-    /// Our own promise is on disk: ask the others for theirs.
+    /// Asks the others for their promises, once our own is on disk.
     pub(super) fn prepare(&mut self, effects: &mut Vec<Effect>) {
         self.promise_to_self();
         for place in 0..self.progress.followers.len() {
@@ -133,8 +133,8 @@ impl Replica {
         }
     }
 
-    /// A promise for our ballot: one more for the majority, or a late one, whose member is now sent
-    /// the log.
+    /// Handles a promise for our ballot: one more for the majority, or a late one, whose sender now
+    /// gets the log.
     pub(super) fn on_promise(
         &mut self,
         from: NodeId,
@@ -157,9 +157,9 @@ impl Replica {
         }
     }
 
-    /// With enough promises, take the log accepted under the highest ballot among them
-    /// (Sequence Paxos; *Paxos Made Simple* P2c for every index at once). What of it is missing
-    /// here is fetched first.
+    /// Once there are enough promises, takes the log accepted under the highest ballot among them
+    /// (Sequence Paxos; *Paxos Made Simple* P2c for every index at once). Entries missing here are
+    /// fetched first.
     pub(super) fn try_to_adopt(&mut self, effects: &mut Vec<Effect>) {
         let RoleState::Candidate(candidate) = &self.role else { return };
         let gathers = candidate.source.is_none();
@@ -175,13 +175,13 @@ impl Replica {
         let own = self.log.accepted();
         let longest = broken(Rule::HighestBallotFirst) && best.last <= own.last;
         let ours = longest || (best.ballot, best.last) <= (own.ballot, own.last);
-        // Logs accepted under one ballot are beginnings of each other; logs accepted under
-        // different ballots share what is decided.
+        // Logs accepted under one ballot are prefixes of each other; logs accepted under different
+        // ballots share what is decided.
         let from = if ours || best.ballot == own.ballot { own.last } else { own.decided };
         let upto = if ours { own.last } else { best.last };
         self.log.staging = Some(Staging::new(self.ballots.promised, from, upto));
         if from == upto {
-            return self.adopt_staged(effects); // What is voided here, that log never had.
+            return self.adopt_staged(effects); // That log never had the entries voided here.
         }
         self.fetch(effects);
     }
@@ -192,7 +192,7 @@ impl Replica {
         self.fetch_again(effects);
     }
 
-    /// Asks the source for what is not staged yet.
+    /// Asks the source for the entries that are not staged yet.
     fn fetch_again(&self, effects: &mut Vec<Effect>) {
         let RoleState::Candidate(Candidate { source: Some(source), .. }) = &self.role else {
             return;
@@ -202,7 +202,7 @@ impl Replica {
         }
     }
 
-    /// Asks once more where an answer was lost, or never asked for.
+    /// Asks again if a fetch or its answer was lost.
     pub(super) fn insist_on_fetch(&self, effects: &mut Vec<Effect>) {
         let RoleState::Candidate(candidate) = &self.role else { return };
         let half = self.host.clock.length.0 / 2;
@@ -211,7 +211,7 @@ impl Replica {
         }
     }
 
-    /// Some of the missing values came.
+    /// Handles fetched entries.
     pub(super) fn on_fetched(
         &mut self,
         from: NodeId,
@@ -229,7 +229,7 @@ impl Replica {
         }
     }
 
-    /// Adopts the staged log: it counts as accepted under our ballot, here and wherever it is sent.
+    /// Adopts the staged log: it counts as accepted under our ballot, here and at every follower.
     fn adopt_staged(&mut self, effects: &mut Vec<Effect>) {
         let RoleState::Candidate(candidate) = &mut self.role else { return };
         let (promises, uncertain) = (std::mem::take(&mut candidate.promises), candidate.uncertain);

@@ -9,49 +9,49 @@ pub const VOTERS_MAX: usize = 7;
 /// Most members of any kind in one configuration.
 pub const MEMBERS_MAX: usize = 64;
 
-/// One member of a group.
+/// Member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
-    /// Which node.
+    /// Id of the node.
     pub node: NodeId,
-    /// What it does.
+    /// Role of the member.
     pub part: Part,
 }
 
-/// The members of a group between two stop-signs. Members stand in the order of their node ids,
-/// each once, and at least one of them may lead.
+/// Members of a group between two stop-signs, in the order of their node ids, each once; at least
+/// one of them may lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     id: ConfigurationId,
     members: Vec<Member>,
-    /// How many voters save a value; none: a majority.
+    /// Number of voters that save an entry. `None`: a majority.
     quorum: Option<u8>,
 }
 
-/// Why a set of members is no configuration.
+/// Reason why a set of members is not a valid configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigurationError {
     /// No member may lead.
     NoLeader,
-    /// Node 0 is no node.
+    /// Node id 0, which is invalid.
     NodeZero,
-    /// A node stands in it twice.
+    /// A node is listed twice.
     Twice(NodeId),
     /// More than [`VOTERS_MAX`] members vote.
     TooManyVoters(usize),
     /// More than [`MEMBERS_MAX`] members.
     TooManyMembers(usize),
-    /// So many of these voters can't be what saves a value.
+    /// The requested number of voters that save an entry does not fit this group.
     Quorum {
-        /// How many were to.
+        /// Requested number.
         save: u8,
-        /// The fewest and the most that can be; none: a majority alone.
+        /// Smallest and largest valid number. `None`: only a majority is valid.
         fit: Option<(u8, u8)>,
     },
 }
 
 impl Configuration {
-    /// A configuration of these members, in any order.
+    /// Builds a configuration of these members, given in any order.
     pub fn new(
         id: ConfigurationId,
         mut members: Vec<Member>,
@@ -76,13 +76,13 @@ impl Configuration {
         Ok(Configuration { id, members, quorum: None })
     }
 
-    /// The same, where so many voters save a value before it is decided; none: a majority. Fewer
-    /// decide sooner, and then more must be there to elect a master; more keep more copies of what
-    /// was acknowledged, and must all be there to decide.
+    /// Sets the number of voters that save an entry before it is decided. `None`: a majority. A
+    /// smaller number decides sooner, and requires more voters for an election. A larger one keeps
+    /// more copies of acknowledged entries, and requires all of those voters for a decision.
     ///
-    /// Errors: [`ConfigurationError::Quorum`] for less than two copies, for so many that the group
-    /// would not go on without one of its voters (nobody could replace it), and where witnesses
-    /// alone would be enough: somebody must keep the rows.
+    /// Errors: [`ConfigurationError::Quorum`] for fewer than two copies, for a number that would
+    /// stop the group without one of its voters (nobody could replace it), and where witnesses
+    /// alone would suffice: some saver must keep the rows.
     pub fn with_quorum(self, quorum: Option<u8>) -> Result<Configuration, ConfigurationError> {
         let voters = self.voters().count();
         let witness = |member: &&Member| member.part == Part::Witness;
@@ -101,47 +101,47 @@ impl Configuration {
         }
     }
 
-    /// How many voters save a value; none: a majority.
+    /// Returns the number of voters that save an entry. `None`: a majority.
     pub fn quorum(&self) -> Option<u8> {
         self.quorum
     }
 
-    /// How many voters' answers are enough.
+    /// Returns the number of voters that elect, and that save.
     pub fn quorums(&self) -> Quorums {
         Quorums::of(self.voters().count(), self.quorum)
     }
 
-    /// The configuration of a group that lives on one node.
+    /// Returns the configuration of a group with a single member.
     pub fn alone(id: ConfigurationId, node: NodeId) -> Result<Configuration, ConfigurationError> {
         Configuration::new(id, vec![Member { node, part: Part::Voter }])
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> ConfigurationId {
         self.id
     }
 
-    /// All members, in the order of their node ids.
+    /// Returns all members, in the order of their node ids.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The nodes whose answers count, in the order of their ids.
+    /// Returns the nodes that vote, in the order of their ids.
     pub fn voters(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.members.iter().filter(|member| member.part.votes()).map(|member| member.node)
     }
 
-    /// Whether a node's answer counts.
+    /// Returns true if the node votes.
     pub fn votes(&self, node: NodeId) -> bool {
         self.part(node).is_some_and(Part::votes)
     }
 
-    /// Whether a node may become master.
+    /// Returns true if the node may become master.
     pub fn leads(&self, node: NodeId) -> bool {
         self.part(node).is_some_and(Part::leads)
     }
 
-    /// What a node does in this configuration; `None` for a stranger.
+    /// Returns the role of a node. `None`: it is not a member.
     pub fn part(&self, node: NodeId) -> Option<Part> {
         let place = self.members.binary_search_by_key(&node, |member| member.node).ok()?;
         Some(self.members[place].part)

@@ -1,135 +1,135 @@
-//! Effects of a step, which the host carries out. **The effects are to be carried out in the order
-//! in which they stand.**
+//! Effects of a step, which the host carries out. **The host must carry them out in the order in
+//! which they are listed.**
 //!
 //! The `Save...` effects and [`Effect::Adopt`] become records of the log, appended in that order,
-//! so that what a crash leaves is always a beginning of it. None of them is waited for: what may
-//! only happen once a record is on disk is asked for in the step that brings
-//! [`super::Event::Saved`] or [`super::Event::PromiseSaved`].
+//! so that a crash always leaves a prefix of it. The replica waits for none of them: actions that
+//! require a record on disk are requested in the step that handles [`super::Event::Saved`] or
+//! [`super::Event::PromiseSaved`].
 
 use super::event::ReadToken;
 use super::message::Message;
 use base::{Ballot, ConfigurationId, LogIndex, NodeId, Reason};
 
-/// One thing to do.
+/// Effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Log a promise to take part in no lower ballot; sync it always; answer with `PromiseSaved`.
+    /// Log a promise to take part in no lower ballot; always sync it; answer with `PromiseSaved`.
     SavePromise {
-        /// The promised ballot.
+        /// Promised ballot.
         ballot: Ballot,
     },
-    /// Log a value of the log that is being adopted (a record of kind *accept*). It counts for
-    /// nothing until the `Adopt` of the same ballot, so what it will replace is kept beside it; no
-    /// answer is wanted. A higher ballot's `Stage` makes it void, and so does a restart.
+    /// Log an entry of the log that is being adopted (a record of kind *accept*). It counts for
+    /// nothing until the `Adopt` of the same ballot, so the entry that it will replace is kept
+    /// beside it; needs no answer. The `Stage` of a higher ballot voids it, and so does a restart.
     Stage {
-        /// Its place.
+        /// Index of the entry.
         index: LogIndex,
-        /// The ballot it will be accepted under.
+        /// Ballot under which it will be accepted.
         ballot: Ballot,
     },
-    /// Log that from here on the log counts as accepted under `ballot`: what it holds up to `from`,
-    /// then what was staged up to `upto`; anything else behind `from` is void (a record of kind
-    /// *truncate*). Sync it always; answer with `Saved`.
+    /// Log that the log now counts as accepted under `ballot`: its entries up to `from`, then those
+    /// staged up to `upto`; anything else after `from` is void (a record of kind *truncate*).
+    /// Always sync it; answer with `Saved`.
     Adopt {
-        /// The new ballot.
+        /// New ballot.
         ballot: Ballot,
-        /// The last index that is kept; the staged ones follow. At most `upto`.
+        /// Last index that is kept; the staged entries follow. At most `upto`.
         from: LogIndex,
-        /// The last index of the adopted log.
+        /// Last index of the adopted log.
         upto: LogIndex,
     },
-    /// Log an accepted value (a record of kind *accept*): the one proposed, or the one that came
+    /// Log an accepted entry (a record of kind *accept*): the proposed one, or the one that came
     /// with the message; answer with `Saved`.
     Save {
-        /// Its place.
+        /// Index of the entry.
         index: LogIndex,
-        /// The ballot it is accepted under.
+        /// Ballot under which it is accepted.
         ballot: Ballot,
-        /// What was decided when this was asked for; rides in the record for free.
+        /// Decided index at the time of the request; stored in the same record at no cost.
         decided: LogIndex,
     },
-    /// Log what is decided (a record of kind *decided*), since no value will soon carry it there.
-    /// Needs no sync and no answer: forgetting it costs a restart a little work, nothing else.
+    /// Log the decided index (a record of kind *decided*), since no entry will soon carry it there.
+    /// Needs no sync and no answer: losing it only costs a restart some work.
     SaveDecided {
-        /// The last decided index.
+        /// Last decided index.
         upto: LogIndex,
     },
-    /// Send a message, with the values it names. It may be cut into several that name the same
-    /// stretch; what can't be sent is told with [`super::Event::Unsent`] if it named values, and is
-    /// forgotten otherwise.
+    /// Send a message, with the entries it names. It may be split into several that name the same
+    /// range. If it can't be sent, answer with [`super::Event::Unsent`] if it named entries; else
+    /// drop it.
     Send {
-        /// To whom.
+        /// Receiver.
         to: NodeId,
-        /// What.
+        /// Message to send.
         message: Message,
     },
-    /// Get a snapshot from this node and install it, once all that was logged so far is synced,
-    /// then say [`super::Event::Installed`]. Asked for again now and then while it is under way.
+    /// Get a snapshot from this node and install it, once all that was logged so far is synced;
+    /// then answer with [`super::Event::Installed`]. Repeated now and then while it is in progress.
     FetchSnapshot {
-        /// Who has one.
+        /// Node that has a snapshot.
         from: NodeId,
     },
-    /// Another configuration is in force: messages go to its members. Its stop-sign stands in a
-    /// `Decided` before.
+    /// Send messages to the members of another configuration, which is now in force. An earlier
+    /// `Decided` covers its stop-sign.
     Configured {
-        /// Its id.
+        /// Id of the configuration.
         configuration: ConfigurationId,
-        /// The index of the stop-sign it began with.
+        /// Index of the stop-sign with which it began.
         base: LogIndex,
     },
-    /// This group goes on without this replica, which has not heard of everything that led there.
+    /// End this replica: the group goes on without it, and it has not received everything that led
+    /// there.
     Ended,
-    /// All values up to here are decided: apply them, in order, then answer their clients.
+    /// Apply all entries up to here, in order, then answer their clients: they are decided.
     Decided {
-        /// The last decided index.
+        /// Last decided index.
         upto: LogIndex,
     },
-    /// This replica's part in the group changed. `Master` comes only after everything earlier
-    /// masters may have decided stands in a `Decided` before it: updates may be evaluated as soon
-    /// as that is applied.
+    /// Change of this replica's role. `Master` comes only after a `Decided` that covers everything
+    /// earlier masters may have decided: updates may be evaluated as soon as that is applied.
     Role {
-        /// The new part.
+        /// New role.
         role: Role,
-        /// The ballot it belongs to.
+        /// Ballot to which it belongs.
         ballot: Ballot,
-        /// Who is master, if that is known.
+        /// Current master. `None`: unknown.
         master: Option<NodeId>,
     },
-    /// The read may be answered from any state that holds everything up to `index`.
+    /// Answer the read from any state that holds everything up to `index`.
     ReadAt {
-        /// Which read.
+        /// Read to answer.
         token: ReadToken,
-        /// What it must see.
+        /// Index that the answer must reflect.
         index: LogIndex,
     },
-    /// Nothing was done, and why.
+    /// Refusal of a call: nothing was done.
     Refused {
-        /// What was asked for.
+        /// Call that was refused.
         asked: RefusedCall,
-        /// Why not.
+        /// Reason of the refusal.
         reason: Refusal,
     },
-    /// So many logs were torn that values behind this index may have been acknowledged and be lost:
-    /// the group goes on with the longest log that is left. An operator is to be told.
+    /// Report to an operator that entries after this index may have been acknowledged and lost,
+    /// because too many logs were torn: the group goes on with the longest log that is left.
     MayLack {
-        /// The last index of that log.
+        /// Last index of that log.
         behind: LogIndex,
     },
 }
 
-/// A replica's part in its group.
+/// Role of a replica in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Does not lead.
     Follower,
-    /// Tries to lead, or leads and still settles what it inherited.
+    /// Tries to lead, or leads and still decides the entries it inherited.
     Candidate,
     /// Leads.
     Master,
 }
 
 impl Role {
-    /// As one lower-case word, for status and logs.
+    /// Returns it as one lower-case word, for status and logs.
     pub fn word(self) -> &'static str {
         match self {
             Role::Follower => "follower",
@@ -139,45 +139,45 @@ impl Role {
     }
 }
 
-/// What was refused.
+/// Call that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusedCall {
-    /// A value was to be proposed.
+    /// Proposal of an entry.
     Propose,
-    /// A read wanted its index.
+    /// Index of a read.
     Read(ReadToken),
-    /// Mastership was to go to this node.
+    /// Hand-over of mastership to this node.
     HandOver(NodeId),
 }
 
-/// Why something was refused; nothing happened in any of these cases.
+/// Reason of a refusal; nothing was done in any of these cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// This replica is not master.
+    /// No mastership: this replica is not master.
     NotMaster {
-        /// Who is, if that is known.
+        /// Current master. `None`: unknown.
         master: Option<NodeId>,
     },
-    /// As much is in flight as may be: wait for the next `Decided`.
+    /// As much is in flight as is allowed: wait for the next `Decided`.
     Full,
-    /// The value is larger than a value may be.
+    /// The entry exceeds the size limit.
     TooLarge,
     /// The replica is giving up its mastership.
     Retiring,
-    /// The replica hands its mastership over; it may keep it, if that fails.
+    /// The replica is handing its mastership over; it stays master if that fails.
     HandingOver,
-    /// A stop-sign is in flight: the next configuration goes on from there.
+    /// A stop-sign is in flight: the next configuration continues from there.
     Reconfiguring,
-    /// The configuration is not the one after the present one.
+    /// The configuration is not the direct successor of the current one.
     NotNext,
-    /// Mastership can't go there: that node is no other voter of this group.
+    /// The target of the hand-over is not another voter of this group.
     NoSuchVoter,
-    /// Mastership can't go there now: that node does not answer.
+    /// The target of the hand-over does not answer now.
     Unheard,
 }
 
 impl Refusal {
-    /// The same in the words of the house.
+    /// Returns the reason for the caller's error.
     pub fn reason(self) -> Reason {
         match self {
             Refusal::NotMaster { .. } => Reason::NotMaster,

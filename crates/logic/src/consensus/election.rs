@@ -1,12 +1,12 @@
-//! Election: who tries to lead, when nobody does.
+//! Election: decides which voter tries to lead while there is no master.
 //!
-//! The idea is that of Omni-Paxos' *ballot leader election*: what qualifies a voter to lead is that
-//! it hears enough others, not how long its log is; and who can't hear so many takes no part. So
+//! The idea is that of Omni-Paxos' *ballot leader election*: a voter qualifies to lead by hearing
+//! enough others, not by the length of its log; a voter that can't hear so many takes no part. So
 //! the group goes on even where only one voter is still connected to a majority. Rounds are held
-//! only while a voter knows no master: a master in office is told by its heartbeats.
+//! only while a voter knows no master; heartbeats announce a master in office.
 //!
-//! A voter stands for election only once a majority, itself included, is bound by no lease. Those
-//! bound would refuse it, and its attempt would only raise ballots (the *pre-vote* of Ongaro's
+//! A voter stands for election only once a majority, itself included, is bound by no lease. Bound
+//! voters would refuse it, and its attempt would only raise ballots (the *pre-vote* of Ongaro's
 //! thesis, 9.6, has the same reason).
 
 use super::effect::Effect;
@@ -17,58 +17,59 @@ use super::rules::{Rule, broken};
 use super::tear::AwaitedLogs;
 use base::{Ballot, Millis, NodeId};
 
-/// A voter leaves it to a better one for so many rounds; then it stands all the same.
+/// Number of rounds that a voter leaves to a better candidate; then it stands all the same.
 const DEFERRED_MAX: u32 = 4;
 
-/// A round grows by its first length when an answer came too late, so often.
+/// Number of times that a late answer lengthens a round, each by its first length.
 const LATE_MAX: u32 = 2;
 
-/// The rounds of one voter that seeks a master.
+/// Rounds of one voter that seeks a master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Election {
-    /// The last round that was begun; 0: none.
+    /// Number of the last round begun; 0: none.
     pub round: u64,
-    /// When it is judged, if not all answer before; once it was, the next begins then.
+    /// Time at which the round is judged unless all answer before; afterwards, the start of the
+    /// next.
     ends: Millis,
-    /// Who answered it, in order of arrival, each once.
+    /// Answers to it, in the order of their arrival, one per node.
     answers: Vec<(NodeId, ProbeReply)>,
-    /// Whether a round is under way.
+    /// True while a round is in progress.
     open: bool,
-    /// Whether the last judged round heard a majority.
+    /// True if the last judged round heard a majority.
     pub connected: bool,
-    /// How many rounds in a row were left to a better candidate.
+    /// Number of rounds in a row that were left to a better candidate.
     deferred: u32,
-    /// How many answers came when their round was over.
+    /// Number of answers that came after the end of their round.
     late: u32,
-    /// The end of a time without rounds: this one was master, heard no majority any more, and
-    /// leaves it to others.
+    /// End of a time without rounds: this replica was master, no longer heard a majority, and
+    /// leaves mastership to others.
     pub left_until: Millis,
-    /// Members whose logs an attempt to lead waits for.
+    /// Members for whose logs an attempt to lead waits.
     pub awaited: Option<AwaitedLogs>,
 }
 
-/// What a round came to.
+/// Outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundOutcome {
-    /// Lead.
+    /// Stand for election.
     Stand,
-    /// Ask again.
+    /// Hold another round.
     Again,
 }
 
 impl Election {
-    /// Whether the round is to be judged: all answered, or its time is over. One that was judged
-    /// still lasts that long, so that rounds don't follow each other as fast as the network goes.
+    /// Returns true if the round is to be judged: all answered, or its time is over. A judged round
+    /// still lasts that long, so that rounds do not follow each other at network speed.
     pub(super) fn is_over(&self, others: usize, now: Millis) -> bool {
         (self.open && self.answers.len() >= others) || now >= self.ends
     }
 
-    /// Whether a round was held that waits for its verdict.
+    /// Returns true if a round is in progress.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// How many times its first length a round lasts by now.
+    /// Returns the current length of a round in multiples of its first length.
     pub(super) fn pace(&self) -> u64 {
         u64::from(self.late) + 1
     }
@@ -81,7 +82,7 @@ impl Election {
         self.open = true;
     }
 
-    /// Notes an answer; one of an older round says nothing any more.
+    /// Records an answer; one of an older round only counts as late.
     pub(super) fn answer(&mut self, from: NodeId, round: u64, standing: ProbeReply) {
         let fresh = self.open && round == self.round;
         if round < self.round {
@@ -92,15 +93,15 @@ impl Election {
         }
     }
 
-    /// Judges the round: so many are enough in this group, and this one has accepted `log`. Of
-    /// those who may stand, the one with the longest log does: it has the least to fetch.
+    /// Judges the round of this node, which has accepted `log`, by the group's quorums. Of the
+    /// candidates, the one with the longest log stands: it has the fewest entries to fetch.
     pub(super) fn judge(&mut self, node: NodeId, log: Accepted, quorums: Quorums) -> RoundOutcome {
         self.open = false;
         let known = self.connected;
         self.connected = self.answers.len() + 1 >= quorums.most();
         if !known {
-            // Nobody has been told yet who else may stand: those who begin to seek at one moment
-            // would all stand, and share the promises out among them.
+            // Others do not know yet who may stand: voters that begin to seek at the same moment
+            // would all stand, and split the promises among them.
             self.ends = Millis(0);
             return RoundOutcome::Again;
         }
@@ -120,7 +121,7 @@ impl Election {
         RoundOutcome::Stand
     }
 
-    /// There is a master, or an attempt to lead: no round is held.
+    /// Ends the rounds: there is a master, or an attempt to lead.
     pub(super) fn rest(&mut self) {
         self.open = false;
         self.connected = false;
@@ -130,17 +131,19 @@ impl Election {
     }
 }
 
-/// Across the rounds, the role, the lease that binds this replica, and what keeps it from leading.
+/// Methods that span the rounds, the role, the lease that binds this replica, and what keeps it
+/// from leading.
 impl Replica {
-    /// Nobody is heard to lead: hold a round, or judge the one that is over. Who may not lead asks,
-    /// too: it may be the only one left who knows which configuration is in force.
+    /// Holds a round, or judges the one that is over, while no master is heard. Members that may
+    /// not lead ask too: one may be the only member that knows the configuration in force.
     pub(super) fn run_election(&mut self, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
         let bound = self.bound.ballot.node != self.host.node
             && self.host.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
         let left = self.host.now < self.election.left_until;
-        // Whoever can't save a promise can't lead; the master that it knows may be in office.
+        // A replica that can't save a promise can't lead; the master that it knows may be in
+        // office.
         if left || !self.role.follows() || self.membership.dismissed || bound || self.host.hangs {
             return;
         }
@@ -172,14 +175,14 @@ impl Replica {
         }
     }
 
-    /// True if this replica may become master.
+    /// Returns true if this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
         self.membership.configuration.leads(self.host.node) && !self.host.yields && !self.host.hangs
     }
 
-    /// Somebody seeks a master: say how we stand.
+    /// Answers a member that seeks a master with this replica's standing.
     pub(super) fn on_probe(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
-        // A master in office is left there, also where there are no leases.
+        // A master in office is left there, even without leases.
         let leads = self.in_office();
         let granted = self.bound.ballot.node != from && self.host.now < self.bound.until;
         let seeks = self.role.follows() && self.election.connected && self.may_lead();
@@ -191,7 +194,7 @@ impl Replica {
         self.send(from, Body::Probed { round, standing }, effects);
     }
 
-    /// A voter said how it stands.
+    /// Handles a voter's answer to a round.
     pub(super) fn on_probed(
         &mut self,
         from: NodeId,
@@ -209,7 +212,7 @@ impl Replica {
         }
     }
 
-    /// True if this replica leads and hears a majority: then there is no need for another master.
+    /// Returns true if this replica leads and hears a majority: then no other master is needed.
     pub(super) fn in_office(&self) -> bool {
         self.role.master().is_some_and(|master| {
             let heartbeats = &master.heartbeats;

@@ -4,127 +4,127 @@ use super::configuration::Configuration;
 use super::message::Message;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// What the core knows of a value: the node keeps the bytes, by index.
+/// Size of an entry, as far as consensus knows it: the node keeps the bytes, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueHandle {
     /// Size of its payload in the log, in bytes.
     pub bytes: u32,
-    /// How many client updates it holds; 0 for a value that only takes its place in the order.
+    /// Number of client updates in it; 0 for an entry that only takes its place in the order.
     pub updates: u32,
 }
 
-/// Names a read of the node's, chosen by the node.
+/// Id of a read, chosen by the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadToken(pub u64);
 
-/// One thing that happened. Times are monotonic and go on while the machine sleeps
-/// (`CLOCK_BOOTTIME`).
+/// Event for a replica. Times are monotonic and go on while the machine sleeps (`CLOCK_BOOTTIME`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The first event of a life, once.
+    /// First event of an incarnation, once.
     Started {
         /// The time.
         now: Millis,
     },
-    /// Time has passed; several times within a lease's length.
+    /// Passage of time; several times within a lease's length.
     Tick {
         /// The time.
         now: Millis,
     },
-    /// A message arrived, with the values it names.
+    /// A message arrived, with the entries it names.
     Received {
-        /// Who sent it.
+        /// Sender.
         from: NodeId,
-        /// What it says.
+        /// Message that arrived.
         message: Message,
-        /// The stop-signs among the values that came with it, in order.
+        /// Stop-signs among the entries that came with it, in order.
         signs: Vec<(LogIndex, Configuration)>,
         /// The time.
         now: Millis,
     },
-    /// Values that an [`super::Effect::Send`] named were not sent: the way was full or is broken.
+    /// Entries that an [`super::Effect::Send`] named were not sent: the lane was full or is broken.
     Unsent {
-        /// To whom.
+        /// Intended receiver.
         to: NodeId,
-        /// What was sent ends here.
+        /// Last index that was sent.
         after: LogIndex,
     },
-    /// What was not sent to a member may be sent now.
+    /// The lane to a member has space again for entries that were not sent.
     Room {
-        /// To whom.
+        /// Member.
         to: NodeId,
     },
-    /// A witness keeps as much as it may, or no longer so.
+    /// A witness reached the limit of the log that it may keep, or is below it again.
     Full {
-        /// Whether it does.
+        /// True if it is at the limit.
         full: bool,
     },
-    /// Values up to here can no longer be sent: the log collapsed them.
+    /// Entries up to here can no longer be sent: the log was truncated.
     Collapsed {
-        /// The last such index.
+        /// Last such index.
         upto: LogIndex,
     },
     /// A snapshot was installed, durably: the store holds all that is decided up to here.
     Installed {
-        /// The last index it holds.
+        /// Last index that it holds.
         upto: LogIndex,
-        /// The configuration in force behind that index, and where it began.
+        /// Configuration in force after that index, and the index at which it began.
         configuration: (LogIndex, Configuration),
     },
-    /// A stop-sign was laid out for [`super::Replica::next`]: the value after which other members
-    /// agree.
+    /// A stop-sign was prepared for the index [`super::Replica::next`]: the entry after which other
+    /// members agree.
     Reconfigure {
-        /// The next configuration; its id is one above the present one's.
+        /// Next configuration; its id is one above the current one's.
         configuration: Configuration,
-        /// What is known of the value.
+        /// Size of the entry.
         value: ValueHandle,
     },
-    /// A value was laid out for [`super::Replica::next`] and wants its place.
+    /// An entry was prepared for the index [`super::Replica::next`] and is to be proposed.
     Propose {
-        /// What is known of it.
+        /// Size of the entry.
         value: ValueHandle,
     },
-    /// A promise is on disk: synced, whatever the policy of any bucket.
+    /// A promise is on disk: synced, even if every bucket's policy is weaker.
     PromiseSaved {
-        /// The promised ballot.
+        /// Promised ballot.
         ballot: Ballot,
     },
     /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index
-    /// is on disk (a [`super::Effect::Stage`] brings no answer): synced, unless all the values'
-    /// buckets chose to be acknowledged before that.
+    /// is on disk (a [`super::Effect::Stage`] brings no answer): synced, unless the buckets of all
+    /// its updates chose to be acknowledged before that.
     Saved {
-        /// The ballot the effects carried.
+        /// Ballot of the effects.
         ballot: Ballot,
-        /// The highest index.
+        /// Highest index.
         upto: LogIndex,
     },
-    /// A consistent read wants to know which index it must see.
+    /// A consistent read asks which index it must reflect.
     Read {
-        /// Comes back in the answer.
+        /// Id returned with the answer.
         token: ReadToken,
         /// The time.
         now: Millis,
     },
-    /// An operator wants another master.
+    /// An operator requests another master.
     HandOver {
-        /// Whom.
+        /// Node that is to become master.
         to: NodeId,
         /// The time.
         now: Millis,
     },
-    /// Another voter is to be master whenever anyone is: this one stands for no election (or does
-    /// again). It votes and keeps its log as ever.
+    /// Another voter is preferred as master: this one stands for no election (or does again). It
+    /// votes and keeps its log as before.
     Yield {
-        /// Whether it leaves mastership to the other.
+        /// True if it leaves mastership to the other.
         yields: bool,
     },
-    /// This node's disk has answered nothing for long, though something was to be saved; or it
-    /// answers again. Until then this replica does not stand, and a master leaves its place to
-    /// others that go on.
+    /// Health of this node's disk: it has not answered for long although something was to be saved,
+    /// or it answers again. While it hangs, this replica does not stand, and a master leaves its
+    /// place to others that go on.
     Disk {
-        /// Whether it hangs.
+        /// True if the disk hangs.
         hangs: bool,
     },
-    /// The node is stopping: take nothing new, finish what is in flight, then give mastership back.
+    /// The node is stopping: accept nothing new, finish what is in flight, then give mastership
+    /// back.
     Retire,
 }

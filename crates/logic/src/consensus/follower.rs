@@ -1,4 +1,4 @@
-//! The follower: promises, accepts, grants leases, and learns what is decided.
+//! Follower: promises, accepts, grants leases, and learns what is decided.
 //!
 //! A candidate or a master answers others' `Prepare` here, too: it may have to step down.
 
@@ -10,9 +10,9 @@ use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// Across ballots, log, lease and role: a follower's answer depends on all of them.
+/// Methods that span ballots, log, lease and role: a follower's answer depends on all of them.
 impl Replica {
-    /// Somebody wants to lead: promise, unless a higher promise or a lease forbids it.
+    /// Handles a candidate's `Prepare`: promises, unless a higher promise or a lease forbids it.
     pub(super) fn on_prepare(
         &mut self,
         from: NodeId,
@@ -46,7 +46,7 @@ impl Replica {
         self.announce(effects);
     }
 
-    /// Repeats a promise, with the log as it is by now on disk.
+    /// Repeats the promise, with the log as it is on disk by now.
     pub(super) fn promise_again(&self, effects: &mut Vec<Effect>) {
         let synced =
             if broken(Rule::PromisedLogOnDisk) { Some(self.log.last) } else { self.log.synced };
@@ -60,8 +60,8 @@ impl Replica {
         self.send_under(ballot, to, Body::Refused { promised }, effects);
     }
 
-    /// Whether this ballot's master may tell us anything: only under the ballot promised last, once
-    /// the promise is on disk.
+    /// Returns true if the master of this ballot is to be obeyed: only under the last promised
+    /// ballot, and once the promise is on disk. Otherwise answers it.
     pub(super) fn accepts_master(
         &mut self,
         from: NodeId,
@@ -82,7 +82,7 @@ impl Replica {
         self.ballots.saved == ballot || broken(Rule::PromiseBeforeGrants)
     }
 
-    /// The master's heartbeat: grant what it asks.
+    /// Handles the master's heartbeat: grants the lease if asked.
     pub(super) fn on_heartbeat(
         &mut self,
         beat: u64,
@@ -99,7 +99,7 @@ impl Replica {
         self.try_decide(effects);
     }
 
-    /// A master to be lacks values that we accepted.
+    /// Handles a candidate's request for entries that we accepted.
     pub(super) fn on_fetch(
         &mut self,
         from: NodeId,
@@ -117,7 +117,7 @@ impl Replica {
         self.send(from, Body::Fetched { after, upto: LogIndex(upto) }, effects);
     }
 
-    /// The master tells where our logs agree, and how far what it adopted goes.
+    /// Handles the master's `Adopt`: where our logs agree, and where the log it adopted ends.
     pub(super) fn on_adopt(
         &mut self,
         master: NodeId,
@@ -133,7 +133,7 @@ impl Replica {
             return self.tell_synced(effects);
         }
         if from < self.log.decided || from > self.log.last || upto < from {
-            // It speaks of a log that a snapshot has replaced since: tell it of the present one.
+            // It refers to a log that a snapshot has replaced since: send the current one.
             return self.promise_again(effects);
         }
         let same = |staging: &Staging| {
@@ -147,8 +147,9 @@ impl Replica {
         self.adopt_if_complete(effects);
     }
 
-    /// What comes of a configuration that is over is staged under a ballot of its own: it is
-    /// decided, and what this master sends need not be.
+    /// Returns true if the staging belongs to the promised ballot. Entries of an ended
+    /// configuration are staged under a ballot of their own: they are decided, while those of this
+    /// master need not be.
     fn is_of_promised(&self, staging: &Staging) -> bool {
         staging.ballot == self.ballots.promised || broken(Rule::StagedUnderOneBallot)
     }
@@ -159,7 +160,7 @@ impl Replica {
         }
     }
 
-    /// Values of the master's, to be accepted in order.
+    /// Handles entries of the master, to be accepted in order.
     pub(super) fn on_accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let master = self.ballots.promised.node;
         if self.log.ballot < self.ballots.promised {
@@ -198,15 +199,16 @@ impl Replica {
         }
     }
 
-    /// What is decided here: what was heard to be, as far as it is this very log and on disk.
+    /// Decides what a master called decided, as far as it is this very log and on disk.
     pub(super) fn try_decide(&mut self, effects: &mut Vec<Effect>) {
         if self.log.decide_heard(effects) {
             self.pass_signs(effects);
         }
     }
 
-    /// The same, when another was promised in between. Where its log is being adopted from what was
-    /// decided before, its master must hear of that: what is decided is never replaced.
+    /// Decides like [`Replica::try_decide`] when another ballot was promised in between. If its log
+    /// is being adopted from before what was decided, its master must learn that: what is decided
+    /// is never replaced.
     pub(super) fn try_decide_late(&mut self, effects: &mut Vec<Effect>) {
         self.try_decide(effects);
         if self.log.staging.as_ref().is_some_and(|staging| staging.from < self.log.decided) {

@@ -1,4 +1,4 @@
-//! Mastership that ends on purpose: handed over to another voter, or given up for good by this
+//! Deliberate end of mastership: handed over to another voter, or given up for good by this
 //! incarnation.
 
 use super::effect::{Effect, Refusal, RefusedCall, Role};
@@ -10,10 +10,11 @@ use super::replica::Replica;
 use super::role::RoleState;
 use base::{Ballot, Millis, NodeId};
 
-/// Across the role, the progress of who may come next, and the lease that is given back.
+/// Methods that span the role, the successors' progress, and the lease that is given back.
 impl Replica {
-    /// An operator, or a preference, wants another master: nothing new is taken until it has
-    /// everything. If that takes too long, or it is not heard any more, all stays as it is.
+    /// Begins a hand-over for an operator or a preference: nothing new is accepted until the
+    /// successor has everything. If that takes too long, or it is not heard any more, this replica
+    /// stays master.
     pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
         let leads_there = self.membership.configuration.leads(to);
@@ -36,7 +37,7 @@ impl Replica {
         self.try_to_hand_over(effects);
     }
 
-    /// Goes on as master where the heir does not come.
+    /// Cancels the hand-over if the successor does not catch up.
     pub(super) fn give_up_heir(&mut self) {
         let Some(master) = self.role.master_mut() else { return };
         let (now, heartbeats) = (self.host.now, &master.heartbeats);
@@ -44,7 +45,7 @@ impl Replica {
         master.heir = master.heir.filter(comes);
     }
 
-    /// Once all is decided, and the heir has it.
+    /// Hands over once all is decided and the successor has it.
     pub(super) fn try_to_hand_over(&mut self, effects: &mut Vec<Effect>) {
         let RoleState::Master(Master { phase, heir: Some(heir), .. }) = &self.role else { return };
         let (heir, last) = (heir.node, self.log.last);
@@ -57,17 +58,18 @@ impl Replica {
         }
     }
 
-    /// The lease is given back: from here on this replica answers no read, and says so to the heir,
-    /// who tells the others with its prepare. For a while it stands in nobody else's favour.
+    /// Gives the lease back in favour of `heir`: from here on this replica answers no read, and
+    /// sends its decision to the successor, whose `Prepare` tells the others. For a while it stands
+    /// in nobody else's favour.
     pub(super) fn leave_to(&mut self, heir: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let round = ballot.round.saturating_add(1);
         self.bound = self.host.grant(Ballot { round, node: heir });
         self.send_under(ballot, heir, Body::HandOver, effects);
     }
 
-    /// Whether only this master's own disk keeps values from being decided: it hangs, and others,
-    /// enough to elect one of them and to save a value, have on disk what it lacks. Where nobody
-    /// could take over, or nothing is held up, a master goes on, and answers reads.
+    /// Returns true if only this master's own disk keeps entries from being decided: it hangs, and
+    /// enough others, to elect one of them and to save an entry, have on disk what it lacks. If no
+    /// other could take over, or nothing is held up, a master goes on, and answers reads.
     pub(super) fn holds_up_others(&self) -> bool {
         if !self.host.hangs || !self.role.replicates() {
             return false;
@@ -79,24 +81,24 @@ impl Replica {
             && others.any(leads)
     }
 
-    /// Voters that have on disk what this one, their master, has not.
+    /// Returns the voters that have on disk what this master has not.
     fn ahead(&self) -> impl Iterator<Item = &FollowerProgress> + Clone {
         self.progress.followers.iter().filter(|follower| {
             self.membership.configuration.votes(follower.node) && follower.saved > self.log.synced
         })
     }
 
-    /// The one that can lead and has most; of equals the one that was heard last.
+    /// Returns the follower that can lead and has most; of equals the one that was heard last.
     fn best_heir<'a>(&self, some: impl Iterator<Item = &'a FollowerProgress>) -> Option<NodeId> {
         let heirs = some.filter(|follower| self.membership.configuration.leads(follower.node));
         let best = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
         best.map(|follower| follower.node)
     }
 
-    /// Leaves the lead without having decided what is in flight, to the voter that has most of it.
-    /// Nothing hangs on what that one has: like anyone who stands it asks for promises, and takes
-    /// over whatever may have been decided. Only the lease is given back, as in a hand-over, so
-    /// that nobody waits for its end.
+    /// Gives mastership up to the voter that has most of what is in flight, without deciding it.
+    /// Safety does not depend on what that voter has: like any candidate it gathers promises, and
+    /// takes over whatever may have been decided. Only the lease is given back, as in a hand-over,
+    /// so that nobody waits for its end.
     pub(super) fn resign(&mut self, effects: &mut Vec<Effect>) {
         let heir = self.best_heir(self.ahead());
         let ballot = self.ballots.promised;
@@ -106,10 +108,10 @@ impl Replica {
         }
     }
 
-    /// Ends a reign that no majority hears any more, and leaves it to others, where others can
-    /// lead. What was said to them before may arrive late and bind them anew: so one of them is
-    /// told that the lease is over, and this one seeks no master for some rounds of theirs. One
-    /// whose cables come and go would else be master again and again, for a moment each time.
+    /// Ends a reign that no majority hears any more, and leaves mastership to others that can lead.
+    /// Heartbeats sent before may arrive late and bind voters anew. So one of them is told that the
+    /// lease is over, and this replica seeks no master for some of their rounds. Otherwise a
+    /// replica with a flapping link would be master again and again, for a moment each time.
     pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
         let followers = self.progress.followers.iter();
         let voters =
@@ -122,7 +124,7 @@ impl Replica {
         }
     }
 
-    /// The master gives its place to us.
+    /// Handles a master's hand-over to this replica.
     pub(super) fn on_hand_over(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();
         let ready = self.role.follows() && self.log.ballot == ballot;
@@ -132,7 +134,7 @@ impl Replica {
         }
     }
 
-    /// The end of a life on purpose: a master first finishes what is in flight.
+    /// Begins the clean end of this incarnation: a master first finishes what is in flight.
     pub(super) fn retire(&mut self, effects: &mut Vec<Effect>) {
         let in_flight = self.log.decided < self.log.last;
         match &self.role {
@@ -145,7 +147,8 @@ impl Replica {
         }
     }
 
-    /// Nothing of ours is in flight any more: give mastership, if we have it, and the lease back.
+    /// Gives mastership, if this replica has it, and the lease back: nothing of ours is in flight
+    /// any more.
     pub(super) fn leave(&mut self, effects: &mut Vec<Effect>) {
         let configuration = &self.membership.configuration;
         let heir = self.progress.level_heir(configuration, self.log.last);

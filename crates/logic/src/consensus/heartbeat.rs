@@ -1,10 +1,9 @@
-//! Heartbeats: how a master knows that it still is one.
+//! Heartbeats: a master's evidence that it still is one.
 //!
-//! One heartbeat goes to all members; what each voter answers is counted three ways: that it was
-//! heard at all (contact), that it granted a lease, and which heartbeat it answered last (for reads
-//! at a read index).
+//! One heartbeat goes to all members. Each voter's answer counts in three ways: the voter was heard
+//! (contact), it granted a lease, and it answered a certain heartbeat (for read indexes).
 //!
-//! Promises: an answer counts from when its heartbeat was sent, never from when it came.
+//! Promises: an answer counts from the time its heartbeat was sent, never from its arrival.
 //! Never: outlives the reign; a new master has heard nobody yet.
 
 use super::configuration::Configuration;
@@ -17,35 +16,35 @@ use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{Millis, NodeId};
 
-/// The voters' answers to a master's heartbeats.
+/// Answers of the voters to a master's heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Heartbeats {
     pub lease: Lease,
-    /// Times at which the heartbeats were sent that each voter answered, granted or not.
+    /// Send times of the heartbeats that each voter answered last, granted or not.
     contact: VoterTally<Millis>,
     /// Number of the heartbeat that each voter answered last.
     answered: VoterTally<u64>,
-    /// Time at which the next is due.
+    /// Time at which the next heartbeat is due.
     pub next_due: Millis,
-    /// A voter that has answered none yet counts as heard until then: for as long as the attempt to
-    /// lead might have taken.
+    /// Time until which a voter that has answered none yet counts as heard: for as long as the
+    /// attempt to lead might have taken.
     grace_until: Millis,
 }
 
-/// A member's answer to a heartbeat.
+/// Answer of a member to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeartbeatReply {
     pub beat: u64,
-    /// The master's clock, as the heartbeat had it.
+    /// Time of the heartbeat by the master's clock.
     pub sent: Millis,
     /// True if a lease was asked for, and so is granted.
     pub asked: bool,
-    /// True if it is a witness that keeps as much as it may.
+    /// True if it is a witness at the limit of the log that it may keep.
     pub full: bool,
 }
 
 impl Heartbeats {
-    /// None was answered yet.
+    /// Returns the state before any answer.
     pub(super) fn new(configuration: &Configuration, host: &Host) -> Heartbeats {
         let (voters, needed) = (|| configuration.voters(), configuration.quorums().save);
         Heartbeats {
@@ -57,14 +56,14 @@ impl Heartbeats {
         }
     }
 
-    /// The master's own vote grants its own heartbeat at once.
+    /// Grants the master's own heartbeat at once, by its own vote.
     pub(super) fn grant_own(&mut self, host: &Host) {
         self.lease.grant(host.node, host.now);
         self.contact.raise(host.node, host.now);
     }
 
-    /// Heartbeat `beat` is sent; gives whether it asks for a lease. A master that may have lost its
-    /// majority must not keep others from finding a new one.
+    /// Records that heartbeat `beat` is sent; returns whether it asks for a lease. A master that
+    /// may have lost its majority must not keep others from electing a new one.
     fn send(&mut self, beat: u64, host: &Host) -> bool {
         let fresh = self.hears_majority(host);
         self.next_due = host.after(host.clock.beat());
@@ -81,29 +80,29 @@ impl Heartbeats {
         self.answered.raise(from, beat);
     }
 
-    /// The last heartbeat that enough voters answered.
+    /// Returns the number of the last heartbeat that enough voters answered.
     pub(super) fn agreed(&self) -> u64 {
         self.answered.agreed().unwrap_or(0)
     }
 
-    /// True if a majority answered lately.
+    /// Returns true if a majority answered lately.
     pub(super) fn hears_majority(&self, host: &Host) -> bool {
         is_recent(self.contact.agreed(), host)
     }
 
-    /// True if a voter answered lately, or has not had the time to.
+    /// Returns true if a voter answered lately, or has not had the time to.
     pub(super) fn hears(&self, voter: NodeId, host: &Host) -> bool {
         let heard = self.contact.of(voter);
         is_recent(heard, host) || (heard.is_none() && host.now < self.grace_until)
     }
 
-    /// True if a voter answered a heartbeat that was sent within a lease's length.
+    /// Returns true if a voter answered a heartbeat that was sent within a lease's length.
     pub(super) fn heard_within_lease(&self, voter: NodeId, host: &Host) -> bool {
         let sent = self.contact.of(voter).unwrap_or_default();
         voter == host.node || host.now.0 - sent.0 <= host.clock.length.0
     }
 
-    /// True if no majority was heard for a lease's length: others may lead already.
+    /// Returns true if no majority was heard for a lease's length: others may lead already.
     pub(super) fn lost_majority(&self, host: &Host) -> bool {
         let heard = self.contact.agreed().unwrap_or(self.grace_until).max(self.grace_until);
         host.now.0 > heard.0.saturating_add(host.clock.length.0)
@@ -114,8 +113,8 @@ fn is_recent(heard: Option<Millis>, host: &Host) -> bool {
     heard.is_some_and(|sent| host.now.0 - sent.0 <= host.clock.patience())
 }
 
-/// Across the master's heartbeats, the count of them that goes on through all reigns, and the reads
-/// that wait for an answer.
+/// Methods that span the master's heartbeats, their count, which goes on through all reigns, and
+/// the reads that wait for an answer.
 impl Replica {
     /// Sends the next heartbeat.
     pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
@@ -128,7 +127,7 @@ impl Replica {
         self.answer_reads(effects);
     }
 
-    /// A member heard a heartbeat.
+    /// Handles a member's answer to a heartbeat.
     pub(super) fn on_granted(
         &mut self,
         from: NodeId,

@@ -1,4 +1,4 @@
-//! Dispatch of messages: what is dropped, and which handler gets the rest.
+//! Dispatch of messages: drops those that no longer apply, and calls the handler of the rest.
 
 use super::effect::Effect;
 use super::heartbeat::HeartbeatReply;
@@ -8,7 +8,7 @@ use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
 impl Replica {
-    /// Gives a member's message to its handler.
+    /// Passes a member's message to its handler.
     pub(super) fn receive(
         &mut self,
         from: NodeId,
@@ -26,7 +26,7 @@ impl Replica {
         if !self.membership.has(from) {
             match message.body {
                 Body::Probe { .. } => self.send(from, Body::Ended, effects),
-                // The last master of the configuration before, which does not belong to this one.
+                // The last master of the previous configuration, which is not a member of this one.
                 Body::HandOver => self.on_hand_over(from, message.ballot, effects),
                 _ => {}
             }
@@ -37,7 +37,7 @@ impl Replica {
             self.ballots.hear(promised);
         }
         let ballot = message.ballot;
-        // Answers to an attempt of ours that is over say nothing any more.
+        // Answers to an attempt of ours that is over mean nothing any more.
         let ours = ballot.node == self.host.node
             && (ballot == self.ballots.promised || broken(Rule::AnswersToThisAttempt));
         match message.body {
@@ -76,14 +76,14 @@ impl Replica {
         }
     }
 
-    /// What the master of the promised ballot says.
+    /// Handles a message of the master of the promised ballot.
     fn on_master(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
         match body {
             Body::Accept { after, upto, decided } => {
                 self.log.learn_decided(ballot, decided);
                 self.on_accept(after, upto, effects);
             }
-            // Answered as an `Accept` that brings nothing.
+            // Answered like an `Accept` without entries.
             Body::Sent { upto } => self.on_accept(upto, upto, effects),
             Body::Decide { upto } => {
                 self.log.learn_decided(ballot, upto);

@@ -1,40 +1,40 @@
-//! Leases: until when a master may answer reads by itself, and until when a voter must not help
-//! another.
+//! Leases: the time for which a master may answer reads by itself, and for which a voter must not
+//! help another candidate.
 //!
 //! A voter that acknowledges a heartbeat sent at `t` on the master's clock promises no higher
-//! ballot, and does not lead, for `L(1+e)` from when it heard it; the master may be sure of its
+//! ballot, and does not lead, for `L(1+e)` from its arrival; the master may be sure of its
 //! mastership until `t + L(1-e)`. `e` bounds how far any two clocks drift apart while `L` passes,
-//! so the voter's wait ends last (Gray and Cheriton, SOSP 1989). A voter that was restarted has
-//! forgotten its grants, so it keeps quiet for as long as any of them could last.
+//! so the voter's wait ends last (Gray and Cheriton, SOSP 1989). A restarted voter has forgotten
+//! its grants, so it waits for as long as any of them could last.
 
 use super::quorum::VoterTally;
 use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
-/// The bargain. Every member of a group must use the same two numbers.
+/// Parameters of leases. Every member of a group must use the same length and drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseClock {
-    /// `L`: how long a grant lasts.
+    /// `L`: duration of a grant.
     pub length: Millis,
-    /// `e`, in parts per million: how far any two members' clocks may drift apart. At most
+    /// `e`, in parts per million: bound on the drift between any two members' clocks. At most
     /// 1,000,000.
     pub drift_ppm: u32,
-    /// Whether a master relies on its lease to answer reads. Without that each read asks a
-    /// majority, and a clock that stands still (a paused virtual machine) makes none of them old.
-    /// This is the master's own affair: grants are asked for and given all the same.
+    /// True if a master answers reads under its lease. Otherwise each read asks a majority, and a
+    /// clock that stands still (a paused virtual machine) makes none of them stale. This concerns
+    /// the master alone: grants are asked for and given all the same.
     pub reads: bool,
 }
 
 impl Default for LeaseClock {
-    /// 600 ms, and clocks that drift by less than one in a hundred.
+    /// Returns 600 ms, and clocks that drift by less than one in a hundred.
     fn default() -> LeaseClock {
         LeaseClock { length: Millis(600), drift_ppm: 10_000, reads: true }
     }
 }
 
 impl LeaseClock {
-    /// `sent + L(1-e)`, rounded down: the end of what a grant for a heartbeat sent at `sent`
-    /// allows.
+    /// Returns `sent + L(1-e)`, rounded down: the end of the time for which a grant of a heartbeat
+    /// sent at `sent` lets the master answer reads.
     pub(super) fn end(self, sent: Millis) -> Millis {
         let drift_ppm = if broken(Rule::LeaseEndsEarly) { 0 } else { self.drift_ppm };
         let kept_ppm = 1_000_000_u128.saturating_sub(u128::from(drift_ppm));
@@ -43,7 +43,8 @@ impl LeaseClock {
         Millis(sent.0.saturating_add(length))
     }
 
-    /// `heard + L(1+e)`, rounded up: the end of what a grant given at `heard` forbids.
+    /// Returns `heard + L(1+e)`, rounded up: the end of the time for which a grant given at `heard`
+    /// binds the voter.
     pub(super) fn bound(self, heard: Millis) -> Millis {
         let drift_ppm = if broken(Rule::GrantEndsLate) { 0 } else { self.drift_ppm };
         let grown_ppm = 1_000_000 + u128::from(drift_ppm);
@@ -51,33 +52,33 @@ impl LeaseClock {
         Millis(heard.0.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)))
     }
 
-    /// Time from one heartbeat to the next: a lease outlives the loss of a few.
+    /// Returns the interval of heartbeats: a lease outlives the loss of a few.
     pub(super) fn beat(self) -> u64 {
         (self.length.0 / 6).max(1)
     }
 
-    /// How long a voter that seeks a master waits for answers, at first.
+    /// Returns the first length of a round of an election.
     pub(super) fn round(self) -> u64 {
         (self.length.0 / 12).max(1)
     }
 
-    /// After so long without an answer it is asked for again; a master that heard no majority for
-    /// so long asks for no lease.
+    /// Returns the time without an answer after which a request is repeated; a master that heard no
+    /// majority for that long asks for no lease.
     pub(super) fn patience(self) -> u64 {
         (self.length.0 / 2).max(1)
     }
 }
 
-/// The grants a master holds.
+/// Grants that a master holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     clock: LeaseClock,
-    /// When the heartbeats were sent that each voter granted.
+    /// Send times of the last heartbeats that each voter granted.
     granted: VoterTally<Millis>,
 }
 
 impl Lease {
-    /// No grants yet; those of `needed` voters make a lease.
+    /// Returns a lease without grants; those of `needed` voters make it valid.
     pub(super) fn new(
         clock: LeaseClock,
         voters: impl Iterator<Item = NodeId>,
@@ -86,39 +87,39 @@ impl Lease {
         Lease { clock, granted: VoterTally::new(voters, needed) }
     }
 
-    /// Notes that `voter` granted the heartbeat sent at `sent`.
+    /// Records that `voter` granted the heartbeat sent at `sent`.
     pub(super) fn grant(&mut self, voter: NodeId, sent: Millis) {
         self.granted.raise(voter, sent);
     }
 
-    /// When the last heartbeat was sent that enough voters granted.
+    /// Returns the send time of the last heartbeat that enough voters granted.
     pub(super) fn heard(&self) -> Option<Millis> {
         self.granted.agreed()
     }
 
-    /// Until when their grants last.
+    /// Returns the end of the lease. `None`: it was never valid.
     pub(super) fn until(&self) -> Option<Millis> {
         self.heard().map(|sent| self.clock.end(sent))
     }
 
-    /// Whether they still last at `now`.
+    /// Returns true if the lease is valid at `now`.
     pub(super) fn holds(&self, now: Millis) -> bool {
         self.until().is_some_and(|until| now < until)
     }
 }
 
-/// What a voter granted: until then it helps nobody else.
+/// Grant of a voter: until it ends, the voter helps no other candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LeaseBound {
-    /// To whom.
+    /// Ballot of the holder.
     pub ballot: Ballot,
-    /// Until when.
+    /// End of the grant.
     pub until: Millis,
 }
 
 impl LeaseBound {
-    /// Whether `ballot` must wait. The lease's own holder need not, and nobody must once it was
-    /// given back.
+    /// Returns true if `ballot` must wait for the end of the grant. The lease's own holder need
+    /// not, and nobody must once it was given back.
     pub(super) fn forbids(self, ballot: Ballot, released: Ballot, now: Millis) -> bool {
         let other = self.ballot.node != ballot.node && self.ballot != released;
         other && now < self.until

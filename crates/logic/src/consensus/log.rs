@@ -1,10 +1,10 @@
-//! The log of one replica as far as consensus knows it: what is accepted, on disk, decided, staged.
+//! Log of one replica as far as consensus knows it: what is accepted, on disk, decided, staged.
 //!
-//! Positions only: the node keeps the values, by index.
+//! Positions only: the node keeps the entries, by index.
 //!
-//! Promises: `recorded <= decided <= synced <= last`; what is decided stays, and is never replaced;
-//! what is staged counts for nothing until it is adopted as a whole.
-//! Never: asks who leads; whoever calls has checked that.
+//! Promises: `recorded <= decided <= synced <= last`; a decided entry stays, and is never replaced;
+//! staged entries count for nothing until they are adopted as a whole.
+//! Never: checks who leads; the caller has done that.
 
 use super::configuration::Configuration;
 use super::effect::Effect;
@@ -14,57 +14,57 @@ use super::rules::{Rule, broken};
 use super::tear::TornTail;
 use base::{Ballot, LogIndex};
 
-/// A log that is being adopted: kept up to `from`, staged up to `have`, complete at `upto`.
+/// Log that is being adopted: kept up to `from`, staged up to `have`, complete at `upto`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Staging {
     pub ballot: Ballot,
     pub from: LogIndex,
     pub have: LogIndex,
     pub upto: LogIndex,
-    /// The stop-signs among what is staged, in order.
+    /// Stop-signs among the staged entries, in order.
     pub signs: Vec<(LogIndex, Configuration)>,
 }
 
-/// The accepted log of one replica, and the part of it that is decided.
+/// Accepted log of one replica, and the part of it that is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AcceptedLog {
-    /// The ballot all of it counts as accepted under, or is being saved as adopted under.
+    /// Ballot under which all of it counts as accepted, or is being saved as adopted.
     pub ballot: Ballot,
-    /// The last index accepted, or being saved.
+    /// Last index accepted, or being saved.
     pub last: LogIndex,
-    /// The last index on disk under `ballot`; `None` while the adoption is not.
+    /// Last index on disk under `ballot`. `None` while the adoption is not on disk.
     pub synced: Option<LogIndex>,
     pub decided: LogIndex,
     /// Highest index covered by a `SaveDecided`. Accept records may imply a higher one.
     recorded: LogIndex,
-    /// The highest index that a master called decided, and the ballot under which a log must be
-    /// accepted for that to be about it.
+    /// Highest index that a master called decided, and the ballot under which a log must be
+    /// accepted for that to apply to it.
     pub heard: (Ballot, LogIndex),
-    /// Values up to here can't be sent any more.
+    /// Last index whose entry can't be sent any more.
     pub floor: LogIndex,
     /// Stop-signs accepted and not known to be decided, in order.
     pub signs: Vec<(LogIndex, Configuration)>,
-    /// Those that came with the message that is being handled.
+    /// Stop-signs that came with the message being handled.
     pub incoming: Vec<(LogIndex, Configuration)>,
     pub staging: Option<Staging>,
-    /// The end of the log was torn, and may lack values.
+    /// Torn end of the log, which may lack entries. `None`: the log is whole.
     pub torn: Option<TornTail>,
 }
 
 impl Staging {
-    /// Nothing is staged yet behind `from`.
+    /// Returns a staging with nothing staged yet after `from`.
     pub(super) fn new(ballot: Ballot, from: LogIndex, upto: LogIndex) -> Staging {
         Staging { ballot, from, have: from, upto, signs: Vec::new() }
     }
 
-    /// True if all that is to be adopted is here.
+    /// Returns true if all that is to be adopted is here.
     pub(super) fn is_complete(&self) -> bool {
         self.have == self.upto
     }
 }
 
 impl AcceptedLog {
-    /// The log that an earlier life left.
+    /// Restores the log that an earlier incarnation left.
     pub(super) fn restore(restored: Restored) -> AcceptedLog {
         let torn = restored.open_tear().map(|tear| TornTail::new(tear, restored.accepted_ballot));
         AcceptedLog {
@@ -82,17 +82,17 @@ impl AcceptedLog {
         }
     }
 
-    /// The summary that a promise carries.
+    /// Returns the summary that a promise carries.
     pub(super) fn accepted(&self) -> Accepted {
         Accepted { ballot: self.ballot, last: self.last, decided: self.decided }
     }
 
-    /// The number of values that are accepted and not decided.
+    /// Returns the number of entries that are accepted and not decided.
     pub(super) fn undecided(&self) -> usize {
         usize::try_from(self.last.0 - self.decided.0).expect("the window's limit is small")
     }
 
-    /// True if neither time nor a record is to bring anything about here.
+    /// Returns true if nothing is due here by time alone.
     pub(super) fn is_settled(&self) -> bool {
         self.decided == self.last
             && self.recorded == self.decided
@@ -100,7 +100,7 @@ impl AcceptedLog {
             && self.staging.is_none()
     }
 
-    /// Accepts the values up to `upto`: those that came with a message, or the one proposed.
+    /// Accepts the entries up to `upto`: those that came with a message, or the proposed one.
     pub(super) fn append(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
         while self.last < upto {
             self.last = self.last.next();
@@ -111,11 +111,11 @@ impl AcceptedLog {
         }
     }
 
-    /// Everything up to `upto` is on disk; gives up to where that is the case by now. None: it
-    /// counts for a ballot that is over.
+    /// Records that everything up to `upto` is on disk; returns the index up to which that is the
+    /// case by now. `None`: the record is of a ballot that is over.
     ///
     /// # Panics
-    /// When it was never asked to be saved.
+    /// If it was never requested to be saved.
     pub(super) fn save(&mut self, ballot: Ballot, upto: LogIndex) -> Option<LogIndex> {
         assert!(ballot <= self.ballot, "only what was asked for can be saved");
         if ballot < self.ballot {
@@ -128,7 +128,7 @@ impl AcceptedLog {
         Some(upto)
     }
 
-    /// Stages values for the log that is being adopted: logged beside what they will replace.
+    /// Stages entries for the log that is being adopted: logged beside those they will replace.
     pub(super) fn stage(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let Some(staging) = &mut self.staging else { return };
         if after > staging.have {
@@ -143,7 +143,7 @@ impl AcceptedLog {
         }
     }
 
-    /// Drops what was staged: it will not be adopted.
+    /// Drops the staged entries: they will not be adopted.
     pub(super) fn unstage(&mut self) {
         self.staging = None;
     }
@@ -162,13 +162,13 @@ impl AcceptedLog {
         effects.push(Effect::Adopt { ballot, from, upto });
     }
 
-    /// Notes what the master of a ballot says is decided.
+    /// Records the index that the master of a ballot calls decided.
     pub(super) fn learn_decided(&mut self, ballot: Ballot, decided: LogIndex) {
         self.heard = (self.heard.0.max(ballot), self.heard.1.max(decided));
     }
 
-    /// Decides what was heard to be decided, as far as it is this very log and on disk; gives
-    /// whether that is news.
+    /// Decides what a master called decided, as far as it is this very log and on disk. Returns
+    /// true if the decided index rose.
     pub(super) fn decide_heard(&mut self, effects: &mut Vec<Effect>) -> bool {
         let (ballot, upto) = self.heard;
         let Some(synced) = self.synced else { return false };
@@ -176,7 +176,7 @@ impl AcceptedLog {
         this_log && self.decide(upto.min(synced), effects)
     }
 
-    /// Everything up to `upto` is decided; gives whether that is news.
+    /// Decides everything up to `upto`. Returns true if the decided index rose.
     pub(super) fn decide(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) -> bool {
         let news = upto > self.decided;
         if news {
@@ -186,7 +186,7 @@ impl AcceptedLog {
         news
     }
 
-    /// Logs what is decided, unless a record says so already.
+    /// Logs the decided index, unless a record covers it already.
     pub(super) fn record_decided(&mut self, effects: &mut Vec<Effect>) {
         if self.recorded < self.decided {
             self.recorded = self.decided;
@@ -194,8 +194,8 @@ impl AcceptedLog {
         }
     }
 
-    /// A snapshot, which needs no record of its own, took the place of everything up to `upto`. The
-    /// ballot stays: what is behind the snapshot was accepted under it, and nothing else was.
+    /// Replaces everything up to `upto` by a snapshot, which needs no record of its own. The ballot
+    /// stays: entries after the snapshot were accepted under it, and nothing else was.
     pub(super) fn install(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
         self.unstage();
         self.signs.retain(|(index, _)| *index > upto);
@@ -206,7 +206,7 @@ impl AcceptedLog {
         self.recorded = self.decided;
     }
 
-    /// The values up to `upto` can't be sent any more.
+    /// Records that the entries up to `upto` can't be sent any more.
     pub(super) fn collapse(&mut self, upto: LogIndex) {
         self.floor = self.floor.max(upto.min(self.decided));
     }
@@ -219,14 +219,14 @@ impl AcceptedLog {
         }
     }
 
-    /// The tear is made good, which the record of a promise says.
+    /// Ends the tear; the record of a promise says so.
     pub(super) fn close_tear(&mut self, promised: Ballot, effects: &mut Vec<Effect>) {
         if self.torn.take().is_some() {
             effects.push(Effect::SavePromise { ballot: promised });
         }
     }
 
-    /// The invariants, after every step.
+    /// Checks the invariants, after every step.
     pub(super) fn check(&self) {
         assert!(self.recorded <= self.decided, "recorded <= decided");
         assert!(self.decided <= self.last, "decided <= last");

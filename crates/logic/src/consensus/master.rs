@@ -1,7 +1,7 @@
-//! The master: replicates its log under its ballot, and decides.
+//! Master: replicates its log under its ballot, and decides.
 //!
 //! Promises: what earlier masters may have decided is decided again under this ballot before anyone
-//! may read or write; a value is decided once a majority has saved it, this master included.
+//! may read or write; an entry is decided once a majority, this master included, has saved it.
 
 use super::candidate::Candidate;
 use super::configuration::{Configuration, Member};
@@ -18,17 +18,17 @@ use super::rules::{Rule, broken};
 use super::window::Window;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// The state of one reign; it ends with it.
+/// State of one reign; it ends with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Master {
     pub phase: MasterPhase,
-    /// The lease that was given back in favour of the attempt that led here.
+    /// Lease that was given back in favour of the attempt that led here.
     pub released: Ballot,
-    /// The ballot the adopted log counted as accepted under before.
+    /// Ballot under which the adopted log counted as accepted before.
     pub base: Ballot,
-    /// The end of the adopted log.
+    /// Last index of the adopted log.
     pub adopted: LogIndex,
-    /// The last index that each voter saved under this ballot.
+    /// Last index that each voter saved under this ballot.
     pub saved: VoterTally<LogIndex>,
     pub heartbeats: Heartbeats,
     pub window: Window,
@@ -36,27 +36,27 @@ pub(super) struct Master {
     pub heir: Option<Heir>,
 }
 
-/// The progress of a reign.
+/// Phase of a reign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MasterPhase {
-    /// Others adopt its log; it is no master to anyone outside yet.
+    /// Others adopt its log; it does not act as master towards clients yet.
     Adopting,
-    /// It takes what clients propose.
+    /// Leads: accepts proposals.
     Leading,
-    /// It takes nothing new, and finishes what is in flight.
+    /// Retires: accepts nothing new, and finishes what is in flight.
     Retiring,
 }
 
-/// The voter that is to lead next.
+/// Voter that is to lead next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Heir {
     pub node: NodeId,
-    /// End of the attempts.
+    /// Deadline of the hand-over.
     pub until: Millis,
 }
 
 impl Master {
-    /// A master that has adopted the log of `candidate`, up to `adopted`.
+    /// Builds the state of a master that has adopted the log of `candidate`, up to `adopted`.
     pub(super) fn new(
         candidate: &Candidate,
         adopted: LogIndex,
@@ -80,10 +80,10 @@ impl Master {
     }
 }
 
-/// Across the master's books, the log, the members' progress and the stop-signs.
+/// Methods that span the master's state, the log, the members' progress and the stop-signs.
 impl Replica {
-    /// A value is decided once a majority has saved it under the master's ballot; since each voter
-    /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
+    /// Decides the entries that a majority has saved under the master's ballot. Each voter saves in
+    /// the order of the log, so one index per voter is enough (Sequence Paxos).
     pub(super) fn decide(&mut self, effects: &mut Vec<Effect>) {
         let Some(saved) = self.role.master().and_then(|master| master.saved.agreed()) else {
             return;
@@ -107,8 +107,8 @@ impl Replica {
         self.pass_signs(effects);
     }
 
-    /// The master gives the value the next index and lets it fly beside those before it: an index
-    /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
+    /// Assigns the next index to the entry and sends it beside those in flight: an index is decided
+    /// only after all before it, so no gap can open (Sequence Paxos).
     pub(super) fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
         if let Err(reason) = self.admits(value) {
             return effects.push(Effect::Refused { asked: RefusedCall::Propose, reason });
@@ -124,7 +124,7 @@ impl Replica {
         self.send_next_to_all(effects);
     }
 
-    /// Checks that one more value may be proposed.
+    /// Checks that one more entry may be proposed.
     pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
         let master = self.role.leading()?;
         match master.phase {
@@ -135,7 +135,7 @@ impl Replica {
         }
     }
 
-    /// Somebody has promised another ballot than ours.
+    /// Handles a refusal: a member has promised another ballot than ours.
     pub(super) fn on_refused(&mut self, from: NodeId, promised: Ballot, effects: &mut Vec<Effect>) {
         if promised > self.ballots.promised {
             return self.on_higher_promise(effects);
@@ -150,8 +150,8 @@ impl Replica {
         }
     }
 
-    /// Somebody will never again listen to this ballot. A master stands again, above it: its lease
-    /// is its own, and whoever granted it lets its holder pass.
+    /// Reacts to a higher promise: its member will never obey this ballot again. A master stands
+    /// again, above it: the lease is its own, and voters that granted it let its holder pass.
     fn on_higher_promise(&mut self, effects: &mut Vec<Effect>) {
         match &self.role {
             RoleState::Candidate(_) => self.step_down(effects),

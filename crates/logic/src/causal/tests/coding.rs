@@ -1,4 +1,4 @@
-//! A clock's bytes and a context's: how many, and which are refused.
+//! Encoded size of clocks and contexts, and the bytes that are refused.
 
 use super::Dice;
 use crate::causal::{Clock, Coded, Minter, Start, decode, encode};
@@ -16,7 +16,7 @@ impl Coded for u64 {
     }
 }
 
-/// A value of these tests from its bytes.
+/// Decodes a value of these tests.
 pub(super) fn number(bytes: &[u8]) -> Result<u64, Malformed> {
     bytes.try_into().map(u64::from_le_bytes).map_err(|_| Malformed("a number"))
 }
@@ -31,7 +31,7 @@ fn actor(node: u64, vnode: u32, incarnation: u64) -> Actor {
     Actor { node: NodeId(node), vnode, incarnation }
 }
 
-/// A row as a cluster of three makes it: each replica coordinated some writes, one value is left.
+/// A typical row of three replicas: each coordinated some writes, one value is left.
 fn usual() -> Clock<Actor, u64> {
     let mut dice = Dice(7);
     let mut clock: Clock<Actor, u64> = Clock::empty();
@@ -49,13 +49,13 @@ fn usual() -> Clock<Actor, u64> {
 fn the_clock_of_three_replicas_takes_40_bytes_and_its_context_41() {
     let clock = usual();
     assert_eq!(clock.ids().len(), 3);
-    // The value itself and its length, count and place are no clock.
+    // The value, its length, its number and its place are not part of the clock.
     assert_eq!(bytes(&clock).len() - (8 + 1 + 1), 40);
     assert_eq!(clock.join().encode(0).len(), 41);
 }
 
-/// A replica whose process was ended by force goes on as another actor, and a key that it takes a
-/// write of then names both from then on.
+/// A replica that crashed continues as another actor, and a key that it takes a write of names both
+/// actors from then on.
 #[test]
 fn every_fall_of_a_replica_between_two_writes_of_a_key_adds_at_most_ten_bytes_to_its_clock() {
     const FALLS: u64 = 50;
@@ -107,7 +107,7 @@ fn what_is_not_the_one_form_is_refused() {
     }
     let longer = [&good[..], &[0]].concat();
     assert!(decode::<Actor, u64>(&longer, number).is_err());
-    // A claim of more entries or values than there are bytes sets nothing aside.
+    // A claim of more entries or values than there are bytes allocates nothing.
     let claim = [1, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     assert!(decode::<Actor, u64>(&claim, number).is_err());
     let values = [1, 2, 6, 9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
@@ -157,7 +157,7 @@ fn the_longest_counters_fit() {
 }
 
 proptest! {
-    /// Whatever reads, reads back into the same bytes: there is no second form.
+    /// Decodable bytes encode to themselves: there is no second form.
     #[test]
     fn random_bytes_do_not_panic_and_have_one_form(
         random in proptest::collection::vec(any::<u8>(), 0..60),

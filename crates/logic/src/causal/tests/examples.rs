@@ -1,4 +1,4 @@
-//! The paper's examples, one by one, and what ranges of counters add to them.
+//! Examples of the paper, one by one, and those of ranges of counters.
 
 use super::{clock, context};
 use crate::causal::Clock;
@@ -129,14 +129,14 @@ fn a_value_may_come_after_a_context_and_be_mapped() {
     assert_eq!(words.join(), context(&[("a", 2)]));
 }
 
-/// A client writes twice in a row through different replicas, and the second write was never shown
-/// what stood beside the first.
+/// A client writes twice in a row through different replicas; the second write was never shown the
+/// siblings of the first.
 #[test]
 fn the_context_of_a_put_replaces_its_own_write_and_no_sibling() {
     let sibling = write(Clock::empty(), &[], "theirs", "a");
     let first = sibling.update(&DotContext::empty(), "mine", "a");
     let acknowledged = DotContext::empty().and("a", 2);
-    // Another replica that has heard of nothing takes the second write first.
+    // Another replica, which knows no dot, takes the second write first.
     let elsewhere = Clock::empty().update(&acknowledged, "mine again", "b");
     let both = first.clone().sync(elsewhere.clone());
     assert_eq!(both.values().copied().collect::<Vec<_>>(), ["theirs", "mine again"]);
@@ -144,8 +144,8 @@ fn the_context_of_a_put_replaces_its_own_write_and_no_sibling() {
     assert_eq!(both.join(), context(&[("a", 2), ("b", 1)]), "the gap has closed");
 }
 
-/// What a put would do that answered with everything its replica knows: the sibling its client was
-/// never shown would be gone.
+/// Shows the harm of a put that returned its replica's whole context: a sibling that the client
+/// never saw would be gone.
 #[test]
 fn the_join_of_a_put_would_replace_an_unseen_sibling() {
     let state = write(write(Clock::empty(), &[], "theirs", "a"), &[], "mine", "a");
@@ -153,8 +153,8 @@ fn the_join_of_a_put_would_replace_an_unseen_sibling() {
     assert_eq!(lost.values().copied().collect::<Vec<_>>(), ["mine again"]);
 }
 
-/// Two clients alternate, each with the context it read just before the other's write: on plain
-/// version vectors this ends with 101 siblings.
+/// Two clients alternate, each with the context that it read just before the other's write: plain
+/// version vectors end with 101 siblings.
 #[test]
 fn stale_contexts_do_not_pile_up_siblings() {
     let mut state: Clock<&str, u64> = Clock::empty();

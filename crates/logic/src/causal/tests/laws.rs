@@ -1,4 +1,4 @@
-//! The laws of clocks, on states that histories reach.
+//! Laws of clocks, on states that histories reach.
 
 use super::Dice;
 use super::model::{Memory, World};
@@ -8,7 +8,8 @@ use base::{Actor, NodeId};
 
 type Numbers = Clock<Actor, u64>;
 
-/// Every state that some thousand histories reach, three at a time, with all that can be lost.
+/// Checks every state that some thousand histories reach, three at a time, with all possible
+/// losses.
 fn triples(judge: impl FnMut([Numbers; 3], &mut Dice)) {
     histories(Memory::Lossy, judge);
 }
@@ -25,7 +26,7 @@ fn histories(memory: Memory, mut judge: impl FnMut([Numbers; 3], &mut Dice)) {
     }
 }
 
-/// The same state with its values in one order.
+/// Returns the values in sorted order.
 fn sorted(clock: &Numbers) -> Vec<u64> {
     let mut values: Vec<u64> = clock.values().copied().collect();
     values.sort_unstable();
@@ -56,13 +57,13 @@ fn less_is_a_strict_order_and_sync_its_upper_bound() {
         assert_eq!(ab.join(), a.join().join(&b.join()));
         assert!(ab.join().covers(&a.join()) && ab.join().covers(&b.join()));
         if a.less(&b) {
-            // Values may differ all the same: a row that vanished may come back.
+            // Values may differ all the same: a vanished row may return.
             assert_eq!(ab.join(), b.join());
         }
     });
 }
 
-/// The strict law: only where rows vanish may what is less bring back a value.
+/// The strict law: only where rows vanish may a lesser clock bring back a value.
 #[test]
 fn where_nothing_is_forgotten_what_is_less_adds_nothing() {
     let mut pairs = 0;

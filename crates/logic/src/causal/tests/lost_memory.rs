@@ -1,7 +1,7 @@
-//! Vnodes that forget: the stories behind Riak's issue kv679, each to its good end.
+//! Vnodes that forget: the scenarios of Riak's issue kv679, each without loss here.
 //!
-//! One key, three replicas `A`, `B`, `C` and a fallback `F`. In each story a replica loses some of
-//! what it knew and then coordinates a write; no acknowledged write may be lost by it.
+//! One key, three replicas `A`, `B`, `C` and a fallback `F`. In each scenario a replica loses a
+//! part of its state and then coordinates a write; no acknowledged write may be lost by it.
 
 use crate::causal::{Clock, Doubt, Minter, Start};
 use base::dots::DotContext;
@@ -16,12 +16,12 @@ const VNODE: u32 = 12;
 
 type Row = Clock<Actor, &'static str>;
 
-/// A replica: its row of the key, and who it is.
+/// Replica: its row of the key, and its minter.
 #[derive(Clone)]
 struct Replica {
     minter: Minter,
     row: Row,
-    /// What its disk holds of the minter.
+    /// Record of the minter on its disk.
     record: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl Cluster {
         Cluster((1..=4).map(replica).collect())
     }
 
-    /// A client's write at one replica, told to others.
+    /// Carries out a client's write at one replica, and sends the row to others.
     fn put(
         &mut self,
         at: usize,
@@ -64,7 +64,7 @@ impl Cluster {
         written.renewed
     }
 
-    /// Others merge what one holds.
+    /// Merges the row of one replica at others.
     fn tell(&mut self, from: usize, to: &[usize]) {
         for &other in to {
             let incoming = self.0[from].row.clone();
@@ -75,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// Everybody hears from everybody, until nothing changes; all agree.
+    /// Exchanges rows among all replicas until they agree; returns the values.
     fn heal(&mut self) -> Vec<&'static str> {
         for _ in 0..3 {
             for from in 0..self.0.len() {
@@ -95,12 +95,12 @@ impl Cluster {
         self.0[at].row.join()
     }
 
-    /// The replica's row is gone; its minter is not.
+    /// Loses the replica's row, but not its minter.
     fn lose_row(&mut self, at: usize) {
         self.0[at].row = Clock::empty();
     }
 
-    /// The node starts again with what its disk holds.
+    /// Restarts the node with what its disk holds.
     fn restart(&mut self, at: usize, start: impl FnOnce(Minter) -> Start) -> Option<Doubt> {
         let replica = &mut self.0[at];
         let record = Minter::recall(&replica.record).expect("a record reads back");
@@ -112,8 +112,8 @@ impl Cluster {
     }
 }
 
-/// What goes wrong without a minter: after the loss a vnode counts from 1 again, and its new write
-/// bears a dot that others have seen replaced.
+/// Shows the harm without a minter: after the loss a vnode counts from 1 again, and its new write
+/// has a dot that others have seen replaced.
 #[test]
 fn without_a_minter_the_new_write_is_silently_dropped() {
     let id = Actor { node: NodeId(1), vnode: VNODE, incarnation: 1 };
@@ -145,7 +145,7 @@ fn dataloss_with_a_context_replaces_what_the_context_saw() {
 }
 
 /// The row comes back from a replica that had missed some of its writes; counting on from there
-/// would mint the missed ones again.
+/// would mint the missed dots again.
 #[test]
 fn dataloss_repaired_from_a_replica_that_lags() {
     let mut cluster = Cluster::new();
@@ -181,8 +181,8 @@ fn dataloss_on_a_fallback_that_writes_under_its_own_name() {
     assert_eq!(cluster.heal(), ["y", "z"]);
 }
 
-/// The fallback hands its row over, drops it, and is needed again: its counters go on above those
-/// it handed over.
+/// The fallback hands its row off, drops it, and is needed again: its counters continue above those
+/// it handed off.
 #[test]
 fn dataloss_on_a_fallback_that_handed_over_and_writes_again() {
     let mut cluster = Cluster::new();
@@ -196,7 +196,7 @@ fn dataloss_on_a_fallback_that_handed_over_and_writes_again() {
     assert_eq!(cluster.heal(), ["x3", "y"]);
 }
 
-/// Two fallbacks for one partition, on two nodes, both without a past: each under its own name.
+/// Two fallbacks for one partition, on two nodes, both without a row: each mints as its own actor.
 #[test]
 fn dataloss_on_two_fallbacks_keeps_both_writes() {
     let mut cluster = Cluster::new();
@@ -219,12 +219,12 @@ fn a_tombstone_that_was_collected_and_the_key_written_again() {
     cluster.put(A, &DotContext::empty(), "y", &[B, C]);
     assert_eq!(cluster.0[A].row.ids().len(), 1, "no entry for each delete");
     assert_eq!(cluster.heal(), ["y"]);
-    // A client that still holds what it read before the delete does not replace the new value.
+    // A client whose context is from before the delete does not replace the new value.
     cluster.put(B, &old, "z", &[A, C]);
     assert_eq!(cluster.heal(), ["y", "z"]);
 }
 
-/// One replica had not collected the tombstone yet, and tells it to the one that had.
+/// One replica had not reaped the tombstone yet, and sends it to the one that had.
 #[test]
 fn a_tombstone_that_comes_back_does_not_cover_the_new_value() {
     let mut cluster = Cluster::new();
@@ -242,7 +242,7 @@ fn a_tombstone_that_comes_back_does_not_cover_the_new_value() {
 fn a_new_vnode_id_shares_no_dot_with_the_old_one() {
     let mut cluster = Cluster::new();
     cluster.put(A, &DotContext::empty(), "x", &[B, C]);
-    // The node is wiped, and refused under its old id: it comes back as another.
+    // The node is wiped, and refused under its old id: it returns under another.
     let minter = fresh(99, VNODE);
     cluster.0[A] = Replica { minter, row: Clock::empty(), record: minter.record() };
     cluster.put(A, &DotContext::empty(), "y", &[]);
@@ -272,8 +272,8 @@ fn a_restart_from_an_old_copy_that_is_known_makes_another_actor() {
     assert_eq!(cluster.heal(), ["x2", "y"]);
 }
 
-/// Nobody said that the directory is an old copy: the first dot that others know and the record
-/// does not gives it away.
+/// Without a report that the directory is an old copy, the first dot that others know and the
+/// record does not reveals it.
 #[test]
 fn a_restart_from_an_old_copy_shows_by_the_dots_of_others() {
     let mut cluster = Cluster::new();
@@ -301,7 +301,7 @@ fn a_restart_from_an_old_copy_shows_by_what_others_tell() {
     assert_eq!(cluster.heal(), ["x", "y"]);
 }
 
-/// The same copy wakes up twice: chance keeps the two apart.
+/// The same copy starts twice: the random leap separates the two.
 #[test]
 fn a_copy_that_wakes_up_twice_is_two_actors() {
     let record = fresh(1, VNODE);
@@ -311,7 +311,7 @@ fn a_copy_that_wakes_up_twice_is_two_actors() {
     assert_ne!(one.actor(), other.actor());
 }
 
-/// A store that hands out an older state of one row: the client's context names dots that the row
+/// A store that returns an older state of one row: the client's context names dots that the row
 /// lacks, and the next dot lies above all of them.
 #[test]
 fn a_row_that_fell_back_shows_by_the_context_of_a_client() {
@@ -326,7 +326,7 @@ fn a_row_that_fell_back_shows_by_the_context_of_a_client() {
     assert_eq!(cluster.heal(), ["x3", "y"]);
 }
 
-/// What is not on disk when the power goes may have been told to others.
+/// Writes that are not on disk at a power failure may have been sent to others.
 #[test]
 fn an_unclean_start_with_unsynced_writes_makes_another_actor() {
     let mut cluster = Cluster::new();
@@ -340,8 +340,8 @@ fn an_unclean_start_with_unsynced_writes_makes_another_actor() {
     assert_eq!(cluster.restart(A, damaged), Some(Doubt::Damaged));
 }
 
-/// The record names a block of counters that are set aside, so a restart goes on above all that
-/// were used, and is written once in a thousand new keys.
+/// The record reserves a block of counters, so a restart continues above all used ones, and the
+/// record is written once in a thousand new keys.
 #[test]
 fn a_restart_in_good_order_goes_on_as_the_same_actor_above_what_it_used() {
     let mut minter = fresh(1, VNODE);
@@ -377,7 +377,7 @@ fn records_that_say_nothing_are_refused() {
     }
     assert!(Minter::recall(&[&good[..], &[0]].concat()).is_err());
     assert!(Minter::recall(&[&[2], &good[1..]].concat()).is_err());
-    // A record of another vnode is a copy that went astray.
+    // A record of another vnode is a misplaced copy.
     let (minter, doubt) = Minter::start(NodeId(2), VNODE, found(Some(fresh(1, VNODE))), 3);
     assert_eq!((doubt, minter.actor().node), (Some(Doubt::Restored), NodeId(2)));
 }

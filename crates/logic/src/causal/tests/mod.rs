@@ -1,4 +1,4 @@
-//! Examples, laws and lost memories of clocks.
+//! Tests of clocks: examples, laws, and vnodes that forget.
 
 mod coding;
 mod examples;
@@ -10,8 +10,8 @@ use super::Clock;
 use super::clock::Entry;
 use base::dots::{CounterSet, DotContext};
 
-/// A clock as the paper writes it: each actor with its count and its newest values, none missing
-/// between them; then values without a dot.
+/// Builds a clock in the paper's notation: each actor with its count and its newest values, without
+/// gaps between them; then values without a dot.
 fn clock<V: Clone>(entries: &[(&'static str, u64, &[V])], anon: &[V]) -> Clock<&'static str, V> {
     let entry = |(id, count, values): &(&'static str, u64, &[V])| {
         let dots = (1..=*count).rev();
@@ -25,7 +25,7 @@ fn context(counts: &[(&'static str, u64)]) -> DotContext<&'static str> {
     DotContext::of(counts.iter().copied())
 }
 
-/// Small numbers in a random-looking order, from a seed: splitmix64 (Steele, Lea, Flood, 2014).
+/// Generator of small pseudo-random numbers from a seed: splitmix64 (Steele, Lea, Flood, 2014).
 struct Dice(u64);
 
 impl Dice {

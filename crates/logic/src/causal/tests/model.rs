@@ -1,11 +1,12 @@
-//! Equality with the plainest model there is: a set of writes seen, and a set of writes alive.
+//! Comparison with the simplest model: a set of seen writes, and a set of living writes.
 
 use super::Dice;
 use crate::causal::{Clock, Minter, Start, decode, encode};
 use base::dots::DotContext;
 use base::{Actor, NodeId};
 
-/// Writes are numbered from 0, at most 64 in one history; a set of them is a word.
+/// Model of a clock. Writes are numbered from 0, at most 64 in one history; a set of them is a
+/// word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plain {
     seen: u64,
@@ -29,18 +30,18 @@ impl Plain {
 pub(super) struct World {
     pub(super) rows: Vec<(Clock<Actor, u64>, Plain)>,
     minters: Vec<Minter>,
-    /// What clients may hold: every context ever given, with what it covers.
+    /// Contexts that clients may hold: every context ever given, with the writes it covers.
     contexts: Vec<(DotContext<Actor>, u64)>,
-    /// Who wrote what.
+    /// Actor and counter of each write.
     dots: Vec<(Actor, u64)>,
 }
 
-/// How replicas come by their dots.
+/// Source of the replicas' dots.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// They never forget anything: the clock alone says which counter is next.
+    /// Rows never vanish: the clock alone determines the next counter.
     Perfect,
-    /// Rows vanish, tombstones are collected, nodes start again: the minter says.
+    /// Rows vanish, tombstones are reaped, nodes restart: the minter determines it.
     Lossy,
 }
 
@@ -55,7 +56,7 @@ impl World {
         }
     }
 
-    /// One thing that may happen, at a replica chosen by chance.
+    /// Carries out one random event at a random replica.
     pub(super) fn step(&mut self, memory: Memory, dice: &mut Dice) {
         let at = dice.below(self.rows.len() as u64) as usize;
         let other = dice.below(self.rows.len() as u64) as usize;
@@ -89,7 +90,7 @@ impl World {
         assert!(!self.dots.contains(&(id, count)), "a dot was minted twice");
         self.dots.push((id, count));
         self.rows[at] = (clock, plain.write(covered, write));
-        // A put answers with a context for its own write alone.
+        // A put returns a context for its own write alone.
         self.contexts.push((context.and(id, count), covered | 1 << write));
     }
 
@@ -110,7 +111,7 @@ impl World {
         self.rows[at] = (clock, own.sync(plain));
     }
 
-    /// The node starts again: in good order, or in one of the ways that leave a doubt.
+    /// Restarts the node: cleanly, or in one of the ways that leave a doubt.
     fn restart(&mut self, at: usize, dice: &mut Dice) {
         let minter = self.minters[at];
         let record = Minter::recall(&minter.record()).expect("a record reads back");
@@ -130,7 +131,7 @@ impl World {
         self.minters[at] = after;
     }
 
-    /// Values and dots are those of the model.
+    /// Checks that values and dots are those of the model.
     fn check(&self, at: usize) {
         let (clock, plain) = &self.rows[at];
         let alive = clock.values().fold(0, |alive, write| alive | 1 << write);
@@ -141,10 +142,10 @@ impl World {
         }
     }
 
-    /// Everybody hears of everything: all agree, on the values of the model.
+    /// Exchanges rows among all replicas: all agree, on the values of the model.
     pub(super) fn settle(&mut self, memory: Memory, dice: &mut Dice) {
         let all = self.rows.len();
-        // A merge may use up a dot, which the others have yet to hear of.
+        // A merge may consume a dot, which the others have yet to learn.
         for _ in 0..3 {
             for (at, other) in (0..all).flat_map(|at| (0..all).map(move |other| (at, other))) {
                 self.receive(at, other, memory, dice);
@@ -178,8 +179,8 @@ fn clocks_equal_sets_of_dots_in_a_hundred_thousand_histories() {
     assert!(histories(100_000, 0x5EED_0001, Memory::Perfect) > 1_000_000);
 }
 
-/// Rows vanish and come back from other replicas, contexts are as old as they like, actors become
-/// others: no dot is ever minted twice, and nothing is replaced that no context covered.
+/// Rows vanish and return from other replicas, contexts are arbitrarily old, actors become others:
+/// no dot is ever minted twice, and nothing is replaced that no context covered.
 #[test]
 fn minters_that_lose_rows_equal_sets_of_dots_in_a_hundred_thousand_histories() {
     assert!(histories(100_000, 0x5EED_0002, Memory::Lossy) > 1_000_000);
