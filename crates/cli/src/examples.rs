@@ -1,9 +1,9 @@
-//! Examples in the help of every command: a command without examples of its own shows those of the
-//! command around it that begin with its words.
+//! Examples in the help of every command. A command without its own shows those lines of its
+//! parent's examples that begin with its words.
 
 use clap::Command;
 
-/// Examples of commands of which the one around them shows none.
+/// Examples of commands whose parent has none for them.
 const FURTHER: &str = "\
 Examples:
   credenza cluster init --data n1                  a data directory, and with it a new cluster
@@ -23,7 +23,7 @@ Examples:
   credenza cluster ring transfers                  how far the change under way is
 ";
 
-/// Gives examples to all commands below this one.
+/// Adds examples to all subcommands.
 pub fn complete(command: Command) -> Command {
     let path = command.get_name().to_string();
     command.mut_subcommands(|sub| with_examples(sub, &path, FURTHER))
@@ -39,12 +39,12 @@ fn with_examples(command: Command, around: &str, theirs: &str) -> Command {
         let text = format!("Examples:\n{found}{}{own}", if own.is_empty() { "" } else { "\n" });
         (text.clone(), command.after_help(text.trim_end().to_string()))
     };
-    // What a command has no example for, the one around it may have for the commands below.
+    // The parent may have examples for the subcommands of a command without any.
     let examples = format!("{text}\n{theirs}");
     command.mut_subcommands(|sub| with_examples(sub, &path, &examples))
 }
 
-/// The lines that begin with a command's words, and those that go on with them.
+/// Returns the example lines that begin with a command's words, with their continuation lines.
 fn of_command(examples: &str, path: &str) -> String {
     let mut found = String::new();
     let mut goes_on = false;

@@ -1,4 +1,4 @@
-//! Keys and values as they are given on the command line and shown on the terminal.
+//! Encodings of keys and values on the command line and on the terminal.
 
 use crate::output;
 use base::limits::VALUE_BYTES_MAX;
@@ -20,7 +20,7 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// The bytes that a text stands for.
+    /// Decodes a text into bytes.
     pub fn bytes(self, text: &str) -> Outcome<Bytes> {
         if self.hex {
             let what = || Failure::invalid(format!("`{text}` is not hexadecimal (--hex)"));
@@ -34,7 +34,7 @@ impl Encoding {
         Ok(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// The flags that say so, each with a blank before it.
+    /// Returns the flags of this encoding, each with a blank before it.
     pub fn flags(self) -> &'static str {
         match (self.hex, self.base64) {
             (true, _) => " --hex",
@@ -43,7 +43,7 @@ impl Encoding {
         }
     }
 
-    /// A value: as above, or `-` for all of standard input, as it is.
+    /// Decodes a value. `-` reads all of standard input, without decoding.
     pub fn value(self, text: &str) -> Outcome<Bytes> {
         if text != "-" {
             return self.bytes(text);
@@ -63,7 +63,7 @@ impl Encoding {
         Ok(value.into())
     }
 
-    /// Bytes as a text of one line.
+    /// Returns bytes as a text of one line.
     pub fn show(self, bytes: &[u8]) -> String {
         if self.hex {
             to_hex(bytes)
@@ -74,7 +74,7 @@ impl Encoding {
         }
     }
 
-    /// Prints one value: as it is when it goes to a file or pipe, with a newline on a terminal.
+    /// Prints a value: decoded bytes to a file or pipe, with a newline on a terminal.
     pub fn print(self, value: &[u8]) -> Outcome {
         if self.hex || self.base64 {
             return output::text(&format!("{}\n", self.show(value)));
@@ -84,7 +84,7 @@ impl Encoding {
     }
 }
 
-/// Returns a word so that a shell takes it as it is.
+/// Quotes a word so that a shell takes it literally.
 pub fn shell_word(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,@%+=".contains(&byte);
     match !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain) {
@@ -93,7 +93,7 @@ pub fn shell_word(word: &str) -> String {
     }
 }
 
-/// Bytes as JSON: a string, or `{"base64": ".."}`.
+/// Returns bytes as JSON: a string, or `{"base64": ".."}`.
 pub fn as_json(bytes: &[u8]) -> serde_json::Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -101,7 +101,7 @@ pub fn as_json(bytes: &[u8]) -> serde_json::Value {
     }
 }
 
-/// The bytes that a JSON string or `{"base64": ".."}` stands for.
+/// Returns the bytes of a JSON string or of `{"base64": ".."}`. `None`: the JSON is neither.
 pub fn from_json(json: &serde_json::Value) -> Option<Vec<u8>> {
     match json {
         serde_json::Value::String(text) => Some(text.as_bytes().to_vec()),

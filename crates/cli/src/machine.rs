@@ -1,12 +1,12 @@
-//! Memory limit of this process: the machine's memory, or what its control group allows.
+//! Memory limit of this process: the machine's memory, or the limit of its control group.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted, by custom.
+/// Usual mount point of control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Bytes of memory this process may use at most, if the system says.
+/// Returns the maximum memory of this process in bytes, if the system reports one.
 pub fn memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_bytes(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -14,14 +14,14 @@ pub fn memory_bytes() -> Option<u64> {
     limits(&groups).iter().filter_map(|path| read(path)).chain(machine).min()
 }
 
-/// `MemTotal` of `/proc/meminfo`.
+/// Returns `MemTotal` of `/proc/meminfo` in bytes.
 fn total_bytes(text: &str) -> Option<u64> {
     let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     kib.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The files that may hold a limit: those of the group named by `/proc/self/cgroup` and of every
-/// group around it. A container often sees its own group as the root, so that is among them.
+/// Returns the files that may contain a limit: those of the group in `/proc/self/cgroup` and of
+/// every parent group. A container often sees its own group as the root, which is one of them.
 fn limits(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

@@ -1,4 +1,4 @@
-//! The binary: parse, run, exit code.
+//! Program `credenza`: parses the command line, runs the command, returns the exit code.
 
 mod arakoon;
 mod client;
@@ -20,7 +20,7 @@ mod tests;
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// Short-lived small objects from many threads: where mimalloc is ahead of the system's allocator.
+/// mimalloc is faster than the system's allocator at short-lived small objects from many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -30,7 +30,7 @@ Exit codes: 0 done, 1 the answer is no, 2 mend the request, 3 not allowed, 4 con
 and decide again, 5 unavailable: nothing happened, retry, 6 unknown: it may have happened, read
 before retrying, 7 data are damaged: see `credenza verify --help`.";
 
-/// What it calls itself. One whose rules can be broken must never be taken for another.
+/// Version that the program reports. A build whose rules can be broken must never pass for another.
 const VERSION: &str = if cfg!(feature = "mutants") {
     concat!(env!("CARGO_PKG_VERSION"), "-BROKEN-ON-PURPOSE (feature `mutants`: for tests only)")
 } else {

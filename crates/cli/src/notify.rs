@@ -1,11 +1,9 @@
-//! Notifications of the service manager (systemd's `sd_notify`): one datagram to the socket it
-//! names.
+//! Notifications to the service manager (systemd's `sd_notify`): one datagram to its socket.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state (`READY=1`, `STOPPING=1`) when a service manager listens. That it can't be told is
-/// no reason to fail.
+/// Sends a state (`READY=1`, `STOPPING=1`) if a service manager listens. A failure is only logged.
 pub fn notify(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(name.as_encoded_bytes(), state) {

@@ -1,4 +1,4 @@
-//! Data directories that no node has open: verified and copied by the store's own tools.
+//! Verification and copy of data directories that no node has open, with the store's own tools.
 
 use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,23 +11,23 @@ use store::check::{Damage, TreeReport, check_trees};
 use store::log::LogReport;
 use store::{DataDir, FileDisk, StoreError};
 
-/// The file that makes a directory a data directory; copied last, so that half a copy is none.
+/// File that marks a data directory. It is copied last, so a partial copy is not taken for one.
 const IDENTITY: &str = "IDENTITY";
-/// What a member of a cluster has beside it.
+/// Further files of a cluster member.
 const MEMBERSHIP: [&str; 3] = ["MEMBERS", "JOINER", "SECRET"];
 
-/// What a data directory holds.
+/// Result of verifying a data directory.
 #[derive(Debug)]
 pub struct DirectoryReport {
-    /// Its transaction log.
+    /// Report on the transaction log.
     pub log: LogReport,
-    /// Its store.
+    /// Report on the store.
     pub trees: TreeReport,
-    /// Every damaged place of both, and of the small files beside.
+    /// All damage in both, and in the small files.
     pub damage: Vec<Damage>,
 }
 
-/// Opens and locks a data directory that is there; makes none.
+/// Opens and locks an existing data directory. Creates none.
 pub fn open(path: &Path) -> Outcome<DataDir> {
     let there = |name: &str| path.join(name).symlink_metadata().is_ok();
     if !there(IDENTITY) && !there("log") {
@@ -37,7 +37,7 @@ pub fn open(path: &Path) -> Outcome<DataDir> {
     DataDir::open(path).map_err(failure)
 }
 
-/// Reads everything, changes nothing.
+/// Reads all files without changing them. Returns the damage that it found.
 pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
     let bar = bar("log");
     let log = FileDisk::open(&data.log()).map_err(failure)?;
@@ -63,7 +63,7 @@ pub fn verify(data: &DataDir) -> Outcome<DirectoryReport> {
     Ok(DirectoryReport { log, trees, damage })
 }
 
-/// What is wrong with the files beside: without them no node starts, whatever the log holds.
+/// Returns the damage in the small files. Without them no node starts, whatever the log holds.
 fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
     let mut damage = Vec::new();
     let members = data.members().map(|_| ());
@@ -80,7 +80,7 @@ fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
     Ok(damage)
 }
 
-/// A directory that is not there, or holds nothing.
+/// Checks that a directory does not exist or is empty.
 pub fn must_be_empty(path: &Path) -> Outcome {
     match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -94,7 +94,8 @@ pub fn must_be_empty(path: &Path) -> Outcome {
     }
 }
 
-/// Copies a locked data directory to an empty place, everything synced; gives the bytes copied.
+/// Copies a locked data directory to an empty place and syncs it. Returns the number of bytes
+/// copied.
 pub fn copy(from: &DataDir, to: &Path) -> Outcome<u64> {
     let bar = bar("copy");
     let copied = copy_all(from, to, &bar);
@@ -118,7 +119,7 @@ fn copy_all(from: &DataDir, to: &Path, bar: &ProgressBar) -> Copied {
     }
     bytes += copy_file(&from.path.join(IDENTITY), &to.join(IDENTITY), bar)?;
     sync(to)?;
-    // The new directory's name must last, too.
+    // Sync the parent folder, too: the new directory's name must be durable.
     let above = to.canonicalize().map_err(|error| (to.into(), error))?;
     sync(above.parent().unwrap_or(Path::new("/")))?;
     Ok(bytes)
@@ -172,8 +173,7 @@ fn bar(what: &'static str) -> ProgressBar {
     ProgressBar::new(0).with_style(style).with_message(what)
 }
 
-/// What an error of the store means to whoever typed the command.
-/// What the store says, for whoever ran the command.
+/// Converts an error of the store into a failure of the command, with the remedy.
 pub fn failure(error: StoreError) -> Failure {
     let kind = match &error {
         StoreError::Io { .. } | StoreError::Version { .. } => Kind::Invalid,

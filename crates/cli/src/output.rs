@@ -1,36 +1,36 @@
-//! Answers on standard output: the same one as a table or as JSON.
+//! Answers on standard output, as a table or as JSON.
 //!
-//! A reader that went away (`| head`) is no error: the command ends quietly.
+//! A closed reader (`| head`) is no error: the command ends quietly.
 
 use base::Kind;
 use program::{Failure, Outcome};
 use std::io::{self, Write};
 
-/// Sentences are broken at this column.
+/// Column at which sentences are broken.
 const COLUMNS: usize = 100;
 
-/// Text as it is.
+/// Prints text as it is.
 pub fn text(text: &str) -> Outcome {
     bytes(text.as_bytes())
 }
 
-/// Bytes as they are.
+/// Prints bytes as they are.
 pub fn bytes(bytes: &[u8]) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(unwritten)
 }
 
-/// A JSON document, indented, with a newline.
+/// Prints an indented JSON document with a newline.
 pub fn json(value: &serde_json::Value) -> Outcome {
     text(&format!("{value:#}\n"))
 }
 
-/// A table with a head, columns aligned; the last column runs free.
+/// Prints a table with a head and aligned columns; the last column is not padded.
 pub fn table(head: &[&str], rows: Vec<Vec<String>>) -> Outcome {
     text(&as_table(head, &rows))
 }
 
-/// What a failed write to standard output means.
+/// Converts the error of a failed write to standard output. Exits at once if the reader is gone.
 pub fn unwritten(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
@@ -38,7 +38,7 @@ pub fn unwritten(error: io::Error) -> Failure {
     Failure::new(Kind::Unavailable, format!("can't write to standard output: {error}"))
 }
 
-/// The same as text.
+/// Returns a table as text.
 pub fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -63,7 +63,7 @@ pub fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A sentence behind a label of this width, on as many lines of 100 columns as it needs.
+/// Breaks a sentence into lines of at most 100 columns, behind a label of `indent` columns.
 pub fn wrapped(sentence: &str, indent: usize) -> String {
     let (mut text, mut column) = (String::new(), indent - 1);
     for word in sentence.split(' ') {

@@ -1,42 +1,42 @@
-//! Colours, where people read: on a terminal, unless `NO_COLOR` is set.
+//! Colours of output on a terminal, unless `NO_COLOR` is set.
 
 use std::io::IsTerminal;
 
-/// Colours a text, or leaves it as it is.
+/// Painter that colours text, or returns it unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     on: bool,
 }
 
 impl Paint {
-    /// For standard output as it is: no colours in files and pipes, none with `NO_COLOR`
-    /// (<https://no-color.org>), none on a terminal that has none.
+    /// Returns a painter for standard output. It uses no colours in files and pipes, with
+    /// `NO_COLOR` (<https://no-color.org>), or on a terminal without colours.
     pub fn of_stdout() -> Paint {
         let variable = |name| std::env::var_os(name).unwrap_or_default();
         let wanted = variable("NO_COLOR").is_empty() && variable("TERM") != "dumb";
         Paint { on: wanted && std::io::stdout().is_terminal() }
     }
 
-    /// No colours.
+    /// Painter without colours.
     #[cfg(test)]
     pub const OFF: Paint = Paint { on: false };
 
-    /// All is well.
+    /// Colours a good state.
     pub fn good(self, text: &str) -> String {
         self.code("1;32", text)
     }
 
-    /// Something should be looked at.
+    /// Colours a state that needs attention.
     pub fn warning(self, text: &str) -> String {
         self.code("1;33", text)
     }
 
-    /// Something must be done.
+    /// Colours a state that needs action.
     pub fn bad(self, text: &str) -> String {
         self.code("1;31", text)
     }
 
-    /// The head of a table, a field's name.
+    /// Highlights the head of a table or the name of a field.
     pub fn head(self, text: &str) -> String {
         self.code("1", text)
     }

@@ -1,10 +1,9 @@
-//! Former commands and flags of the command line, each with the one that does the same now.
+//! Former commands and flags of the command line, each with its replacement.
 
 use crate::settings::current_name;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Former commands and flags, each as the command around it and its own word, and the command that
-/// does the same now.
+/// Former commands and flags: the parent command, the former word, and the replacement.
 const RENAMES: [(&str, &str, &str); 6] = [
     ("credenza", "check", "credenza verify"),
     ("credenza cluster", "transfer", "credenza cluster move-master"),
@@ -14,7 +13,8 @@ const RENAMES: [(&str, &str, &str); 6] = [
     ("credenza group", "place", "credenza group members"),
 ];
 
-/// Complaint about a former word of this command; none: it is no word that the command ever had.
+/// Returns the complaint about a former word of this command. `None`: the command never had the
+/// word.
 pub fn complaint(error: &clap::Error, command: &clap::Command) -> Option<String> {
     let word = match error.kind() {
         ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand),

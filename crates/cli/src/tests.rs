@@ -1,5 +1,5 @@
-//! Whole command lines of `credenza`: complaints about their words, and the option that all
-//! commands take.
+//! Tests of whole command lines of `credenza`: complaints about their words, and the option that
+//! all commands take.
 
 use crate::{CommandLine, renames};
 use clap::{CommandFactory, Parser};

@@ -1,39 +1,40 @@
-//! An `.ini` file as Arakoon reads it: sections in brackets, `key = value` lines, remarks.
+//! Parser of `.ini` files as Arakoon reads them: sections in brackets, `key = value` lines,
+//! comments.
 
-/// One section.
+/// Section of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IniSection {
-    /// Its name.
+    /// The section's name.
     pub name: String,
-    /// The line it begins at.
+    /// Number of the line it begins at.
     pub line: usize,
-    /// Its keys, in order.
+    /// The section's keys, in order.
     pub keys: Vec<IniKey>,
 }
 
-/// One key with its value.
+/// Key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IniKey {
-    /// Its name.
+    /// The key's name.
     pub name: String,
-    /// Its value, without the space around it.
+    /// The value, without surrounding blanks.
     pub value: String,
-    /// The line it stands in.
+    /// Number of the key's line.
     pub line: usize,
 }
 
-/// What is wrong, and in which line.
+/// Error in a file: the line number and the text.
 pub type IniComplaint = (usize, String);
 
 impl IniSection {
-    /// The key of this name.
+    /// Returns the key of this name.
     pub fn find(&self, name: &str) -> Option<&IniKey> {
         self.keys.iter().find(|key| key.name == name)
     }
 }
 
-/// Reads a file. A section or key that stands twice, a key outside a section and a line that is
-/// nothing are complaints: it could not be told what was meant.
+/// Parses a file. Fails on a repeated section or key, on a key outside a section, and on a line
+/// that is neither, because their meaning would be uncertain.
 pub fn parse(text: &str) -> Result<Vec<IniSection>, IniComplaint> {
     let mut sections: Vec<IniSection> = Vec::new();
     for (at, line) in text.lines().enumerate() {

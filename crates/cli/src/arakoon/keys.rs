@@ -1,25 +1,26 @@
-//! Every key of an Arakoon configuration, and what becomes of it here.
+//! Table of all keys of an Arakoon configuration, with the effect of each.
 
-/// What becomes of a key.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// It is one of our settings.
+    /// The key is translated into a setting.
     Taken,
-    /// It is one of our settings if the file has several nodes, else it means nothing, and why.
+    /// The key is translated into a setting if the file has several nodes. Otherwise it has no
+    /// effect, for this reason.
     AmongSeveral(&'static str),
-    /// It means nothing here, and why.
+    /// The key has no effect, for this reason.
     Nothing(&'static str),
-    /// Only these values can be served, and why no other can.
+    /// Only these values are supported, and the reason why no other is.
     Only(&'static [&'static str], &'static str),
 }
 
 use Fate::{AmongSeveral, Nothing, Only, Taken};
 
-/// One key, with its other names.
+/// Key of an Arakoon configuration.
 pub struct KeyRow {
-    /// Its names.
+    /// The key's name and its other spellings.
     pub names: &'static [&'static str],
-    /// What becomes of it.
+    /// The key's effect.
     pub fate: Fate,
 }
 
@@ -38,7 +39,7 @@ const TLS: Fate = Nothing("means nothing here: there is no encryption yet");
 const THROTTLE: Fate = Nothing("means nothing here: the background work throttles itself");
 const LIMIT: Fate = Nothing("means nothing here: the limits are in docs/run/limits.md");
 
-/// Keys of `[global]`.
+/// Keys of the section `[global]`.
 pub const GLOBAL: &[KeyRow] = &[
     row(&["cluster", "cluster_id"], Taken),
     row(&["master", "preferred_master", "preferred_masters", "lease_period", "quorum"], PEERS),

@@ -1,16 +1,17 @@
 //! Addresses at which a node of an Arakoon configuration listens for clients.
 //!
-//! Every address of the file is open, whatever `listen` is. The nodes of a cluster ask each other
-//! at the first one, in HTTP, so there all protocols are served. A node that is alone opens no port
-//! that its file does not name: machines run many clusters of one node each.
+//! The node listens at every address of the file, whatever `listen` is. Nodes of a cluster send
+//! requests to each other over HTTP at the first address, so that one serves all protocols. A node
+//! without a cluster opens no port that its file does not name, because machines run many clusters
+//! of one node each.
 
 use super::ini::{IniComplaint, IniSection};
 use super::{Configuration, addresses, required};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Configuration {
-    /// Takes `ip` and `client_port`. `listen`: what that setting says by a flag, the environment or
-    /// a settings file, which win over this one.
+    /// Takes `ip` and `client_port`. `listen`: value of that setting from a flag, the environment
+    /// or a settings file, which override this file.
     pub(super) fn take_listeners(
         &mut self,
         own: &IniSection,
@@ -21,7 +22,7 @@ impl Configuration {
         let line = required(own, "ip")?.line;
         let (first, is_cluster) = (all[0], nodes > 1);
         let main: Option<SocketAddr> = match listen {
-            // Text that is no address is refused as the value of `listen`.
+            // An invalid address is reported later, as the value of `listen`.
             Some(text) => text.parse().ok(),
             None => default_listen(&all, is_cluster),
         };
@@ -44,10 +45,10 @@ impl Configuration {
     }
 }
 
-/// The value of `listen` where nothing else says one; none: its own default.
+/// Returns the value of `listen` if no other source sets it. `None`: the setting's own default.
 ///
-/// A node alone whose address is not on loopback serves Arakoon's protocol there and nothing else;
-/// all others, and administration, are on loopback at the same port.
+/// A node without a cluster whose address is not on loopback serves only Arakoon's protocol there.
+/// All other protocols, and administration, are on loopback at the same port.
 fn default_listen(all: &[SocketAddr], is_cluster: bool) -> Option<SocketAddr> {
     let first = all[0];
     if is_cluster || first.ip().is_loopback() {
@@ -58,12 +59,12 @@ fn default_listen(all: &[SocketAddr], is_cluster: bool) -> Option<SocketAddr> {
         IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
     };
     let here = SocketAddr::new(loopback, first.port());
-    // `0.0.0.0` has that port on loopback, too.
+    // `0.0.0.0` covers that port on loopback, too.
     let is_taken = all.iter().any(|address| *address != here && covers(*address, here));
     (!is_taken).then_some(here)
 }
 
-/// Returns true if a listener at one address leaves no room for another one at the other.
+/// Returns true if a listener at one address excludes another one at the other.
 fn covers(listener: SocketAddr, address: SocketAddr) -> bool {
     let any = listener.ip().is_unspecified() && (listener.is_ipv6() || address.is_ipv4());
     listener.port() == address.port() && (any || listener.ip() == address.ip())

@@ -1,13 +1,13 @@
-//! An Arakoon configuration as settings of one node: what it says that we can do is taken, what we
-//! can't do is an error with its line, what means nothing here is named once.
+//! Translation of an Arakoon configuration into settings of one node. A key is translated, or
+//! refused with its line if Credenza can't do what it asks, or reported once if it has no effect.
 //!
-//! Of a file with several nodes the first makes the cluster once most of them are there and none
-//! has one, and the others join it; nodes speak to each other at `ip` and `messaging_port`.
-//! `listeners.rs` tells where clients connect.
+//! In a file with several nodes, the first node founds the cluster once most nodes are connected
+//! and none has one, and the others join it. Nodes connect to each other at `ip` and
+//! `messaging_port`. `listeners.rs` determines the addresses for clients.
 //!
-//! Promises: nothing that a node would have to do differently is passed over in silence.
+//! Promises: a key that would change a node's behaviour is never ignored silently.
 //! Never: reads a configuration from etcd or from an Arakoon; changes anything.
-//! Read next: `keys.rs`, which lists every key of Arakoon and what becomes of it.
+//! Read next: `keys.rs`, which lists every key of Arakoon with its effect.
 
 mod ini;
 mod keys;
@@ -23,27 +23,27 @@ use program::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// A setting that the file gives.
+/// Setting that the file sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IniSetting {
     /// The setting's name.
     pub name: &'static str,
-    /// Its text, as one would write it in our own file.
+    /// The setting's text, as a settings file would have it.
     pub text: String,
-    /// The line it comes from.
+    /// Number of the line it comes from.
     pub line: usize,
 }
 
-/// What a file comes to.
+/// Result of translating a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Settings.
+    /// Settings that the file sets.
     pub given: Vec<IniSetting>,
-    /// What means nothing here, one sentence each.
+    /// Warnings about keys without effect, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Reads the file for one of its nodes; `listen`: what that setting says elsewhere.
+/// Reads the file for one of its nodes. `listen`: value of that setting from another source.
 pub fn read(path: &Path, node: Option<&str>, listen: Option<&str>) -> Outcome<Configuration> {
     let shown = path.display();
     if shown.to_string().contains("://") {
@@ -61,7 +61,7 @@ pub fn read(path: &Path, node: Option<&str>, listen: Option<&str>) -> Outcome<Co
     Ok(configuration)
 }
 
-/// The settings of a node. Warnings begin with their line.
+/// Translates the text for one node. Warnings begin with their line number.
 fn configure(
     text: &str,
     node: Option<&str>,
@@ -101,7 +101,7 @@ fn configure(
     Ok(configuration)
 }
 
-/// The sections of the nodes that `cluster` names, in that order.
+/// Returns the sections of the nodes that `cluster` names, in that order.
 fn sections_of<'a>(
     sections: &'a [IniSection],
     members: &IniKey,
@@ -116,7 +116,7 @@ fn sections_of<'a>(
     names.iter().map(find).collect()
 }
 
-/// Which node this is. A file of several needs to be told.
+/// Returns the name of this node. A file with several nodes needs `node` to tell.
 fn me<'a>(
     members: &IniKey,
     names: &[&'a str],
@@ -142,7 +142,7 @@ fn required<'a>(section: &'a IniSection, name: &str) -> Result<&'a IniKey, IniCo
         .ok_or_else(|| (section.line, format!("`{name}` is missing in [{}]", section.name)))
 }
 
-/// Where a node listens, by its `ip` and the port of this key; at least one.
+/// Returns the addresses of a node, from its `ip` and the port under this key; at least one.
 fn addresses(section: &IniSection, port: &str) -> Result<Vec<SocketAddr>, IniComplaint> {
     let (ip, port) = (required(section, "ip")?, required(section, port)?);
     let number: u16 =
@@ -175,7 +175,8 @@ impl Configuration {
         self.given.push(IniSetting { name, text, line });
     }
 
-    /// Says of every key of a section what becomes of it.
+    /// Checks every key of a section, and warns of keys without effect. Fails on an unsupported
+    /// value.
     fn judge(
         &mut self,
         section: &IniSection,
@@ -217,7 +218,7 @@ impl Configuration {
 
     fn take_home(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
         let home = required(own, "home")?;
-        // Arakoon's own files stay where they are.
+        // Credenza has a folder of its own, so Arakoon's files stay unchanged.
         let data = Path::new(&home.value).join("credenza").display().to_string();
         self.give("data_dir", data, home.line);
         self.take_level(own)

@@ -1,30 +1,30 @@
-//! Arakoon files of several nodes: which node founds the cluster, which join it and in what role,
+//! Arakoon files of several nodes: the node that founds the cluster, the roles of the others,
 //! preferred masters, the lease and the quorum.
 
 use super::ini::{IniComplaint, IniKey, IniSection};
 use super::{Configuration, addresses, list, required};
 
-/// What a node is to the others.
+/// Role of a node in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeRole {
-    /// It votes and holds the data.
+    /// Votes and stores the data.
     Voter,
-    /// It holds the data and does not vote.
+    /// Stores the data and does not vote.
     Learner,
-    /// It votes and does not hold the data.
+    /// Votes and does not store the data.
     Witness,
 }
 
-/// The longest lease, in seconds.
+/// Maximum lease in seconds.
 const LEASE_SECONDS_MAX: u64 = 60;
 
-/// A number as Arakoon's files have it.
+/// Parses a number as Arakoon writes it: underscores are ignored.
 fn number(key: &IniKey) -> Result<usize, IniComplaint> {
     let text = key.value.replace('_', "");
     text.parse().map_err(|_| (key.line, format!("`{} = {}`: a number is wanted", key.name, text)))
 }
 
-/// The key of this name, if it says `true`.
+/// Returns the key of this name if its value is `true`.
 fn said<'a>(section: &'a IniSection, name: &str) -> Result<Option<&'a IniKey>, IniComplaint> {
     let Some(key) = section.find(name) else { return Ok(None) };
     match key.value.to_ascii_lowercase().as_str() {
@@ -34,7 +34,7 @@ fn said<'a>(section: &'a IniSection, name: &str) -> Result<Option<&'a IniKey>, I
     }
 }
 
-/// What a node is, and the line that says so.
+/// Returns the role of a node, and the line that sets it.
 fn part(section: &IniSection) -> Result<(NodeRole, usize), IniComplaint> {
     match (said(section, "learner")?, said(section, "witness")?) {
         (None, None) => Ok((NodeRole::Voter, section.line)),
@@ -46,7 +46,7 @@ fn part(section: &IniSection) -> Result<(NodeRole, usize), IniComplaint> {
     }
 }
 
-/// A node that is alone votes and holds the data.
+/// Checks that a node without a cluster votes and stores the data.
 pub fn alone(own: &IniSection) -> Result<(), IniComplaint> {
     match part(own)? {
         (NodeRole::Voter, _) => Ok(()),
@@ -55,7 +55,7 @@ pub fn alone(own: &IniSection) -> Result<(), IniComplaint> {
 }
 
 impl Configuration {
-    /// All of it, for one of the nodes.
+    /// Takes all keys that concern several nodes, for one of them.
     pub(super) fn take_several(
         &mut self,
         global: &IniSection,
@@ -99,7 +99,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Arakoon counts it in seconds, and means the same by it.
+    /// Takes the lease. Arakoon counts it in seconds, with the same meaning.
     fn take_lease(&mut self, global: &IniSection) -> Result<(), IniComplaint> {
         let Some(key) = global.find("lease_period") else { return Ok(()) };
         let seconds = number(key)? as u64;
@@ -114,8 +114,9 @@ impl Configuration {
         Ok(())
     }
 
-    /// A majority counts. Another number is part of what a group agrees on, so an operator sets it
-    /// once the nodes are there; one that could lose what was acknowledged can't be had.
+    /// Checks the quorum. A majority needs no setting. An operator sets another safe number once
+    /// the nodes are members, because the group must agree on it. A number that could lose
+    /// acknowledged writes is not supported.
     fn take_quorum(
         &mut self,
         global: &IniSection,
@@ -142,7 +143,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Where the other nodes reach this one.
+    /// Takes the addresses for connections from other nodes.
     fn take_peers(&mut self, own: &IniSection) -> Result<(), IniComplaint> {
         let peers = addresses(own, "messaging_port")?;
         let line = required(own, "messaging_port")?.line;
@@ -154,7 +155,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// Who is to be master: one alone, or some rather than others.
+    /// Takes the masters: a forced one, or preferred ones.
     fn take_masters(
         &mut self,
         global: &IniSection,

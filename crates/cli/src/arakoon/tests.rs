@@ -1,4 +1,4 @@
-//! Whole configurations.
+//! Tests of whole configurations.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
     assert_eq!(configured(ONE, None), Ok(found), "the only node needs no name");
 }
 
-/// The settings of listeners that a file gives, where `listen` is said elsewhere or not.
+/// Returns the listener settings that a file gives, with `listen` set elsewhere or not.
 fn listeners(text: &str, node: &str, listen: Option<&str>) -> Vec<(&'static str, String)> {
     let found = configure(text, Some(node), listen).expect("it can be mapped");
     let is_one = |given: &&IniSetting| given.name.contains("listen") || given.name == "advertise";
@@ -88,7 +88,7 @@ fn a_node_alone_opens_the_ports_of_its_file_and_no_other() {
         all.iter().map(|(name, text)| (*name, text.to_string())).collect::<Vec<_>>()
     };
     assert_eq!(of("127.0.0.1", None), given(&[("listen", "127.0.0.1:4000")]));
-    // Beyond loopback Arakoon's protocol alone is served; the rest is on loopback.
+    // Beyond loopback only Arakoon's protocol is served; the others are on loopback.
     for (ip, listen, arakoon) in [
         ("10.0.0.1", "127.0.0.1:4000", "10.0.0.1:4000"),
         ("10.0.0.1, 127.0.0.1", "127.0.0.1:4000", "10.0.0.1:4000"),
@@ -97,12 +97,12 @@ fn a_node_alone_opens_the_ports_of_its_file_and_no_other() {
     ] {
         assert_eq!(of(ip, None), given(&[("listen", listen), ("arakoon_listen", arakoon)]), "{ip}");
     }
-    // These have the port on loopback, too: `listen` stays what it is.
+    // These addresses cover the port on loopback, so `listen` keeps its default.
     for ip in ["0.0.0.0", "::"] {
         assert_eq!(of(ip, None).len(), 1, "{ip}: {:?}", of(ip, None));
         assert_eq!(of(ip, None)[0].0, "arakoon_listen");
     }
-    // What is said elsewhere stays, and all of the file's addresses are open beside it.
+    // The other source's value stays, and the node also listens at all addresses of the file.
     let both = "127.0.0.1:4000,[::1]:4000";
     for listen in ["127.0.0.1:7711", "127.0.0.1:0", "10.0.0.1:4000", "no address"] {
         assert_eq!(of("127.0.0.1, ::1", Some(listen)), given(&[("arakoon_listen", both)]));
@@ -113,7 +113,7 @@ fn a_node_alone_opens_the_ports_of_its_file_and_no_other() {
     assert_eq!(of("127.0.0.1, ::1", Some("[::]:4000")), []);
 }
 
-/// The nodes ask each other at the first `ip` and `client_port`, whatever `listen` is.
+/// Nodes send requests to each other at the first `ip` and `client_port`, whatever `listen` is.
 #[test]
 fn a_node_among_several_is_reached_at_its_file_s_address_whatever_listen_says() {
     let of = |listen| listeners(THREE, "b", listen);
@@ -298,7 +298,7 @@ fn learners_and_witnesses_join_as_such() {
         ("learner = perhaps\n", "", "true or false"),
         (witness, witness, "no more witnesses"),
     ] {
-        // Whichever node reads the file.
+        // The result is the same whichever node reads the file.
         for node in ["a", "b", "c"] {
             let (_, what) = of(node, second, third).expect_err(words);
             assert!(what.contains(words), "{what}");
@@ -342,7 +342,7 @@ fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
         assert!(only.starts_with("4: `quorum` means nothing here: 2 of 3"), "{only}");
     }
     assert!(with("quorum = most").is_err());
-    // Of four voters three may have to agree as well as two; witnesses alone never do.
+    // With four voters a quorum of three is as safe as two; witnesses alone never are.
     let four = THREE.replacen("cluster = a, b, c", "cluster = a, b, c, d", 1);
     let d = THREE[THREE.find("[c]").expect("a section")..].replacen("[c]", "[d]", 1);
     let four =
@@ -356,7 +356,7 @@ fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
     );
     let found = configured(&witnesses, Some("a")).expect("it is taken").warnings;
     assert!(found[0].contains("means nothing here"), "{found:?}");
-    // To one alone they mean nothing.
+    // For a node without a cluster they have no effect.
     let alone = ONE.replacen("lease_period = 10", "quorum = 1", 1);
     let found = configured(&alone, None).expect("it is taken");
     assert!(found.warnings[0].starts_with("5: `quorum` means nothing"), "{:?}", found.warnings);

@@ -1,5 +1,4 @@
-//! The crash log: the last events, written to a file when the node fails, panics or is asked by
-//! SIGUSR2.
+//! Crash log: the last events, written to a file when the node fails or panics, or on SIGUSR2.
 
 use super::Logging;
 use super::line;
@@ -8,15 +7,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files kept; the oldest go first.
+/// Maximum number of files. The oldest are removed first.
 const FILES_MAX: usize = 20;
 
-/// Where crash logs of a data directory are.
+/// Returns the folder of the crash logs of a data directory.
 pub fn crash_directory(data: &Path) -> PathBuf {
     data.join("crash")
 }
 
-/// Writes `crash-<time>.log` and names it.
+/// Writes `crash-<time>.log`. Returns its path.
 pub fn write(directory: &Path, reason: &str, lines: &[String]) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     remove_oldest(directory)?;
@@ -65,9 +64,9 @@ fn remove_oldest(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// From now on a panic of any thread writes the crash log and ends the process: a state that one
-/// thread left half changed is never served by the others. Spared is the crate below the store,
-/// whose panics at damaged bytes are caught and answered as damage.
+/// Installs a panic hook: a panic of any thread writes the crash log and aborts the process, so
+/// that other threads never serve a half-changed state. Exempt are panics of the LSM library on
+/// damaged bytes: the store catches them and reports damage.
 pub fn on_panic(logging: Logging, data: PathBuf) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();

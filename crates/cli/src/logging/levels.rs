@@ -5,14 +5,14 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::Level;
 
-/// The parts of the program that can be listened to apart. `other` is what foreign libraries say.
+/// Sections of the log, each with its own level. `other` holds events of third-party libraries.
 pub const SECTIONS: [&str; 9] =
     ["log", "store", "consensus", "node", "server", "resp", "http", "app", "other"];
 const OTHER: usize = SECTIONS.len() - 1;
 
-/// Returns the section of an event's target, as a place in [`SECTIONS`]. A target is the path of
-/// the module that logs, unless the event names another. Every request logs, so it looks for one
-/// character: to look for `::` takes 300 instructions more, a twentieth of a read.
+/// Returns the section of an event's target as an index in [`SECTIONS`]. A target is the path of
+/// the module that logs, unless the event names another. Every request logs, so the search is for
+/// one character: a search for `::` takes 300 instructions more, a twentieth of a read.
 pub fn section_of(target: &str) -> usize {
     let (first, rest) = target.split_once(':').unwrap_or((target, ""));
     let rest = rest.strip_prefix(':').unwrap_or(rest);
@@ -37,7 +37,7 @@ fn is_in(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// A level as a number: 0 off, 1 error, ... 5 trace.
+/// Returns a level as a number: 0 off, 1 error, ... 5 trace.
 pub fn number_of(level: &Level) -> u8 {
     match *level {
         Level::ERROR => 1,
@@ -50,17 +50,17 @@ pub fn number_of(level: &Level) -> u8 {
 
 const WORDS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A level's word.
+/// Returns the word of a level.
 pub fn word_of(number: u8) -> &'static str {
     WORDS.get(usize::from(number)).copied().unwrap_or("trace")
 }
 
-/// A level for every section.
+/// Level of every section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels(pub [u8; SECTIONS.len()]);
 
 impl Default for Levels {
-    /// `info`, and only warnings of foreign libraries.
+    /// Returns `info`, and `warn` for third-party libraries.
     fn default() -> Levels {
         let mut levels = [3; SECTIONS.len()];
         levels[OTHER] = 2;
@@ -69,7 +69,7 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// Changes one section, or `all`.
+    /// Sets the level of one section, or of `all`.
     pub fn set(&mut self, section: &str, word: &str) -> Result<(), String> {
         let number = WORDS.iter().position(|known| *known == word).map(|place| place as u8);
         let Some(number) = number else {
@@ -97,7 +97,7 @@ impl Levels {
 impl FromStr for Levels {
     type Err = String;
 
-    /// `info`, or `info,node=debug,store=warn`.
+    /// Parses `info`, or `info,node=debug,store=warn`.
     fn from_str(text: &str) -> Result<Levels, String> {
         let mut levels = Levels::default();
         for part in text.split(',').map(str::trim) {
@@ -118,22 +118,22 @@ impl fmt::Display for Levels {
     }
 }
 
-/// The levels in force, changed while others read them.
+/// Levels in force. They may be changed while other threads read them.
 #[derive(Default)]
 pub struct LevelsInForce([AtomicU8; SECTIONS.len()]);
 
 impl LevelsInForce {
-    /// A section's level.
+    /// Returns the level of a section.
     pub fn of(&self, section: usize) -> u8 {
         self.0[section].load(Ordering::Relaxed)
     }
 
-    /// All of them.
+    /// Returns all levels.
     pub fn all(&self) -> Levels {
         Levels(std::array::from_fn(|section| self.of(section)))
     }
 
-    /// Puts others in force.
+    /// Replaces the levels.
     pub fn replace(&self, levels: &Levels) {
         for (now, then) in self.0.iter().zip(levels.0) {
             now.store(then, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! One event as one line of text: time, level, section, message, fields.
+//! Format of one event as one line of text: time, level, section, message, fields.
 //!
-//! Control bytes are escaped, so that nobody outside can forge a line.
+//! Control bytes are escaped, so that input can't forge a line.
 
 use super::levels::{SECTIONS, number_of, section_of, word_of};
 use base::codec::printable;
@@ -9,14 +9,14 @@ use std::time::{Duration, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata};
 
-/// The line, without its newline.
+/// Formats an event, without a newline.
 pub fn line(event: &Event<'_>, since_epoch: Duration) -> String {
     let mut line = LogLine { text: head(event.metadata(), since_epoch) };
     event.record(&mut line);
     line.text
 }
 
-/// Time, level and section.
+/// Formats time, level and section.
 pub fn head(metadata: &Metadata<'_>, since_epoch: Duration) -> String {
     let level = word_of(number_of(metadata.level()));
     let section = SECTIONS[section_of(metadata.target())];
@@ -49,7 +49,7 @@ impl Visit for LogLine {
     }
 }
 
-/// The time as `2026-02-28T23:59:59.123Z`.
+/// Formats a time as `2026-02-28T23:59:59.123Z`.
 pub fn time(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -59,12 +59,12 @@ pub fn time(since_epoch: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// Now, since 1970.
+/// Returns the time since 1970.
 pub fn now() -> Duration {
     UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// Year, month and day of a count of days since 1970: whole years and months are taken off it.
+/// Converts days since 1970 into year, month and day, by subtracting whole years and months.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

@@ -1,8 +1,8 @@
-//! The program's log: lines on standard error by section and level, and the crash log behind them.
+//! Log of the program: lines on standard error by section and level, and the crash log.
 //!
-//! Promises: one event is one line; a slow or full standard error never holds up a thread that
-//! logs; levels change while the program runs.
-//! Never: shows keys, values or secrets (nobody may put them into an event); opens spans.
+//! Promises: one event is one line; a slow or full standard error never blocks a thread that logs;
+//! levels change at run time.
+//! Never: shows keys, values or secrets (no event may contain them); opens spans.
 //! Read next: `levels.rs`, then `ring.rs`.
 
 mod crash;
@@ -28,10 +28,10 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use writer::LineWriter;
 
-/// The level up to which the ring keeps events, whatever is shown: `debug`.
+/// Level up to which the ring keeps events, whatever levels are in force: `debug`.
 const KEPT_LEVEL: u8 = 4;
 
-/// The log of this process. Cheap to clone.
+/// Log of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Logging {
     shared: Arc<LoggingShared>,
@@ -44,7 +44,7 @@ struct LoggingShared {
 }
 
 impl Logging {
-    /// A log with these levels; with a ring for the crash log or without.
+    /// Returns a log with these levels, and with or without a ring for the crash log.
     pub fn new(levels: &Levels, ring: bool, target: Box<dyn std::io::Write + Send>) -> Logging {
         let in_force = LevelsInForce::default();
         in_force.replace(levels);
@@ -53,18 +53,18 @@ impl Logging {
         Logging { shared: Arc::new(shared) }
     }
 
-    /// Makes it the log of every event of this process; a second call changes nothing.
+    /// Installs it as the log of all events of this process. A second call has no effect.
     pub fn install(&self) {
-        // Fails only when one is installed already.
+        // Fails only if a log is installed already.
         let _ = tracing::subscriber::set_global_default(self.clone());
     }
 
-    /// Waits (a second at most) until all lines so far are written.
+    /// Waits until all lines so far are written, at most a second.
     pub fn flush(&self) {
         self.shared.writer.flush();
     }
 
-    /// Writes the last events to a new file below the data directory, and names it. `None`: the
+    /// Writes the last events to a new file in the data directory. Returns its path; `None`: the
     /// crash log is off.
     pub fn dump(&self, data: &std::path::Path, reason: &str) -> Option<std::io::Result<PathBuf>> {
         let ring = self.shared.ring.as_ref()?;
@@ -77,8 +77,8 @@ impl Logging {
         level <= self.shared.levels.of(section) || self.keeps(level, section)
     }
 
-    /// Whether the ring wants it: everything of ours, and what foreign libraries find worth a
-    /// warning.
+    /// Returns true if the ring keeps an event: up to `debug` of Credenza's own, up to `warn` of
+    /// third-party libraries.
     fn keeps(&self, level: u8, section: usize) -> bool {
         let most = if SECTIONS[section] == "other" { 2 } else { KEPT_LEVEL };
         self.shared.ring.is_some() && level <= most
@@ -142,7 +142,7 @@ impl Subscriber for Logging {
         }
     }
 
-    // Spans are not used in this house: what belongs together says so by its fields.
+    // Spans are not used: fields link the events that belong together.
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
     }

@@ -1,10 +1,9 @@
-//! The last events, kept in memory without making text of them, so that a crash can be understood
-//! afterwards.
+//! Ring of the last events, kept in memory unformatted, for the crash log.
 //!
-//! A slot holds the call site (which is static), the time and the fields' values; text is made of
-//! it only when it is dumped. Strings are copied, cut at the slot's end. Two writers never wait for
-//! each other: slots have locks of their own, and whoever finds one taken (by a writer a whole
-//! round behind) goes without.
+//! A slot holds the call site (which is static), the time and the values of the fields. It is
+//! formatted only when it is dumped. Strings are copied, and cut at the slot's end. Writers never
+//! wait for each other: every slot has its own lock, and a writer that finds it taken (by a writer
+//! a whole round behind) drops its event.
 
 use super::line;
 use std::fmt::{self, Write};
@@ -14,14 +13,14 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata};
 
-/// How many events are kept.
+/// Number of events kept.
 pub const EVENTS_MAX: usize = 1_000;
-/// How many fields of an event are kept, its message counted.
+/// Maximum number of fields kept per event, including its message.
 const FIELDS_MAX: usize = 10;
-/// How many bytes of an event's strings are kept.
+/// Maximum number of bytes kept of an event's strings.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// The last events.
+/// Ring of the last events.
 pub struct EventRing {
     next: AtomicU64,
     slots: Box<[Mutex<RingSlot>]>,
@@ -47,7 +46,7 @@ struct RingSlot {
 }
 
 impl EventRing {
-    /// An empty ring; all memory it will ever need is taken now.
+    /// Returns an empty ring with all the memory it will ever need.
     pub fn new() -> EventRing {
         let slot = || {
             Mutex::new(RingSlot {
@@ -63,7 +62,7 @@ impl EventRing {
         EventRing { next: AtomicU64::new(0), slots: (0..EVENTS_MAX).map(|_| slot()).collect() }
     }
 
-    /// Keeps an event in the place of the oldest.
+    /// Stores an event in the slot of the oldest one.
     pub fn keep(&self, event: &Event<'_>, at: Duration) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let place = (number % EVENTS_MAX as u64) as usize;
@@ -76,8 +75,8 @@ impl EventRing {
         event.record(&mut *slot);
     }
 
-    /// All kept events as lines, oldest first. Slots that a thread is writing to (the one that
-    /// panicked, say) are left out.
+    /// Formats all events as lines, the oldest first. Leaves out slots that a thread is writing to,
+    /// such as the one that panicked.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<(u64, String)> = Vec::with_capacity(EVENTS_MAX);
         for slot in &self.slots {
@@ -123,7 +122,7 @@ impl RingSlot {
     }
 }
 
-/// Copies as much as fits and remembers whether something was cut.
+/// Writer that copies as much as fits, and records whether it had to cut.
 struct Copy<'a> {
     slot: &'a mut RingSlot,
     cut: bool,
@@ -171,7 +170,7 @@ impl RingSlot {
     fn copy(&mut self, field: &Field, write: impl FnOnce(&mut Copy<'_>) -> fmt::Result) {
         let start = self.written;
         let mut copy = Copy { slot: self, cut: false };
-        // An error only says that the slot is full, which `cut` says too.
+        // An error only means that the slot is full, which `cut` records, too.
         let full = write(&mut copy).is_err();
         let cut = copy.cut || full;
         let end = self.written;

@@ -1,4 +1,4 @@
-//! The log as a reader sees it.
+//! Tests of the log's output.
 
 use super::*;
 use server::LogLevels as _;
@@ -25,7 +25,7 @@ impl Paper {
     }
 }
 
-/// A target that takes nothing while its gate is held.
+/// Target that blocks while its gate is held.
 #[derive(Clone, Default)]
 struct GatedPaper {
     gate: Arc<Mutex<()>>,
@@ -69,7 +69,7 @@ fn lines_that_a_stuck_target_does_not_take_are_dropped_and_counted() {
     let levels = "info".parse().expect("levels");
     let logging = Logging::new(&levels, false, Box::new(target.clone()));
     let gate = target.gate.lock().expect("no panic");
-    // Nothing is taken meanwhile: whoever waited for the target would wait forever.
+    // The target accepts nothing meanwhile: a thread that waited for it would never return.
     tracing::subscriber::with_default(logging.clone(), || {
         for _ in 0..writer::LINES_MAX + BEYOND {
             tracing::info!(target: "node", "one of many");
@@ -89,7 +89,7 @@ fn lines_that_a_stuck_target_does_not_take_are_dropped_and_counted() {
         dropped = counts.map(|count| count.parse::<usize>().expect("a number")).sum();
     }
     assert_eq!(written + dropped, writer::LINES_MAX + BEYOND);
-    // The thread may hold one line beside those that wait.
+    // The thread may hold one line in addition to those in the queue.
     assert!(dropped >= BEYOND - 1, "{dropped} of {written}");
 }
 

@@ -1,4 +1,4 @@
-//! A thread that writes lines, so that whoever logs never waits for a pipe, a terminal or a full
+//! Thread that writes log lines, so that no logging thread waits for a pipe, a terminal or a full
 //! disk.
 
 use std::io::Write;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Lines that may wait; more are dropped and counted.
+/// Maximum number of queued lines. Further ones are dropped and counted.
 pub const LINES_MAX: usize = 8_192;
-/// The longest wait for lines to be written at the end.
+/// Maximum wait for queued lines when the process ends.
 const FLUSH_MS_MAX: u64 = 1_000;
 
 enum Order {
@@ -17,7 +17,7 @@ enum Order {
     Flush(SyncSender<()>),
 }
 
-/// The writing end. The thread ends when all of them are gone.
+/// Sender of lines. The thread ends when all senders are dropped.
 pub struct LineWriter {
     orders: SyncSender<Order>,
     dropped: Arc<AtomicU64>,
@@ -36,24 +36,25 @@ impl LineWriter {
         LineWriter { orders, dropped }
     }
 
-    /// Takes a line; drops it when too many wait.
+    /// Queues a line. Drops it if the queue is full.
     pub fn write(&self, line: String) {
         if self.orders.try_send(Order::Line(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits a little until all lines so far are written.
+    /// Waits until all lines so far are written, at most `FLUSH_MS_MAX`.
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
         if self.orders.try_send(Order::Flush(done)).is_ok() {
-            // Late is as good as done: the process ends now.
+            // A timeout is ignored: the process ends now.
             let _ = written.recv_timeout(Duration::from_millis(FLUSH_MS_MAX));
         }
     }
 }
 
-/// Write errors are nobody's to hear: there is no better place to report them.
+/// Writes lines until all senders are dropped. Write errors are ignored: no better place to report
+/// them exists.
 fn write_all(mut target: Box<dyn Write + Send>, waiting: &Receiver<Order>, dropped: &AtomicU64) {
     while let Ok(order) = waiting.recv() {
         match order {

@@ -1,15 +1,14 @@
-//! Records that travel together: one buffer for all their bytes, so that a million records are not
-//! two million allocations.
+//! Batch of records in one buffer, so that a million records do not take two million allocations.
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// Some records, in the order they were read.
+/// Batch of records, in the order they were read.
 #[derive(Clone, Debug, Default)]
 pub struct RecordBatch {
     bytes: Vec<u8>,
     places: Vec<RecordBounds>,
     key_end: Option<usize>,
-    /// The records as they stand in the input, one behind the other, where they are kept.
+    /// Records in the format of the input, one behind the other, if they are kept.
     texts: Vec<u8>,
     text_ends: Vec<usize>,
 }
@@ -22,22 +21,22 @@ struct RecordBounds {
 }
 
 impl RecordBatch {
-    /// How many records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if the batch has no records.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Bytes of all keys and values.
+    /// Returns the number of bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds a record that another batch holds.
+    /// Adds a record from another batch.
     pub fn push(&mut self, key: &[u8], value: &[u8], number: u64) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
@@ -45,20 +44,20 @@ impl RecordBatch {
         self.places.push(RecordBounds { key_end, end: self.bytes.len(), number });
     }
 
-    /// Keeps the last record as it stands in the input, too.
+    /// Keeps the last record in the format of the input, too.
     pub fn keep_text(&mut self, text: &[u8]) {
         self.texts.extend_from_slice(text);
         self.text_ends.push(self.texts.len());
     }
 
-    /// A record as it stands in the input, if that is kept of all of them.
+    /// Returns a record in the format of the input. `None`: it was not kept.
     pub fn text(&self, at: usize) -> Option<&[u8]> {
         let end = *self.text_ends.get(at)?;
         let start = at.checked_sub(1).map_or(0, |before| self.text_ends[before]);
         self.texts.get(start..end)
     }
 
-    /// Lets go of all records, and keeps the memory for others.
+    /// Removes all records and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
@@ -67,7 +66,7 @@ impl RecordBatch {
         self.text_ends.clear();
     }
 
-    /// Key, value and number of every record.
+    /// Returns key, value and number of every record.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> {
         self.places.iter().enumerate().map(|(at, place)| {
             let start = self.start(at);
@@ -76,17 +75,17 @@ impl RecordBatch {
         })
     }
 
-    /// The buffer the present record's bytes go to: its key first.
+    /// Returns the buffer for the bytes of the current record: its key first.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// What is in the buffer of the present record is its key; its value follows.
+    /// Marks the end of the current record's key; its value follows.
     pub(super) fn end_key(&mut self) {
         self.key_end = Some(self.bytes.len());
     }
 
-    /// The present record is whole.
+    /// Completes the current record. Fails if its key or value exceeds the limits.
     pub(super) fn close(&mut self, number: u64) -> Result<(), String> {
         let start = self.start(self.places.len());
         let key_end = self.key_end.take().ok_or("there is no key")?;
@@ -102,7 +101,7 @@ impl RecordBatch {
         Ok(())
     }
 
-    /// The present record is given up.
+    /// Discards the current record.
     pub(super) fn reopen(&mut self) {
         self.key_end = None;
         self.bytes.truncate(self.start(self.places.len()));

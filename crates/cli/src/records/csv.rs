@@ -1,50 +1,50 @@
-//! A record as a row of a CSV file whose first row names the columns.
+//! Format `csv`: a record is a row of a CSV file whose first row names the columns.
 //!
-//! As RFC 4180 has it, with any delimiter: a field in quotes may hold delimiters, line ends and
-//! doubled quotes. The automaton comes from a library; here it is fed, bounded, and its fields
-//! become a key and a value.
+//! It follows RFC 4180, with any delimiter: a quoted field may contain delimiters, line ends and
+//! doubled quotes. A library provides the parser's automaton; this module feeds it, limits it, and
+//! makes a key and a value of its fields.
 
 use super::{Fault, FieldNames, LINE_BYTES_MAX, RecordBatch};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use serde_json::{Map, Value};
 use std::io::{self, BufRead, Write};
 
-/// Most columns: far more than any table has, and little memory.
+/// Maximum number of columns: far more than any table has, with little memory.
 const COLUMNS_MAX: usize = 10_000;
 
-/// The rows of a CSV file.
+/// Parser of the rows of a CSV file.
 pub struct Table {
     automaton: Reader,
-    /// The fields of the present row, one behind the other.
+    /// Fields of the current row, one behind the other.
     bytes: Vec<u8>,
-    /// Ends of the fields, as far as `count` says.
+    /// Ends of the fields; the first `count` are valid.
     ends: Vec<usize>,
     count: usize,
     columns: Option<Columns>,
 }
 
-/// The columns by their names, and those that make a record.
+/// Names of the columns, and the columns that form a record.
 struct Columns {
     names: Vec<String>,
     key: usize,
-    /// None: the whole row, as a JSON object.
+    /// Column of the value. `None`: the whole row, as a JSON object.
     value: Option<usize>,
 }
 
-/// Input that reading a row took.
+/// Amount of input that one row took.
 pub struct CsvInput {
-    /// Bytes, those of blank lines before it among them.
+    /// Number of bytes, including blank lines before the row.
     pub bytes: u64,
-    /// Lines that ended before it.
+    /// Number of lines that ended before the row.
     pub lines_before: u64,
-    /// Lines that ended within it or with it.
+    /// Number of lines that ended inside the row or with it.
     pub lines: u64,
-    /// True if the row's own end was there, and not only the end of the input.
+    /// True if the row has its own end, and did not end with the input.
     pub is_whole: bool,
 }
 
 impl Table {
-    /// Nothing is read yet.
+    /// Returns a parser before the first row.
     pub fn new(delimiter: u8) -> Table {
         Table {
             automaton: ReaderBuilder::new().delimiter(delimiter).build(),
@@ -55,12 +55,12 @@ impl Table {
         }
     }
 
-    /// True once the names of the columns were read.
+    /// Returns true once the names of the columns were read.
     pub fn has_columns(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// Reads a row, and keeps it as it stands in `text`; `None` at the end of the input.
+    /// Reads a row, and copies its input to `text`. Returns `None` at the end of the input.
     pub fn read(
         &mut self,
         from: &mut impl BufRead,
@@ -68,8 +68,8 @@ impl Table {
     ) -> Result<Option<CsvInput>, Fault> {
         let mut taken = CsvInput { bytes: 0, lines_before: 0, lines: 0, is_whole: true };
         text.clear();
-        // Blank lines are passed over here, so that the row's first line is known. The second byte
-        // of `\r\n` looks like one: the automaton ends a row with the first.
+        // Skip blank lines here, so that the number of the row's first line is known. The second
+        // byte of `\r\n` looks like a blank line, because the automaton ends a row at the first.
         while let Some(byte @ (b'\n' | b'\r')) = from.fill_buf()?.first() {
             taken.lines_before += u64::from(*byte == b'\n');
             taken.bytes += 1;
@@ -82,8 +82,8 @@ impl Table {
             if !taken.is_whole && text.is_empty() {
                 return Ok(None);
             }
-            // A last row without a line end is given one. If the automaton does not take that for
-            // the end, it stands within quotes.
+            // Add a line end to a last row without one. If the automaton does not take it as the
+            // end of the row, it is inside quotes.
             let input = if taken.is_whole { input } else { b"\n" };
             let (result, read, wrote, ends) = self.automaton.read_record(
                 input,
@@ -123,7 +123,7 @@ impl Table {
         Ok(Some(taken))
     }
 
-    /// Takes the present row for the names of the columns.
+    /// Takes the current row as the names of the columns.
     pub fn take_columns(&mut self, fields: &FieldNames) -> Result<(), String> {
         let mut names: Vec<String> = Vec::with_capacity(self.count);
         for field in (0..self.count).map(|at| self.field(at)) {
@@ -152,7 +152,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes the present row for a record.
+    /// Takes the current row as a record.
     pub fn take_record(&self, batch: &mut RecordBatch) -> Result<(), String> {
         let Some(columns) = &self.columns else { return Err("no columns are named".into()) };
         let (count, named) = (self.count, columns.names.len());
@@ -168,7 +168,7 @@ impl Table {
         Ok(())
     }
 
-    /// Appends the present row as a JSON object of strings.
+    /// Appends the current row as a JSON object of strings.
     fn object_onto(&self, names: &[String], to: &mut Vec<u8>) -> Result<(), String> {
         let mut object = Map::new();
         for (at, name) in names.iter().enumerate() {
@@ -185,7 +185,7 @@ impl Table {
     }
 }
 
-/// Writes the row of the columns' names.
+/// Writes the row with the names of the columns.
 pub fn write_head(to: &mut impl Write, fields: &FieldNames) -> io::Result<()> {
     write(to, fields.delimiter, fields.key.as_bytes(), fields.value.as_bytes())
 }

@@ -1,7 +1,7 @@
-//! A record as a JSON object in a line.
+//! Format `jsonl`: a record is a JSON object on one line.
 //!
-//! A key or value is a string, or `{"base64": "..."}` where the bytes are no text. A value that is
-//! another JSON value (a number, an object) is taken as its own text.
+//! A key or value is a string, or `{"base64": "..."}` if the bytes are not UTF-8. Any other JSON
+//! value (a number, an object) is taken as its own text.
 
 use super::RecordBatch;
 use base64::Engine;
@@ -16,11 +16,11 @@ use std::io::{self, Write};
 /// Names of the fields or columns that hold key and value.
 #[derive(Clone, Debug)]
 pub struct FieldNames {
-    /// Of the key.
+    /// Name of the key's field.
     pub key: String,
-    /// Name of the value's field; `.` is the whole line, or the whole row as a JSON object.
+    /// Name of the value's field. `.`: the whole line, or the whole row as a JSON object.
     pub value: String,
-    /// Between the columns of a row.
+    /// Delimiter between the columns of a row.
     pub delimiter: u8,
 }
 
@@ -30,7 +30,7 @@ impl Default for FieldNames {
     }
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn read(line: &[u8], fields: &FieldNames, batch: &mut RecordBatch) -> Result<(), String> {
     let mut json = serde_json::Deserializer::from_slice(line);
     let found = json.deserialize_map(Find(fields)).map_err(said)?;
@@ -66,7 +66,7 @@ fn put(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Appends the bytes that a JSON value stands for.
+/// Appends the bytes of a JSON value.
 fn take(json: &RawValue, to: &mut Vec<u8>) -> Result<(), String> {
     let text = json.get();
     if text.starts_with('"') {
@@ -95,8 +95,8 @@ struct Base64<'a> {
     base64: Cow<'a, str>,
 }
 
-/// Returns the fault in words. The library counts lines too, within this one: only its column means
-/// something.
+/// Returns the error text. The library also counts lines, inside this one, so only its column is
+/// useful.
 fn said(error: serde_json::Error) -> String {
     let text = error.to_string();
     let text = match text.split_once(" at line ") {

@@ -1,12 +1,12 @@
-//! Records in files: what `import` reads and `export` writes.
+//! Records in files, which `import` reads and `export` writes.
 //!
-//! Four formats: `tsv` (key, tab, value, with escapes), `jsonl` (an object a line), `csv` (rows of
-//! columns that the first row names) and `raw` (lengths and bytes, the fastest and the only one
-//! that needs no escapes).
+//! Four formats: `tsv` (key, tab, value, with escapes), `jsonl` (one object per line), `csv` (rows
+//! of columns that the first row names) and `raw` (lengths and bytes, the fastest, and the only one
+//! without escapes).
 //!
-//! Promises: what a format's writer wrote, its reader reads back, whatever the bytes; a record that
-//! is none is named by its line (in `raw`: by its number) and never guessed at; memory stays
-//! bounded by the house's limits.
+//! Promises: a format's reader reads back every byte that its writer wrote; an invalid record is
+//! reported by its line (in `raw`: by its number) and never guessed; memory is bounded by the
+//! limits.
 //! Never: talks to a node.
 //! Read next: `batch.rs`, then `tsv.rs`.
 
@@ -29,10 +29,10 @@ pub use tsv::unescape;
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::io::{self, BufRead, Write};
 
-/// Longest line: a record at its limits with every byte escaped, and some air.
+/// Maximum length of a line: a record at its limits with every byte escaped, and some reserve.
 const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 4_096;
 
-/// How records are written.
+/// Format of records in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// One line a record: key, tab, value; `\t \n \r \\ \xNN` escaped
@@ -45,17 +45,17 @@ pub enum Format {
     Raw,
 }
 
-/// Why reading stopped, or what was wrong with one record.
+/// Error of reading: one invalid record, or the end of reading.
 #[derive(Debug)]
 pub enum Fault {
-    /// This record is none; reading can go on behind it.
+    /// This record is invalid; reading can go on with the next.
     Record(String),
-    /// Nothing more can be read.
+    /// Reading can't go on.
     End(String),
 }
 
 impl Fault {
-    /// The fault, in words.
+    /// Returns the text of the error.
     pub fn text(&self) -> &str {
         match self {
             Fault::Record(text) | Fault::End(text) => text,
@@ -69,14 +69,14 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Returns a record as it stands in a file of the format `raw`.
+/// Returns a record as it is in a file of the format `raw`.
 pub fn raw_record(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(8 + key.len() + value.len());
     raw::write(&mut record, key, value).expect("memory takes everything within the limits");
     record
 }
 
-/// Reads records one after the other.
+/// Reader of records.
 pub struct Reader<R> {
     from: R,
     format: Format,
@@ -85,16 +85,16 @@ pub struct Reader<R> {
     offset: u64,
     /// Number of the last record or line.
     number: u64,
-    /// Lines that ended before `offset`; in `raw`: records.
+    /// Number of lines that ended before `offset`; in `raw`, of records.
     lines: u64,
     table: Table,
-    /// The first row of a CSV file as it stands there.
+    /// First row of a CSV file, unparsed.
     head: Vec<u8>,
     is_whole: bool,
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from the beginning. `fields` matter to `jsonl` and `csv`.
+    /// Returns a reader at the beginning. `fields` applies to `jsonl` and `csv`.
     pub fn new(from: R, format: Format, fields: FieldNames) -> Reader<R> {
         let table = Table::new(fields.delimiter);
         let (line, head) = (Vec::new(), Vec::new());
@@ -102,8 +102,8 @@ impl<R: BufRead> Reader<R> {
         Reader { from, format, fields, line, offset, number, lines, table, head, is_whole: true }
     }
 
-    /// Goes on behind `offset` bytes and `number` records (or lines) that were read before; `from`
-    /// must stand there already.
+    /// Returns a reader that continues behind `offset` bytes and `number` records (or lines) read
+    /// before. `from` must be at that position.
     pub fn skipped_to(mut self, offset: u64, number: u64) -> Reader<R> {
         self.offset = offset;
         self.number = number;
@@ -111,7 +111,7 @@ impl<R: BufRead> Reader<R> {
         self
     }
 
-    /// Reads what stands before the first record; `false`: nothing at all.
+    /// Reads the part before the first record. Returns false if the input is empty.
     pub fn read_head(&mut self) -> Result<bool, Fault> {
         if self.format != Format::Csv || self.table.has_columns() {
             return Ok(true);
@@ -124,7 +124,7 @@ impl<R: BufRead> Reader<R> {
         Ok(true)
     }
 
-    /// Passes over what was read before, up to `offset` bytes and `lines` from the beginning.
+    /// Skips input that was read before, up to `offset` bytes and `lines` from the beginning.
     pub fn pass_over(&mut self, offset: u64, lines: u64) -> io::Result<()> {
         let bytes = offset.saturating_sub(self.offset);
         let passed = io::copy(&mut io::Read::take(&mut self.from, bytes), &mut io::sink())?;
@@ -135,7 +135,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// Returns the bytes before the first record of every file with the same columns.
+    /// Returns the bytes before the first record, the same for every file with these columns.
     pub fn head(&self) -> &[u8] {
         match self.format {
             Format::Raw => raw::HEAD,
@@ -143,22 +143,23 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The last record as it stands in the input, its line end included; nothing in `raw`.
+    /// Returns the last record in the format of the input, including its line end. Empty in `raw`.
     pub fn text(&self) -> &[u8] {
         &self.line
     }
 
-    /// Lines that are read to their end; in `raw`: records.
+    /// Returns the number of lines that were read to their end; in `raw`, of records.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether what was read last is there to its end: a line may lack it at the end of the file.
+    /// Returns true if the last record is complete. A last line may lack its end at the end of the
+    /// file.
     pub fn is_whole(&self) -> bool {
         match self.format {
             Format::Raw => true,
@@ -167,17 +168,17 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// True if the input ends within what was read last, or within what could not be read.
+    /// Returns true if the input ends inside the last record, or inside one that could not be read.
     pub fn is_torn(&mut self) -> bool {
         !self.is_whole() && self.from.fill_buf().is_ok_and(<[u8]>::is_empty)
     }
 
-    /// Number of the last record or line read, from 1.
+    /// Returns the number of the last record or line read, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Reads the next record into the batch; `false`: there is none.
+    /// Reads the next record into the batch. Returns false at the end of the input.
     pub fn read(&mut self, batch: &mut RecordBatch) -> Result<bool, Fault> {
         match self.format {
             Format::Raw => return self.read_raw(batch),
@@ -224,9 +225,9 @@ impl<R: BufRead> Reader<R> {
         Ok(true)
     }
 
-    /// Reads a row of a CSV file; `false`: there is none.
+    /// Reads a row of a CSV file. Returns false at the end of the input.
     fn read_row(&mut self) -> Result<bool, Fault> {
-        // What is wrong with a row is wrong with the line in which it begins.
+        // An error in a row is reported at the line in which the row begins.
         self.number = self.lines + 1;
         self.is_whole = false;
         let taken =
@@ -255,7 +256,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Writes records one after the other.
+/// Writer of records.
 pub struct Writer<W> {
     to: W,
     format: Format,
@@ -264,18 +265,18 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Nothing is written before the first record or `finish`.
+    /// Returns a writer. It writes nothing before the first record or `finish`.
     pub fn new(to: W, format: Format, fields: FieldNames) -> Writer<W> {
         Writer { to, format, fields, begun: false }
     }
 
-    /// Goes on behind records that are there already.
+    /// Continues behind existing records.
     pub fn behind_others(mut self) -> Writer<W> {
         self.begun = true;
         self
     }
 
-    /// One record.
+    /// Writes a record.
     pub fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.begin()?;
         match self.format {
@@ -286,7 +287,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// The end: everything is handed to the system.
+    /// Writes the head if there were no records, and flushes.
     pub fn finish(mut self) -> io::Result<()> {
         self.begin()?;
         self.to.flush()

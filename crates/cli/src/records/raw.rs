@@ -1,4 +1,4 @@
-//! A record as two lengths and its bytes, behind a head that tells the format.
+//! Format `raw`: a record is two lengths and its bytes, behind a head that identifies the format.
 
 use super::{Fault, RecordBatch};
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -6,10 +6,10 @@ use std::io::{self, BufRead, ErrorKind, Read, Write};
 
 /// First bytes of every file.
 pub(super) const HEAD: &[u8; 8] = b"credraw1";
-/// What is said of a file that ends too early.
+/// Error text for a file that ends inside a record.
 pub(super) const CUT: &str = "the file ends within a record";
 
-/// Reads the head and gives its length.
+/// Reads the head. Returns its length in bytes.
 pub fn read_head(from: &mut impl BufRead) -> Result<u64, Fault> {
     let mut head = [0; HEAD.len()];
     from.read_exact(&mut head).map_err(cut)?;
@@ -24,7 +24,7 @@ pub fn write_head(to: &mut impl Write) -> io::Result<()> {
     to.write_all(HEAD)
 }
 
-/// Reads a record and gives its length in the file; none at the end of the file.
+/// Reads a record. Returns its length in the file in bytes, or `None` at the end of the file.
 pub fn read(from: &mut impl BufRead, batch: &mut RecordBatch) -> Result<Option<u64>, Fault> {
     if from.fill_buf()?.is_empty() {
         return Ok(None);

@@ -1,24 +1,24 @@
-//! Continuation point of a file of records that was cut short.
+//! Position at which to continue a file of records that was cut off.
 
 use super::{Fault, FieldNames, Format, Reader, RecordBatch, raw};
 use std::io::BufRead;
 
-/// The end of the last whole record.
+/// End of the last complete record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tail {
-    /// Bytes up to there.
+    /// Offset of that end in bytes.
     pub offset: u64,
-    /// Whole records.
+    /// Number of complete records.
     pub records: u64,
-    /// The last one's key.
+    /// Key of the last record. `None`: there is no record.
     pub key: Option<Vec<u8>>,
-    /// The same before the first of the records with that key.
+    /// Position before the first record with that key.
     before: Option<Box<Tail>>,
 }
 
 impl Tail {
-    /// Reads everything. What is wrong before the end makes it an error, with the record's number:
-    /// the file is then none of ours.
+    /// Reads a whole file. Fails on an invalid record before the end, with its number: `export` did
+    /// not write such a file.
     pub fn of(from: impl BufRead, format: Format, fields: FieldNames) -> Result<Tail, String> {
         let mut reader = Reader::new(from, format, fields);
         let (mut tail, mut batch) = (Tail::default(), RecordBatch::default());
@@ -28,7 +28,7 @@ impl Tail {
             match read {
                 Ok(true) | Err(Fault::Record(_)) if !reader.is_whole() => return Ok(tail),
                 Err(Fault::End(what)) if what == raw::CUT => return Ok(tail),
-                // Torn within the names of the columns, or within quotes.
+                // Cut off inside the names of the columns, or inside quotes.
                 Err(Fault::End(_)) if format == Format::Csv && reader.is_torn() => return Ok(tail),
                 Ok(false) => return Ok(tail),
                 Ok(true) => {
@@ -49,7 +49,7 @@ impl Tail {
         }
     }
 
-    /// The end of the records that stand before those of the last key.
+    /// Returns the end of the records before those with the last key.
     pub fn without_last_key(self) -> Tail {
         self.before.map_or_else(Tail::default, |before| *before)
     }

@@ -1,4 +1,4 @@
-//! Formats read back what they wrote, and name what is no record.
+//! Tests that formats read back what they wrote, and report invalid records.
 
 use super::*;
 
@@ -98,7 +98,7 @@ fn a_row_s_columns_are_found_by_their_names_in_any_order() {
     let expected: [(&[u8], &[u8]); 3] =
         [(b"1", b"Ada; \"A\""), (b"3", b"two\nlines"), (b"4", "\u{c5}sa".as_bytes())];
     assert_eq!(pairs(&batch), expected);
-    // A record begins with its line, whatever line ends it holds.
+    // The number of a record is that of its first line, whatever line ends it contains.
     assert_eq!(batch.iter().map(|(_, _, line)| line).collect::<Vec<_>>(), [2, 5, 7]);
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert_eq!(faults[0].0, 4);
@@ -136,7 +136,7 @@ fn a_table_that_was_cut_anywhere_goes_on_behind_its_last_whole_row() {
     let whole = [10, 18, 25, 29];
     for cut in 0..=text.len() {
         let tail = Tail::of(&text[..cut], Format::Csv, FieldNames::default()).expect("it is ours");
-        // Without a row the first line is written again.
+        // Without a complete row the file begins again at its first line.
         let end = whole.iter().rev().find(|end| **end <= cut && **end > 10).copied();
         assert_eq!(tail.offset, end.unwrap_or(0) as u64, "cut at {cut}");
     }

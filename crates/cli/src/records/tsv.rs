@@ -1,9 +1,9 @@
-//! A record as a line: key, tab, value.
+//! Format `tsv`: a record is a line with key, tab, value.
 
 use super::RecordBatch;
 use std::io::{self, Write};
 
-/// Reads a line without its newline.
+/// Parses a line without its newline.
 pub fn read(line: &[u8], batch: &mut RecordBatch) -> Result<(), String> {
     let tab = line.iter().position(|&byte| byte == b'\t');
     let tab = tab.ok_or("there is no tab between key and value")?;
@@ -35,7 +35,7 @@ fn escape(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)
 }
 
-/// Appends the bytes that an escaped text stands for.
+/// Appends the bytes of an escaped text.
 pub fn unescape(mut text: &[u8], to: &mut Vec<u8>) -> Result<(), String> {
     while let Some(at) = text.iter().position(|&byte| byte == b'\\') {
         to.extend_from_slice(&text[..at]);

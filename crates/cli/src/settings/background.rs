@@ -1,9 +1,9 @@
-//! Settings of what goes on in the background.
+//! Settings of background work.
 
 use super::row::SettingRow;
 use super::units;
 
-/// `scrub_bytes_per_second`.
+/// Row of `scrub_bytes_per_second`.
 pub const COMPARE_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "scrub_bytes_per_second",
     value: "SIZE",
@@ -17,7 +17,7 @@ pub const COMPARE_BYTES_PER_SECOND: SettingRow = SettingRow {
     },
 };
 
-/// `scrub_interval_ms`.
+/// Row of `scrub_interval_ms`.
 pub const COMPARE_PAUSE_MS: SettingRow = SettingRow {
     name: "scrub_interval_ms",
     value: "TIME",
@@ -29,7 +29,7 @@ pub const COMPARE_PAUSE_MS: SettingRow = SettingRow {
     },
 };
 
-/// `catch_up_bytes_per_second`.
+/// Row of `catch_up_bytes_per_second`.
 pub const CATCH_UP_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "catch_up_bytes_per_second",
     value: "SIZE",
@@ -42,7 +42,7 @@ pub const CATCH_UP_BYTES_PER_SECOND: SettingRow = SettingRow {
     },
 };
 
-/// `handoff_bytes_per_second`.
+/// Row of `handoff_bytes_per_second`.
 pub const RING_BYTES_PER_SECOND: SettingRow = SettingRow {
     name: "handoff_bytes_per_second",
     value: "SIZE",

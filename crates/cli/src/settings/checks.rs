@@ -3,23 +3,23 @@
 use super::units;
 use crate::machine;
 
-/// A store with less than this would write tables all day.
+/// Minimum memory of the store in bytes. With less it would write tables all the time.
 pub const MEMORY_BYTES_MIN: u64 = 16 << 20;
-/// The largest request must find room.
+/// Minimum memory for buffers in bytes. The largest request must fit.
 pub const BUFFER_BYTES_MIN: u64 = 64 << 20;
 
-/// A part of the memory this process may use, within bounds: so that a small machine or container
-/// is enough, too.
+/// Returns a part of the memory that this process may use, within bounds, so that a small machine
+/// or container suffices, too.
 pub fn share(part: u64, least: u64, most: u64) -> u64 {
     machine::memory_bytes().map_or(most, |all| (all / part).clamp(least, most))
 }
 
-/// Less would close connections that are still being used.
+/// Parses an idle time in milliseconds. A shorter one than a second would close connections in use.
 pub fn idle(text: &str) -> Result<u64, String> {
     at_least(units::time_ms(text)?, 1_000, "1s")
 }
 
-/// A time of at most a minute.
+/// Parses a time in milliseconds, of at most a minute.
 pub fn time(text: &str, least: u64, words: &str) -> Result<u64, String> {
     let time = units::time_ms(text)?;
     if (least..=60_000).contains(&time) { Ok(time) } else { Err(words.into()) }
@@ -29,8 +29,8 @@ pub fn is_cluster(id: &str) -> bool {
     server::arakoon::bucket_of(id.as_bytes()).is_some()
 }
 
-/// An address to listen at. `localhost` is the one of version 4: what the system takes the name for
-/// may be either, and a client that tries the other one would find nobody.
+/// Parses an address to listen at. `localhost` means the IPv4 address: the system may resolve the
+/// name to either version, and a client that tries the other one would fail to connect.
 pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     let wrong = || "expected an address such as 127.0.0.1:7711 or localhost:7711".to_string();
     match text.strip_prefix("localhost:") {
@@ -42,7 +42,7 @@ pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     }
 }
 
-/// Addresses with commas between, or none.
+/// Parses addresses with commas between; `none` is none.
 pub fn addresses(text: &str) -> Result<Vec<std::net::SocketAddr>, String> {
     let texts = text.split(',').map(str::trim).filter(|text| *text != "none");
     texts.map(address).collect()
@@ -52,7 +52,7 @@ pub fn maybe_address(text: &str) -> Result<Option<std::net::SocketAddr>, String>
     if text == "none" { Ok(None) } else { address(text).map(Some) }
 }
 
-/// An address as others know it; none: the word that stands for it.
+/// Parses an address as others know it. `None`: the text is the word for no address.
 pub fn told(text: &str, word: &str) -> Result<Option<String>, String> {
     if text == word {
         return Ok(None);
@@ -61,7 +61,7 @@ pub fn told(text: &str, word: &str) -> Result<Option<String>, String> {
     Ok(Some(text.into()))
 }
 
-/// Addresses with commas between; `none` is none.
+/// Parses addresses with commas between; `none` is none. Names are allowed as hosts.
 pub fn places(text: &str) -> Result<Vec<String>, String> {
     let places = names(text);
     for place in &places {
@@ -78,7 +78,7 @@ pub fn at_least(value: u64, min: u64, words: &str) -> Result<u64, String> {
     if value < min { Err(format!("at least {words} is wanted")) } else { Ok(value) }
 }
 
-/// Names with commas between; the word `none` stands for no name.
+/// Parses names with commas between; `none` is none.
 pub fn names(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim).filter(|name| *name != "none");
     names.map(String::from).collect()

@@ -1,4 +1,4 @@
-//! The settings file: TOML, one key for each setting.
+//! Settings file: TOML, one key per setting.
 
 use super::renames::current_name;
 use super::{SettingRow, TABLE};
@@ -7,17 +7,17 @@ use program::{Failure, Outcome};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// A key of the settings file.
+/// Key of a settings file.
 pub struct FileSetting {
-    /// Name of the setting.
+    /// The setting's name.
     pub name: String,
-    /// Its value as text.
+    /// The value as text.
     pub text: String,
-    /// Number of the line, from 1.
+    /// Number of the key's line, from 1.
     pub number: usize,
 }
 
-/// Reads a file of settings.
+/// Reads a settings file.
 pub fn read_file(path: &Path) -> Outcome<Vec<FileSetting>> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
@@ -25,12 +25,12 @@ pub fn read_file(path: &Path) -> Outcome<Vec<FileSetting>> {
         .map_err(|(line, what)| Failure::invalid(format!("{}:{line}: {what}", path.display())))
 }
 
-/// Line of a place in a text, from 1.
+/// Returns the line number of an offset in a text, from 1.
 pub fn line_of(text: &str, offset: usize) -> usize {
     1 + text[..offset.min(text.len())].matches('\n').count()
 }
 
-/// Parses TOML; an error has its line.
+/// Parses TOML. An error has its line number.
 pub fn parse_table(text: &str) -> Result<DeTable<'_>, (usize, String)> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -39,7 +39,7 @@ pub fn parse_table(text: &str) -> Result<DeTable<'_>, (usize, String)> {
     Ok(table.into_inner())
 }
 
-/// Reads TOML; an unknown key, a key twice or a table is an error with its line.
+/// Parses a settings file. Fails with the line number on an unknown key, a repeated key or a table.
 pub fn parse_file(text: &str) -> Result<Vec<FileSetting>, (usize, String)> {
     let table = parse_table(text)?;
     let mut lines = Vec::new();
@@ -63,7 +63,7 @@ pub fn parse_file(text: &str) -> Result<Vec<FileSetting>, (usize, String)> {
     Ok(lines)
 }
 
-/// Complaint about a key that is no setting, with the one that may be meant.
+/// Returns the complaint about an unknown key, with the setting that is probably meant.
 pub fn unknown(key: &str) -> String {
     if let Some(name) = current_name(key) {
         return format!(

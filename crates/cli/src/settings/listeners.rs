@@ -1,9 +1,9 @@
-//! Settings of where clients connect.
+//! Settings of the addresses for clients.
 
 use super::checks::{address, addresses, maybe_address};
 use super::row::SettingRow;
 
-/// `listen`.
+/// Row of `listen`.
 pub const LISTEN: SettingRow = SettingRow {
     name: "listen",
     value: "ADDRESS",
@@ -12,7 +12,7 @@ pub const LISTEN: SettingRow = SettingRow {
     take: |settings, text| address(text).map(|it| settings.server.listen = it),
 };
 
-/// `listen_also`.
+/// Row of `listen_also`.
 pub const LISTEN_ALSO: SettingRow = SettingRow {
     name: "listen_also",
     value: "ADDRESSES",
@@ -21,7 +21,7 @@ pub const LISTEN_ALSO: SettingRow = SettingRow {
     take: |settings, text| addresses(text).map(|it| settings.server.listen_also = it),
 };
 
-/// `admin_listen`.
+/// Row of `admin_listen`.
 pub const ADMIN_LISTEN: SettingRow = SettingRow {
     name: "admin_listen",
     value: "ADDRESS",
@@ -30,7 +30,7 @@ pub const ADMIN_LISTEN: SettingRow = SettingRow {
     take: |settings, text| maybe_address(text).map(|it| settings.server.admin_listen = it),
 };
 
-/// `arakoon_listen`.
+/// Row of `arakoon_listen`.
 pub const ARAKOON_LISTEN: SettingRow = SettingRow {
     name: "arakoon_listen",
     value: "ADDRESSES",
@@ -39,7 +39,7 @@ pub const ARAKOON_LISTEN: SettingRow = SettingRow {
     take: |settings, text| addresses(text).map(|it| settings.server.arakoon_listen = it),
 };
 
-/// `riak_listen`.
+/// Row of `riak_listen`.
 pub const RIAK_LISTEN: SettingRow = SettingRow {
     name: "riak_listen",
     value: "ADDRESSES",

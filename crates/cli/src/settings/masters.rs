@@ -1,10 +1,10 @@
-//! Settings of who is to be master.
+//! Settings of preferred and forced masters.
 
 use super::checks::names;
 use super::row::SettingRow;
 use super::units;
 
-/// `preferred_masters`.
+/// Row of `preferred_masters`.
 pub const PREFERRED_MASTERS: SettingRow = SettingRow {
     name: "preferred_masters",
     value: "NAMES",
@@ -17,7 +17,7 @@ pub const PREFERRED_MASTERS: SettingRow = SettingRow {
     },
 };
 
-/// `forced_master`.
+/// Row of `forced_master`.
 pub const FORCED_MASTER: SettingRow = SettingRow {
     name: "forced_master",
     value: "NAME",
@@ -31,7 +31,7 @@ pub const FORCED_MASTER: SettingRow = SettingRow {
     },
 };
 
-/// `preferred_master_delay_ms`.
+/// Row of `preferred_master_delay_ms`.
 pub const PREFER_PAUSE_MS: SettingRow = SettingRow {
     name: "preferred_master_delay_ms",
     value: "TIME",
@@ -42,7 +42,7 @@ pub const PREFER_PAUSE_MS: SettingRow = SettingRow {
     },
 };
 
-/// The same names, if each of them may be a member's.
+/// Checks that each name is a valid member name. Returns the names.
 fn members<N>(names: N) -> Result<N, String>
 where
     for<'a> &'a N: IntoIterator<Item = &'a String>,

@@ -1,6 +1,6 @@
-//! Rewriting of a settings file that has former names of settings.
+//! Migration of a settings file to the current names of settings.
 //!
-//! Comments, order and values stay byte for byte: only keys are replaced, where they stand.
+//! It replaces only keys. Comments, order and values stay byte for byte.
 
 use super::TABLE;
 use super::file::{line_of, parse_table, unknown};
@@ -12,21 +12,21 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// One key that is renamed.
+/// Key that is renamed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyRename {
-    /// Line of the file, from 1.
+    /// Number of the key's line, from 1.
     pub line: usize,
     /// Former name.
     pub from: String,
-    /// Name in force.
+    /// Current name.
     pub to: &'static str,
 }
 
-/// Renames the keys of a file that have a former name, in one step; returns what changed, in the
-/// order of the lines. A file without such keys is not touched.
+/// Renames the keys of a file that have a former name, atomically. Returns the renamed keys in the
+/// order of the lines. A file without such keys is not written.
 pub fn migrate(path: &Path) -> Outcome<Vec<KeyRename>> {
-    // A link stays one: its target is replaced.
+    // A symbolic link stays: its target is replaced.
     let target = path.canonicalize().map_err(|error| Failure::file("read", path, &error))?;
     let text = fs::read_to_string(&target).map_err(|error| Failure::file("read", path, &error))?;
     let (text, renames) = renamed(&text)
@@ -37,7 +37,7 @@ pub fn migrate(path: &Path) -> Outcome<Vec<KeyRename>> {
     Ok(renames)
 }
 
-/// Returns the text with the names in force, and what was renamed.
+/// Returns the text with current names, and the renamed keys.
 fn renamed(text: &str) -> Result<(String, Vec<KeyRename>), (usize, String)> {
     let mut keys: Vec<(Range<usize>, KeyRename)> = Vec::new();
     let table = parse_table(text)?;
@@ -63,8 +63,8 @@ fn renamed(text: &str) -> Result<(String, Vec<KeyRename>), (usize, String)> {
     Ok((changed, keys.into_iter().map(|(_, rename)| rename).collect()))
 }
 
-/// Puts a text in a file's place, with its mode and owner; after a crash one of the two is there,
-/// whole.
+/// Replaces a file's text and keeps its mode and owner. After a crash the file has either the old
+/// text or the new one, complete.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -81,7 +81,7 @@ fn write_as(path: &Path, beside: &Path, text: &str) -> io::Result<()> {
     let before = path.metadata()?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
     file.write_all(text.as_bytes())?;
-    // Else a node that runs as another user could not read it any more.
+    // Keep the owner: a node that runs as another user could not read the file any more.
     let made = file.metadata()?;
     if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
         fchown(&file, Some(before.uid()), Some(before.gid()))?;

@@ -1,9 +1,9 @@
-//! Settings: a flag wins over the environment, the environment over the file, the file over an
-//! Arakoon configuration, that over the default.
+//! Settings. A flag overrides the environment, the environment the settings file, the file an
+//! Arakoon configuration, and that the default.
 //!
-//! Promises: every setting is a row of `table.rs`, and that row alone feeds parser, file, help,
-//! docs page and check.
-//! Never: takes a setting it does not know, or a value it did not check.
+//! Promises: every setting is a row of `table.rs`, the only source of parser, file, help, docs page
+//! and check.
+//! Never: accepts an unknown setting, or an unchecked value.
 //! Read next: `table.rs`.
 
 mod background;
@@ -40,84 +40,85 @@ pub use variables::misspelt_variables;
 /// All settings of a serving process, checked.
 #[derive(Clone)]
 pub struct Settings {
-    /// What the node needs to know.
+    /// Settings of the node.
     pub node: NodeSettings,
-    /// What the front-ends need to know.
+    /// Settings of the front-ends.
     pub server: ServerSettings,
-    /// Threads that serve clients.
+    /// Number of threads that serve clients.
     pub threads: usize,
-    /// What is logged.
+    /// Log levels.
     pub levels: Levels,
-    /// Whether the last events are kept in memory for a crash log.
+    /// True if the last events are kept in memory for a crash log.
     pub crash_log: bool,
-    /// Open files to ask the system for.
+    /// Number of open files to request from the system.
     pub open_files: u64,
-    /// Where clients reach the node; none: where it listens.
+    /// Address at which clients reach the node. `None`: the address that it listens at.
     pub advertise: Option<String>,
-    /// Where it listens for other nodes.
+    /// Address at which the node listens for other nodes. `None`: it has no cluster.
     pub peer_listen: Option<SocketAddr>,
-    /// Where they reach it; none: where it listens for them.
+    /// Address at which other nodes reach it. `None`: the address that it listens at.
     pub peer_advertise: Option<String>,
-    /// Members of the cluster to join, the first to ask first; none: it joins none.
+    /// Members of the cluster to join, in the order they are tried. Empty: it joins none.
     pub join: Vec<String>,
-    /// The other nodes of a cluster that this one may found.
+    /// Other nodes of a cluster that this one may found.
     pub bootstrap_peers: Vec<String>,
-    /// As what.
+    /// Role in which the node joins.
     pub join_as: Part,
-    /// The file of the join token.
+    /// File with the join token.
     pub join_token_file: Option<PathBuf>,
-    /// Whether damaged data of a member are set aside, and fetched anew.
+    /// True if a member's damaged data are set aside and fetched again from others.
     pub auto_repair: bool,
-    /// What of an Arakoon configuration means nothing here.
+    /// Warnings about keys of an Arakoon configuration without effect, and about misspelt
+    /// variables.
     pub warnings: Vec<String>,
 }
 
-/// Where a value came from.
+/// Source of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The table.
+    /// Default of the table.
     Default,
-    /// This file, at this line.
+    /// File, and line number in it.
     File(PathBuf, usize),
-    /// The environment.
+    /// Environment variable.
     Environment,
-    /// The command line.
+    /// Flag of the command line.
     Flag,
 }
 
-/// A setting's text in force, and where it came from.
+/// Value of a setting that is in force, with its source.
 pub struct InForce {
-    /// Which.
+    /// The setting.
     pub row: &'static SettingRow,
-    /// As it was written.
+    /// The value as it was written.
     pub text: String,
-    /// By whom.
+    /// The source.
     pub origin: Origin,
 }
 
-/// The flags of all settings, parsed but not yet weighed against file and environment.
+/// Flags of all settings, parsed but not yet combined with file and environment.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// The settings file.
+    /// Path of the settings file.
     pub config: Option<PathBuf>,
-    /// An Arakoon configuration.
+    /// Path of an Arakoon configuration.
     pub arakoon_config: Option<PathBuf>,
     texts: Vec<(&'static str, String)>,
 }
 
-/// All settings in force, in the table's order.
+/// Settings in force, in the order of the table.
 pub struct Weighed {
     /// The settings.
     pub in_force: Vec<InForce>,
-    /// What of an Arakoon configuration means nothing here.
+    /// Warnings about keys of an Arakoon configuration without effect.
     pub warnings: Vec<String>,
 }
 
-/// What the environment holds under a name; passed in so that tests need not change the real one.
+/// Look-up of an environment variable; a parameter, so that tests need not change the real one.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Flags {
-    /// Sets one that was not given; whether that was so.
+    /// Sets a setting that no flag has set. Returns true if that was so.
     pub fn also(&mut self, name: &'static str, text: String) -> bool {
         let fresh = self.texts.iter().all(|(given, _)| *given != name);
         if fresh {
@@ -126,7 +127,7 @@ impl Flags {
         fresh
     }
 
-    /// All settings in force, and where each comes from.
+    /// Combines all sources. Returns the settings in force, each with its source.
     pub fn weigh(&self, environment: Environment) -> Outcome<Weighed> {
         let path = |given: &Option<PathBuf>, variable: &str| {
             given.clone().or_else(|| environment(variable).map(PathBuf::from))
@@ -164,7 +165,7 @@ impl Flags {
         Ok(Weighed { in_force: in_force.collect(), warnings })
     }
 
-    /// The checked settings.
+    /// Returns the checked settings.
     pub fn settings(&self, environment: Environment) -> Outcome<Settings> {
         let mut settings = Settings {
             node: NodeSettings::default(),
@@ -204,10 +205,10 @@ impl Flags {
     }
 }
 
-/// A setting as it was said somewhere, and where.
+/// Setting with its text and source. `None`: no source has set it yet.
 type SettingSource = (&'static SettingRow, Option<(String, Origin)>);
 
-/// Takes a setting of a file where nobody said it before.
+/// Sets a setting from a file, unless a source of higher precedence has set it.
 fn fill(said: &mut [SettingSource], name: &str, text: String, file: &Path, line: usize) {
     if let Some((_, said @ None)) = said.iter_mut().find(|(row, _)| row.name == name) {
         *said = Some((text, Origin::File(file.to_path_buf(), line)));
@@ -215,7 +216,7 @@ fn fill(said: &mut [SettingSource], name: &str, text: String, file: &Path, line:
 }
 
 impl Settings {
-    /// What the node tells others of where it is reached.
+    /// Determines the addresses that the node publishes to clients and other nodes.
     fn place(&mut self) -> Outcome {
         let told = |said: &Option<String>, listens: SocketAddr, row: &str| match said {
             Some(address) => Ok(address.clone()),
@@ -236,7 +237,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What no single row can see.
+    /// Checks conditions that involve several settings.
     fn check(&self) -> Outcome {
         if self.node.segment_bytes * 2 > self.node.log_bytes_max {
             return Err(Failure::invalid(
@@ -294,7 +295,7 @@ impl clap::Args for Flags {
         let command = command.arg(config).arg(arakoon).arg(port);
         TABLE.iter().fold(command, |command, row| {
             let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
-            // Given twice, the later one counts: scripts append to a line of defaults.
+            // If a flag is given twice, the later one wins: scripts append to a line of defaults.
             let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
             let arg = arg.overrides_with(row.name);
             let arg = match row.name {

@@ -1,4 +1,4 @@
-//! The docs page of settings, made from the table; a test fails when the kept page is another.
+//! Docs page of settings, generated from the table; a test fails if the kept page differs.
 
 use super::TABLE;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ Sizes are bytes, or numbers with `KiB`, `MiB`, `GiB`, `TiB`; times are milliseco
 |---|---|---|---|---|
 ";
 
-/// `docs/run/settings.md`.
+/// Returns the text of `docs/run/settings.md`.
 pub fn page() -> String {
     let mut page = String::from(INTRODUCTION);
     for row in TABLE {

@@ -1,12 +1,12 @@
-//! Former names of settings, each with the name in force.
+//! Former names of settings, each with the current name.
 //!
-//! A former name is refused and never read: two spellings in one installation would sooner or
-//! later say two things.
+//! A former name is refused and never read: two spellings in one installation would sooner or later
+//! have two values.
 
 use super::Environment;
 use program::{Failure, Outcome};
 
-/// Former names and the names in force.
+/// Former names with their current names.
 pub const RENAMES: [(&str, &str); 13] = [
     ("data", "data_dir"),
     ("node", "name"),
@@ -23,12 +23,12 @@ pub const RENAMES: [(&str, &str); 13] = [
     ("repair", "auto_repair"),
 ];
 
-/// Returns the name in force of a setting that had this name before.
+/// Returns the current name of a setting that had this name before.
 pub fn current_name(former: &str) -> Option<&'static str> {
     RENAMES.iter().find(|(name, _)| *name == former).map(|(_, name)| *name)
 }
 
-/// Refuses an environment that sets a variable under its former name.
+/// Refuses an environment that sets a variable under a former name.
 pub fn check_variables(environment: Environment) -> Outcome {
     let variable = |name: &str| format!("CREDENZA_{}", name.to_ascii_uppercase());
     match RENAMES.iter().find(|(former, _)| environment(&variable(former)).is_some()) {

@@ -2,28 +2,28 @@
 
 use super::Settings;
 
-/// One setting.
+/// Setting, with all its spellings, help and check.
 pub struct SettingRow {
-    /// Its name: the key in the file; the flag is the same with `-`, the environment variable the
-    /// same in capitals.
+    /// Name: the key in the file. The flag has `-` for `_`; the environment variable is in
+    /// capitals.
     pub name: &'static str,
-    /// What a value looks like, for help.
+    /// Placeholder of the value in help.
     pub value: &'static str,
-    /// The default, as one would write it.
+    /// Default value, as a user would write it.
     pub default: &'static str,
-    /// One line: what it does.
+    /// Description in one line.
     pub doc: &'static str,
-    /// Checks a text and takes it, or says what is wanted instead.
+    /// Checks a text and stores its value. Fails with what is expected instead.
     pub take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
 impl SettingRow {
-    /// The flag, without its two dashes.
+    /// Returns the flag, without its two dashes.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// The environment variable.
+    /// Returns the environment variable.
     pub fn variable(&self) -> String {
         format!("CREDENZA_{}", self.name.to_ascii_uppercase())
     }

@@ -1,5 +1,5 @@
-//! The one table of settings: flag, file key, environment variable, default, help line, docs line
-//! and check.
+//! Table of settings: flag, file key, environment variable, default, help line, docs line and
+//! check.
 
 use super::background;
 use super::checks::{
@@ -13,7 +13,7 @@ use super::units;
 use base::Part;
 use std::path::PathBuf;
 
-/// Every setting of `credenza serve`.
+/// All settings of `credenza serve`.
 pub const TABLE: &[SettingRow] = &[
     SettingRow {
         name: "data_dir",

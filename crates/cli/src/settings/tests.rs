@@ -1,4 +1,4 @@
-//! Settings: who wins, what is refused, and that the docs page says the same.
+//! Tests of settings: precedence, refusals, and the docs page.
 
 use super::file::parse_file;
 use super::*;

@@ -1,16 +1,16 @@
-//! Sizes, times and switches as people write them, and as we show them.
+//! Sizes, times and switches: parsing, and display.
 
 const SIZES: [(&str, u64); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 const TIMES: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// A size in bytes: `65536`, `64KiB`, `512 MiB`, `1GiB`.
+/// Parses a size in bytes: `65536`, `64KiB`, `512 MiB`, `1GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
     with_unit(text, &SIZES, "bytes, or a number with KiB, MiB, GiB or TiB")
 }
 
-/// A time of the settings in milliseconds: `1500`, `1500ms`, `30s`, `5m`, `1h30m`, `1d`.
+/// Parses a time of a setting in milliseconds: `1500`, `1500ms`, `30s`, `5m`, `1h30m`, `1d`.
 pub fn time_ms(text: &str) -> Result<u64, String> {
     match text.trim().parse() {
         Ok(ms) => Ok(ms),
@@ -20,8 +20,8 @@ pub fn time_ms(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time of the command line in milliseconds: as above, but never without a unit. Redis and etcd
-/// count in seconds where nothing is said, so a bare number would be taken for what it is not.
+/// Parses a time of the command line in milliseconds, which must have a unit. A bare number means
+/// seconds in Redis and etcd, so it would be misunderstood.
 pub fn time_with_unit_ms(text: &str) -> Result<u64, String> {
     if text.trim_start().starts_with('-') {
         return Err("a time is not negative: expected 30s, 1h30m or 1d, say".into());
@@ -56,7 +56,7 @@ fn parts(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// `true` or `false`, `on` or `off`.
+/// Parses a switch: `true` or `false`, `on` or `off`.
 pub fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "on" => Ok(true),
@@ -65,14 +65,14 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A whole number between two others, both allowed.
+/// Parses a whole number from `min` to `max`, both inclusive.
 pub fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     let wanted = || format!("a number from {min} to {max} is wanted");
     let number = text.parse().map_err(|_| wanted())?;
     if (min..=max).contains(&number) { Ok(number) } else { Err(wanted()) }
 }
 
-/// A size with the largest unit that leaves about one to three digits before the point.
+/// Formats a size with the largest unit that it reaches.
 pub fn show_size(bytes: u64) -> String {
     for (unit, factor) in SIZES {
         if bytes >= factor {
@@ -84,7 +84,7 @@ pub fn show_size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// A whole number in groups of three digits.
+/// Formats a whole number in groups of three digits.
 pub fn show_count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,21 +1,21 @@
-//! Variables of the environment that nobody reads, but whose names are near to one that is read.
+//! Warnings about environment variables that have no effect but resemble a known name.
 
 use super::TABLE;
 use super::renames::current_name;
 use base::nearest;
 
-/// Variables of commands that are no settings of `serve`.
+/// Variables of commands that are not settings of `serve`.
 const OTHERS: [&str; 6] = ["URL", "BUCKET", "CONFIG", "ARAKOON_CONFIG", "FAILPOINT", "MUTANT"];
 const FRONT: &str = "CREDENZA_";
 
-/// Returns a warning for each variable of the environment that seems to be misspelt.
+/// Returns a warning for each environment variable that seems misspelt.
 pub fn misspelt_variables() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     misspelt(names)
 }
 
-/// Returns a warning for each of these names that is near to a known one. Others are left alone:
-/// Kubernetes sets `CREDENZA_PORT` and its kin for a service called `credenza`.
+/// Returns a warning for each name that resembles a known one. Others cause none: Kubernetes sets
+/// `CREDENZA_PORT` and similar ones for a service called `credenza`.
 fn misspelt(names: impl Iterator<Item = String>) -> Vec<String> {
     let rows = TABLE.iter().map(|row| row.name.to_ascii_uppercase());
     let known: Vec<String> = rows.chain(OTHERS.map(String::from)).collect();
@@ -56,7 +56,7 @@ mod tests {
         }
         let kubernetes = "CREDENZA_PORT_7711_TCP_ADDR";
         assert_eq!(of(kubernetes), None);
-        // What this project's own tests read.
+        // Variables of the project's own tests.
         for own in ["CREDENZA_BINARY", "CREDENZA_SEED"] {
             assert_eq!(of(own), None, "{own}");
         }
