@@ -48,9 +48,9 @@ pub enum Format {
 /// Error of reading: one invalid record, or the end of reading.
 #[derive(Debug)]
 pub enum Fault {
-    /// This record is invalid; reading can go on with the next.
+    /// Error in one record; reading can go on with the next.
     Record(String),
-    /// Reading can't go on.
+    /// Error that ends reading.
     End(String),
 }
 
