@@ -1,8 +1,7 @@
-//! Contexts as text: the form in which JSON answers give them out and requests send them back.
+//! Text form of contexts, in JSON answers and in the requests that send them back.
 //!
-//! A context is opaque to clients. It is written in URL-safe base64 without padding, so that it
-//! stands in a query as it is. The standard alphabet with padding, in which contexts were given out
-//! before, is read as well.
+//! A context is opaque to clients. It is written in URL-safe base64 without padding, so a query may
+//! contain it unencoded. The standard alphabet with padding, an earlier form, is read as well.
 
 use base::Context;
 use base64::Engine;
@@ -10,7 +9,7 @@ use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, URL_SAFE_NO_PAD};
 use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
 
-/// Reads URL-safe base64, with padding or without.
+/// Decoder of URL-safe base64, with padding or without.
 const READER: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -21,11 +20,11 @@ pub(crate) fn text_of(context: &Context) -> String {
     URL_SAFE_NO_PAD.encode(&context.0)
 }
 
-/// Reads a context in either alphabet; `None` if the text is no base64.
+/// Parses a context in either alphabet. Returns `None` if the text is not base64.
 pub(crate) fn read(text: &[u8]) -> Option<Context> {
     let url_safe = |byte: &u8| match byte {
         // A `+` that a client did not percent-encode arrives as a blank. Base64 has no blanks, so
-        // only that can be meant.
+        // the meaning is certain.
         b'+' | b' ' => b'-',
         b'/' => b'_',
         other => *other,

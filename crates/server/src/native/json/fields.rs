@@ -1,9 +1,9 @@
-//! The names of a step's fields.
+//! Fields of a step: their names in JSON, and their sets.
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::fmt;
 
-/// The fields that a step may have.
+/// Field of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum StepField {
@@ -35,7 +35,7 @@ pub enum StepField {
 }
 
 impl StepField {
-    /// All fields with their names in JSON.
+    /// All fields, with their names in JSON.
     pub const ALL: [(StepField, &'static str); 25] = [
         (StepField::Op, "op"),
         (StepField::Key, "key"),
@@ -64,12 +64,12 @@ impl StepField {
         (StepField::Want, "want"),
     ];
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         StepField::ALL[self as usize].1
     }
 
-    /// Its place in a set of fields.
+    /// Returns its bit in a set of fields.
     pub fn bit(self) -> u32 {
         1 << self as u32
     }

@@ -1,11 +1,11 @@
-//! The table of operations: what each is called in JSON, which fields it needs and may have, what
-//! it gives.
+//! Table of operations: the name of each in JSON, the fields that it requires and allows, and its
+//! result.
 //!
-//! The reader, the OpenAPI document and the tests are all made from it.
+//! It is the source of the parser, the OpenAPI document and the tests.
 
 use super::fields::StepField::{self, *};
 
-/// Which of [`base::Update`] or [`base::Read`] an operation becomes.
+/// Name of an operation, after the [`base::Update`] or [`base::Read`] that it becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum OperationName {
@@ -37,30 +37,30 @@ pub enum OperationName {
     KeyCount,
 }
 
-/// Where an operation may stand.
+/// Lists in which an operation is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedIn {
-    /// Among updates.
+    /// Lists of updates.
     Updates,
-    /// Among reads alone.
+    /// Reads alone.
     Reads,
     /// Both.
     Anywhere,
 }
 
-/// One operation.
+/// Operation as a step of JSON.
 pub struct JsonOperation {
-    /// Its word in `op`.
+    /// Its word in the field `op`.
     pub word: &'static str,
-    /// What it becomes.
+    /// Its name.
     pub name: OperationName,
-    /// Where it may stand.
+    /// Lists in which it is allowed.
     pub place: AllowedIn,
-    /// Fields that must be there.
+    /// Required fields.
     pub needs: &'static [StepField],
-    /// Fields that may be there.
+    /// Optional fields.
     pub may: &'static [StepField],
-    /// One line for the docs.
+    /// Description in one line, for the document.
     pub doc: &'static str,
 }
 
@@ -135,12 +135,12 @@ pub const OPERATIONS: [JsonOperation; 26] = [
         needs: &[], may: &[], doc: "How many keys the bucket holds, by counting them: `count`." },
 ];
 
-/// The words of all operations.
+/// Returns the words of all operations.
 pub fn words() -> Vec<&'static str> {
     OPERATIONS.iter().map(|operation| operation.word).collect()
 }
 
-/// The operation of this word.
+/// Returns the operation of this word.
 pub fn find(word: &str) -> Option<&'static JsonOperation> {
     OPERATIONS.iter().find(|operation| operation.word == word)
 }

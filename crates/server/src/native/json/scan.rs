@@ -1,13 +1,14 @@
-//! One pass over a client's JSON before it is read: how deep does it nest?
+//! Check of the nesting depth of a client's JSON, in one pass before it is parsed.
 //!
-//! The reader behind it goes down one call per level, so the depth is bounded here, without a
-//! stack.
+//! The parser recurses once per level, so this check bounds the depth first, without a stack of its
+//! own.
 
 /// Levels of JSON that one level of sequences takes (an object, a list), and a few for what stands
 /// in a step.
 pub const DEPTH_MAX: usize = 2 * base::limits::SEQUENCE_DEPTH_MAX + 4;
 
-/// Whether brackets never nest deeper than [`DEPTH_MAX`]. Says nothing about the rest.
+/// Returns true if brackets never nest deeper than [`DEPTH_MAX`]. Does not check the rest of the
+/// syntax.
 pub fn is_shallow(json: &[u8]) -> bool {
     let mut depth = 0usize;
     let mut bytes = json.iter();

@@ -1,7 +1,7 @@
-//! Steps: one JSON object becomes one update or read, as it is read.
+//! Parser of steps: a JSON object becomes an update or a read while it is parsed.
 //!
-//! All operations share one set of field names; the table says which of them each needs and may
-//! have.
+//! All operations share one set of field names; the table of operations says which of them each
+//! requires and allows.
 
 use super::blob::{Blob, KeysSeed, Whole};
 use super::fields::StepField;
@@ -14,7 +14,7 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Seq
 use std::cell::Cell;
 use std::fmt;
 
-/// What was read of one step so far.
+/// Fields of one step that were parsed so far.
 #[derive(Default)]
 pub struct StepFields {
     seen: u32,
@@ -37,17 +37,17 @@ pub struct StepFields {
     bounds: Bounds,
 }
 
-/// A word out of a short list; which list, the operation knows.
+/// Word out of a short list that depends on the operation.
 type ShortWord = Box<str>;
 
-/// Reads one step; counts the steps and levels of the whole body.
+/// Parser of one step. It counts the steps, keys and levels of the whole body.
 #[derive(Clone, Copy)]
 pub struct StepSeed<'a> {
-    /// Steps read so far.
+    /// Number of steps parsed so far.
     pub count: &'a Cell<usize>,
-    /// Keys in lists read so far.
+    /// Number of keys in lists parsed so far.
     pub keys: &'a Cell<usize>,
-    /// Levels of sequences around this step.
+    /// Number of sequences around this step.
     pub depth: usize,
 }
 
@@ -154,7 +154,7 @@ impl StepFields {
         Ok(())
     }
 
-    /// The operation as an update.
+    /// Converts the operation into an update.
     pub fn into_update(mut self) -> Result<Update, String> {
         let operation = self.operation.ok_or("a step needs `op`")?;
         if operation.place == AllowedIn::Reads {
@@ -214,7 +214,7 @@ impl StepFields {
         })
     }
 
-    /// The operation as a read.
+    /// Converts the operation into a read.
     pub fn into_read(mut self) -> Result<Read, String> {
         let operation = self.operation.ok_or("a step needs `op`")?;
         let key = self.key.take().unwrap_or_default();
@@ -300,7 +300,7 @@ impl StepFields {
     }
 }
 
-/// What a failing step does, by word.
+/// Parses the word for the effect of a failing step on its sequence.
 pub fn mode(word: Option<&str>) -> Result<Steps, String> {
     match word {
         None | Some("all_or_nothing") => Ok(Steps::AllOrNothing),
@@ -311,7 +311,7 @@ pub fn mode(word: Option<&str>) -> Result<Steps, String> {
     }
 }
 
-/// Reads a list of steps.
+/// Parser of a list of steps.
 pub struct StepsSeed<'a>(pub StepSeed<'a>);
 
 impl<'de> DeserializeSeed<'de> for StepsSeed<'_> {
@@ -347,10 +347,10 @@ impl<'de> Visitor<'de> for StepsSeed<'_> {
     }
 }
 
-/// How an error begins that is `too_large` and not `malformed`.
+/// Beginning of an error that is reported as `too_large` instead of `malformed`.
 pub const TOO_MANY_STEPS: &str = "a sequence has more than 131072 steps";
 
-/// A time to live: milliseconds, or `keep`, `never`, `default`.
+/// Time to live: milliseconds, or `keep`, `never`, `default`.
 struct Ttl(Expiry);
 
 impl<'de> Deserialize<'de> for Ttl {
@@ -379,7 +379,7 @@ impl<'de> Deserialize<'de> for Ttl {
     }
 }
 
-/// An expiry's word.
+/// Parses the word of an expiry.
 pub fn expiry_word(word: &str) -> Option<Expiry> {
     match word {
         "keep" => Some(Expiry::Keep),

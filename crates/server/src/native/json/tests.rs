@@ -1,4 +1,4 @@
-//! JSON, both ways: what is read becomes what is meant, and nothing else is read.
+//! Tests of JSON parsing and writing: every valid form has its meaning, and others are refused.
 
 use super::bodies;
 use super::fields::StepField;
@@ -131,7 +131,7 @@ fn each_operation_needs_its_fields_and_takes_no_others() {
         for (field, name) in StepField::ALL {
             let mut fields = all.clone();
             fields.push(field);
-            // A field of its own stands twice then, any other is not its own.
+            // A field of the operation itself then occurs twice; any other is not allowed in it.
             assert!(field == StepField::Op || read(&fields).is_err(), "{} {name}", operation.word);
         }
     }
@@ -349,7 +349,7 @@ fn changes_of_properties_end_exactly_at_their_limit() {
     }
 }
 
-/// Found by schema fuzzing: `[null, null]` made a group.
+/// Found by schema fuzzing: `[null, null]` created a group.
 #[test]
 fn a_list_of_an_objects_values_is_no_object() {
     for body in [&b"[null, null]"[..], b" [3]", b"\n[]"] {

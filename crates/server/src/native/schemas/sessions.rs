@@ -8,14 +8,14 @@ pub fn all(schemas: &mut Map<String, Value>) {
     schemas.insert("Session".into(), object(json!({ "session": id() })));
 }
 
-/// A session's id: the decimal digits of 64 bits. Text, since many programs round numbers of more
-/// than 53 bits.
+/// Returns the schema of a session's id: the decimal digits of 64 bits. It is text, because many
+/// programs round numbers of more than 53 bits.
 pub fn id() -> Value {
     json!({ "type": "string", "pattern": pattern(), "examples": ["12077340203563245581"] })
 }
 
-/// Matches the digits of every number up to `u64::MAX`, and of no larger one: fewer digits than
-/// that has, or as many, of which the first that differs is smaller.
+/// Returns a pattern for every number up to `u64::MAX` and no larger one: fewer digits than that
+/// has, or as many, of which the first that differs is smaller.
 fn pattern() -> String {
     let largest = u64::MAX.to_string();
     let mut choices = vec![format!("[0-9]{{1,{}}}", largest.len() - 1)];

@@ -1,4 +1,4 @@
-//! Commands on values that are decimal numbers.
+//! Commands on values that are decimal numbers: `INCR` and its relatives.
 
 use super::{RespShape, Talk, Translated, update};
 use crate::resp::errors::RespRefusal;
