@@ -14,15 +14,16 @@ use std::cell::Cell;
 use std::time::Duration;
 use store::{RowChange, Trees};
 
-/// Entries applied in one turn: heartbeats are answered in between.
+/// Maximum number of bytes, and of entries, applied in one turn. Heartbeats are answered in
+/// between.
 const TURN_BYTES_MAX: usize = 4 << 20;
 const TURN_VALUES_MAX: usize = 256;
 /// Pause of applying while flushes lag behind writes.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Group {
-    /// Applies decided entries, as many as one turn should, then lets go of them. Gives how long to
-    /// wait before the next, if some are left.
+    /// Applies decided entries, as many as one turn should, and releases them. Returns the pause
+    /// before the next, if some are left.
     pub(super) fn apply_decided(&self, stopping: bool) -> Result<Option<Duration>> {
         let (upto, payloads) = self.next_decided()?;
         if payloads.is_empty() {

@@ -1,13 +1,12 @@
 //! Batching: decides when the open entry is closed and proposed.
 //!
-//! An entry costs every member a write, a sync and a few messages, whatever it holds; an update
-//! costs what it costs. So an entry that is proposed while others are on their way should be worth
-//! it, and so should the first after all are decided: the clients that were just answered come back
-//! one by one, and an entry with the first of them alone would make all others wait for the next.
-//! What the last entry held says how many there are. But where a round trip takes long, filling an
-//! entry must not take a part of it.
+//! An entry costs every member a write, a sync and a few messages, whatever it holds. So an entry
+//! that is proposed while others are under way should hold many updates. So should the first after
+//! all are decided: the clients that were just answered come back one by one, and an entry with the
+//! first of them alone would make all others wait for the next. The size of the last entry tells
+//! how many there are. If a round trip takes long, filling an entry must not add much to it.
 //!
-//! Promises: nobody waits longer than `OVERLAP_MS` for company; who is alone never waits.
+//! Promises: no update waits longer than `OVERLAP_MS` for others; a sole client never waits.
 
 /// An entry waits until it is this part as full as all that are undecided together or, where none
 /// is, as the last one was, ...
@@ -48,8 +47,7 @@ impl BatchingPolicy {
         due
     }
 
-    /// Returns true if the update that came just now, so that there are `open`, is what the open
-    /// entry waited for.
+    /// Returns true if the update that came just now, which makes `open`, completes the open entry.
     #[inline]
     pub(super) fn is_complete(&self, open: u32) -> bool {
         self.since.is_some() && open == self.enough

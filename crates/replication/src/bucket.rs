@@ -14,7 +14,7 @@ pub struct Bucket {
     pub properties: Properties,
     /// Digest of its name; 0: rows of the node's own, which are no client's bucket.
     pub digest: BucketDigest,
-    /// Group it is on its way to.
+    /// Group to which it moves.
     pub moving: Option<Moving>,
     retired: AtomicBool,
 }

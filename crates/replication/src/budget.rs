@@ -18,7 +18,7 @@ use runtime::world;
 /// Pages up to this many rows are read where the request came in; larger ones on a thread that may
 /// wait.
 pub(super) const ROWS_AT_ONCE: usize = 128;
-/// Point reads up to this many keys, likewise.
+/// Maximum number of point reads at once.
 pub(super) const KEYS_AT_ONCE: usize = 1_024;
 /// Each part of a row of this size costs as much as one more row.
 const PART_BYTES: usize = 16 * 1024;
@@ -27,7 +27,7 @@ const PART_BYTES: usize = 16 * 1024;
 const PASSED_PER_ROW: usize = 64;
 /// Cost of positioning a range read, in rows.
 const ROWS_PER_WALK: usize = 16;
-/// The clock is looked at whenever so many rows have been.
+/// Number of rows between two checks of the clock.
 const ROWS_PER_LOOK: usize = 256;
 /// Bytes that one update may write, with framing: its own, and half as many for keys that it only
 /// lists.
@@ -43,7 +43,7 @@ pub struct Budget {
     answer_bytes_max: usize,
     answer_bytes: usize,
     written_bytes: usize,
-    /// True if the clock is asked.
+    /// True if the clock counts.
     timed: bool,
     until_ms: Option<u64>,
     late: bool,
@@ -82,12 +82,13 @@ impl Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), true)
     }
 
-    /// For a read under the group's lock; one whose answer is longer goes on elsewhere.
+    /// Budget of a read under the group's lock. A read with a longer answer is moved to another
+    /// thread.
     pub fn of_short_read(answer_bytes_max: usize) -> Budget {
         Budget { answer_bytes_max, ..Budget::of_update() }
     }
 
-    /// For an update where nobody waits for the lock: the clock is left alone.
+    /// Budget of an update whose evaluation blocks nobody: without a time limit.
     pub fn of_rehearsal() -> Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), false)
     }
@@ -97,7 +98,7 @@ impl Budget {
         Budget::new(Some(SEQUENCE_ROWS_MAX), false)
     }
 
-    /// Looks at a row of so many bytes (0: at nothing).
+    /// Counts a row of so many bytes (0: an absent row).
     #[inline]
     pub fn look(&mut self, bytes: usize) -> Result<()> {
         self.rows += 1 + bytes / PART_BYTES;
@@ -110,13 +111,13 @@ impl Budget {
         self.look(0)
     }
 
-    /// Passes over so many rows of undecided values.
+    /// Counts rows of undecided entries that are passed over.
     pub fn pass(&mut self, rows: usize) -> Result<()> {
         self.rows += rows / PASSED_PER_ROW;
         if self.rows < self.looked + ROWS_PER_LOOK { Ok(()) } else { self.check() }
     }
 
-    /// The answer grows by so many bytes.
+    /// Counts bytes of the answer.
     #[inline]
     pub fn answer(&mut self, bytes: usize) -> Result<()> {
         self.answer_bytes += bytes;
@@ -130,8 +131,8 @@ impl Budget {
         self.written_bytes += bytes;
     }
 
-    /// Returns true if it is used up: then nothing of the update is done, whatever its steps are to
-    /// each other.
+    /// Returns true if it is used up. Then the whole update fails, whatever its steps are to each
+    /// other.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.excess().is_some()

@@ -25,15 +25,15 @@ pub(super) struct Fetches {
 }
 
 impl Group {
-    /// Fetches what the last turn wanted, unless that is under way. What comes from a node that is
-    /// gone is given up for another: that may be long away, and the rest need it.
+    /// Fetches the snapshot that the last turn wanted, unless a fetch is under way. A fetch from a
+    /// node that is gone is dropped in favour of another: that node may be away for long.
     pub(super) fn fetch_wanted(self: &Arc<Group>, fetches: &mut Fetches) {
         let wanted = self.state().snapshot.take_wanted();
         let (Some(from), Some(peers)) = (wanted, self.shared.peers.get()) else { return };
         if !fetches.tasks.is_empty() {
             if from != fetches.from && !peers.linked(fetches.from) {
                 fetches.tasks.abort_all();
-                // Asked for again when that has ended.
+                // Requested again when that has ended.
                 self.state().snapshot.wanted.get_or_insert(from);
             }
             return;
@@ -122,7 +122,7 @@ impl Group {
     }
 }
 
-/// Tells which rows of bucket 0 are not what they were.
+/// Reports to the observer which rows of bucket 0 have changed.
 fn tell_changes(
     group: GroupId,
     observer: &dyn Observer,

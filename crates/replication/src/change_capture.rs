@@ -1,12 +1,12 @@
 //! Change capture of a bucket while it is copied to another group: the keys that have to be copied
 //! again.
 //!
-//! It listens where entries are applied, on whoever copies, and not where they are evaluated: a
-//! copy is read from what is applied, so what is noted here is there to be read. While nothing is
-//! copied it costs a look at one flag for every entry.
+//! It listens where entries are applied, on the node that copies, and not where they are evaluated:
+//! a copy is read from applied rows, so a change noted here is visible there. While nothing is
+//! copied it costs a check of one flag for every entry.
 //!
-//! Promises: every key that was changed since tracking began, and stands at or before what was
-//! copied so far, is given out later than it was changed.
+//! Promises: every key that changed since the capture began, and lies at or before the last key
+//! copied, is returned after its change.
 
 use super::dirty_keys::{DirtyKeys, Upto};
 use super::entry::read_entry;
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 pub use super::dirty_keys::prefixes;
 
-/// Held by whoever copies; with it tracking ends.
+/// Handle of the node that copies. Dropping it ends the capture.
 pub struct ChangeCapture {
     group: Arc<Group>,
 }
@@ -69,7 +69,7 @@ impl Group {
         tracker.as_ref().map_or(0, |tracker| tracker.rows.len() + tracker.others.len())
     }
 
-    /// Rows changed that no entry told of: a snapshot was installed.
+    /// Notes that rows changed without an entry: a snapshot was installed.
     pub(super) fn lose_track(&self) {
         if let Some(tracker) = self.tracking.tracker().as_mut() {
             tracker.lost = true;

@@ -2,7 +2,7 @@
 
 use runtime::world;
 
-/// Group time: goes on from the last value's time, by monotonic time only.
+/// Group time: continues from the last entry's time, by monotonic time only.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupClock {
     group_ms: u64,
@@ -10,7 +10,7 @@ pub struct GroupClock {
 }
 
 impl GroupClock {
-    /// Goes on from here.
+    /// Starts the clock at this group time, in milliseconds.
     pub fn from(group_ms: u64) -> GroupClock {
         GroupClock { group_ms, monotonic_ms: world::milliseconds() }
     }

@@ -22,9 +22,9 @@ use transport::Peers;
 
 /// Bytes of the master's rows in one question.
 const PIECE_BYTES: u64 = 256 * 1024;
-/// A snapshot is used for so long, milliseconds.
+/// Maximum age of a snapshot that is compared, in milliseconds.
 const ROUND_MS: u64 = 10_000;
-/// A replica that has not come to the marker is waited for so long, milliseconds.
+/// Maximum wait for a replica that has not reached the marker, in milliseconds.
 const LAG_MS: u64 = 5_000;
 const LAG_PAUSE: Duration = Duration::from_millis(20);
 /// Timeout of one answer.
@@ -42,7 +42,7 @@ pub struct Comparing<'a> {
     pub rate: u64,
     /// The buckets of the group that are in force.
     pub live: &'a (dyn Fn() -> BTreeSet<BucketId> + Send + Sync),
-    /// A difference in words, for the log.
+    /// Describes a difference, for the log.
     pub words: &'a (dyn Fn(&Difference) -> String + Send + Sync),
 }
 
@@ -59,7 +59,7 @@ impl Group {
         Ok(self.take(state, before, true))
     }
 
-    /// A marker was applied, and nothing behind it.
+    /// Opens a snapshot for a marker that was just applied.
     pub(super) fn marked(&self, round: &Bytes) {
         match read_marker(round) {
             Ok(round) => self.shared.comparisons.open(self.id, round),

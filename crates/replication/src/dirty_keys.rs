@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 
-/// Changed keys are noted up to so many bytes of them; beyond, copying begins anew.
+/// Maximum number of bytes of noted keys. Beyond it the copy starts again.
 const BYTES_MAX: usize = 64 << 20;
-/// Memory of a noted key beside its bytes.
+/// Memory of a noted key in addition to its bytes.
 const KEY_OVERHEAD_BYTES: usize = 64;
 
 /// A group's tracker, if something of it is copied.

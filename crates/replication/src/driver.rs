@@ -1,5 +1,5 @@
-//! Carries out what consensus decides for one group: closes entries, has them logged and sent,
-//! applies them, wakes who waits.
+//! Driver of a group: carries out what consensus decides. It closes entries, has them logged and
+//! sent, applies them, and wakes the waiters.
 //!
 //! One turn does everything that can be done without waiting; between turns the task sleeps until a
 //! record is written, a message or an update arrives, or time is up. When an entry is closed says
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 impl Group {
-    /// Drives the group until `stop` says so or it fails.
+    /// Drives the group until `stop` is true or it fails.
     pub async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
         self.begin();
         let mut fetches = Fetches::default();
@@ -174,7 +174,7 @@ impl Group {
         }
     }
 
-    /// Tells the replica the time, if there is anyone to be heard of.
+    /// Tells the replica the time, if other members exist.
     fn tick(&self, state: &mut GroupState, now: Millis) {
         let members = state.replica.configuration().members();
         let alone = matches!(members, [only] if only.node == self.shared.node);
@@ -188,8 +188,8 @@ impl Group {
         }
     }
 
-    /// Another member alone is to be master, or may be again: told before the time is, since a
-    /// replica stands only when it hears that.
+    /// Tells the replica whether another member alone is to be master. Runs before the tick,
+    /// because a replica stands for election only when it is told the time.
     fn yield_to_forced(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
@@ -198,8 +198,8 @@ impl Group {
         }
     }
 
-    /// The disk under the log hangs, or answers again: told before the time is, for the same
-    /// reason. Where this node alone is to be master nobody could take its place.
+    /// Tells the replica whether the disk under the log hangs, before the tick, for the same
+    /// reason. A node that alone may be master has no substitute.
     fn look_at_disk(&self, state: &mut GroupState) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let alone = forced == self.shared.node;
@@ -248,7 +248,7 @@ impl Group {
         }
     }
 
-    /// Proposes closed entries in order; those that consensus refuses for now wait for the next
+    /// Proposes closed entries in order. Those that consensus refuses for now wait for the next
     /// turn.
     fn propose_closed(&self, state: &mut GroupState) {
         while let Some(batch) = state.queue.next_proposal() {

@@ -12,13 +12,13 @@ use tokio::sync::{Notify, watch};
 pub struct DriverHandle {
     /// Written records that the driver has not seen yet.
     mailbox: Mutex<Vec<LoggedRecord>>,
-    /// Messages of other members, likewise.
+    /// Messages of other members for the driver.
     inbox: Mutex<Inbox>,
     /// Bell of the driver.
     wake: Notify,
-    /// True if the directory let go of the group.
+    /// True once the directory has dropped the group.
     dropped: AtomicBool,
-    /// True if the driver goes on.
+    /// True while the driver runs.
     driven: watch::Sender<bool>,
 }
 
@@ -34,7 +34,7 @@ impl DriverHandle {
         }
     }
 
-    /// Tells the driver that these records are written.
+    /// Reports records to the driver that are written.
     pub fn report(&self, written: &[LoggedRecord]) {
         self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(written);
         self.wake();
@@ -50,7 +50,7 @@ impl DriverHandle {
         self.inbox.lock().expect("no one panics while holding it")
     }
 
-    /// A member whose messages broke the protocol within the last minute.
+    /// Returns a member whose messages broke the protocol within the last minute.
     pub fn unsound_member(&self) -> Option<NodeId> {
         self.inbox().unsound_member()
     }
@@ -78,7 +78,7 @@ impl DriverHandle {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Notes that the driver goes on no more.
+    /// Notes that the driver has stopped.
     pub(super) fn stop(&self) {
         self.driven.send_replace(false);
     }

@@ -83,7 +83,7 @@ impl Group {
     }
 }
 
-/// A read was refused; nothing happened.
+/// Converts the refusal of a read, which was not executed.
 fn not_now(refusal: Refusal) -> Error {
     match refusal {
         Refusal::NotMaster { master } => not_master(master),

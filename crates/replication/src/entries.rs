@@ -21,7 +21,7 @@ const LANDED_BYTES_MAX: usize = 16 << 20;
 const LANDED_VALUES_MAX: usize = 4_096;
 /// Staged entries are kept in memory up to this many bytes; the others are read back once adopted.
 const STAGED_BYTES_MAX: usize = 64 << 20;
-/// The log is indexed this sparsely: to find an entry, at most about so much is read over.
+/// Distance of index points in the log, in bytes: at most about so much is read to find an entry.
 const RUN_BYTES: u64 = 64 << 10;
 
 /// One accepted entry; without its payload, that stands in the log only.
@@ -192,8 +192,8 @@ impl Entries {
         self.positions.collapse(start, applied);
     }
 
-    /// The last index whose entry can be had neither from the log nor from memory. It rises when
-    /// the log is collapsed, and when memory lets go of what had not been in the log any more.
+    /// Last index whose entry is neither in the log nor in memory. It rises when the log is
+    /// collapsed, and when memory drops entries that the log does not have any more.
     pub fn floor(&self) -> LogIndex {
         let logged = self.positions.first();
         let floor = logged.map_or(self.first, |logged| logged.min(self.first));
@@ -292,7 +292,7 @@ impl LogPositions {
         self.last = self.last.max(upto);
     }
 
-    /// A part of the log can't be read: nothing is looked for there, or read on through it.
+    /// Notes a part of the log that can't be read: no entry is searched there, or read across it.
     pub fn hole(&mut self) {
         self.entries.clear();
         self.staged.clear();

@@ -46,8 +46,8 @@ impl Overlay<'_> {
         self.open.put_raw(self.scratch, behind);
     }
 
-    /// Expiry hints from `swept` on that are due by now, oldest first, and where the next sweep
-    /// goes on.
+    /// Returns expiry hints from `swept` on that are due, oldest first, and the key at which the
+    /// next sweep continues.
     pub fn due(&mut self, swept: &Bytes, max: usize) -> Result<(Vec<Bytes>, Bytes)> {
         let now = self.open.time;
         layout::space_key(self.group, Space::Expiry, self.scratch);

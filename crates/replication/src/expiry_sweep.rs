@@ -18,7 +18,8 @@ const PAUSE_MS: u64 = 10;
 /// Distance ahead of group time in which the sweep looks for the next expiry: what touches deleted
 /// there is walked over under the group's lock, so it is little at a time.
 const LOOK_AHEAD_MS_MIN: u64 = 1_000;
-/// Distance ahead where nothing was found for long, milliseconds.
+/// Maximum distance for which the next hint is searched, in milliseconds, after none was found for
+/// long.
 const LOOK_AHEAD_MS_MAX: u64 = 64_000;
 
 /// See the head of this file.
@@ -26,14 +27,14 @@ const LOOK_AHEAD_MS_MAX: u64 = 64_000;
 pub struct ExpirySweep {
     /// The soonest expiry that is known of, in group time.
     next: u64,
-    /// Key behind which the sweep goes on; empty: as the store says.
+    /// Key behind which the sweep continues. Empty: as stored.
     from: Bytes,
     /// Distance in which the next sweep looks for the next expiry; 0: as little as it may.
     look_ahead_ms: u64,
 }
 
 impl ExpirySweep {
-    /// Begins anew: another node may have swept since.
+    /// Restarts from the stored position: another node may have swept since.
     pub(super) fn restart(&mut self) {
         self.next = 0;
         self.from.clear();
@@ -49,7 +50,7 @@ impl ExpirySweep {
         self.next = self.next.min(at);
     }
 
-    /// Returns how long nothing is due; none: nothing is known to expire.
+    /// Returns the time for which nothing is due. `None`: no row is known to expire.
     pub(super) fn sleep(&self, now: u64) -> Option<Duration> {
         let at = Some(self.next).filter(|at| *at != u64::MAX)?;
         Some(Duration::from_millis(at.saturating_sub(now)))
@@ -66,7 +67,7 @@ impl ExpirySweep {
             Some(expires) => expires.max(now + PAUSE_MS),
             None => now.saturating_add(ahead),
         };
-        // A group in which nothing expires is looked at ever more seldom.
+        // A group in which nothing expires is checked ever more rarely.
         let idle = looked == 0 && next.is_none();
         self.look_ahead_ms = if idle { (ahead * 2).min(LOOK_AHEAD_MS_MAX) } else { 0 };
         Ok(looked)

@@ -1,13 +1,14 @@
 //! Flow control for replication: messages deferred for lack of send-queue space, and the rate limit
 //! for followers that catch up from the log.
 //!
-//! What a follower missed is read back from the log chunk by chunk, and applying it takes the
-//! follower as much work as it once took all. While other members are served, a pause follows each
-//! chunk, or clients would feel it: so many bytes a second, but always faster than more is added.
-//! While nothing is decided nobody feels it, or everybody waits for this very member: no pause.
+//! Entries that a follower missed are read back from the log chunk by chunk, and applying them
+//! takes the follower as much work as the first time. While other members are served, a pause
+//! follows each chunk, or clients would notice: a bounded rate, but always faster than new entries
+//! are added. While nothing is decided there is no pause: no client notices, or all wait for this
+//! very member.
 //!
-//! Never: holds back what is in memory, or what was asked for: by a master before it leads, or part
-//! by part by a member that is behind the end of its configuration.
+//! Never: delays entries that are in memory, or requested ones: by a master before it leads, or
+//! part by part by a member that is behind the end of its configuration.
 
 use super::send_window::SendWindows;
 use base::{LogIndex, NodeId};
@@ -22,7 +23,7 @@ const LEAST_MS: u64 = 2;
 const RETRY_MS: u64 = 20;
 /// Longest pause, since one entry may be large.
 const PAUSE_MS_MAX: u64 = 100;
-/// A follower is sent at least this many times the bytes that are added meanwhile.
+/// Minimum ratio of the bytes sent to a lagging follower to the bytes added meanwhile.
 const AHEAD: u64 = 2;
 
 /// See the head of this file.
@@ -30,9 +31,9 @@ const AHEAD: u64 = 2;
 pub struct FlowControl {
     /// Bytes of entries that were proposed, ever.
     pub added: u64,
-    /// Followers whose send queue was full, each with the index behind which it goes on: when the
-    /// follower answers, or after a while, since it may have answered everything before it is
-    /// known that these entries were not sent.
+    /// Followers whose send queue was full, each with the index behind which to continue: when the
+    /// follower answers, or after a while, because it may have answered everything before these
+    /// entries are known to be unsent.
     pub unsent: Vec<(NodeId, LogIndex)>,
     /// Bytes in flight to each follower.
     pub windows: SendWindows,
@@ -47,7 +48,7 @@ struct CatchUpThrottle {
     bytes: u64,
     decided: LogIndex,
     added: u64,
-    /// Index behind which the follower goes on, if there is more.
+    /// Index behind which the follower continues, if there is more.
     after: Option<LogIndex>,
 }
 
@@ -59,7 +60,7 @@ impl FlowControl {
             .insert(to, CatchUpThrottle { since_ms: now, bytes, decided, added, after: None });
     }
 
-    /// Notes that the queue had no space for what lies behind this index.
+    /// Notes that the queue had no space for entries behind this index.
     pub(super) fn full(&mut self, to: NodeId, after: LogIndex, now: u64) {
         self.unsent.push((to, after));
         self.retry_at.insert(to, now + RETRY_MS);
@@ -73,7 +74,7 @@ impl FlowControl {
         nodes
     }
 
-    /// Returns true if what lies behind this index must wait; remembers the index then.
+    /// Returns true if entries behind this index must wait; remembers the index then.
     pub(super) fn holds(&mut self, to: NodeId, after: LogIndex) -> bool {
         let Some(throttle) = self.throttles.get_mut(&to) else { return false };
         throttle.after = Some(throttle.after.map_or(after, |known| known.min(after)));
@@ -103,7 +104,7 @@ impl FlowControl {
         goes_on
     }
 
-    /// Returns the time until something may go on, if anything waits.
+    /// Returns the time until a waiting follower may continue. `None`: none waits.
     pub(super) fn sleep(&self) -> Option<Duration> {
         if !self.unsent.is_empty() {
             return Some(Duration::ZERO);

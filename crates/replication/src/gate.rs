@@ -4,10 +4,10 @@
 //! the standard library is not fair: whoever comes while it is free gets it, and whoever waits may
 //! wait for long. The driver must not: without its heartbeats the group loses its master.
 //!
-//! So there are two ways in. Who is *urgent* says so before it waits. Who is *patient* looks
-//! whether somebody urgent waits, before it takes the lock and once more when it has it, and gives
-//! it back if so. Therefore whoever is urgent waits for the one evaluation that was under way when
-//! it came, and for no other: every later holder is urgent too, or gives the lock back at once.
+//! So there are two kinds of callers. An *urgent* one announces itself before it waits. A *patient*
+//! one checks for urgent ones before it takes the lock and once more when it has it, and releases
+//! it if one waits. Therefore an urgent caller waits for the one evaluation that was under way when
+//! it came, and for no other: every later holder is urgent too, or releases the lock at once.
 
 use runtime::sync::{Mutex, MutexGuard};
 use std::sync::TryLockError;
@@ -29,7 +29,7 @@ impl<T> Gate<T> {
         Gate { inside: Mutex::new(inside), urgent: AtomicUsize::new(0), turn: Mutex::new(()) }
     }
 
-    /// For the driver, and for whoever only looks or notes something.
+    /// Locks for the driver, and for a caller that only reads or notes something.
     pub fn urgent(&self) -> MutexGuard<'_, T> {
         match self.inside.try_lock() {
             Ok(guard) => return guard,
@@ -45,7 +45,7 @@ impl<T> Gate<T> {
         guard
     }
 
-    /// For whoever evaluates.
+    /// Locks for an evaluation.
     #[inline]
     pub fn patient(&self) -> MutexGuard<'_, T> {
         loop {

@@ -41,7 +41,7 @@ pub struct Group {
     pub driver: DriverHandle,
     /// Watermarks of what is applied, to be waited for.
     pub applied: Applied,
-    /// Observer of applied entries; empty: nobody asks.
+    /// Observer of applied entries. Empty: there is none.
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Buckets that left it.
     pub seals: Arc<Seals>,
@@ -84,7 +84,7 @@ impl Group {
         }
     }
 
-    /// Locks its state, for the driver and for whoever holds it for an instant.
+    /// Locks the state, for the driver and for callers that hold it for an instant.
     pub fn state(&self) -> MutexGuard<'_, GroupState> {
         self.state.urgent()
     }

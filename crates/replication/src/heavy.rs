@@ -1,8 +1,8 @@
-//! Updates that take long to evaluate: one at a time in a group, and the group's lock is left to
-//! everybody else for as long as the last one held it.
+//! Heavy updates, which take long to evaluate: one at a time in a group. After each the group's
+//! lock is free for others for as long as it was held.
 //!
-//! So whoever sends nothing but such updates, over however many connections, gets half of the
-//! lock's time at most, and the updates of others wait for one of them and never for a row of them.
+//! So a client that sends only such updates, over however many connections, gets half of the lock's
+//! time at most. Updates of others wait for one of them at most.
 
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Reason, Result};
@@ -17,7 +17,7 @@ pub struct Heavy {
     begins_ms: Mutex<u64>,
 }
 
-/// The turn of one update.
+/// Turn of one update.
 pub struct Turn<'a> {
     begins_ms: MutexGuard<'a, u64>,
 }
@@ -42,7 +42,7 @@ impl Heavy {
 }
 
 impl Turn<'_> {
-    /// The lock was held for so long.
+    /// Ends the turn. `held_ms`: time for which the lock was held.
     pub(super) fn ended(&mut self, held_ms: u64) {
         *self.begins_ms = world::milliseconds() + held_ms;
     }

@@ -1,4 +1,4 @@
-//! Records that a group handed to the log writer and has not processed yet: where they may begin.
+//! Records that a group handed to the log writer and has not processed yet, with their positions.
 //!
 //! A record stands in the log before its group learns of it, and another thread truncates the log.
 //! What a group needs of the log is known to [`super::entries::LogPositions`] from the moment its
@@ -21,7 +21,7 @@ pub struct InFlight {
     adoptions: usize,
 }
 
-/// The records of one turn.
+/// Records of one turn.
 struct Turn {
     /// Lowest position at which the first of them can begin.
     bound: Position,

@@ -7,10 +7,10 @@ use bytes::{Buf, Bytes};
 use logic::consensus::Message;
 use runtime::complaint::Complaint;
 
-/// Messages with entries that have not been looked at may have so many bytes together, likewise.
+/// Maximum number of bytes of queued messages with entries.
 const INBOX_BYTES_MAX: usize = 64 << 20;
-/// Most messages that have not been looked at: heartbeats, votes and acknowledgements are said
-/// again, too.
+/// Maximum number of queued messages. Heartbeats, votes and acknowledgements are repeated by their
+/// senders.
 const INBOX_MESSAGES_MAX: usize = 8_192;
 
 /// Messages of other members that the driver has not looked at yet.
@@ -62,8 +62,8 @@ impl Inbox {
         true
     }
 
-    /// Notes that a member says what none can say. Returns how many warnings about that were left
-    /// out, if one is due.
+    /// Counts a message that violates the protocol. Returns the number of suppressed warnings, if
+    /// one is due.
     pub(super) fn complain(&mut self, from: NodeId) -> Option<u64> {
         self.unsound_from = Some(from);
         self.unsound.due()

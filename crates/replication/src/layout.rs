@@ -40,7 +40,7 @@ pub enum Space {
     Configuration = 5,
     /// Entries that a witness keeps in place of rows.
     Kept = 6,
-    /// Place in the index of expiries where the sweep goes on.
+    /// Key in the index of expiries at which the sweep continues.
     Swept = 7,
     /// State of the comparison between replicas.
     Comparison = 16,

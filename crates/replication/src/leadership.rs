@@ -1,17 +1,17 @@
-//! Leadership of a group on this node: when this node becomes master and stops being it, what
-//! becomes of its clients' updates then, and who may be answered meanwhile.
+//! Leadership of a group on this node: becoming master and ceasing to be, the outcome of clients'
+//! updates at that moment, and the permission to answer reads.
 //!
-//! An *epoch* of this node is the time from becoming master to stopping to be master. A replica
-//! that only moves on to its next configuration stops being master with nothing in flight: then
-//! what waits to be proposed waits on, and is proposed once it leads again.
+//! An *epoch* of this node is the time from becoming master to ceasing to be. A replica that only
+//! moves on to its next configuration ceases with nothing in flight: then unproposed entries stay
+//! queued, and are proposed once it leads again.
 //!
 //! Consensus elects a master (`Role::Master`). This node becomes master once it has applied
 //! everything that was decided before. From then on, unless it retires, it *is master* for clients:
 //! it evaluates their updates. Each step changes all of this together, here and nowhere else.
 //!
-//! Invariants: whoever is told that this node is master (`standing`) is told after the step into
-//! mastership; the lease allows reads as master only, and who stops being master gives it up first.
-//! Never: decides who leads (that is `logic`).
+//! Invariants: `standing` is published after the step into mastership; the lease allows reads as
+//! master only, and a node that ceases to be master gives the lease up first.
+//! Never: decides the leader (that is `logic`).
 
 use super::mastership::Mastership;
 use super::seals::Seals;
@@ -34,8 +34,8 @@ pub struct Leadership {
     pub master: Option<NodeId>,
     /// Time of the last change of master, in this node's milliseconds; 0: none since it started.
     pub since_ms: u64,
-    /// The group goes on without this node: a member of a later configuration said so. What this
-    /// node's own configuration says is of a time that is over, until it has learnt the rest.
+    /// True if a member of a later configuration said that the group continues without this node.
+    /// This node's own configuration is outdated until it has caught up.
     pub dismissed: bool,
 }
 
@@ -111,7 +111,7 @@ impl LeadershipState {
         }
     }
 
-    /// Returns who leads, and every change of that.
+    /// Returns the leadership, and every change of it.
     pub fn standing(&self) -> watch::Receiver<Leadership> {
         self.standing.subscribe()
     }
@@ -135,12 +135,12 @@ impl LeadershipState {
         self.publish(Some(Role::Follower), Some(master));
     }
 
-    /// Says whether updates are evaluated here, where a test stands in for consensus.
+    /// Sets whether updates are evaluated here, in a test that replaces consensus.
     pub fn overrule(&self, is_master: bool) {
         self.master.store(is_master, Ordering::Release);
     }
 
-    /// Follows consensus, which says that this replica's role changed.
+    /// Applies a change of this replica's role in consensus.
     pub(super) fn role_changed(
         &self,
         state: &mut GroupState,
@@ -197,18 +197,19 @@ impl LeadershipState {
             let group = self.group.0;
             tracing::info!(target: "consensus", group, "this node is master no longer");
         }
-        // A candidate may lead again with nobody in between: it keeps what it has not proposed.
+        // A candidate may lead again without another master in between: it keeps what it has not
+        // proposed.
         if role != Role::Candidate || state.queue.has_in_flight(state.replica.decided()) {
             state.end_term(applied);
         }
     }
 
-    /// Evaluates nothing new; what was taken is proposed as master still.
+    /// Takes no new updates. Taken updates are still proposed as master.
     pub(super) fn retire(&self) {
         self.master.store(false, Ordering::Release);
     }
 
-    /// Answers nothing new: neither updates nor reads.
+    /// Answers neither updates nor reads any more.
     pub(super) fn stop(&self) {
         self.lease_until.store(0, Ordering::Release);
         self.master.store(false, Ordering::Release);
@@ -231,7 +232,7 @@ impl LeadershipState {
         });
     }
 
-    /// Forgets who leads: the group failed here.
+    /// Forgets the master: the group has failed here.
     pub(super) fn forget_master(&self) {
         self.standing.send_modify(|standing| {
             (standing.role, standing.master) = (Some(Role::Follower), None);
@@ -239,7 +240,7 @@ impl LeadershipState {
         });
     }
 
-    /// Notes that the group goes on without this node.
+    /// Notes that the group continues without this node.
     pub(super) fn dismiss(&self) {
         self.standing
             .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
@@ -247,8 +248,8 @@ impl LeadershipState {
         tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
     }
 
-    /// Notes that other members are in force. Whoever dismissed this node spoke of these, or of
-    /// earlier ones.
+    /// Notes that another configuration is in force. A dismissal referred to it, or to an earlier
+    /// one.
     pub(super) fn reconfigured(&self, replica: &Replica) {
         let member = replica.configuration().part(self.node).is_some();
         self.member.store(member, Ordering::Release);

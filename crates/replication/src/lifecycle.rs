@@ -15,7 +15,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Begins; a group whose state can't be loaded has failed before.
+    /// Begins. `failed`: the error with which the group's state could not be loaded.
     pub(super) fn new(failed: Option<Error>) -> Lifecycle {
         Lifecycle { failed, ..Lifecycle::default() }
     }
@@ -36,17 +36,17 @@ impl Lifecycle {
         self.failed.get_or_insert_with(|| error.clone());
     }
 
-    /// Takes nothing new.
+    /// Takes no new updates from now on.
     pub(super) fn retire(&mut self) {
         self.retiring = true;
     }
 
-    /// Returns true if nothing new is taken.
+    /// Returns true if no new update is taken.
     pub(super) fn is_retiring(&self) -> bool {
         self.retiring
     }
 
-    /// Ends a driver that retires and has nothing left to do. Returns true if it has ended.
+    /// Ends a retiring driver that has nothing left to do. Returns true if it has ended.
     pub(super) fn end_if(&mut self, rests: bool) -> bool {
         self.ended = self.retiring && rests;
         self.ended

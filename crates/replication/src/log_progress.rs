@@ -24,7 +24,7 @@ impl LogProgress {
         self.decided = self.decided.max(upto);
     }
 
-    /// Notes that a snapshot took the place of everything up to its mark.
+    /// Notes that a snapshot replaced everything up to its mark.
     pub(super) fn install(&mut self, mark: Mark, upto: LogIndex) {
         self.mark = mark;
         self.decide(upto);

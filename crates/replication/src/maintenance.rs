@@ -30,7 +30,7 @@ impl Group {
         known.into_iter().chain(flight.oldest()).min()
     }
 
-    /// Returns true if it wrote since this was asked last.
+    /// Returns true if it wrote since the last call.
     pub fn has_written(&self) -> bool {
         std::mem::take(&mut self.state().output.statement.wrote)
     }

@@ -1,9 +1,9 @@
-//! State that only a group's master keeps beside its values: what it knows of the rows that it does
-//! not look up for every update.
+//! State of a group's master beyond the log entries: facts about rows that it does not look up for
+//! every update.
 //!
-//! It is loaded from the store when this node becomes master, and kept up with every value that is
-//! laid out: it speaks of what is taken, decided or not. A candidate that becomes master again with
-//! nobody in between goes on with it. While another node is master it is stale, and nobody asks.
+//! It is loaded from the store when this node becomes master, and updated with every entry that is
+//! laid out: it covers all taken updates, decided or not. A candidate that becomes master again
+//! without another in between keeps it. While another node is master it is stale and unused.
 
 use super::expiry_sweep::ExpirySweep;
 use super::layout::{self, Space};
@@ -22,7 +22,7 @@ use store::Trees;
 pub struct MasterState {
     /// Number of sessions with an outcome kept.
     pub sessions: u64,
-    /// Buckets whose seal is laid out: decided, or before everything that is evaluated now.
+    /// Buckets with a proposed seal: decided, or in front of everything that is evaluated now.
     sealed: BTreeSet<BucketId>,
     /// Collection of expired rows.
     pub(super) sweep: ExpirySweep,
@@ -34,7 +34,7 @@ impl MasterState {
         MasterState { sealed, ..MasterState::default() }
     }
 
-    /// Loads it anew: everything before this leadership epoch is applied.
+    /// Loads the state. Everything before this leadership epoch is applied.
     pub(super) fn load(
         &mut self,
         group: GroupId,
@@ -70,7 +70,7 @@ impl MasterState {
         self.sealed.remove(&bucket);
     }
 
-    /// Refuses one more session where there are too many.
+    /// Refuses a further session if there are too many.
     pub(super) fn check_sessions(&self) -> Result<()> {
         if self.sessions >= SESSIONS_MAX as u64 {
             return Err(Error::new(

@@ -24,8 +24,8 @@ pub struct KeptOutcome {
     pub index: LogIndex,
     /// The outcome, or the error.
     pub outcome: Result<Outcome>,
-    /// Digest of the update; none where a version kept it that took any update under the number
-    /// for a retry.
+    /// Digest of the update. `None`: an earlier version stored it, which accepted any update under
+    /// the number as a retry.
     pub digest: Option<UpdateDigest>,
 }
 
@@ -180,7 +180,7 @@ fn read_option(reader: &mut Reader) -> std::result::Result<Option<Bytes>, Malfor
     })
 }
 
-/// Yes or no; whatever else stands there is damage, and no answer.
+/// Reads a flag. Any byte but 0 and 1 is damage.
 fn read_flag(reader: &mut Reader) -> std::result::Result<bool, Malformed> {
     match reader.u8("flag")? {
         0 => Ok(false),

@@ -134,7 +134,7 @@ impl Overlay<'_> {
         self.remove_row(bucket, key);
     }
 
-    /// Deletes a row whose hint is looked at.
+    /// Deletes a row whose hint was looked at.
     pub fn remove_row(&mut self, bucket: BucketId, key: &[u8]) {
         layout::row_key(self.group, bucket, key, self.scratch);
         self.open.remove(self.scratch);
@@ -205,7 +205,7 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Walks the rows of a bucket between two keys until `each` says stop (`false`).
+    /// Walks the rows of a bucket between two keys until `each` returns false.
     pub fn rows(
         &mut self,
         bucket: BucketId,
@@ -296,12 +296,12 @@ impl Overlay<'_> {
     }
 }
 
-/// The lowest number whose outcome is kept in a session with this highest one.
+/// Returns the lowest number whose outcome is kept in a session with this highest one.
 fn oldest_kept(highest: u64) -> u64 {
     highest.saturating_sub(limits::SESSION_WINDOW - 1)
 }
 
-/// Returns true if no key can lie between these bounds (some iterators do not like to be asked).
+/// Returns true if no key can lie between these bounds, which some iterators do not accept.
 pub fn is_empty(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => low > high,

@@ -53,7 +53,7 @@ impl Pager {
         true
     }
 
-    /// Bytes of the page, each row with what it costs beside its key and value.
+    /// Returns the bytes of the page, including the overhead of each row.
     pub fn bytes(&self) -> usize {
         match self.extent {
             Extent::Whole => self.bytes,

@@ -1,5 +1,5 @@
-//! An entry of the log while it is being made and until it is applied: its bytes, and a table to
-//! look into it.
+//! An entry of the log from its creation until it is applied: its bytes, and a table to look up its
+//! effects.
 //!
 //! The bytes are the payload of the log record, laid out as updates are evaluated; nothing is
 //! copied again:
@@ -10,7 +10,7 @@
 //! effect  = 1 u8 | key length u32 | row length u32 | tree key | row        put
 //!         | 0 u8 | key length u32 | 0 u32          | tree key              remove
 //! ```
-//! The second is a stop-sign: behind it other members agree.
+//! The second is a stop-sign, behind which other members agree.
 //!
 //! The table maps a tree key to the offset of its latest effect, and holds no key: undecided
 //! entries are an overlay over the store, and putting a row into the overlay must cost next to
@@ -29,7 +29,7 @@ pub(super) const HEAD_BYTES: usize = 21;
 pub(super) const EFFECT_HEAD_BYTES: usize = 9;
 pub(super) const PUT: u8 = 1;
 pub(super) const REMOVE: u8 = 0;
-/// Most that is kept for the next entry: what a busy moment took is not held for ever.
+/// Maximum buffer kept for the next entry: the memory of a busy moment is released.
 const ROOM_BYTES_MAX: usize = 1 << 20;
 const ROOM_ROWS_MAX: usize = 8_192;
 
@@ -133,12 +133,12 @@ impl PendingEntry {
         }
     }
 
-    /// Bytes of the entry so far.
+    /// Number of bytes of the entry so far.
     pub fn value_bytes(&self) -> usize {
         self.bytes().len()
     }
 
-    /// The version the next update gets.
+    /// Version of the next update.
     pub fn version(&self) -> Version {
         Version(self.first_version + u64::from(self.updates))
     }
@@ -188,7 +188,7 @@ impl PendingEntry {
         self.note(key, offset);
     }
 
-    /// Adds: nothing stands under this tree key.
+    /// Adds the removal of a tree key.
     pub fn remove(&mut self, key: &[u8]) {
         let bytes = self.open();
         let offset = bytes.len();

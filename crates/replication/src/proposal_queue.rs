@@ -28,7 +28,7 @@ use store::Trees;
 /// See the head of this file.
 pub struct ProposalQueue {
     group: GroupId,
-    /// The entry being made; none until someone writes.
+    /// The open entry. `None` until an update comes.
     open: Option<PendingEntry>,
     /// Closed entries: proposed or about to be, and not yet applied.
     pending: VecDeque<PendingEntry>,
@@ -65,7 +65,7 @@ impl ProposalQueue {
         }
     }
 
-    /// Goes on behind the last applied entry, which another master may have made.
+    /// Restarts behind the last applied entry, which another master may have made.
     pub(super) fn restart(&mut self, mark: Mark) {
         self.clock = GroupClock::from(mark.time);
         self.next_version = mark.next_version.max(1);
@@ -124,7 +124,7 @@ impl ProposalQueue {
         self.open.as_ref().map(PendingEntry::version)
     }
 
-    /// Lets versions go on from this one at least.
+    /// Raises the next version to this one at least.
     pub(super) fn raise_version(&mut self, version: u64) {
         if version > self.next_version {
             self.close();
@@ -143,12 +143,13 @@ impl ProposalQueue {
         }
     }
 
-    /// Returns in how many milliseconds to look at the open entry again, if nothing happens before.
+    /// Returns the milliseconds until the open entry must be checked again. `None`: it does not
+    /// wait.
     pub(super) fn pause(&self) -> Option<u64> {
         self.batching.pause()
     }
 
-    /// Closes the open entry, if there is an update in it.
+    /// Closes the open entry, if it holds an update.
     pub(super) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
         self.room = open.leave_room();
@@ -156,7 +157,7 @@ impl ProposalQueue {
         self.pending.push_back(open);
     }
 
-    /// Puts a stop-sign behind everything taken so far. Returns its index.
+    /// Adds a stop-sign behind everything taken so far. Returns its index.
     pub(super) fn lay_out_sign(&mut self, replica: &Replica, next: Configuration) -> LogIndex {
         self.close();
         let (index, time) = (self.next_index(replica), self.clock.now());
@@ -180,7 +181,7 @@ impl ProposalQueue {
         self.pending.get(self.proposed)
     }
 
-    /// Notes that consensus took the next proposal.
+    /// Notes that consensus accepted the next proposal.
     pub(super) fn mark_proposed(&mut self) {
         self.proposed += 1;
     }
@@ -213,14 +214,14 @@ impl ProposalQueue {
         self.pending.iter().take(self.proposed).any(|own| own.index > decided)
     }
 
-    /// The last entry anyone has written into, applied or not; none: all are applied.
+    /// Last entry with an update, not applied yet. `None`: all are applied.
     #[inline]
     pub(super) fn last(&self) -> Option<LogIndex> {
         let open = self.open.as_ref().filter(|open| open.updates > 0);
         open.or(self.pending.back()).map(|last| last.index)
     }
 
-    /// A ticket for the last entry anyone has written into, if it is not applied yet.
+    /// Returns a ticket for the last entry with an update. `None`: it is applied.
     pub(super) fn ticket(&self, applied: &Applied) -> Option<Ticket> {
         let index = self.last()?;
         let group = self.group;
@@ -234,7 +235,7 @@ impl ProposalQueue {
         last.map(|last| last.index)
     }
 
-    /// Lets go of everything up to here: it is applied.
+    /// Releases entries up to an applied index.
     pub(super) fn landed(&mut self, upto: LogIndex) {
         while self.pending.front().is_some_and(|batch| batch.index <= upto) {
             self.pending.pop_front();
@@ -244,7 +245,7 @@ impl ProposalQueue {
 
     /// Ends the epoch: own entries that are not decided are none of this node's any more.
     pub(super) fn end_term(&mut self, decided: LogIndex, applied: &Applied) {
-        // What was never proposed was never decided, whoever's entry stands at its index.
+        // An unproposed entry was never decided, whatever entry stands at its index.
         let unproposed = self.unproposed();
         let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
         let decided = unproposed.map_or(decided, |first| decided.min(before(first)));

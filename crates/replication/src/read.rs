@@ -231,8 +231,8 @@ impl<'a> RowReader<'a> {
 }
 
 impl Group {
-    /// Index that a consistent read must see, asked from a majority if need be: once it is applied
-    /// here, this node's state answers it.
+    /// Returns the index that a consistent read must see, confirmed by a majority if there is no
+    /// lease. Once it is applied here, this node's state answers the read.
     pub async fn read_index(&self) -> Result<LogIndex> {
         let answer = {
             let mut guard = self.state();
@@ -247,8 +247,8 @@ impl Group {
     }
 }
 
-/// Asks the others whether this node is master, and waits until it has applied all that was decided
-/// when it asked.
+/// Confirms by a majority that this node is master, and waits until it has applied all that was
+/// decided before.
 pub async fn still_master(group: &Group) -> Result<()> {
     let asking = async {
         let index = group.read_index().await?;

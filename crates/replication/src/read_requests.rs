@@ -1,5 +1,5 @@
-//! Reads that wait to be told which index they must see (read index, Raft dissertation section
-//! 6.4): each is asked of consensus under a token of its own.
+//! Reads that wait for their read index (Raft dissertation, section 6.4): each is submitted to
+//! consensus under a token of its own.
 
 use base::{LogIndex, Result};
 use logic::consensus::ReadToken;
@@ -15,7 +15,7 @@ pub struct ReadRequests {
 }
 
 impl ReadRequests {
-    /// Begins one: consensus is to be asked under this token.
+    /// Adds a request. Consensus gets it under the returned token.
     pub(super) fn begin(&mut self) -> (ReadToken, oneshot::Receiver<Result<LogIndex>>) {
         let (sender, answer) = oneshot::channel();
         let token = ReadToken(self.next);
@@ -31,7 +31,7 @@ impl ReadRequests {
         }
     }
 
-    /// Drops all of them: they hear that the node goes down.
+    /// Fails all of them: the node stops.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }

@@ -50,8 +50,8 @@ impl Group {
         let overflows = || self.witness_log().is_some_and(|witness_log| witness_log.overflows());
         let bytes_max = UNAPPLIED_BYTES_MAX.min(state.queue.bytes_max());
         let full = state.entries.waiting_bytes() > bytes_max || overflows();
-        // Whoever is full and asked which entries are here says nothing, or they would be sent
-        // again and dropped again.
+        // A full node does not answer which entries are here, or they would be sent again and
+        // dropped again.
         let asked = matches!(message.body, Body::Sent { .. });
         if full && (asked || !entries.is_empty()) {
             return;
@@ -71,7 +71,7 @@ impl Group {
         self.step(state, Event::Received { from, message, signs, now }, &entries);
     }
 
-    /// A record is as firm as it asked to be.
+    /// Processes a record that is as durable as it required.
     pub(super) fn written(&self, state: &mut GroupState, done: LoggedRecord) {
         state.snapshot.note_written(&done);
         state.entries.in_flight.processed(&done);

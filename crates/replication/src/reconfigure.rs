@@ -1,5 +1,4 @@
-//! Members of a group and their parts: asked for, changed, and mastership handed from one to
-//! another.
+//! Members of a group and their parts: queries, changes, and transfer of mastership.
 
 use super::group::Group;
 use super::mastership::not_master;

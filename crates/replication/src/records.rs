@@ -1,8 +1,8 @@
-//! Log records of what consensus wants saved, and back.
+//! Log records of consensus: encodes what it wants saved.
 //!
-//! A truncate says in its `decided` field how many staged entries follow what is kept: 0 where
-//! nothing was staged, which is also what every log holds that is older than staging. A promise
-//! says there where the last torn tail was cut that is not made good: 0 where none is.
+//! A truncate's `decided` field holds the number of staged entries that follow the kept ones: 0 if
+//! nothing was staged, as in every log older than staging. A promise's `decided` field holds the
+//! position of the last torn tail that is not made good: 0 if there is none.
 
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;

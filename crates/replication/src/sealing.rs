@@ -13,7 +13,7 @@ use runtime::mutants::{Flaw, flawed};
 use runtime::submit::Ticket;
 
 impl Group {
-    /// Refuses the answer to a read of a sealed bucket; to be asked *after* the rows were read.
+    /// Refuses the answer to a read of a sealed bucket. Called *after* the rows were read.
     #[inline]
     pub fn check_seal(&self, bucket: &Bucket) -> Result<()> {
         let holds = self.seals.hold(bucket.id) && !flawed(Flaw::ReadsBehindSeals);
@@ -62,8 +62,8 @@ impl Group {
         forgotten.map(|(ticket, ())| ticket)
     }
 
-    /// Writes what no client asked for: all of it, or nothing. Versions go on from `version` at
-    /// least. `then` is done with it, before anything else is evaluated.
+    /// Writes rows of the group's own, atomically. Raises the next version to `version` at least.
+    /// `then` runs before anything else is evaluated.
     pub fn write_own<T>(
         &self,
         version: u64,

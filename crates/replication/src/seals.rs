@@ -60,7 +60,7 @@ pub fn seal_key(bucket: BucketId) -> Bytes {
     own_key(SEALED, bucket)
 }
 
-/// The key of the row that says how far an intake is.
+/// Key of the row with the progress of an intake.
 pub fn intake_key(bucket: BucketId) -> Bytes {
     own_key(INTAKE, bucket)
 }
@@ -104,7 +104,7 @@ impl Seals {
         Ok(seals)
     }
 
-    /// Returns true if nothing may be said of this bucket any more.
+    /// Returns true if this bucket is sealed here.
     #[inline]
     pub fn hold(&self, bucket: BucketId) -> bool {
         self.any.load(Ordering::Acquire) && self.noted().sealed.contains(&bucket)

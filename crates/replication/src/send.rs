@@ -21,7 +21,7 @@ use runtime::world;
 use store::{ReadError, RecordKind};
 use transport::{Lane, Message as Letterhead, Peers, Sending};
 
-/// Waiting heartbeats are worth nothing once a newer one waits.
+/// Slot of heartbeats: a newer one replaces one that waits.
 const HEARTBEAT_SLOT: u32 = 0;
 
 impl Group {
@@ -74,7 +74,7 @@ impl Group {
                     end == after
                 }
             };
-            // Whoever asked asks for the rest.
+            // The asking member requests the rest.
             if full && !asked_for {
                 flow_control.full(to, after, now);
             }

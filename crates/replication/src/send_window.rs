@@ -1,18 +1,18 @@
-//! Bound on the bytes of entries that are on their way to each follower.
+//! Send window: a bound on the bytes of entries in flight to each follower.
 //!
-//! Consensus counts entries, and lets many fly; but an entry may be large, and a follower that
-//! stands still acknowledges none. Without a bound in bytes all of them would be sent to it, and
-//! all of them again where a connection is lost.
+//! Consensus counts entries, and allows many in flight. But an entry may be large, and a stalled
+//! follower acknowledges none. Without a bound in bytes all of them would be sent to it, and all of
+//! them again after a lost connection.
 //!
-//! So entries beyond the bound wait as if the way were full, until some are acknowledged. What is
-//! gone back to was lost, or is taken for it: it flies no more, and is sent again within the same
-//! bound.
+//! So entries beyond the bound wait as if the send queue were full, until some are acknowledged. If
+//! the replica goes back to an earlier index, the entries behind it count as lost: they leave the
+//! window, and are sent again within the same bound.
 
 use base::{LogIndex, NodeId};
 use logic::consensus::Configuration;
 use std::collections::{BTreeMap, VecDeque};
 
-/// On the way to one follower: enough for 1 Gbit/s over 100 ms.
+/// Maximum bytes in flight to one follower: enough for 1 Gbit/s over 100 ms.
 const FLIGHT_BYTES_MAX: usize = 16 << 20;
 
 /// Entries in flight to each follower.

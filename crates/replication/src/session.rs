@@ -1,13 +1,13 @@
 //! Sessions: a client opens one through the log and numbers its requests; a repeated request
 //! applies once.
 //!
-//! A window of [`limits::SESSION_WINDOW`] numbers is remembered per session. The first attempt's
-//! outcome is kept in the same value as its effects, so that both are there or neither; a digest of
-//! its update stands beside it.
+//! Each session remembers a window of [`limits::SESSION_WINDOW`] numbers. The first attempt's
+//! outcome is stored in the same entry as its effects, so that both exist or neither; a digest of
+//! its update is stored with it.
 //!
-//! Promises: nobody guesses the id of a session; a session works in the bucket it was opened in and
-//! in no other; an outcome is the answer to the update that it came of, and to no other.
-//! Rows of the version before hold no bucket and no digest. Sessions and outcomes in them work as
+//! Promises: no client can guess the id of a session; a session works only in the bucket in which
+//! it was opened; an outcome answers only the update that caused it.
+//! Rows of earlier versions hold no bucket and no digest. Sessions and outcomes in them work as
 //! they did there: in every bucket of the group, for every update under the number.
 
 use super::evaluate::evaluate;

@@ -54,7 +54,7 @@ pub struct GroupLimits {
     pub lease_ms: u64,
     /// Rate at which missing values are sent to a member, bytes a second.
     pub catch_up_bytes_per_second: u64,
-    /// A witness is full when it keeps so much of a group.
+    /// Bytes of one group's entries at which a witness is full.
     pub kept_bytes_max: u64,
 }
 

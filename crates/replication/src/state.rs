@@ -28,7 +28,7 @@ pub struct GroupState {
     pub replica: Replica,
     /// Entries of this master, from the first update in them until they are applied.
     pub queue: ProposalQueue,
-    /// Mastership of this node, or its way there.
+    /// Mastership state of this node.
     pub(super) mastership: Mastership,
     /// State that only a master keeps.
     pub master: MasterState,
@@ -36,9 +36,9 @@ pub struct GroupState {
     pub entries: Entries,
     /// Watermarks of the log.
     pub progress: LogProgress,
-    /// Records and messages that this turn brings forth.
+    /// Records and messages of this turn.
     pub output: TurnOutput,
-    /// Reads that wait to be told what they must see.
+    /// Reads that wait for their read index.
     pub(super) reads: ReadRequests,
     /// Snapshot that this replica needs.
     pub snapshot: PendingSnapshot,
@@ -93,8 +93,8 @@ impl GroupState {
     /// Notes that entries up to here are decided, and will be applied.
     pub(super) fn decided(&mut self, upto: LogIndex, applied: &Applied) {
         self.progress.decide(upto);
-        // A candidate keeps what it has not proposed, for it may lead again with nobody in
-        // between. Somebody was: others' entries take these indexes.
+        // A candidate keeps what it has not proposed, because it may lead again without another
+        // master in between. Here another master led: its entries take these indexes.
         if self.queue.unproposed().is_some_and(|first| first <= upto) {
             self.end_term(applied);
         }
@@ -105,13 +105,13 @@ impl GroupState {
         self.queue.end_term(self.replica.decided(), applied);
     }
 
-    /// Lets go of everything up to here: it is applied.
+    /// Releases everything up to an applied index.
     pub(super) fn landed(&mut self, upto: LogIndex) {
         self.queue.landed(upto);
         self.entries.land(upto, self.is_alone());
     }
 
-    /// Returns how long there is nothing to do, if nothing comes.
+    /// Returns the time for which there is nothing to do, unless a message comes.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         let tick = self.ticks.sleep(now);
         let tick = self.queue.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));

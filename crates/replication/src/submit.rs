@@ -1,4 +1,4 @@
-//! Updates on their way into the open value.
+//! Submission: evaluates updates into the open entry.
 
 use super::budget::Budget;
 use super::evaluate::evaluate_within;
@@ -18,14 +18,14 @@ use runtime::world;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Outcome of an update, and the ticket that must be decided before that may be told.
+/// Outcome of an update, and the ticket that must be decided before the outcome may be sent.
 pub type Submission = (Option<Ticket>, Stamp, Result<Outcome>);
 
 /// The place of an update in its group's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The index of the value that holds it, or, where it wrote nothing, of one that nothing it
-    /// saw is behind.
+    /// Index of the entry that holds it. If it wrote nothing: an index that is not behind anything
+    /// it saw.
     pub index: LogIndex,
     /// The version of the rows that it wrote; none if it wrote none, or if an earlier attempt did.
     pub version: Option<Version>,
@@ -110,17 +110,17 @@ impl Group {
                 Retried::Before(index, result) => (result, Some(index)),
             },
         };
-        // That a row's time has passed must stay so when another node is master, whose time goes on
-        // from the last value's: the value says how late it was.
+        // A row that has expired must stay expired under another master, whose time continues from
+        // the last entry's: so the entry records the time.
         let dated = overlay.saw_expired;
         let wrote = state.queue.changed(begun);
         let versioned = wrote && earlier.is_none() && result.is_ok();
         let version = if versioned { state.queue.version() } else { None };
         let logged = wrote || dated || (*update == Update::Nop && result.is_ok());
-        // What changes nothing is as good as a read: it needs a lease, or a value to wait for that
-        // a majority takes from now on; an empty one, if there is no other. One that was proposed
-        // already proves nothing: a majority may have taken it before this machine stood still,
-        // and another master may have led since.
+        // An update that changes nothing is like a read: it needs a lease, or an entry to wait for
+        // that a majority accepts from now on; an empty one, if there is no other. An entry that
+        // was proposed already proves nothing: a majority may have accepted it before this machine
+        // stalled, and another master may have led since.
         let sure = self.leadership.readable() || flawed(Flaw::OutcomeWithoutLease);
         if logged || !(sure || state.queue.has_unproposed()) {
             let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });

@@ -1,8 +1,8 @@
-//! Ticks of a group's replica: when it is told the time.
+//! Ticks of a group's replica: the times at which it is told the time.
 //!
-//! While something is under way that is often, since what is lost is only said again when its time
-//! has passed. A replica at rest says until when: a group without work costs its heartbeats and
-//! nothing else, however many groups a node has.
+//! While work is under way ticks are frequent, because lost messages are repeated only by time. A
+//! replica at rest names its next due time: a group without work costs its heartbeats and nothing
+//! else, however many groups a node has.
 
 use base::Millis;
 use logic::consensus::Replica;
@@ -26,12 +26,12 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Returns true if the replica is to be told the time.
+    /// Returns true if a tick is due.
     pub(super) fn are_due(&self, now: Millis) -> bool {
         now.0 >= self.next || self.next == u64::MAX
     }
 
-    /// Stops: nobody is to be heard of.
+    /// Stops the ticks: the group has no other members to hear from.
     pub(super) fn stop(&mut self) {
         self.next = u64::MAX;
     }
@@ -42,8 +42,7 @@ impl Ticks {
         self.next = now.0 + 1;
     }
 
-    /// Plans the next. A replica that rests until something is due is left alone so long: a group
-    /// without work costs its heartbeats and nothing else.
+    /// Plans the next tick. A replica that rests until a due time gets none before.
     pub(super) fn plan(&mut self, replica: &Replica, lease_ms: u64) {
         if self.next == u64::MAX {
             return;
@@ -57,7 +56,7 @@ impl Ticks {
         self.next = rests.map_or(usual, at);
     }
 
-    /// Returns how long there is no tick.
+    /// Returns the time until the next tick.
     pub(super) fn sleep(&self, now: Millis) -> Duration {
         match self.next {
             u64::MAX => IDLE,
@@ -66,7 +65,7 @@ impl Ticks {
     }
 }
 
-/// A replica that rests does nothing when it is told the time before it said so.
+/// Checks that a replica at rest does nothing when it gets a tick before its due time.
 #[cfg(debug_assertions)]
 fn assert_rest(replica: &Replica, until: Millis) {
     use logic::consensus::Event;

@@ -18,11 +18,11 @@ use std::sync::mpsc::SyncSender;
 pub struct TurnOutput {
     /// Buffer for the effects of one step.
     pub(super) effects: Vec<Effect>,
-    /// Records that this turn brings forth.
+    /// Records of this turn.
     jobs: Vec<Append>,
     /// Messages to other members.
     messages: Vec<OutgoingMessage>,
-    /// Entries that are to be sent in a later turn.
+    /// Entries to be sent in a later turn.
     pub(super) flow_control: FlowControl,
     /// Repeated record of the state that exists only in the log, with its due time.
     pub statement: Statement,
@@ -32,7 +32,8 @@ pub struct TurnOutput {
 pub(super) struct TurnWork {
     pub jobs: Vec<Append>,
     pub messages: Vec<OutgoingMessage>,
-    /// Dropped when the log writer has the records: whoever asked for the log's head hears that.
+    /// Sender that is dropped when the log writer has the records. It tells the waiter for the
+    /// log's head.
     pub copy: Option<SyncSender<()>>,
 }
 
@@ -95,7 +96,7 @@ impl TurnOutput {
         }
     }
 
-    /// Takes what is to be handed over now, with the log's head behind it if that is asked for.
+    /// Takes the work to hand over now, with the log's head behind it if that is requested.
     pub(super) fn take(&mut self, group: GroupId, replica: &Replica) -> TurnWork {
         let copy = self.statement.copy.take();
         let asked = std::mem::take(&mut self.statement.asked) || copy.is_some();
@@ -107,7 +108,7 @@ impl TurnOutput {
         TurnWork { jobs, messages: std::mem::take(&mut self.messages), copy }
     }
 
-    /// Returns true if nothing waits to be handed over.
+    /// Returns true if there is no work to hand over.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.jobs.is_empty()
     }

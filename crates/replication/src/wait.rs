@@ -14,10 +14,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// Terms whose end is remembered; a ticket of an older one has an unknown outcome.
+/// Number of epochs whose end is remembered. A ticket of an older one has an unknown outcome.
 const TERMS_MAX: usize = 256;
 
-/// The last applied index, and those who wait for a later one.
+/// Last applied index, and the waiters for later ones.
 #[derive(Default)]
 pub struct Applied {
     index: AtomicU64,
@@ -68,8 +68,8 @@ impl Applied {
         LogIndex(self.index.load(Ordering::Acquire))
     }
 
-    /// The last index of which rows may be seen. Asked for *behind* a read: nothing that it found
-    /// is of a later one.
+    /// Last index whose rows may be visible. Called *after* a read: nothing that it found is of a
+    /// later one.
     #[inline]
     pub fn shown(&self) -> LogIndex {
         if flawed(Flaw::IndexOfThePast) {
@@ -80,7 +80,7 @@ impl Applied {
 
     /// Rows of the entries up to here will be seen from now on, one entry after the other.
     pub fn shows(&self, upto: LogIndex) {
-        // Whoever sees such a row sees this, too: the store publishes it behind this.
+        // A reader that sees such a row sees this, too: the store publishes it behind this.
         self.shown.fetch_max(upto.0, Ordering::Release);
     }
 

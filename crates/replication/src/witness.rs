@@ -1,5 +1,5 @@
-//! A group's part on a witness: where others keep rows, it keeps the entries themselves, as long as
-//! a voter that holds the data may lack them.
+//! Replica of a group on a witness: it keeps the entries themselves instead of rows, as long as a
+//! voter with data may lack them.
 //!
 //! A node that joined as a witness stays one, in every group but the directory, whose rows every
 //! node needs. Its store holds for each other group the applied mark, the configuration in force,
@@ -24,7 +24,7 @@ use runtime::log_writer::store_error;
 use std::sync::MutexGuard;
 use store::RowChange;
 
-/// Entries let go of in one turn.
+/// Maximum number of entries dropped in one turn.
 const TURN_VALUES_MAX: usize = 1_024;
 
 impl Group {
@@ -59,7 +59,8 @@ impl Group {
         self.let_go_upto(kept, TURN_VALUES_MAX)
     }
 
-    /// A bare mark took the place of what was missed: what is kept no longer leads up to it.
+    /// Drops all entries: a bare mark replaced what was missed, and the entries no longer lead up
+    /// to it.
     pub(super) fn let_go_all(&self) -> Result<()> {
         self.let_go_upto(LogIndex(u64::MAX), usize::MAX).map(|_| ())
     }
@@ -91,7 +92,7 @@ impl Group {
         Ok(more)
     }
 
-    /// The last index whose entry can't be had any more.
+    /// Last index whose entry is gone.
     pub(super) fn floor(&self, state: &GroupState) -> LogIndex {
         let logged = state.entries.floor();
         match self.witness_log() {

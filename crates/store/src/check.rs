@@ -39,8 +39,8 @@ pub struct Damage {
     pub what: String,
 }
 
-/// Checks the trees in a directory. `progress` hears bytes done and bytes in all. Damage is in the
-/// report; an error means that the check itself could not go on.
+/// Checks the trees in a directory. `progress` gets the bytes done and the bytes in all. The report
+/// holds the damage. An error means that the check itself could not go on.
 pub fn check_trees(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64),
@@ -130,7 +130,7 @@ struct CheckContent {
     range: KeyRange,
 }
 
-/// Reads all rows of a table whose blocks are sound; says what contradicts itself.
+/// Reads all rows of a table whose blocks are sound. An error describes a contradiction in it.
 fn read_rows(listed: &Listed) -> Result<CheckContent, String> {
     let words = |error: lsm_tree::Error| error.to_string();
     let nothing = Arc::new(Cache::with_capacity_bytes(0));

@@ -35,8 +35,8 @@ pub use quarantine::Rejoin;
 pub use staging::StagedFile;
 use staging::is_unfinished;
 
-/// The version of everything this program writes into a data directory. In the second large values
-/// lie packed in the trees.
+/// Version of everything that this program writes into a data directory. Version 2 packs large
+/// values in the trees.
 pub const FORMAT: u32 = 2;
 /// The first version that it reads; it makes the present one of it.
 const FORMAT_FIRST: u32 = 1;
@@ -62,7 +62,7 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens a data directory, or makes one where there is nothing or an empty directory.
+    /// Opens a data directory. Creates it if there is nothing, or an empty directory.
     ///
     /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its
     /// identity is damaged or missing, `Io` for everything the system refuses, in words.
@@ -81,8 +81,8 @@ impl DataDir {
         Ok(at.read_identity()?.is_none() && joiner::read(&at.disk()?, path)?.is_none())
     }
 
-    /// Opens a data directory of a node that is to join a cluster: where there is nothing, or an
-    /// empty directory, or one whose joining was cut short, it gets the node's id alone.
+    /// Opens a data directory of a node that is to join a cluster. If there is nothing, an empty
+    /// directory, or one whose joining was cut short, it gets only the node's id.
     pub fn open_or_join(path: &Path) -> Result<Opening, StoreError> {
         refuse_unfinished(path)?;
         let directory = make_or_open(path)?;
@@ -264,8 +264,8 @@ impl OpenDirectory<'_> {
         StoreError::Io { what, source: io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()) }
     }
 
-    /// A directory with files in it and no lock was never ours: nothing is written there, not even
-    /// permissions.
+    /// Refuses a directory with files and without a lock: it was never a data directory. Changes
+    /// nothing there, not even permissions.
     fn refuse_strangers(&self) -> Result<(), StoreError> {
         let mut ours = false;
         let mut others = false;
@@ -284,7 +284,8 @@ impl OpenDirectory<'_> {
         Ok(())
     }
 
-    /// Makes sure that it is ours, and that nobody else has it.
+    /// Locks the directory, after checks that it is a data directory. `Locked` if another process
+    /// has it.
     fn enter(&self) -> Result<Lock, StoreError> {
         self.refuse_strangers()?;
         let lock = Lock::take(self)?;

@@ -24,7 +24,7 @@ pub enum StoreError {
         /// Description of the damage.
         what: String,
     },
-    /// No space is left on the disk; nothing was lost, and it goes on when space is there.
+    /// The disk is full. Nothing was lost; calls succeed again once there is space.
     #[error("the disk is full")]
     Full,
     /// Another process holds the data directory.
@@ -41,7 +41,7 @@ pub enum StoreError {
         /// The newest format this program reads.
         known: u32,
     },
-    /// An earlier failure closed the store for good; opening it again is the only way on.
+    /// An earlier failure closed the store for good. It has to be opened again.
     #[error("the store is closed because of an earlier failure")]
     Closed,
 }

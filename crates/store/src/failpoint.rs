@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)+) => {
-        /// A place where a process may be told to die.
+        /// Point at which a process may be made to die.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Point {
             $($(#[$doc])* $point,)+
@@ -38,7 +38,7 @@ points! {
     WriteAfter = "log.write.after",
     /// The log is about to be synced.
     SyncBefore = "log.sync.before",
-    /// The log is synced and nobody was told.
+    /// The log is synced; its sync is not reported yet.
     SyncAfter = "log.sync.after",
     /// An unsynced tail of an earlier run is written again, not synced.
     TailRewritten = "log.tail.rewritten",
@@ -52,7 +52,7 @@ points! {
     RollSealed = "log.roll.sealed",
     /// The next segment has its name; the directory is not synced.
     RollNamed = "log.roll.named",
-    /// A segment nobody needs is about to lose its name.
+    /// An unneeded segment is about to lose its name.
     CollapseBefore = "log.collapse.before",
     /// The oldest segment was renamed to be used again; the directory is not synced.
     CollapseRenamed = "log.collapse.renamed",
@@ -80,13 +80,13 @@ points! {
     InstallWritten = "install.written",
     /// All of them are; the old content is still in force.
     InstallBefore = "install.before",
-    /// The list names them: the new content is in force, and nobody was told.
+    /// The list names the tables: the new content is in force, and not reported yet.
     InstallAfter = "install.after",
     /// A checkpoint's tables are linked, its list is not yet named.
     CheckpointLinked = "checkpoint.linked",
     /// A checkpoint of the trees is whole.
     CheckpointAfter = "checkpoint.after",
-    /// A checkpoint of the whole node has its name, and nobody was told.
+    /// A checkpoint of the whole node has its name, and is not reported yet.
     CheckpointNamed = "checkpoint.named",
 }
 
@@ -103,8 +103,8 @@ static SPARED: AtomicU64 = AtomicU64::new(0);
 /// True if the thread panics at the point. False: the process dies without a message.
 static PANICS: AtomicBool = AtomicBool::new(false);
 
-/// Arms one point: `NAME=abort`, `NAME=abort@7` or `NAME=panic`. Words that mean nothing here are
-/// refused, with the names there are.
+/// Arms one point: `NAME=abort`, `NAME=abort@7` or `NAME=panic`. An error lists the points if the
+/// words are none of these.
 pub fn arm(words: &str) -> Result<(), String> {
     let (name, action) = words.split_once('=').unwrap_or((words, ""));
     let (action, nth) = action.split_once('@').unwrap_or((action, "1"));
@@ -125,7 +125,7 @@ pub fn arm(words: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The process passes this place, or dies here if it was told to.
+/// Passes a point. The process dies here if the point is armed.
 #[inline(always)]
 pub fn reach(point: Point) {
     let armed = ARMED.load(Ordering::Relaxed);

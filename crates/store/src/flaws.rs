@@ -17,16 +17,16 @@ macro_rules! flaws {
             $($(#[$doc])* $flaw,)+
         }
 
-        /// Every rule, by its name; none where none can be broken.
+        /// Names of all rules. Empty in a build that can break none.
         const NAMES: &[&str] =
             if cfg!(feature = "mutants") { &[$(stringify!($flaw)),+] } else { &[] };
     };
 }
 
 flaws! {
-    /// A sync of the log answers, and nothing is synced.
+    /// A sync of the log reports success and syncs nothing.
     SyncsNothing,
-    /// A frame of the log is taken as it is, whatever its checksum says.
+    /// A frame of the log is accepted whatever its checksum.
     BelievesFrames,
 }
 

@@ -19,7 +19,7 @@ use transport::{IncomingCall, Peers};
 
 /// Maximum number of open snapshots. A marker that finds as many is skipped.
 const OPEN_MAX: usize = 16;
-/// A snapshot that nobody asked about for so long is given up, milliseconds.
+/// Time without a question after which a snapshot is closed, in milliseconds.
 const IDLE_MS: u64 = 20_000;
 /// Questions answered at a time; each reads one piece.
 const ANSWERS_MAX: usize = 8;
@@ -35,7 +35,7 @@ pub struct Comparisons {
     asked: Mutex<BTreeSet<GroupId>>,
     /// Rung when an operator asks for a comparison.
     pub wake: Notify,
-    /// Rows that this node can't read: it must not go on.
+    /// Error of rows that this node can't read: the node must stop.
     damage: Mutex<Option<Error>>,
     answers: Mutex<JoinSet<()>>,
 }
@@ -77,7 +77,7 @@ impl Comparisons {
         held.insert(group, MarkerSnapshot { round, snapshot, touched_ms: world::milliseconds() });
     }
 
-    /// Gives up what nobody asks about.
+    /// Closes snapshots that nobody asks about.
     pub fn sweep(&self) {
         let now = world::milliseconds();
         self.held().retain(|_, held| held.touched_ms + IDLE_MS > now);
@@ -204,14 +204,14 @@ impl Comparisons {
         pass
     }
 
-    /// Returns true if an operator wants it; said once.
+    /// Returns true, once, if an operator wants this group compared.
     pub fn is_asked(&self, group: GroupId) -> bool {
         self.asked.lock().expect("no one panics while holding it").remove(&group)
     }
 }
 
-/// The digest of the rows from `low` up to `high`, and where it ends: before a row that would make
-/// it longer than `bytes_max`, or at `high`. It holds one row at least, if there is one.
+/// Returns the digest of the rows from `low` up to `high`, and the end of the digested range:
+/// before a row that would exceed `bytes_max`, or `high`. Holds one row at least, if there is one.
 pub(crate) fn piece(
     snapshot: &dyn Snapshot,
     low: &Bytes,

@@ -1,20 +1,19 @@
 //! Comparison of a group's replicas, in the background: all of them must hold the same rows.
 //!
-//! Replicas apply the same values in the same order, so as of one index their stores must be equal.
-//! The master lays a *marker* out in a value; whoever applies that value opens a snapshot of its
-//! store right then, between this value and the next, and so all look at the same moment of the
-//! log without anybody waiting. The master then reads its rows piece by piece, and asks the others
-//! for the digest of the same range of keys. Where one differs, the range is halved until it holds
-//! one row of the master's. A snapshot keeps files from being removed, so it is given up after
-//! seconds, and the next marker goes on where the last one ended: a *pass* over a large group has
-//! many markers.
+//! Replicas apply the same entries in the same order, so at one index their stores must be equal.
+//! The master puts a *marker* into an entry. Each replica that applies the entry opens a snapshot
+//! of its store right then, before the next entry. So all look at the same moment of the log, and
+//! none waits. The master then reads its rows piece by piece, and asks the others for the digest of
+//! the same range of keys. If one differs, the range is halved until it holds one row of the
+//! master's. A snapshot keeps files from being removed, so it is closed after seconds, and the next
+//! marker continues where the last one ended: a *pass* over a large group has many markers.
 //!
-//! Rows of buckets that are not in force are passed by: every node gives their space back when it
-//! sees fit.
+//! Rows of buckets that are not in force are skipped: every node frees their space at a time of its
+//! own.
 //!
-//! Promises: what is named as different differed as of one index; the applier never waits; bytes a
-//! second are bounded by a setting; at most one snapshot for each group, and few in all.
-//! Never: repairs anything; says who is right (it says who is alone with what it has).
+//! Promises: a reported difference existed at one index; applying never waits; bytes a second are
+//! bounded by a setting; at most one snapshot for each group, and few in all.
+//! Never: repairs anything; decides which replica is right (it reports which replicas agree).
 //! Read next: `held.rs` (what every replica does), `../compare.rs` (what the master does).
 
 mod held;

@@ -84,14 +84,14 @@ impl ComparisonReport {
 }
 
 impl Difference {
-    /// The bucket whose rows these are; none: the group's own bookkeeping.
+    /// Returns the bucket of these rows. `None`: the group's own bookkeeping.
     pub fn bucket(&self) -> Option<BucketId> {
         let number = self.low.get(5..ROW_PREFIX_BYTES)?.try_into().ok()?;
         (self.low[4] == Space::Row as u8).then(|| BucketId(u32::from_be_bytes(number)))
     }
 
-    /// The range as clients see keys: from the first to the first behind it, that one being empty
-    /// at the bucket's end.
+    /// Returns the range in the keys of clients: the first key, and the first behind the range,
+    /// which is empty at the bucket's end.
     pub fn keys(&self) -> (Bytes, Bytes) {
         let front = if self.bucket().is_some() { ROW_PREFIX_BYTES } else { 4 };
         let same = self.high.get(..front) == self.low.get(..front);

@@ -3,7 +3,7 @@
 /// Outcome of comparing a group's replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComparisonStatus {
-    /// A pass over all rows is under way.
+    /// True while a pass over all rows is running.
     pub running: bool,
     /// Passes that ended while this node is master, also those that broke off.
     pub passes: u64,
@@ -17,7 +17,7 @@ pub struct ComparisonStatus {
     pub bytes: u64,
     /// Names of the other replicas, each with the number of rows compared.
     pub replicas: Vec<(String, u64)>,
-    /// Places where they differ, a few at most.
+    /// Places where they differ, up to a small number.
     pub differences: Vec<DifferenceStatus>,
 }
 
@@ -32,6 +32,6 @@ pub struct DifferenceStatus {
     pub upto: String,
     /// Replicas by name, in groups that hold the same rows; the largest group first.
     pub agreeing: Vec<Vec<String>>,
-    /// All of it in words.
+    /// Description in words.
     pub text: String,
 }

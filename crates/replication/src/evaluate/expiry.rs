@@ -71,10 +71,10 @@ pub struct Swept {
     pub next: Option<u64>,
 }
 
-/// Collects what expired by the open value's time: at most `max` hints are looked at, from where
-/// the last sweep ended (nothing: as the store says). That place is written with what goes, so that
-/// whoever sweeps next, after a restart or as another master, goes on there too. `ahead_ms`: so far
-/// ahead the next hint is looked for.
+/// Removes rows that have expired by the open entry's time. Looks at `max` hints at most, from the
+/// end of the last sweep (empty `from`: as stored). The end of this sweep is written with the
+/// removals, so that the next sweep continues there, after a restart or on another master.
+/// `ahead_ms`: distance for which to look for the next hint.
 pub fn expire_due(overlay: &mut Overlay, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
     let now = overlay.open.time;
     let from = if from.is_empty() { overlay.swept()? } else { from };

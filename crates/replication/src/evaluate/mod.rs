@@ -25,7 +25,7 @@ use bytes::Bytes;
 pub use expiry::{Swept, expire_due};
 pub use weight::Weight;
 
-/// Evaluates one client update. On an error nothing of it is left.
+/// Evaluates one client update. After an error none of its effects remain.
 pub fn evaluate(overlay: &mut Overlay, bucket: &Bucket, update: &Update) -> Result<Outcome> {
     evaluate_within(overlay, bucket, update, Budget::of_update())
 }

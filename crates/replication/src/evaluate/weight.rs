@@ -1,4 +1,4 @@
-//! Estimate of an update's cost, from its words alone.
+//! Estimate of an update's cost, from the update alone.
 
 use crate::budget::{KEYS_AT_ONCE, ROWS_AT_ONCE};
 use base::request::Expiry;
@@ -26,7 +26,7 @@ impl Weight {
     pub fn of(update: &Update) -> Weight {
         let mut weight = Weight { only_reads: true, brings_values: false, looks: 0, walks: false };
         weight.add(update);
-        // A lone step is asked for to see what is undecided, or to go through the log.
+        // A lone step is submitted to see undecided updates, or to go through the log.
         weight.only_reads &= matches!(update, Update::Sequence { .. });
         weight
     }

@@ -1,29 +1,28 @@
-//! A group's state as of one index, from a node that has it to a node that can't get there by the
-//! log any more.
+//! Snapshot transfer: a group's state at one index, from a node that has it to one that can't get
+//! there by the log any more.
 //!
-//! The receiver asks ([`SnapshotQuestion::Begin`]); the sender opens a snapshot of its store and
-//! answers with an [`Offer`]: which index, which configuration, about how much. Then it sends the
-//! rows in the order of their keys by the lane of bulk, in numbered parts. Each part carries the
-//! digest of all rows up to its end, chained from part to part, so the last one vouches for
-//! everything. The receiver hands the rows to the store (`store/trees/ingest.rs`), where nobody
-//! sees them, and gives the lane's credit back when they are taken: a slow disk slows the snapshot
-//! down and nothing else. At the end stands [`Staged`], which the group's driver installs between
-//! two turns.
+//! The receiver asks ([`SnapshotQuestion::Begin`]). The sender opens a snapshot of its store and
+//! answers with an [`Offer`]: index, configuration, and estimated size. Then it sends the rows in
+//! the order of their keys by the lane of bulk, in numbered parts. Each part carries the digest of
+//! all rows up to its end, chained from part to part, so the last one vouches for everything. The
+//! receiver hands the rows to the store (`store/trees/ingest.rs`), which hides them, and returns
+//! the lane's credit when they are taken: a slow disk slows only the snapshot down. At the end
+//! stands [`StagedSnapshot`], which the group's driver installs between two turns.
 //!
-//! What is lost (a connection, a part) is asked for again from the last key that was taken; the
-//! sender knows the digest there. A sender that has forgotten the snapshot (restarted, idle for
-//! too long) says so, and the receiver begins anew. Every request to send names a *stream*, a
-//! number the receiver draws: what still comes of an earlier one is passed by.
+//! After a loss (a connection, a part) the receiver asks for the rest from the last key taken; the
+//! sender knows the digest there. A sender that has forgotten the snapshot (restarted, idle for too
+//! long) says so, and the receiver starts again. Every request to send names a *stream*, a number
+//! that the receiver draws: parts of an earlier stream are ignored.
 //!
-//! Only the group's rows in the store are touched. What consensus promised and accepted here is
-//! in the log, and stays.
+//! Only the group's rows in the store are touched. The promises and accepted entries of this
+//! replica are in the log, and stay.
 //!
-//! Promises: what is installed is the sender's state exactly as of the offered index, whatever it
-//! applied meanwhile; until then this node's state is unchanged, also after a crash; memory is
-//! bounded by the lane's window and one table of the store; a sender keeps few snapshots open, and
-//! none for long without being asked; nothing of one is written behind the end of the node.
-//! Never: installs what is not newer than what is here; decides when a snapshot is due (that is
-//! `logic`); bounds the speed (that is `peers`).
+//! Promises: the installed state is the sender's exactly at the offered index, whatever it applied
+//! meanwhile; until then this node's state is unchanged, also after a crash; memory is bounded by
+//! the lane's window and one table of the store; a sender keeps few snapshots open, and none for
+//! long without a request; nothing of one is written after the node has stopped.
+//! Never: installs a state that is not newer; decides when a snapshot is due (that is `logic`);
+//! bounds the rate (that is `transport`).
 //! Read next: `message.rs`, `send.rs`, `receive.rs`, `take.rs`.
 
 mod message;
@@ -101,11 +100,11 @@ pub struct StagedSnapshot {
     trees: Arc<dyn Trees>,
 }
 
-/// Rows on their way into the store. Its files are written, and removed where it is given up, by
-/// whoever has it: the node does not stop before.
+/// Rows on their way into the store. The owner writes its files, or removes them if it fails; the
+/// node does not stop before.
 struct Installing {
     install: Box<dyn Ingest>,
-    /// Let go of behind the files.
+    /// Released after the files.
     _task: FileTask,
 }
 
@@ -123,7 +122,7 @@ pub struct Fetched {
 }
 
 impl Snapshots {
-    /// Begins with no snapshot under way.
+    /// Creates a state without snapshots.
     pub fn new(
         trees: Arc<dyn Trees>,
         around: (Arc<Metrics>, Arc<FileTasks>),
@@ -168,7 +167,7 @@ impl Snapshots {
         self.intakes.arrived(delivered);
     }
 
-    /// The connection to a node broke: what was under way from it is lost.
+    /// Ends the fetches from a node whose connection broke.
     pub fn broken(&self, node: NodeId) {
         self.intakes.broken(node);
     }
@@ -228,8 +227,8 @@ impl StagedSnapshot {
         Some(StagedSnapshot { group, offer, install: Some(install), trees: to })
     }
 
-    /// Puts it in force, durably; blocks for a few syncs. Nothing of the group may be applied
-    /// meanwhile. An error other than a failed store means that nothing has changed.
+    /// Installs the state, durably; blocks for a few syncs. No entry of the group may be applied
+    /// meanwhile. After any error but a failed store nothing has changed.
     pub fn install(mut self) -> Result<Fetched> {
         if applied_here(&*self.trees, self.group)? >= self.offer.mark.applied {
             return Err(overtaken());

@@ -17,7 +17,7 @@ const PARTS_MAX: usize = 64;
 pub(super) enum PartEvent {
     /// A part; its credit is kept until the rows are taken.
     Part(PartHead, Bytes, Credit),
-    /// The connection broke: nothing more of this stream comes.
+    /// The connection broke: no more parts of this stream come.
     Broken,
 }
 

@@ -1,5 +1,5 @@
-//! Snapshot that a group's replica needs: from whom, and, once it is fetched, until it is
-//! installed.
+//! Snapshot that a group's replica needs: its source, and, once it is fetched, the staged state
+//! until it is installed.
 
 use super::StagedSnapshot;
 use base::{LogIndex, NodeId};
@@ -43,7 +43,8 @@ impl PendingSnapshot {
         self.staged.take_if(|_| synced)
     }
 
-    /// Gives it up. Whoever drops it removes its files: not under the group's lock.
+    /// Discards it. Dropping the result removes its files, so that must not happen under the
+    /// group's lock.
     pub(crate) fn discard(&mut self) -> Option<StagedSnapshot> {
         self.synced = false;
         self.staged.take()

@@ -14,44 +14,44 @@ pub struct SnapshotStatus {
     pub last_index: LogIndex,
     /// Rows that are here.
     pub rows: u64,
-    /// At most about so many rows in all; 0 until it is known.
+    /// Upper estimate of the number of rows. 0 until it is known.
     pub rows_estimated: u64,
     /// Bytes of keys and values that are here.
     pub bytes: u64,
     /// Bytes a second since it began.
     pub bytes_per_second: u64,
-    /// At most about how long it still takes, milliseconds; none: nobody knows yet.
+    /// Upper estimate of the remaining time, in milliseconds. `None`: unknown yet.
     pub eta_ms: Option<u64>,
-    /// Number of times something was lost and asked for again.
+    /// Number of times it resumed after a loss.
     pub resumes: u64,
-    /// Number of times it began anew.
+    /// Number of restarts from the beginning.
     pub restarts: u64,
 }
 
 /// A snapshot that is being received.
 #[derive(Clone, Debug)]
 pub struct SnapshotProgress {
-    /// Group whose state it is.
+    /// Group of the state.
     pub group: GroupId,
     /// Member that sends it.
     pub from: NodeId,
     /// The state will be that after this value; 0 until it is known.
     pub last_index: LogIndex,
-    /// Rows received so far.
+    /// Number of rows received.
     pub rows: u64,
-    /// Bytes received so far.
+    /// Number of bytes received.
     pub bytes: u64,
-    /// At most about so many rows in all; 0 until it is known.
+    /// Upper estimate of the number of rows. 0 until it is known.
     pub rows_estimated: u64,
     /// Number of times it resumed after a loss.
     pub resumes: u64,
-    /// Number of times it began anew.
+    /// Number of restarts from the beginning.
     pub restarts: u64,
     begun_ms: u64,
 }
 
 impl SnapshotProgress {
-    /// Begins with nothing received.
+    /// Creates the progress of a fetch that has received nothing.
     pub fn begin(group: GroupId, from: NodeId) -> SnapshotProgress {
         SnapshotProgress {
             group,

@@ -33,7 +33,7 @@ enum FetchEnd {
 /// Outcome of a wait.
 enum WaitOutcome {
     Rows(Vec<TreeRow>, Credit, bool),
-    /// A part of a chunk that goes on.
+    /// A part of a chunk that is not complete.
     Part,
     /// The stream is lost, for this reason.
     Lost(&'static str),
@@ -51,8 +51,8 @@ struct Fetch<'a> {
 }
 
 impl Snapshots {
-    /// Gets a snapshot of a group from a node that has one. What comes of it is to be installed by
-    /// the group's driver. Dropping the future gives it up, and nothing has changed.
+    /// Fetches a snapshot of a group from a node that has one. The group's driver installs the
+    /// result. Dropping the future cancels it, and nothing has changed.
     pub async fn fetch(
         &self,
         peers: &Peers,
@@ -192,8 +192,8 @@ impl Fetch<'_> {
         });
     }
 
-    /// Asks for the rest behind the last row that was taken; `false`: the sender knows nothing of
-    /// it any more.
+    /// Requests the rest behind the last row taken. Returns false if the sender has forgotten the
+    /// snapshot.
     async fn go_on(&mut self, offer: &Offer, take: &mut Take, why: &'static str) -> Result<bool> {
         Metrics::count(&self.snapshots.metrics.snapshot_resumes);
         self.note(|progress| progress.resumes += 1);
@@ -226,7 +226,8 @@ impl Fetch<'_> {
         })
     }
 
-    /// Lets the sender forget it; one that does not hear of it forgets it by itself.
+    /// Tells the sender that the snapshot is not needed any more. A sender that misses it closes
+    /// the snapshot after a while.
     async fn end(&self, offer: &Offer) {
         let _ = self.ask(&SnapshotQuestion::End { id: offer.id }).await;
     }

@@ -22,7 +22,7 @@ use transport::{IncomingCall, Lane, Message, Peers, Sending};
 pub(super) const OPEN_MAX: usize = 2;
 /// Bytes of rows that are read at a time.
 pub(super) const CHUNK_BYTES: usize = 256 * 1024;
-/// Places that a receiver may go back to: more than what may be under way to it in full chunks.
+/// Number of positions that a receiver may go back to: more than the full chunks in flight.
 const PLACES_MAX: usize = 64;
 /// Bytes of rows in one part.
 const PART_BYTES: usize = PEER_BULK_BYTES_MAX - HEAD_BYTES;
@@ -36,7 +36,7 @@ pub(super) struct Sender {
     open: Mutex<BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>>,
 }
 
-/// A snapshot that somebody fetches.
+/// A snapshot that a receiver fetches.
 struct OpenSnapshot {
     id: u64,
     group: GroupId,
@@ -86,7 +86,7 @@ impl Sender {
         self.open().clear();
     }
 
-    /// Answers a question, and sends what was asked for.
+    /// Answers a question, and sends the requested snapshot.
     pub async fn answer(
         self: Arc<Sender>,
         peers: Peers,
@@ -140,7 +140,7 @@ impl Sender {
     ) -> Result<SendAnswer> {
         {
             let mut all = self.open();
-            // One for each receiver and group: whoever begins anew gives the earlier one up.
+            // One for each receiver and group: a receiver that begins again drops the earlier one.
             all.retain(|_, open| {
                 let open = lock(open);
                 (open.to, open.group) != (to, group)
@@ -243,7 +243,7 @@ impl Sender {
         true
     }
 
-    /// Closes a snapshot, unless another stream of it was asked for.
+    /// Closes a snapshot, unless another stream of it was requested.
     fn close(&self, open: &Mutex<OpenSnapshot>, stream: u32) {
         let mut all = self.open();
         let open = lock(open);
@@ -280,7 +280,7 @@ fn lock(open: &Mutex<OpenSnapshot>) -> MutexGuard<'_, OpenSnapshot> {
     open.lock().expect("no one panics while holding it")
 }
 
-/// The parts of the next chunk; none: there are no more, or another stream was asked for.
+/// Returns the parts of the next chunk. `None`: there are no more, or another stream was requested.
 async fn next(
     open: &Arc<Mutex<OpenSnapshot>>,
     stream: u32,

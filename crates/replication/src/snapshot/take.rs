@@ -1,4 +1,4 @@
-//! Parts into rows: whether each is the one that is due, and what it says is what was sent.
+//! Parts into rows: checks that each part is the next one, and its rows are those that were sent.
 
 use super::super::layout;
 use super::message::{self, Ends, KEY_MAX, Offer, PartHead, VALUE_MAX};

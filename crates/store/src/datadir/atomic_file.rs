@@ -18,7 +18,7 @@ pub(super) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Writes it beside its place, syncs it, and gives it its name, durably.
+    /// Writes the file under a temporary name, syncs it, and renames it, durably.
     pub fn replace(&self, disk: &dyn Disk, path: &Path, lines: &str) -> Result<(), StoreError> {
         let front = format!("{}\n{lines}", self.head);
         let text = format!("{front}checksum {:016x}\n", checksum(front.as_bytes(), 0));
@@ -36,7 +36,7 @@ impl AtomicFile {
         write().map_err(self.failed("write", path))
     }
 
-    /// Its lines without the first and the last; none: there is no such file.
+    /// Reads the lines without the first and the last. `None`: there is no such file.
     pub fn read(&self, disk: &dyn Disk, path: &Path) -> Result<Option<Vec<String>>, StoreError> {
         let failed = self.failed("read", path);
         let file = match disk.open(self.name, Access::Read) {

@@ -41,7 +41,7 @@ pub fn checkpoints(folder: &Path) -> Result<Vec<StoredCheckpoint>, StoreError> {
         match looked_at(&path, is_whole) {
             Ok(Some(checkpoint)) => found.push(checkpoint),
             Ok(None) => {}
-            // It was removed or got its name meanwhile.
+            // Another call removed or renamed it meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
@@ -50,7 +50,8 @@ pub fn checkpoints(folder: &Path) -> Result<Vec<StoredCheckpoint>, StoreError> {
     Ok(found)
 }
 
-/// Removes a checkpoint; `false` if there is none of this name. `Locked` if a process has it open.
+/// Removes a checkpoint. Returns false if there is none of this name. `Locked` if a process has it
+/// open.
 pub fn remove_checkpoint(folder: &Path, name: &str) -> Result<bool, StoreError> {
     let path = folder.join(name);
     let is_inside = path.parent() == Some(folder) && path.file_name() == Some(name.as_ref());
@@ -67,8 +68,8 @@ pub fn remove_checkpoint(folder: &Path, name: &str) -> Result<bool, StoreError> 
         }
     }
     must_be_free(&path)?;
-    // First the name goes, durably: half a checkpoint must not look like a whole one. Nobody makes
-    // one of this name meanwhile, since the name is taken.
+    // The rename comes first, durably: half a checkpoint must not look like a whole one. No call
+    // makes one of this name meanwhile, because the name is taken.
     let beside = beside(&path);
     remove_all(&beside).map_err(failed)?;
     match std::fs::rename(&path, &beside) {

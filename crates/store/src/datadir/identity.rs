@@ -30,7 +30,8 @@ impl Identity {
         Identity { cluster, node, format: FORMAT }
     }
 
-    /// The identity in the directory `disk`, which is at `path`; none: there is no such file.
+    /// Reads the identity in the directory `disk`, which is at `path`. `None`: there is no such
+    /// file.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Identity>, StoreError> {
         let failed = failed("read", path);
         let file = match disk.open(IDENTITY, Access::Read) {
@@ -44,7 +45,7 @@ impl Identity {
         Identity::parse(&bytes, path).map(Some)
     }
 
-    /// Writes it beside its place, syncs it, and gives it its name, durably.
+    /// Writes the identity under a temporary name, syncs it, and renames it, durably.
     pub fn write(&self, disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
         self.write_to(disk).map_err(failed("write", path))
     }

@@ -1,4 +1,5 @@
-//! Incarnation counter of a node: its peers tell an older incarnation from a newer one by it.
+//! Incarnation counter of a node, by which its peers distinguish an older incarnation from a newer
+//! one.
 //!
 //! Two slots of 64 bytes in one small file, written in turn and in place, so that a full disk does
 //! not keep a node from starting and a torn write leaves the other slot.

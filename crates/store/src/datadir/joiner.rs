@@ -59,7 +59,7 @@ impl Joiner {
     }
 }
 
-/// The id in the file; none: there is none.
+/// Reads the id in the file. `None`: there is no file.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<u64>, StoreError> {
     let Some(lines) = FILE.read(disk, path)? else { return Ok(None) };
     let node = match &lines[..] {

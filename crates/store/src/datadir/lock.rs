@@ -43,10 +43,10 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Unlocks in so many words: closing would leave it locked for as long as a child that this
-    /// process is just making holds the same file, which it does until it becomes another program.
+    /// Unlocks explicitly. Closing alone would leave the file locked as long as a child that this
+    /// process is just making holds it, which it does until it becomes another program.
     fn drop(&mut self) {
-        // The number may be another process' by the time somebody reads it.
+        // The number may belong to another process by the time it is read.
         let _ = fs::ftruncate(&self.0, 0);
         let _ = fs::flock(&self.0, FlockOperation::Unlock);
     }

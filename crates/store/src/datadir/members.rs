@@ -1,5 +1,5 @@
-//! Last known members of the cluster: enough to find the others after a start, before anything of
-//! the directory is applied; of each group that was made, whom it began with; and who is a witness.
+//! Last known members of the cluster: enough to find the others after a start, before the directory
+//! is applied. Also the founders of each group, and the witnesses.
 //!
 //! Promises: there whole or not at all; damage is named.
 //! Never: says who belongs to a group now; that stands in the log.
@@ -57,7 +57,7 @@ pub(super) fn write(
     FILE.replace(disk, path, &text)
 }
 
-/// The highest number that any group had which this list ever knew; 0: it says nothing of it.
+/// Returns the highest group number that this list ever knew. 0: none.
 pub(super) fn made_upto(disk: &dyn Disk, path: &Path) -> Result<GroupId, StoreError> {
     let lines = FILE.read(disk, path)?.unwrap_or_default();
     let made = lines.last().and_then(|line| line.strip_prefix(MADE)?.parse().ok());
@@ -66,7 +66,8 @@ pub(super) fn made_upto(disk: &dyn Disk, path: &Path) -> Result<GroupId, StoreEr
     Ok(GroupId(made.unwrap_or(0)))
 }
 
-/// A node that joined and lost its list knows nobody: it must not begin a cluster of its own.
+/// Returns the error of a node that joined and lost its list: it must not found a cluster of its
+/// own.
 pub(super) fn lost(path: &Path) -> StoreError {
     let what = "it is missing, though this node joined a cluster: replace the node";
     FILE.damaged(path, what)

@@ -1,15 +1,15 @@
-//! A member's directory whose data are damaged: everything of the node is set aside, and the
-//! directory joins the cluster anew, as another node.
+//! Quarantine of a member's damaged data: everything of the node is moved aside, and the directory
+//! joins the cluster again, as another node.
 //!
-//! What the node may have promised or accepted is not known any more, so it must never speak under
-//! its id again. Moving is renaming, so it costs nothing; nothing is deleted.
+//! The promises and accepted entries of the node are unknown, so it must never speak under its id
+//! again. Moving is renaming, so it costs nothing; nothing is deleted.
 //!
-//! The file REJOIN says what is under way: its first state is written before anything is moved, its
-//! second when all is. Whatever a crash leaves, the next start goes on from there.
+//! The file REJOIN records the progress: its first state is written before anything is moved, its
+//! second when all is. After a crash the next start continues from there.
 //!
 //! Promises: nothing is cut and nothing deleted; a directory is never half of one node and half of
 //! another when it opens.
-//! Never: sets anything aside that the cluster has not let go before (that is the caller's).
+//! Never: moves anything that the cluster has not released before (the caller sees to that).
 
 use super::atomic_file::AtomicFile;
 use super::identity;
@@ -35,7 +35,7 @@ const DAMAGE: AtomicFile = AtomicFile {
     bytes_max: 65_536,
 };
 
-/// A line that says what the node was.
+/// Line that records that the node was a witness.
 const WITNESS: &str = "witness";
 
 /// A joining that takes the place of damaged data.

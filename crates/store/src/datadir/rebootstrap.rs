@@ -14,7 +14,7 @@ impl DataDir {
         let disk = self.disk()?;
         members::write(&disk, &self.path, &known)?;
         Identity::of(cluster, self.node).write(&disk, &self.path)?;
-        // Nobody is left who knows it better.
+        // No other member is left that could know better.
         incarnations::forgive(&disk, &self.path)?;
         Ok(cluster)
     }

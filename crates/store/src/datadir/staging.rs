@@ -65,7 +65,8 @@ impl Drop for StagedFile {
     }
 }
 
-/// The folder beside a target that holds it until it is whole, and again while it is removed.
+/// Returns the folder beside a target that holds it until it is whole, and again during its
+/// removal.
 pub(super) fn beside(target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!(".{name}{ENDING}"))

@@ -1,4 +1,4 @@
-//! One process at a time, ids that last, and nothing that isn't ours.
+//! Locks, durable ids, and refusal of foreign directories.
 
 use super::*;
 use crate::disk::{Honesty, MemoryDisk, crash_states};

@@ -80,8 +80,9 @@ fn put_back(bytes: &mut [u8], sector: usize, older: Option<&Vec<u8>>) {
     }
 }
 
-/// All states a power cut may leave, if there are at most `max`; else nothing kept, everything
-/// kept, and others drawn with `dice(n)`, which gives less than `n`.
+/// Returns all states that a power cut may leave, if there are at most `max`. Else returns the
+/// state with nothing kept, the one with everything kept, and others drawn with `dice(n)`, which
+/// returns a number below `n`.
 pub fn crash_states(
     disk: &MemoryDisk,
     max: usize,

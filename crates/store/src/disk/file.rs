@@ -109,7 +109,7 @@ pub(super) fn refused(error: Errno) -> io::Error {
     }
 }
 
-/// A name is one of ours: a plain word.
+/// Checks that a name is a plain word, as the log's files have.
 fn plain(name: &str) -> &str {
     assert!(!name.is_empty() && !name.contains('/'), "files of a disk have plain names");
     name

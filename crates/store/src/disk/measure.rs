@@ -10,17 +10,16 @@ use std::time::Instant;
 /// Times of one small write with its sync, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncFigures {
-    /// Half of them took at most this.
+    /// Median of the times, in microseconds.
     pub p50_us: u64,
-    /// All but one in a hundred took at most this.
+    /// 99th percentile of the times, in microseconds.
     pub p99_us: u64,
 }
 
 const FILE_BYTES: u64 = 1024 * 1024;
 const WRITE_BYTES: u64 = 4 * 1024;
 
-/// Writes and syncs 4 KiB `count` times the way the log does, in a file of its own that is removed
-/// again.
+/// Writes and syncs 4 KiB `count` times as the log does, in a temporary file.
 pub fn measure_sync(directory: &Path, count: usize) -> Result<SyncFigures, StoreError> {
     let disk = FileDisk::open(directory)?;
     let name = format!("measure-{}.tmp", std::process::id());

@@ -78,14 +78,14 @@ pub(super) struct FileContent {
     pub bytes: Vec<u8>,
     pub length_durable: bool,
     pub older: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// Sectors whose sync failed: later syncs pass them by.
+    /// Sectors whose sync failed. Later syncs skip them.
     pub abandoned: BTreeMap<usize, Vec<Vec<u8>>>,
 }
 
 struct DiskFault {
     operation: DiskCall,
     countdown: u64,
-    /// None: it says that it is done, and nothing is.
+    /// Error of the call. `None`: the call reports success and does nothing.
     error: Option<io::ErrorKind>,
 }
 
@@ -120,8 +120,8 @@ impl MemoryDisk {
         self.lock().faults.push(DiskFault { operation, countdown: nth, error: Some(error) });
     }
 
-    /// The `nth` (from 1) such sync from now on says that it is done and does nothing: what a
-    /// program that forgot it would do.
+    /// Makes the `nth` (from 1) such sync from now on report success and do nothing, as a program
+    /// would that forgot it.
     pub fn skip_nth(&self, sync: DiskCall, nth: u64) {
         assert!(matches!(sync, DiskCall::Sync | DiskCall::SyncDirectory), "only syncs hide");
         self.lock().faults.push(DiskFault { operation: sync, countdown: nth, error: None });
@@ -154,8 +154,7 @@ impl MemoryDisk {
         self.lock().calls
     }
 
-    /// Changes one byte of a file behind everybody's back: bit rot. `change` gets the byte and
-    /// gives the new one.
+    /// Changes one byte of a file, as bit rot does. `change` gets the byte and returns the new one.
     pub fn damage(&self, name: &str, offset: u64, change: impl Fn(u8) -> u8) {
         let mut state = self.lock();
         let file = state.names[name];

@@ -57,8 +57,8 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Fills `buffer` from `offset` on; gives how many bytes there were before the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Makes everything written so far durable. After an error nothing is known, and it must not be
-    /// tried again.
+    /// Makes everything written so far durable. After an error the state is unknown, and the call
+    /// must not be repeated.
     fn sync_data(&self) -> io::Result<()>;
     /// The file's size in bytes.
     fn size(&self) -> io::Result<u64>;

@@ -1,4 +1,4 @@
-//! Reads a whole segment past its damage, to say what is there and whom the damage hit.
+//! Survey of a damaged segment: reads past the damage, to report the content and the owners hit.
 
 use super::frame::{FOOTER, OPENING};
 use super::record::{Owner, Owners};
@@ -60,7 +60,7 @@ pub(super) fn survey(
     Ok(survey)
 }
 
-/// Goes on at the next unit behind a bad one; false: there is none.
+/// Continues at the next unit behind a bad one. Returns false if there is none.
 pub(super) fn resume(walk: &mut FrameWalk, bad: Bad) -> Result<bool, StoreError> {
     let mut from = bad.start + 1;
     while let Some(seen) = walk.find(from)? {
@@ -91,7 +91,7 @@ pub(super) fn corrupt(segment: &Segment, bad: Bad) -> StoreError {
     }
 }
 
-/// The owners of whom fewer records are good than the footer lists.
+/// Returns the owners that have fewer good records than the footer lists.
 pub(super) fn missing(good: &Owners, footer: &Owners) -> Vec<(Owner, u64, u64, u64)> {
     let mut missing = Vec::new();
     for (owner, listed) in &footer.0 {

@@ -1,4 +1,5 @@
-//! Frames: what the stream is made of. Each lies within one block and has a checksum of its own.
+//! Frames: the units of the stream on disk. Each lies within one block and has a checksum of its
+//! own.
 
 use crate::flaws::{Flaw, flawed};
 use base::codec::checksum;
@@ -129,7 +130,7 @@ pub(super) fn end(out: &mut Vec<u8>, begun: usize, salt: u64) {
     out[begun..begun + 8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The most bytes a unit with a body of `length` takes in the stream, wherever it begins.
+/// Maximum number of bytes that a unit with a body of `length` takes, wherever it begins.
 pub(super) fn unit_bytes_max(length: usize) -> u64 {
     let largest = BLOCK_BYTES - FRAME_HEADER_BYTES as u64;
     let pieces = length as u64 / largest + 2;

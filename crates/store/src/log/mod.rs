@@ -5,10 +5,10 @@
 //! a sync has no metadata to write; when no owner needs a segment any more, its file is used again.
 //! `docs/inside/file-format.md` draws every byte.
 //!
-//! After a crash the log ends with the last whole record in an unbroken row. What was cut was never
-//! acknowledged: every commit states what was durable before it, so a bad frame below a stated
-//! position is damage, not a torn tail, and damage is never cut. Who knows that nothing is needed
-//! of what stood there may have it passed over.
+//! After a crash the log ends with the last whole record of an unbroken sequence. What was cut was
+//! never acknowledged: every commit states what was durable before it. So a bad frame below a
+//! stated position is damage, not a torn tail, and damage is never cut. An operator who knows that
+//! nothing is needed of it can have it skipped.
 //!
 //! Promises: `start <= durable <= end`; what `commit(true)` returned is found again after any
 //! crash, in order, with nothing between left out; what was cut never comes back; damage is named

@@ -1,12 +1,12 @@
-//! Reading back what was committed, while the log is being written and collapsed.
+//! Log reader: reads committed records back while the log is written and collapsed.
 //!
-//! A reader opens files of its own and shares with the writer a short list only: which segments
-//! there are, and how far all is committed. A segment leaves that list before its file may be used
-//! again, so what was read while it still stood there is what was written; a reader looks at the
-//! list after every read and before it believes a byte.
+//! A reader opens files of its own and shares only a short list with the writer: the segments, and
+//! the committed position. A segment leaves that list before its file may be used again, so what
+//! was read while it was listed is what was written. A reader checks the list after every read,
+//! before it trusts a byte.
 //!
 //! Promises: the records as they were appended, each once, in order; damage is named with file and
-//! offset; a collapse is told, never garbage.
+//! offset; a collapse is reported as such, and never read as garbage.
 //! Never: holds the list's lock while it reads; holds more than one record and one chunk.
 
 use super::damage::corrupt;
@@ -78,7 +78,7 @@ impl KnownLog {
         }
     }
 
-    /// There is one more segment.
+    /// Adds a segment.
     pub fn add(&self, header: Header) {
         self.state().segments.push_back(KnownSegment { header, sealed: None });
     }
@@ -94,7 +94,7 @@ impl State {
         Position(self.segments.front().map_or(self.committed, |oldest| oldest.header.base))
     }
 
-    /// The segment in which reading goes on.
+    /// Finds the segment that holds a position.
     fn find(&self, at: u64) -> Result<Option<Header>, ReadError> {
         if at < self.start().0 {
             return Err(ReadError::Collapsed { start: self.start() });
@@ -116,7 +116,7 @@ impl State {
 #[derive(Clone)]
 pub struct LogReader {
     disk: Arc<dyn Disk>,
-    /// Gone with the log: whoever opens it next knows nothing of this reader.
+    /// Empty once the log is dropped. A log opened later has no connection with this reader.
     known: Weak<KnownLog>,
 }
 
@@ -214,7 +214,7 @@ impl LogRecords {
         Ok(self.at < self.limit)
     }
 
-    /// Opens the segment in which reading goes on.
+    /// Opens the segment of the next record.
     fn enter(&mut self) -> Result<bool, ReadError> {
         let found = self.reader.look(|state| state.find(self.at))?;
         let Some(header) = found else { return Ok(false) };

@@ -40,8 +40,8 @@ pub enum RecordKind {
     Reset = 6,
     /// State that was only in older segments, written again.
     Checkpoint = 7,
-    /// A value of a log that is being adopted was taken in: it counts for nothing until the
-    /// truncate of its ballot. Format 2.
+    /// An entry of a log that is being adopted was staged. It counts only from the truncate of its
+    /// ballot on. Format 2.
     Stage = 8,
 }
 
@@ -53,8 +53,8 @@ impl RecordKind {
             .find(|kind| *kind as u8 == byte)
     }
 
-    /// The first version of a segment that may hold it: a program that knows no such version
-    /// refuses the segment in words, where it would take a frame of an unknown kind for no frame.
+    /// Returns the first segment version that may hold this kind. A program without that version
+    /// refuses the segment in words, instead of taking frames of an unknown kind for a torn tail.
     #[inline]
     pub(super) fn version(self) -> u32 {
         match self {

@@ -52,7 +52,7 @@ impl Header {
         page
     }
 
-    /// Reads the page of a file with this name; the text says what is wrong with it.
+    /// Decodes the header page of a file with this name. The error describes the damage.
     fn decode(page: &[u8]) -> Result<Header, Bad> {
         let damaged = |_| Bad::Damaged("the header page is cut short");
         let (front, sum) = page.split_at(CHECKSUM_AT);

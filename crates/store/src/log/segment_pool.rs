@@ -29,7 +29,7 @@ const SPARES_MAX: usize = 2;
 /// Zeros are written and synced in steps, so that other syncs do not wait behind all of them.
 const STEP_BYTES: u64 = 1024 * 1024;
 
-/// A file whose content means nothing.
+/// A file with reserved space, whose content means nothing.
 pub(super) struct SpareSegment {
     pub name: String,
     pub file: Arc<dyn DiskFile>,
@@ -97,7 +97,7 @@ impl SegmentPool {
         Ok(SegmentPool { shared, thread })
     }
 
-    /// Asks for a file of this length to be made ready, if there is none.
+    /// Requests a file of this length, if none is ready or being made.
     pub fn want(&self, length: u64) {
         let mut state = self.shared.lock();
         state.wanted = length;
@@ -105,8 +105,8 @@ impl SegmentPool {
         self.shared.changed.notify_all();
     }
 
-    /// A file of at least this length, and then of exactly `length` where it is made now. An error
-    /// has changed nothing.
+    /// Takes a file of at least `at_least` bytes; makes one of exactly `length` if none is ready.
+    /// After an error nothing has changed.
     pub fn take(&self, at_least: u64, length: u64) -> Result<SpareSegment, StoreError> {
         let mut state = self.shared.lock();
         loop {
@@ -128,7 +128,7 @@ impl SegmentPool {
         self.shared.lock().ready.push(spare);
     }
 
-    /// Clears a segment away that nobody needs, after those given before.
+    /// Recycles or removes an unneeded segment, after those given before.
     pub fn retire(&self, segment: Segment) {
         let mut state = self.shared.lock();
         state.retiring.push_back(segment);

@@ -31,7 +31,7 @@ pub(super) struct Bad {
 
 #[derive(Debug)]
 pub(super) enum WalkStep {
-    /// A unit and where it ends in the file.
+    /// A unit, and its end in the file.
     Unit(u64, Unit),
     Bad(Bad),
 }
@@ -102,7 +102,7 @@ impl FrameWalk {
         self.segment.header.base + offset
     }
 
-    /// The unit at `offset`, and goes behind it; stays where it is before a bad one.
+    /// Reads the unit at `offset` and moves behind it. Stays in front of a bad one.
     pub fn next(&mut self) -> Result<WalkStep, StoreError> {
         let start = self.offset;
         let bad = |offset, why| Ok(WalkStep::Bad(Bad { start, offset, why }));
@@ -166,7 +166,8 @@ impl FrameWalk {
         }
     }
 
-    /// The next valid frame at or behind `from` whose generation is not older than the present one.
+    /// Finds the next valid frame at or behind `from` whose generation is not older than the
+    /// present one.
     pub fn find(&mut self, from: u64) -> Result<Option<FoundFrame>, StoreError> {
         let header = self.segment.header;
         let generation = self.generation;

@@ -19,7 +19,7 @@ const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Length of a young log's first segment; each next one has twice that, up to the setting.
 const SEGMENT_BYTES_FIRST: u64 = 4 * 1024 * 1024;
 
-/// An open log. One owner appends to it; nothing of it is shared.
+/// An open log. It has one owner, which appends to it.
 pub struct Log {
     pub(super) disk: Arc<dyn Disk>,
     settings: LogSettings,
@@ -105,8 +105,9 @@ impl Log {
         Ok(self.durable())
     }
 
-    /// Says in the log that all of it is durable, if no frame says so yet. Worth a sync when the
-    /// log is idle: from then on damage to the last records can be told from a torn tail.
+    /// Writes and syncs a frame that states that all before it is durable, unless the last frame
+    /// does. Worth a sync when the log is idle: from then on damage to the last records differs
+    /// from a torn tail.
     pub fn settle(&mut self) -> Result<(), StoreError> {
         self.commit(true)?;
         if self.settled { Ok(()) } else { self.state_and_sync(false) }
@@ -268,8 +269,8 @@ impl Log {
         error
     }
 
-    /// Seals the tail and goes on in a new segment of at least this length and version. `Full` has
-    /// changed nothing, or only the new segment's name is missing.
+    /// Seals the tail and continues in a new segment of at least this length and version. After
+    /// `Full` nothing has changed, or only the new segment's name is missing.
     pub(super) fn roll(&mut self, at_least: u64, version: u32) -> Result<(), StoreError> {
         let (spare, header) = self.prepare(at_least, version)?;
         let waiting = self.tail.waiting();
@@ -324,8 +325,8 @@ impl Log {
         }
     }
 
-    /// Names the segment behind a sealed tail, if there is one, and goes on in it. `Full`: it has
-    /// its old name still, and it is tried again before anything else is written.
+    /// Names the segment behind a sealed tail, if there is one, and continues in it. `Full`: the
+    /// segment keeps its old name, and the next write tries again.
     fn name_next(&mut self) -> Result<(), StoreError> {
         let Some((spare, header)) = &self.unnamed else { return Ok(()) };
         match name_segment(&*self.disk, spare, header) {

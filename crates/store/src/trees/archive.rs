@@ -45,8 +45,7 @@ pub(crate) struct ArchiveWalk {
     pub checksum: u128,
 }
 
-/// The sections of an archive, as its contents list them; they lie in the file one behind the
-/// other.
+/// Lists the sections of an archive by its contents; they lie in the file one behind the other.
 pub(crate) fn sections(path: &Path) -> Result<Vec<ArchiveSection>, StoreError> {
     let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
     let file = File::open(path).map_err(failed)?;
@@ -120,8 +119,8 @@ pub(crate) fn walk(path: &Path, sections: &[ArchiveSection]) -> Result<ArchiveWa
     Ok(walk)
 }
 
-/// Reads one block; says what is wrong with it. Where its length can't be believed, the rest of the
-/// section is skipped, for nobody knows where the next one begins.
+/// Reads and checks one block. Returns a description of its damage. If its length can't be trusted,
+/// the rest of the section is skipped, because the next block's beginning is unknown.
 fn block(source: &mut ArchiveSource, end: u64) -> io::Result<Option<&'static str>> {
     let mut header = [0; HEADER_BYTES];
     if end - source.offset < HEADER_BYTES as u64 {
@@ -159,7 +158,7 @@ impl ArchiveSource {
         Ok(())
     }
 
-    /// Passes over so many bytes, or to the end of the file.
+    /// Skips so many bytes, or to the end of the file.
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let mut left = bytes;
         let mut chunk = [0; 4096];

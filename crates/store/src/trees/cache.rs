@@ -1,16 +1,16 @@
-//! Rows of the disk that were read lately.
+//! Row cache: rows that were read from the disk lately.
 //!
-//! A row that is in memory, written but not flushed, is never asked for here. So the writer has
-//! nothing to do with the cache, and it is a flush that must see to it that nothing stale is left:
-//! it offers every row of its table, which is in every reader's view until all are offered; a
-//! cached row of that key is replaced, and whoever is reading that key from the disk this moment
-//! can't put it here any more. A reader that begins to read from the disk looks for the tables in
-//! memory *after* it has reserved its place here: it either finds the row in the table that is
-//! being flushed, or came after all rows under its key were flushed.
+//! A row that is in memory, written but not flushed, is never looked up here. So the writer has
+//! nothing to do with the cache. Instead a flush makes sure that no stale row remains: it offers
+//! every row of its table, which stays in every reader's view until all are offered. A cached row
+//! of that key is replaced, and a reader that is reading that key from the disk at that moment
+//! can't add it any more. A reader checks the tables in memory *after* it has reserved its place
+//! here. So it either finds the row in the table that is being flushed, or came after all rows
+//! under its key were flushed.
 //!
-//! A dropped prefix takes rows away without writing them. Then readers that hold a place are waited
-//! for, and others do without one (`loading` and `closed`: both sides write one and then read the
-//! other: sequentially consistent).
+//! A dropped prefix removes rows without writing them. Then the drop waits for readers that hold a
+//! place, and other readers do without one (`loading` and `closed`: both sides write one and then
+//! read the other, sequentially consistent).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,9 +26,9 @@ use crate::StoreError;
 const ROW_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that a cached row costs beside its key and value: entry, hash slot and three allocations.
 const ROW_OVERHEAD_BYTES: u64 = 192;
-/// Looking so many up in a table costs nothing beside flushing it.
+/// Number of rows that can be looked up in a table at no cost compared to its flush.
 const ROWS_FEW: usize = 1_000;
-/// Only a hint for the number of shards; nothing is allocated for it.
+/// Hint for the number of shards only; nothing is allocated for it.
 const ROWS_EXPECTED: usize = 100_000;
 
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl Weighter<Vec<u8>, Option<Bytes>> for RowWeight {
 /// The row cache. Of a row that is known to be absent, the value is none.
 pub(super) struct RowCache {
     rows: Cache<Vec<u8>, Option<Bytes>, RowWeight>,
-    /// While a prefix is forgotten: nobody may reserve a place.
+    /// True while a prefix is forgotten: no place may be reserved.
     closed: AtomicBool,
     /// One at a time closes and opens it.
     closing: Mutex<()>,
@@ -102,8 +102,8 @@ impl RowCache {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let loading = Loading::begin(&self.loading);
         if self.closed.load(Ordering::SeqCst) {
-            // Without a place nobody has to wait for it; or many readers could hold up one that
-            // closes for as long as they read.
+            // Without a place no caller has to wait for it. Otherwise many readers could delay one
+            // that closes, as long as they read.
             drop(loading);
             return Ok(load()?.value());
         }
@@ -127,9 +127,9 @@ impl RowCache {
         self.rows.peek(key)
     }
 
-    /// The keys, if they are few and nobody is about to add one: a flush then has only these to
-    /// replace. Whoever begins to read after this finds the flushed rows in memory still. Asked in
-    /// this order: a reader is counted until its row is here.
+    /// Returns the keys, if they are few and no row is about to be added: a flush has only these to
+    /// replace. A reader that begins later finds the flushed rows in memory still. The order of the
+    /// checks matters: a reader is counted until its row is here.
     pub fn few(&self) -> Option<Vec<Vec<u8>>> {
         let few = self.loading.load(Ordering::SeqCst) == 0 && self.rows.len() <= ROWS_FEW;
         few.then(|| self.rows.iter().map(|(key, _)| key).collect())
@@ -158,8 +158,8 @@ impl RowCache {
         self.without(prefix, || ());
     }
 
-    /// Forgets every row under a prefix and takes none while `work` goes on: what readers find
-    /// under the prefix may change in it.
+    /// Forgets every row under a prefix and adds none while `work` runs, which may change the rows
+    /// there.
     pub fn without<T>(&self, prefix: &[u8], work: impl FnOnce() -> T) -> T {
         let _one = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, Ordering::SeqCst);

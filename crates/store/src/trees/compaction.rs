@@ -2,13 +2,13 @@
 //! background threads.
 //!
 //! Superseded rows are dropped by every flush and merge (watermark `SeqNo::MAX`): each reader's
-//! view keeps the tables it needs, and in a sealed table everything is published, so nobody can ask
-//! a *new* table for an old row.
+//! view keeps the tables that it needs, and in a sealed table everything is published, so no reader
+//! needs an old row of a *new* table.
 //!
-//! Where a flush is made durable, in the crate: every table file and its directory are synced
+//! Durability of a flush, in the LSM library: every table file and its directory are synced
 //! (`table/writer/mod.rs`, `Writer::finish`), then the list file and the directory, then `current`
-//! by temporary file, sync, rename and sync of the directory (`version/persist.rs`), and only then
-//! are the sealed tables let go.
+//! by temporary file, sync, rename and sync of the directory (`version/persist.rs`). Only then are
+//! the sealed tables dropped.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -57,9 +57,9 @@ impl LsmTrees {
         self.free_retired()
     }
 
-    /// Makes a sealed table durable, the newest row of each key; readers then read that. A
-    /// tombstone that has nothing to hide goes with the memory: most rows that live for seconds
-    /// leave nothing at all.
+    /// Makes a sealed table durable, the newest row of each key, and turns readers to it. A
+    /// tombstone that hides no row is dropped: most rows that exist for seconds leave nothing on
+    /// disk.
     fn flush_table(&self, table: &Arc<Memtable>) -> Result<(), StoreError> {
         let whole = Arc::new(table.whole());
         // While the table is in every reader's view it does not matter when its rows are offered to
@@ -106,7 +106,7 @@ impl LsmTrees {
         Ok(())
     }
 
-    /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if
+    /// Runs one round of merging by levels. If none is due, runs one that removes tombstones, if
     /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
         self.view().in_order().for_each(|table| self.study(table));
@@ -157,7 +157,7 @@ impl LsmTrees {
         Ok(changed)
     }
 
-    /// A merge that ended because the disk is full gives back what it took.
+    /// Removes the files of a merge that ended because the disk is full.
     fn swept<T>(&self, merged: Result<T, StoreError>) -> Result<T, StoreError> {
         if matches!(merged, Err(StoreError::Full)) {
             self.sweep()?;
@@ -165,8 +165,8 @@ impl LsmTrees {
         merged
     }
 
-    /// Removes table files that nobody reads and nobody is writing: what a failed flush or merge
-    /// left. The caller holds `merging`.
+    /// Removes table files that are neither read nor being written, as a failed flush or merge
+    /// leaves them. The caller holds `merging`.
     pub(super) fn sweep(&self) -> Result<(), StoreError> {
         let _no_flush = self.tree.get_flush_lock();
         let read = self.files_in_use()?;

@@ -1,9 +1,9 @@
-//! Keys as numbers: most comparisons of keys need no look at the keys themselves, which lie all
-//! over the memory.
+//! Numbers that stand for keys: most comparisons of keys need no look at the keys themselves, which
+//! are scattered in memory.
 //!
-//! Keys of one kind begin alike and differ soon after, and a table holds a few kinds side by side:
-//! rows of some buckets, hints of what expires. So a number says which of a few known beginnings a
-//! key has, and what the next bytes are.
+//! Keys of one kind begin alike and differ soon after, and a table holds a few kinds: rows of some
+//! buckets, expiry hints. So a number holds the index of a known beginning, and the next bytes of
+//! the key.
 
 use bytes::Bytes;
 

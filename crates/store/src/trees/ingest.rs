@@ -1,19 +1,19 @@
-//! Another content for all that is under a prefix: a group's state as another node has it.
+//! Replacement of all rows under a prefix: a group's state as another node has it.
 //!
-//! How it is done: the rows that come are written into table files which no list names, and between
-//! them, in the order of keys, a tombstone for every row that is there today and does not come. So
-//! these tables alone, laid over everything else, *are* the new content, and putting their names
-//! into the list (`current`, by rename) is the switch: one durable step, whatever the size. Before
-//! it nothing has changed for anybody; files that no list names go when the tree is opened.
+//! The incoming rows are written into table files which no list names, and between them, in the
+//! order of keys, a tombstone for every present row that does not come. So these tables alone, laid
+//! over everything else, *are* the new content. The switch puts their names into the list
+//! (`current`, by rename): one durable step, whatever the size. Before it nothing has changed for
+//! any reader. Files that no list names are removed when the tree is opened.
 //!
-//! Refused: rows under another prefix and moved at the end (everything is written twice, and the
-//! move must be replayed after a crash); an own tree for each content (one flush could no longer
-//! make a group's rows and another's durable together); a name that is looked up for each prefix
-//! (every read and write would pay for it).
+//! Refused: to write the rows under another prefix and move them at the end (everything is written
+//! twice, and the move must be replayed after a crash); a tree for each content (one flush could no
+//! longer make a group's rows and another's durable together); a name that is looked up for each
+//! prefix (every read and write would pay for it).
 //!
-//! All rows carry the number of one batch, published when the installation begins: it is above
-//! everything under the prefix, and views that do not have the tables do not see them. Hence nobody
-//! may write under the prefix meanwhile; somebody who did is noticed, and the switch refused.
+//! All rows carry the number of one batch, published when the installation begins. It is above
+//! everything under the prefix, and views that do not have the tables do not see them. Hence no row
+//! may be written under the prefix meanwhile; such a write is detected, and the switch refused.
 //!
 //! Invariant at the switch: no table in memory and no kept one holds a row under the prefix, and
 //! the row cache takes none; so a reader's view alone decides between old and new.
@@ -84,7 +84,7 @@ impl Watch {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Rows lie under the prefix, each behind the one before.
+    /// Checks that the rows lie under the prefix, each behind the one before.
     pub fn check(&self, last: Option<&Bytes>, rows: &[TreeRow]) {
         let mut before = last;
         for (key, _) in rows {
@@ -217,7 +217,7 @@ impl Ingest for LsmIngest {
     fn switch(&mut self) -> Result<bool, StoreError> {
         self.complete()?;
         let trees = &*self.trees;
-        // The seat of the writer: a batch is seen whole.
+        // The writer's lock: a batch is seen whole.
         let writer = trees.writer()?;
         if self.watch.is_spoilt() {
             return Ok(false);

@@ -37,7 +37,7 @@ pub struct LsmTrees {
     pub(super) rows: RowCache,
     pub(super) kept: TableList,
     pub(super) writer: Mutex<WriterState>,
-    /// Seeds the hashes of tables in memory, so that nobody can choose keys that collide.
+    /// Seed of the hashes of tables in memory, so that clients can't choose colliding keys.
     pub(super) salt: u64,
     /// The newest batch that readers may see.
     published: AtomicU64,
@@ -45,11 +45,11 @@ pub struct LsmTrees {
     /// Views that readers may still hold. They end here and not with their last reader, because
     /// freeing a large table takes long.
     retired: Mutex<Vec<Arc<View>>>,
-    /// Held by whoever merges or drops tables: one at a time.
+    /// Held while tables are merged or dropped: one caller at a time.
     pub(super) merging: Mutex<()>,
     /// Rows that may yet be merged because of dead ones that range reads walked over.
     pub(super) rows_to_drain: AtomicU64,
-    /// Held by who looks where rows were removed.
+    /// Held while the places of removed rows are studied.
     pub(super) studying: Mutex<()>,
     /// Table files of installations, which no list names yet.
     arriving: Mutex<BTreeSet<TableId>>,
@@ -140,7 +140,7 @@ impl LsmTrees {
         LsmSnapshot { view, sight: Sight { turn, sequence }, salt, path, spans, counts }
     }
 
-    /// The writer's seat; `Closed` after a batch broke off in its midst.
+    /// Locks the writer's state. `Closed` after a batch failed in its midst.
     pub(super) fn writer(&self) -> Result<MutexGuard<'_, WriterState>, StoreError> {
         self.usable()?;
         self.writer.lock().map_err(|_| StoreError::Closed)
@@ -180,7 +180,7 @@ impl LsmTrees {
         let active = Arc::clone(&writer.active);
         retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
         self.spans.seal();
-        // Behind the swap: who is in the new turn has the new table.
+        // After the swap: a reader in the new turn has the new table.
         self.spans.end_turn(writer.sequence);
         reach(Point::RotateAfter);
         Ok(true)
@@ -197,7 +197,7 @@ impl LsmTrees {
         Ok(())
     }
 
-    /// Turns readers to the tables as they are after a merge, and frees what nobody reads any more.
+    /// Turns readers to the tables as they are after a merge, and frees views without readers.
     pub(super) fn refresh(&self) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
@@ -210,7 +210,7 @@ impl LsmTrees {
         self.free_retired()
     }
 
-    /// Frees views that nobody reads any more; slow, hence on background threads only.
+    /// Frees views without readers. Slow, hence on background threads only.
     pub(super) fn free_retired(&self) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let all = std::mem::take(&mut *retired);

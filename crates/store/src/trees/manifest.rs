@@ -118,8 +118,8 @@ pub(crate) fn damage(path: &Path, what: &str) -> StoreError {
     StoreError::Corrupt { file: path.display().to_string(), offset: 0, what: what.into() }
 }
 
-/// The words for an error of the crate below. Where a table is damaged, it is read once more to say
-/// at which byte.
+/// Converts an error of the LSM library. If a table is damaged, it is read once more to find the
+/// offset.
 pub(crate) fn error(path: &Path, error: lsm_tree::Error) -> StoreError {
     match error {
         lsm_tree::Error::Io(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
@@ -137,7 +137,7 @@ pub(crate) fn error(path: &Path, error: lsm_tree::Error) -> StoreError {
     }
 }
 
-/// The words for a panic of the crate below, which means bytes that have no sense.
+/// Returns the message of a panic of the LSM library, which means bytes that make no sense.
 pub(crate) fn panic_words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")

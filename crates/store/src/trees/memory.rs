@@ -47,7 +47,7 @@ struct State {
 }
 
 impl MemoryTrees {
-    /// Empty trees whose active table is to be sealed at so many bytes.
+    /// Creates empty trees whose active table is due for sealing at so many bytes.
     pub fn new(active_bytes_max: u64) -> MemoryTrees {
         MemoryTrees { state: Arc::default(), active_bytes_max }
     }
@@ -80,7 +80,7 @@ impl MemoryTrees {
 }
 
 impl State {
-    /// Every batch that somebody may ask for, beside the newest.
+    /// Returns every batch at which a snapshot reads, and the newest.
     fn points(&self) -> Vec<u64> {
         let fixed = [self.durable, self.sealed];
         fixed.into_iter().chain(self.snapshots.keys().copied()).collect()

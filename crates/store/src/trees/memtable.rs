@@ -1,4 +1,4 @@
-//! Rows that are not on disk yet: found by hash, put in order only when somebody asks for a range.
+//! Rows that are not on disk yet: found by hash, and sorted only when a range is read.
 //!
 //! Most rows are written, read by key a few times, and flushed. An ordered table makes each of them
 //! search its place among all others, which costs ten times more than all else that is done for the
@@ -42,7 +42,7 @@ pub(super) struct Memtable {
     /// The runs, oldest first; together they cover a part of the full chunks, from the first.
     runs: Mutex<Vec<Arc<Run>>>,
     bytes: AtomicU64,
-    /// Rows in memory that range reads passed in vain while this was the active table.
+    /// Number of dead rows that range reads passed while this was the active table.
     pub in_vain: AtomicU64,
 }
 
@@ -50,7 +50,7 @@ struct Growing {
     full: Vec<Arc<Chunk>>,
     tail: Chunk,
     newest: HashTable<TableSlot>,
-    /// Rows that removed a key and were not asked for yet.
+    /// Rows that removed a key and were not studied yet.
     removed: Vec<u32>,
 }
 
@@ -118,8 +118,8 @@ impl Memtable {
         None
     }
 
-    /// The rows in order, as runs, newest first: all those between the bounds up to `sequence`, and
-    /// others beside.
+    /// Returns the rows in order, as runs, newest first: at least those between the bounds up to
+    /// `sequence`.
     pub fn runs(&self, bounds: &Bounds, sequence: u64) -> Vec<Arc<Run>> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let covered: usize = runs.iter().map(|run| run.chunks().len()).sum();
@@ -194,7 +194,7 @@ impl Memtable {
         growing.newest.len() * 2 > growing.rows()
     }
 
-    /// Bytes it takes in memory, about.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

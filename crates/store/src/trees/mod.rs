@@ -64,7 +64,7 @@ pub const TREE_KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// One change of a batch. A later change of the same key in one batch wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowChange {
-    /// The key (1 to `TREE_KEY_BYTES_MAX` bytes) gets this value.
+    /// The key (1 to `TREE_KEY_BYTES_MAX` bytes) is set to this value.
     Put(Bytes, Bytes),
     /// The key is absent afterwards.
     Remove(Bytes),
@@ -82,7 +82,7 @@ impl RowChange {
 /// A key and its value.
 pub type TreeRow = (Bytes, Bytes);
 
-/// Rows in the order that was asked for; after an error it ends.
+/// Rows in the requested order. An error ends the iterator.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<TreeRow, StoreError>> + Send + 'a>;
 
 /// Ordered rows of the whole node: read by many, written by one. An error from a call that writes
@@ -120,14 +120,14 @@ pub trait Trees: Send + Sync {
     /// idle. True: the tree changed, so another round may be due.
     fn compact(&self) -> Result<bool, StoreError>;
 
-    /// Removes every row under the prefix and gives the space back; durable when it returns. May be
-    /// repeated, and must be after a crash in its midst. Nobody may write under the prefix
-    /// meanwhile. Blocks; for a background thread.
+    /// Removes every row under the prefix and frees the space, durably. May be repeated, and must
+    /// be after a crash in its midst. The caller prevents writes under the prefix meanwhile.
+    /// Blocks; for a background thread.
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError>;
 
-    /// Begins to take the rows that will stand under the prefix instead of those that do. Readers
-    /// see none of them, and a crash forgets them, until [`Ingest::switch`]. Nobody may write
-    /// under the prefix meanwhile, or the switch is refused.
+    /// Begins to take rows that will replace those under the prefix. Readers see none of them, and
+    /// a crash forgets them, until [`Ingest::switch`]. A write under the prefix meanwhile makes the
+    /// switch fail.
     fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError>;
 
     /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what

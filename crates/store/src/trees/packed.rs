@@ -12,8 +12,8 @@
 use bytes::Bytes;
 use lz4_flex::block::{DecompressError, compress_prepend_size, decompress_size_prepended};
 
-/// Smaller ones share their block, and the last key of it is a copy: the crate's blocks are cut at
-/// so many bytes.
+/// Minimum size of a packed value. Smaller ones share their block, and its last key is a copy: the
+/// library's blocks are cut at so many bytes.
 const PACKED_BYTES_MIN: usize = 4_096;
 const MAGIC: [u8; 8] = [0xc3, 0x5e, 0x91, 0x0d, 0xb7, 0x2a, 0x68, 0xf4];
 /// Each time makes a value 255 times smaller at most.

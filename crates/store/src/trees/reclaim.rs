@@ -9,8 +9,8 @@ use lsm_tree::compaction::Leveled;
 use super::{LsmTrees, ROWS_IN_VAIN_MIN, ROWS_WRITTEN_PER_ROW_IN_VAIN};
 use crate::StoreError;
 
-/// One tombstone in so many rows is too many: merging them away then costs at most this many rows
-/// for each.
+/// Number of rows for each tombstone above which there are not too many. Merging them away then
+/// costs at most this many rows for each.
 const ROWS_PER_TOMBSTONE: u64 = 4;
 
 /// Rows, tombstones and tables on disk, by the tables' own figures.
@@ -110,7 +110,7 @@ impl LsmTrees {
         written.map(|table| table.metadata.item_count).sum()
     }
 
-    /// Merging by levels that may hold next to nothing.
+    /// Returns the strategy of merging by levels that may hold next to nothing.
     fn draining(&self, level0_threshold: u8) -> Leveled {
         self.leveled().with_l0_threshold(level0_threshold).with_level_ratio_policy(vec![1e-6])
     }

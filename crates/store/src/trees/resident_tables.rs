@@ -33,7 +33,7 @@ impl TableList {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push(table);
     }
 
-    /// Lets the oldest go until the others are not many and take no more than so many bytes.
+    /// Drops the oldest tables until the others are few and take at most `room` bytes.
     pub fn shrink_to(&self, room: u64) {
         let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let mut left: u64 = tables.iter().map(|table| table.bytes()).sum();

@@ -41,7 +41,7 @@ pub(super) struct LsmSnapshot {
     pub salt: u64,
     pub path: PathBuf,
     pub spans: Arc<Spans>,
-    /// None: who reads is not a client, and counts for nothing.
+    /// Statistics of client reads. `None`: the reader is no client.
     pub counts: Option<Arc<RowCounts>>,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Merge<'a> {
         (0..self.sources.len()).for_each(|source| self.advance(source));
     }
 
-    /// Goes on at the other end of a span.
+    /// Continues at the other end of a span.
     fn jump(&mut self, edge: Bytes) {
         let (low, high) = self.left.clone();
         self.stretch.jumped = Some(edge.clone());
@@ -193,7 +193,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The next key, with what the newest source says of it.
+    /// Takes the next key, with the row of the newest source.
     fn pop(&mut self) -> Option<SourceHead> {
         let first = self.heads.pop()?;
         let on_disk = matches!(self.sources[first.source], RowSource::Disk(_));
@@ -215,7 +215,7 @@ impl<'a> Merge<'a> {
         Some(first)
     }
 
-    /// One more dead row: jumps when it lies in a span.
+    /// Counts a dead row. Jumps if it lies in a span.
     fn pass(&mut self, key: Bytes) {
         let stretch = &mut self.stretch;
         let look = stretch.dead.is_multiple_of(DEAD_PER_LOOK);
@@ -305,7 +305,7 @@ impl<'a> Merge<'a> {
         self.snapshot.spans.note(found, self.snapshot.sight, &self.snapshot.view.active);
     }
 
-    /// The next row that is alive, and how many dead ones were walked over on the way.
+    /// Returns the next live row, and the number of dead ones passed before it.
     pub fn step(&mut self) -> Result<(Option<TreeRow>, u64), StoreError> {
         loop {
             if let Some(failure) = self.failure.take() {

@@ -50,7 +50,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Sorts the rows of chunks, whose keys may be like those of another run.
+    /// Sorts the rows of chunks. `like`: a run whose keys may be similar.
     pub fn sorted(chunks: Vec<Arc<Chunk>>, like: Option<&Arc<Run>>) -> Run {
         let rows = (0..chunks.iter().map(|chunk| chunk.len()).sum::<usize>() as u32).collect();
         Run::of(chunks, rows, like)
@@ -163,8 +163,8 @@ impl Run {
     }
 }
 
-/// The numbering for the keys of chunks: the one before, where it tells them apart. For less than a
-/// chunk, which every range sorts anew, it is taken unasked.
+/// Returns the numbering for the keys of chunks: that of `before`, if it distinguishes them. For
+/// less than a chunk, which every range sorts again, it is taken unchecked.
 fn heads_for(chunks: &[Arc<Chunk>], before: Option<&Arc<Heads>>) -> Arc<Heads> {
     let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
     if let Some(before) = before.filter(|_| rows < CHUNK_ROWS) {

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-/// Readers that are so many batches behind still profit from a span that grows with each of them.
+/// Number of batches by which a reader may lag and still profit from a span that grows with each.
 const LAG_BATCHES: u64 = if cfg!(test) { 4 } else { 256 };
 /// Extents that a span remembers: now, lately, and before that.
 const EXTENTS_MAX: usize = 3;
 
-/// A stretch of keys without a row, for those who see the batch `since`.
+/// A stretch of keys without a row, for readers that see the batch `since`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub start: Bytes,
@@ -72,7 +72,7 @@ impl Span {
         DeadStretch { start, end, first, last, dead }
     }
 
-    /// The newest extent that holds for who sees this batch, and that is asked for.
+    /// Returns the newest extent that satisfies `asked` and holds for a reader at this batch.
     pub fn seen_by(&self, sequence: u64, asked: impl Fn(&Extent) -> bool) -> Option<&Extent> {
         self.extents.iter().find(|extent| extent.since <= sequence && asked(extent))
     }

@@ -44,7 +44,7 @@ pub(super) fn write(folder: &Path, list: u64, found: &[DeadStretch]) {
         .and_then(|mut file| file.write_all(&bytes))
         .and_then(|()| fs::rename(&written, &named));
     if done.is_err() {
-        // What is left names another list of tables, or can't be read: nobody believes it.
+        // A file that remains names another list of tables, or can't be read: it is ignored.
         let _ = fs::remove_file(&written);
     }
 }

@@ -29,9 +29,9 @@ use super::compaction::bounds_of;
 use super::memtable::Memtable;
 use super::span::{DeadStretch, Span, after, is_after};
 
-/// Fewer dead rows in succession are walked over each time: that costs less than to seek anew.
+/// Minimum number of consecutive dead rows of a span. Walking over fewer costs less than a seek.
 pub(super) const DEAD_MIN: u64 = if cfg!(test) { 2 } else { 32 };
-/// Most spans there are at a time.
+/// Maximum number of spans.
 const SPANS_MAX: usize = if cfg!(test) { 16 } else { 1_024 };
 /// Spans between longer keys are not kept.
 const KEY_BYTES_MAX: usize = 1_024;
@@ -66,9 +66,10 @@ struct Index {
     turn: u64,
     /// A batch is being inserted.
     writing: bool,
-    /// Dead stretches found meanwhile in this turn, with the last batch that the reader sees.
+    /// Dead stretches found in this turn while a batch was inserted, with the last batch of their
+    /// reader.
     found: Vec<(DeadStretch, u64)>,
-    /// Prefixes whose content is being exchanged: no span is noted there.
+    /// Prefixes whose content is being exchanged. No span is noted there.
     closed: Vec<Bytes>,
     /// Spans as they were when the newest durable table was sealed, and those of tables that wait.
     durable: Vec<DeadStretch>,
@@ -88,7 +89,7 @@ impl Spans {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// The turn a reader is in; to be asked before it takes its tables.
+    /// Returns the present turn. A reader calls this before it takes its tables.
     pub fn turn(&self) -> u64 {
         self.index().turn
     }
@@ -104,7 +105,7 @@ impl Spans {
         Inserting { spans: self, active }
     }
 
-    /// Returns once no batch is being inserted: what was noted meanwhile is known then.
+    /// Waits until no batch is being inserted. Stretches noted meanwhile are known then.
     pub fn wait_for_batch(&self) {
         let waited = self.inserted.wait_while(self.index(), |index| index.writing);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -170,7 +171,7 @@ impl Spans {
         }
     }
 
-    /// The content under a prefix is about to be exchanged: nothing is known of it until `open`.
+    /// Drops the spans under a prefix whose content is about to be exchanged, until `open`.
     pub fn close(&self, prefix: &[u8]) {
         let mut index = self.index();
         index.closed.push(Bytes::copy_from_slice(prefix));

@@ -17,12 +17,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The rows under `prefix` behind the key `after` (from the first on, if there is none), up to
-    /// `bytes_max` of keys and values; one row at least, if there is one, however large it is.
+    /// Reads rows under `prefix` behind the key `after` (`None`: from the first), up to `bytes_max`
+    /// of keys and values. Returns one row at least, if there is one, however large.
     ///
-    /// A chunk hangs on nothing but the snapshot, so it can be read again by whoever lost it. All
-    /// chunks of one stream are to come from one snapshot: what it holds belongs to one applied
-    /// mark, which is read from it too.
+    /// A chunk depends on nothing but the snapshot, so a receiver that lost it can have it read
+    /// again. All chunks of one stream must come from one snapshot: its content belongs to one
+    /// applied mark, which is read from it too.
     pub fn read(
         snapshot: &dyn Snapshot,
         prefix: &[u8],

@@ -17,22 +17,22 @@ use super::{LsmTrees, spanfile};
 
 /// Fewer removals are not worth a look.
 const REMOVED_MIN: usize = if cfg!(test) { 1 } else { 64 };
-/// A look ends at so many places that have a living row nearby: rows that go here and there leave
-/// no spans.
+/// Number of places with a living row nearby at which a look ends: rows removed here and there
+/// leave no spans.
 const MISSES_MAX: usize = 16;
 /// Dead rows that are walked over with one snapshot.
 const DEAD_PER_LOOK: u64 = 1_024;
-/// Looks that are repeated because others wrote so much meanwhile that nobody can tell whether they
-/// wrote there.
+/// Maximum number of repeated looks, if so many writes came meanwhile that they may have hit the
+/// place.
 const AGAIN_MAX: usize = 16;
-/// Stretches that an exchange tells of: the longest.
+/// Maximum number of stretches that an exchange reports: the longest.
 const FOUND_MAX: usize = 1_024;
 
 impl LsmTrees {
-    /// Walks where rows of this table were removed since it was asked last; the walk itself notes
-    /// what it finds. An error is left to whoever reads there for a client.
+    /// Walks where rows of this table were removed since the last call. The walk itself notes what
+    /// it finds. An error is ignored: a client's read there reports it.
     pub(super) fn study(&self, table: &Memtable) {
-        // One at a time, so that who comes second finds known what the first took on.
+        // One at a time, so that a second caller finds the spans that the first one noted.
         let _one = self.studying.lock().unwrap_or_else(PoisonError::into_inner);
         let mut removed = table.removed_lately(REMOVED_MIN);
         let (mut misses, mut again, mut goes_on) = (0, 0, None);
@@ -88,7 +88,7 @@ impl<'a> PrefixExchange<'a> {
 impl Drop for PrefixExchange<'_> {
     fn drop(&mut self) {
         let found = std::mem::take(&mut self.found);
-        // A batch of its own: whoever sees it sees the new content.
+        // A batch of its own: a reader that sees it sees the new content.
         match self.trees.writer() {
             Ok(mut writer) => {
                 let sequence = self.trees.apply_as(&mut writer, &mut std::iter::empty());
@@ -138,7 +138,7 @@ impl Gaps {
         }
     }
 
-    /// All of them; nothing is behind this.
+    /// Ends the scan and returns all gaps; no row lies behind the last.
     pub fn end(&mut self, high: &Bound<Bytes>) -> Vec<DeadStretch> {
         if let Bound::Excluded(high) = high {
             self.alive(high);

@@ -21,7 +21,7 @@ use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::spared;
 
-/// A row as the tree keeps it: who wrote it and what; no value means absent.
+/// A version of a row: the number of its batch, and its value. No value means absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     /// The batch; 0 where no row was found.
@@ -31,8 +31,8 @@ pub(super) struct Version {
 }
 
 pub(super) type Bounds = (Bound<Bytes>, Bound<Bytes>);
-/// Rows of one run of tables on disk, tombstones among them, each key once; values as they lie
-/// there (`packed.rs`).
+/// Rows of one run of tables on disk, tombstones among them, each key once; values as they are
+/// stored there (`packed.rs`).
 pub(super) type OnDisk =
     Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
 // The crate does not let its list of tables be named, only used: hence closures.
@@ -47,7 +47,7 @@ pub(super) struct View {
     pub sealed: Vec<Arc<Memtable>>,
     /// Unmerged runs on disk.
     pub level0_runs: usize,
-    /// Rows on disk that range reads passed in vain since levels began to be drained last.
+    /// Number of dead rows on disk that range reads passed since a drain last began.
     pub in_vain_on_disk: Arc<AtomicU64>,
     /// Table files that it may read.
     pub files: Vec<TableId>,
@@ -130,8 +130,8 @@ impl View {
         (self.runs)(bounds)
     }
 
-    /// True if range reads have walked over so many dead rows in memory that the active table,
-    /// which is to be sealed at so many bytes, is to be flushed for their sake.
+    /// Returns true if range reads have passed so many dead rows in memory that the active table
+    /// should be flushed for that. `active_bytes_max`: the size at which it is sealed.
     pub fn has_dead_rows_in_the_way(&self, active_bytes_max: u64) -> bool {
         let in_vain = self.active.in_vain.load(Ordering::Relaxed);
         // The smaller the table, the more walks pay for its flush; but however small it is, and
@@ -149,9 +149,9 @@ impl View {
     }
 }
 
-/// Tells of a key whether a table on disk, as they are now, may hold a row or a tombstone of it.
-/// It asks the filters, which are in memory: one time in a hundred it says so of a key that none
-/// has.
+/// Returns a function that tells for a key whether a table on disk, as they are now, may hold a row
+/// or a tombstone of it. It reads the filters, which are in memory: one time in a hundred it
+/// returns true for a key that none has.
 pub(super) fn may_be_on_disk(tree: &Tree) -> impl Fn(&[u8]) -> bool + use<> {
     let version = tree.current_version();
     move |key| {
@@ -165,7 +165,7 @@ pub(super) fn may_be_on_disk(tree: &Tree) -> impl Fn(&[u8]) -> bool + use<> {
     }
 }
 
-/// True when no key can lie between the bounds.
+/// Returns true if no key can lie between the bounds.
 pub(super) fn crossed((low, high): &Bounds) -> bool {
     match (low, high) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,

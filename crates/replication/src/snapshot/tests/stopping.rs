@@ -1,4 +1,4 @@
-//! A node stops while a snapshot comes: whoever still writes its files is waited for.
+//! Stop of a node while a snapshot comes: the stop waits for tasks that write its files.
 
 use super::house::{Cable, GROUP, Home, ONE, TWO, until, value};
 use crate::snapshot::{Installing, receive};

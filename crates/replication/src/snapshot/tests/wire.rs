@@ -1,4 +1,4 @@
-//! The bytes between the two: what is written is read, and nothing else is.
+//! Messages of a transfer: encoding and decoding, and the refusal of other bytes.
 
 use super::house::{first, mark};
 use crate::snapshot::message::{

@@ -11,7 +11,7 @@ use crate::disk::{Access, crash_states};
 const WIDE: LogSettings = LogSettings { segment_bytes: 4 * BLOCK_BYTES, ..SMALL };
 const FILE: &str = "0000000000000001.log";
 
-/// A log whose first block ends with `left` bytes that are too few for a frame.
+/// Returns a log whose first block ends with `left` bytes that are too few for a frame.
 fn with_rest(left: u64) -> MemoryDisk {
     let disk = memory();
     let (mut log, ..) = open(&disk, WIDE).expect("begins");

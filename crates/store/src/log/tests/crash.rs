@@ -19,7 +19,7 @@ enum Step {
     Commit,
     /// `commit(false)`.
     Write,
-    /// Lets go of all but the last record.
+    /// Drops all but the last record.
     Collapse,
     /// Writes the needed records again, syncs them, then collapses everything before.
     Snapshot,

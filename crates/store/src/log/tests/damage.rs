@@ -1,4 +1,4 @@
-//! Damage is told from a torn tail, named, and never read as a record.
+//! Damage: it is distinguished from a torn tail, named, and never read as a record.
 
 use super::*;
 use std::ops::Range;
@@ -144,7 +144,7 @@ fn the_check_goes_on_behind_damage_and_names_whom_it_hit() {
     assert!(first.index > 0);
 }
 
-/// A log that was cut off after a commit: nothing states that its last batch is durable.
+/// Returns a log that was cut off after a commit: no frame states that its last batch is durable.
 fn unsettled() -> MemoryDisk {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
@@ -337,7 +337,7 @@ fn segments_that_do_not_belong_together_are_refused_in_words() {
     assert!(!verify(&later, &mut |_| {}).expect("reads").is_sound());
 }
 
-/// A log with a changed header page whose checksum holds.
+/// Returns a log with a changed header page whose checksum is valid.
 fn with_header(disk: &MemoryDisk, file: &str, change: impl Fn(&mut [u8])) -> MemoryDisk {
     let changed = disk.copy(Honesty::Honest);
     let mut bytes = changed.bytes(file).expect("there");

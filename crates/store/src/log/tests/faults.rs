@@ -1,4 +1,4 @@
-//! Calls that fail: what the log says, what it keeps, and what it never does again.
+//! Failing calls: the log's errors, the data that it keeps, and the calls that it never repeats.
 
 use super::super::segment::LogNames;
 use super::*;

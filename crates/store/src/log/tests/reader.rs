@@ -52,8 +52,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A reader that stays while the log goes on: it is to give all that was committed, each once, or
-/// to say that it came too late.
+/// A reader that stays open while the log goes on. It must return all that was committed, each
+/// record once, or `Collapsed` if it came too late.
 struct Staying {
     records: LogRecords,
     next: usize,

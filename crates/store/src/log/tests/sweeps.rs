@@ -97,7 +97,7 @@ fn judge(found: &[OwnedRecord], outcome: &Outcome) {
     }
 }
 
-/// Runs the history with the `nth` such call failing; none: there are fewer.
+/// Runs the history with the `nth` such call failing. `None`: there are fewer calls.
 fn sweep(operation: DiskCall, nth: u64, kind: ErrorKind) -> Option<Outcome> {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");

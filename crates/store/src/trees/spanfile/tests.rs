@@ -1,4 +1,5 @@
-//! The kept file is read, and written to the byte; for another list of tables it says nothing.
+//! The file of spans: it is read, and written byte for byte; for another list of tables it holds
+//! nothing.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Damage: whatever byte of whatever file changes, nobody is served a wrong row.
+//! Damage: whatever byte of whatever file changes, no wrong row is read.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn noticed(path: &Path, truth: &[TreeRow], place: &str) -> bool {
     noticed
 }
 
-/// The file of dead spans says nothing of a row: when it can't be believed, nothing is known.
+/// The file of dead spans holds no rows: if it can't be trusted, no span is known.
 const HINT: &str = "spans";
 
 #[test]

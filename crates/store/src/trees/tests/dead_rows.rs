@@ -14,14 +14,14 @@ use super::super::{LsmTrees, Trees};
 use super::growth::{ROWS, bounds, cost, is_bounded, key, push, to_disk};
 use super::{Scratch, apply, open, put, remove};
 
-/// Lists all rows, which must be so many.
+/// Lists all rows, and checks their number.
 fn list(trees: &LsmTrees, living: u32) {
     let snapshot = trees.snapshot();
     let (low, high) = bounds();
     assert_eq!(snapshot.range(low, high, false).count(), living as usize);
 }
 
-/// Rows of others, beside those that are listed, on disk as a table.
+/// Writes rows of others, in addition to those that are listed, as a table on disk.
 fn others<T: AsRef<[u8]>>(trees: &LsmTrees, numbers: Range<u32>, mut value: impl FnMut() -> T) {
     apply(trees, numbers.map(|number| put(format!("others/{number:08}"), value())));
     to_disk(trees);

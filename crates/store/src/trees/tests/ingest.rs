@@ -1,4 +1,5 @@
-//! Another content for a prefix: the old one or the new one, and nothing in between.
+//! Replacement of a prefix's content: readers see the old one or the new one, and nothing in
+//! between.
 
 use super::super::{Chunk, Ingest, MemoryTrees, Snapshot, TreeRow, Trees};
 use super::{Scratch, apply, open, open_narrow, put, remove};

@@ -1,4 +1,4 @@
-//! Space: it comes back by itself, and a reader holds on to what it sees and to nothing more.
+//! Space: it is freed without a request, and a reader keeps only what it sees.
 
 use bytes::Bytes;
 use lsm_tree::AbstractTree;
@@ -40,7 +40,7 @@ fn to_disk(trees: &LsmTrees) {
     while trees.compact().unwrap() {}
 }
 
-/// Bytes of the files there are, whoever holds them.
+/// Bytes of the files that exist, whoever holds them.
 fn bytes_on_disk(scratch: &Scratch) -> u64 {
     let tables = std::fs::read_dir(scratch.path().join("store/tables")).unwrap();
     tables.map(|file| file.unwrap().metadata().unwrap().len()).sum()

@@ -1,4 +1,4 @@
-//! A prefix in chunks: the rows of one moment, whatever happens meanwhile.
+//! Chunks of a prefix: the rows of one moment, whatever is written meanwhile.
 
 use super::super::{Chunk, MemoryTrees, Snapshot, TreeRow, Trees};
 use super::{Scratch, apply, open_narrow, put, remove};

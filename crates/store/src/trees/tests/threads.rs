@@ -21,8 +21,8 @@ fn number(value: Option<Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
 }
 
-/// Tells the threads of a scope to stop, also when the scope's own work panics: a scope waits for
-/// all of them.
+/// Stops the threads of a scope when dropped, also if the scope's own work panics: a scope waits
+/// for all of them.
 pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
