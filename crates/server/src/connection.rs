@@ -43,12 +43,12 @@ impl ListenerKind {
     }
 }
 
-/// Tells connections that the server is closing. Cheap to clone.
+/// Signal to connections that the server is closing. Cheap to clone.
 #[derive(Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
 
 impl Shutdown {
-    /// Becomes true when the server begins to close.
+    /// Returns a signal that is on once `called` holds true.
     pub(crate) fn new(called: watch::Receiver<bool>) -> Shutdown {
         Shutdown(called)
     }
@@ -60,7 +60,7 @@ impl Shutdown {
 
     /// Resolves when the server begins to close. Cancel-safe.
     pub async fn called(&mut self) {
-        // An error means that the front-ends are gone, which is closing too.
+        // An error means that the front-ends are gone: the server has closed.
         let _ = self.0.wait_for(|called| *called).await;
     }
 }

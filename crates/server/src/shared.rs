@@ -93,7 +93,7 @@ impl Shared {
 
     /// Sets the listeners' purposes and addresses.
     pub(crate) fn listen_at(&self, listeners: Vec<(&'static str, SocketAddr)>) {
-        let _ = self.listeners.set(listeners); // They begin once.
+        let _ = self.listeners.set(listeners); // The listeners start only once.
     }
 
     /// Returns the purpose and address of each listener.

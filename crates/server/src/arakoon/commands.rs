@@ -80,7 +80,7 @@ pub enum CommandName {
     LastEntries3,
 }
 
-/// One command.
+/// Command of Arakoon's protocol.
 #[derive(Debug)]
 pub struct ArakoonCommand {
     /// Command code: the low 16 bits of the request's first word.
@@ -99,7 +99,7 @@ pub struct ArakoonCommand {
 
 const RANGE: &[ArgumentLayout] = &[Consistency, Maybe, Flag, Maybe, Flag, Int];
 const INTERVAL: &[ArgumentLayout] = &[Maybe, Maybe, Maybe, Maybe];
-/// Nodes of a cluster: name, addresses, port.
+/// Layout of a list of a cluster's nodes: name, addresses, port.
 const NODES: &[ArgumentLayout] = &[Text, Many(&[Text]), Int];
 
 const fn row(

@@ -184,7 +184,7 @@ impl From<&Error> for ArakoonRefusal {
             | Reason::InDoubt => {
                 ArakoonRefusal::new(NO_LONGER_MASTER, detail(), AfterAnswer::Stays)
             }
-            // The bucket was dropped under the connection.
+            // The bucket was dropped while the connection was open.
             Reason::NoSuchBucket | Reason::NoSuchType => {
                 ArakoonRefusal::new(WRONG_CLUSTER, "Wrong cluster", AfterAnswer::Ends)
             }

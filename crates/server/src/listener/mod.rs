@@ -63,8 +63,9 @@ pub struct FrontEnds {
 impl FrontEnds {
     /// Binds the addresses and starts to serve.
     ///
-    /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never,
-    /// `TooMany` (the address is taken or can't be bound; the detail says which and why).
+    /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `InUse` (another
+    /// process listens there), `StartFailed` (the address can't be bound). The detail names the
+    /// setting and the remedy.
     pub async fn open(node: Node, settings: ServerSettings) -> Result<FrontEnds> {
         Ok(FrontEnds::bind(settings)?.open(node))
     }

@@ -133,7 +133,8 @@ impl Output {
         }
     }
 
-    /// Says the waiting answers again, those for which `verdict` gives a text as that error.
+    /// Writes the answers again, with an error in place of each dependent answer that has a
+    /// verdict.
     pub fn judge(&mut self, verdicts: &[Option<String>]) {
         let old = std::mem::take(self);
         self.protocol = old.protocol;

@@ -145,7 +145,7 @@ fn limits_are_looked_at_before_anything_is_asked() {
         let answer = shown(&ask(&mut guest, words));
         assert!(answer.starts_with("-ERR") && answer.contains(wanted), "{wanted}: {answer}");
     }
-    // Of another key's context nothing is taken either.
+    // A context of another key is refused, too.
     let seen = bulk(&ask(&mut guest, &[b"CREDENZA.STORE", b"other", b"v"])).0.expect("a context");
     let answer = shown(&ask(&mut guest, &[b"CREDENZA.STORE", b"k", b"v", b"CONTEXT", &seen]));
     assert!(answer.starts_with("-ERR") && answer.contains("this very key"), "{answer}");

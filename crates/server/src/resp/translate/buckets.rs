@@ -7,7 +7,7 @@ use base::properties::Changes;
 use base::reply::BucketDescription;
 use base::{BucketName, DirectoryCall};
 
-/// Buckets in one answer when the client names no number, and at most.
+/// Number of buckets in one answer by default, and (below) at most.
 const BUCKETS_DEFAULT: u64 = 1_000;
 const BUCKETS_MAX: u64 = 10_000;
 
