@@ -1,7 +1,8 @@
-//! The configuration that a replica knows to be in force, and its place in it.
+//! Configuration that a replica knows to be in force, and its own membership.
 //!
-//! Promises: configurations only rise; a dismissal ends with the configuration it was told in.
-//! Never: decides that another begins; that is a decided stop-sign (`stopsign.rs`).
+//! Promises: configurations only rise; a dismissal ends with the configuration in which it was
+//! received.
+//! Never: decides that another begins; a decided stop-sign does (`stopsign.rs`).
 
 use super::configuration::Configuration;
 use super::effect::Effect;
@@ -11,28 +12,29 @@ use base::{LogIndex, Millis, NodeId};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Membership {
     pub configuration: Configuration,
-    /// The index of the stop-sign it began with; 0 for the first.
+    /// Index of the stop-sign with which it began; 0 for the first.
     pub base: LogIndex,
-    /// The group goes on without this replica.
+    /// True if the group goes on without this replica.
     pub dismissed: bool,
-    /// `Straggling` is not said again before.
+    /// Time before which `Straggling` is not sent again.
     pub straggles_from: Millis,
 }
 
 impl Membership {
-    /// A member, or a newcomer, of a configuration that began with the stop-sign at `base`.
+    /// Builds the state of a member, or a future one, of a configuration that began with the
+    /// stop-sign at `base`.
     pub(super) fn new(configuration: Configuration, base: LogIndex) -> Membership {
         Membership { configuration, base, dismissed: false, straggles_from: Millis(0) }
     }
 
-    /// Another configuration is in force.
+    /// Enters another configuration, which is now in force.
     pub(super) fn enter(&mut self, configuration: Configuration, base: LogIndex) {
         self.configuration = configuration;
         self.base = base;
         self.dismissed = false;
     }
 
-    /// A member of the configuration in force says that `node` is none.
+    /// Handles the report of a member of the configuration in force that this node is not a member.
     pub(super) fn dismiss(&mut self, effects: &mut Vec<Effect>) {
         if !self.dismissed {
             self.dismissed = true;
@@ -40,22 +42,22 @@ impl Membership {
         }
     }
 
-    /// True if a configuration is the one after the present one.
+    /// Returns true if the configuration is the direct successor of the current one.
     pub(super) fn is_next(&self, configuration: &Configuration) -> bool {
         self.configuration.id().0.checked_add(1) == Some(configuration.id().0)
     }
 
-    /// True if `node` belongs to the present configuration.
+    /// Returns true if `node` belongs to the current configuration.
     pub(super) fn has(&self, node: NodeId) -> bool {
         self.configuration.part(node).is_some()
     }
 
-    /// True if `node` is the only voter.
+    /// Returns true if `node` is the only voter.
     pub(super) fn is_sole_voter(&self, node: NodeId) -> bool {
         self.configuration.voters().all(|voter| voter == node)
     }
 
-    /// All voters but `node`.
+    /// Returns all voters but `node`.
     pub(super) fn voters_beside(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         self.configuration.voters().filter(move |voter| *voter != node)
     }

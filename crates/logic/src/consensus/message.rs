@@ -1,203 +1,206 @@
 //! Messages between the replicas of one group.
 //!
-//! A message holds no value's bytes: where it names a stretch of the log (`after` is exclusive,
-//! `upto` inclusive), the node adds the values when it sends and hands them on when it receives.
-//! Any message may be lost, come twice, late or out of order; none may be altered, and none may
+//! A message holds no entry's bytes. Where it names a range of the log (`after` is exclusive,
+//! `upto` inclusive), the node adds the entries when it sends and extracts them when it receives.
+//! Any message may be lost, duplicated, late or out of order; none may be altered, and none may
 //! reach another group or cluster.
 
 use super::tear::Tear;
 use base::{Ballot, ConfigurationId, LogIndex, Millis};
 
-/// One message.
+/// Message between two replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Message {
-    /// The sender's configuration.
+    /// Configuration of the sender.
     pub configuration: ConfigurationId,
-    /// The ballot it is about; see each [`Body`].
+    /// Ballot that the message is about; see each [`Body`].
     pub ballot: Ballot,
-    /// What it says.
+    /// Content of the message.
     pub body: Body,
 }
 
-/// What a message says. Where nothing else stands, its ballot is that of the attempt to lead it
-/// belongs to.
+/// Content of a message. Unless stated otherwise, the message's ballot is that of the attempt to
+/// lead to which it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Body {
-    /// A voter without a master asks who is there (Omni-Paxos' heartbeat request). The ballot is
-    /// its promise.
+    /// Asks the voters for their standing, while the sender knows no master (Omni-Paxos' heartbeat
+    /// request). The ballot is its promise.
     Probe {
-        /// The asker's count of its rounds.
+        /// Number of the sender's round.
         round: u64,
     },
-    /// The answer. The ballot is the answerer's promise.
+    /// Answers a `Probe`. The ballot is the sender's promise.
     Probed {
-        /// The round that asked.
+        /// Round of the probe.
         round: u64,
-        /// How the answerer stands.
+        /// Standing of the sender.
         standing: ProbeReply,
     },
-    /// Take part in no lower ballot, and say what you have accepted.
+    /// Asks a member to take part in no lower ballot, and for the log that it has accepted.
     Prepare {
-        /// A lease that its master gave back, so that nobody need wait for its end; zero: none.
+        /// Lease that its master gave back, so that nobody need wait for its end; zero: none.
         released: Ballot,
     },
-    /// The promise is on disk, and so is this log.
+    /// Reports that the promise and this log are on disk.
     Promise {
-        /// What was accepted.
+        /// Accepted log.
         log: Accepted,
     },
-    /// The same of a log whose tail was torn: it may have accepted more, under the same ballot.
+    /// Promises with a log whose tail was torn: it may have accepted more, under the same ballot.
     TornPromise {
-        /// What is left of what was accepted.
+        /// Rest of the accepted log.
         log: Accepted,
-        /// Where it was torn.
+        /// Tear of the log.
         tear: Tear,
     },
-    /// Nothing was done: the answerer has promised another ballot, or must wait for a lease's end.
+    /// Refuses a request: the sender has promised another ballot, or must wait for a lease's end.
     Refused {
-        /// What the answerer has promised.
+        /// Ballot that the sender has promised.
         promised: Ballot,
     },
-    /// A master to be wants values from the log that it is going to adopt.
+    /// Requests entries of the log that the sender, a candidate, is going to adopt.
     Fetch {
-        /// It has everything up to here.
+        /// Last index that the sender has.
         after: LogIndex,
     },
-    /// Values of the log that is going to be adopted.
+    /// Carries entries of the log that is going to be adopted.
     Fetched {
-        /// They begin behind this index.
+        /// Index before the first of them.
         after: LogIndex,
-        /// And end here.
+        /// Last of them.
         upto: LogIndex,
     },
-    /// The values asked for, or next to be sent, are collapsed: only a snapshot helps.
+    /// Reports that the requested or next entries were truncated: only a snapshot helps.
     Behind,
-    /// Keep your log up to `from`; what follows, up to `upto`, comes in `Accept`s and counts only
-    /// when it is complete; all else behind `from` is void (Sequence Paxos' *AcceptSync*).
+    /// Orders a follower to keep its log up to `from`; the entries from there to `upto` come in
+    /// `Accept`s and count only when they are complete; all else after `from` is void (Sequence
+    /// Paxos' *AcceptSync*).
     Adopt {
-        /// Up to here the logs agree.
+        /// Index up to which the logs agree.
         from: LogIndex,
-        /// The end of what the master adopted.
+        /// Last index of the log that the master adopted.
         upto: LogIndex,
     },
-    /// Accept these values.
+    /// Orders a follower to accept these entries.
     Accept {
-        /// They begin behind this index.
+        /// Index before the first of them.
         after: LogIndex,
-        /// And end here.
+        /// Last of them.
         upto: LogIndex,
-        /// Up to here all is decided.
+        /// Last decided index.
         decided: LogIndex,
     },
-    /// Everything up to here is accepted under the ballot, and on disk.
+    /// Reports that all entries up to here are accepted under the ballot, and on disk.
     Accepted {
-        /// The last index.
+        /// Last index.
         upto: LogIndex,
     },
-    /// Values of the log that is being adopted are here up to this index. They count for nothing
-    /// yet; without this word a long log would never arrive.
+    /// Reports the entries received of the log that is being adopted. They do not count yet;
+    /// without this message a long log would never arrive.
     Staged {
-        /// The last index.
+        /// Last index.
         upto: LogIndex,
     },
-    /// Values up to here were sent, and nothing was heard for long: say which are here. It comes
-    /// behind them, so what is missing when it comes was lost, and not only slow.
+    /// Asks which entries arrived, after long silence: those up to here were sent. It follows them
+    /// in order, so an entry that is missing when it arrives was lost, and is not merely slow.
     Sent {
-        /// The last index that was sent.
+        /// Last index that was sent.
         upto: LogIndex,
     },
-    /// Values were missed.
+    /// Reports that entries were missed.
     Gap {
-        /// The last that was received.
+        /// Last index that was received.
         last: LogIndex,
     },
-    /// Up to here all is decided.
+    /// Reports the decided index.
     Decide {
-        /// The last decided index.
+        /// Last decided index.
         upto: LogIndex,
     },
-    /// The master lives, and wants its lease renewed.
+    /// Announces that the master is alive, and asks for its lease.
     Heartbeat {
-        /// The master's count of its heartbeats.
+        /// Number of the heartbeat.
         beat: u64,
-        /// The master's clock.
+        /// Time by the master's clock.
         sent: Millis,
-        /// Whether a lease is wanted: not by a master that may have lost its majority.
+        /// True if a lease is requested; a master that may have lost its majority requests none.
         asks: bool,
-        /// Up to here all is decided.
+        /// Last decided index.
         decided: LogIndex,
-        /// Up to here all voters that hold the data have everything on disk; 0 where no witness
-        /// wants to know.
+        /// Index up to which all voters that keep the rows have everything on disk; 0 if the group
+        /// has no witness.
         kept: LogIndex,
     },
-    /// The heartbeat was heard; if it asked, its lease is granted.
+    /// Answers a heartbeat; grants the lease if it was requested.
     Granted {
-        /// Which heartbeat.
+        /// Number of the heartbeat.
         beat: u64,
-        /// The master's clock, as the heartbeat had it.
+        /// Time of the heartbeat by the master's clock.
         sent: Millis,
-        /// Whether it asked.
+        /// True if the heartbeat requested a lease.
         asked: bool,
-        /// Whether this is a witness that keeps as much as it may.
+        /// True if the sender is a witness at the limit of the log that it may keep.
         full: bool,
     },
-    /// With everything up to here, the log that was torn lacks nothing of what it had accepted: the
-    /// master's own goes no further.
+    /// Reports the end of the master's log: with everything up to it, the follower's torn log lacks
+    /// nothing of what it had accepted.
     Level {
-        /// Which tear that is about.
+        /// Tear that this is about.
         tear: Tear,
-        /// The master's last index.
+        /// Last index of the master.
         upto: LogIndex,
     },
-    /// The master gave its lease back: lead now.
+    /// Hands mastership over: the master gave its lease back, and the receiver should lead now.
     HandOver,
-    /// A later configuration is in force than the one you speak in.
+    /// Reports that a later configuration is in force than the receiver's.
     Outdated,
-    /// This replica has not come to the end of its configuration yet, which is over.
+    /// Reports that the sender has not reached the end of its configuration yet, which is over.
     Straggling {
-        /// Up to here it knows what was decided.
+        /// Index up to which it knows what was decided.
         decided: LogIndex,
     },
-    /// Decided values of a configuration that is over.
+    /// Carries decided entries of a configuration that is over.
     Learn {
-        /// They begin behind this index.
+        /// Index before the first of them.
         after: LogIndex,
-        /// And end here.
+        /// Last of them.
         upto: LogIndex,
-        /// Where the configuration ends. They count only once all up to here have come.
+        /// Last index of the configuration. The entries count only once all up to here have
+        /// arrived.
         end: LogIndex,
     },
-    /// The group goes on without you.
+    /// Reports that the group goes on without the receiver.
     Ended,
 }
 
-/// What a voter says of itself while a master is sought.
+/// Standing of a voter, exchanged while a master is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProbeReply {
-    /// A lease, or the quiet time after a start, forbids it to promise anything; or it is master,
-    /// and hears a majority.
+    /// True if a lease, or the quiet time after a start, forbids it to promise anything; or if it
+    /// is master, and hears a majority.
     pub bound: bool,
-    /// It may lead, seeks a master too, and heard a majority in its last round; or it stands.
+    /// True if it may lead, seeks a master too, and heard a majority in its last round; or if it is
+    /// a candidate.
     pub candidate: bool,
-    /// What it has accepted.
+    /// Log that it has accepted.
     pub log: Accepted,
 }
 
-/// The log a voter has accepted. The higher is the one to adopt: accepted under the higher ballot,
-/// then the longer one.
+/// Summary of the log that a voter has accepted. The greater one is to be adopted: accepted under
+/// the higher ballot, then the longer one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Accepted {
-    /// The ballot it counts as accepted under.
+    /// Ballot under which it counts as accepted.
     pub ballot: Ballot,
-    /// Its last index.
+    /// Last index.
     pub last: LogIndex,
-    /// Up to here the voter knows that it is decided.
+    /// Index up to which the voter knows it to be decided.
     pub decided: LogIndex,
 }
 
 impl Body {
-    /// Whether it names values that the node must add, and which: behind the first index, up to the
-    /// second.
+    /// Returns the range of entries that the node must add: after the first index, up to the
+    /// second. `None`: it names none.
     pub fn values(&self) -> Option<(LogIndex, LogIndex)> {
         match *self {
             Body::Fetched { after, upto }
@@ -207,8 +210,8 @@ impl Body {
         }
     }
 
-    /// Whether its order among the others of its kind is worth keeping. All else may overtake, and
-    /// must never wait behind values.
+    /// Returns true if its order among others of its kind is worth keeping. All other messages may
+    /// overtake, and must never wait behind entries.
     pub fn ordered(&self) -> bool {
         self.values().is_some() || matches!(self, Body::Adopt { .. } | Body::Sent { .. })
     }

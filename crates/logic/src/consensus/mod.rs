@@ -1,18 +1,19 @@
-//! One order of values, agreed by a majority of a group's voters.
+//! Consensus: one order of log entries, agreed by a majority of a group's voters.
 //!
 //! The protocol is published, not invented: Multi-Paxos (Lamport, *Paxos Made Simple*, 2001) in the
 //! form of *Omni-Paxos* (Ng, Haridi, Carbone, EuroSys 2023), whose *Sequence Paxos* agrees on the
 //! log as a whole: a new leader adopts the log accepted under the highest ballot, then extends it.
-//! Each rule names its source where it stands; `docs/inside/consensus.md` tells it from beginning
-//! to end.
+//! Each rule names its source where it is implemented; `docs/inside/consensus.md` describes it from
+//! beginning to end.
 //!
-//! Reads are answered under a lease, or at a read index; mastership can be handed over; members
-//! may vote, only learn, or vote and keep no data, and a *stop-sign* makes others of them.
+//! Reads are answered under a lease, or at a read index; mastership can be handed over; members may
+//! vote, only learn, or vote and keep no rows; a *stop-sign* begins a configuration with other
+//! members.
 //!
-//! Promises: two replicas never decide different values at one index; what was decided stays
+//! Promises: two replicas never decide different entries at one index; a decided entry stays
 //! decided; `decided <= saved <= last`; nothing is decided, and no read allowed, that a crash could
-//! make it forget.
-//! Never: sees a value's bytes; waits; asks the time (it comes in with events).
+//! make a replica forget.
+//! Never: sees an entry's bytes; waits; reads a clock (the time comes with events).
 //! Read next: `stories/starts_afresh.txt`, then `effect.rs`, `message.rs`, `replica.rs`.
 
 mod ballot;

@@ -1,94 +1,96 @@
-//! Replication progress: up to where each other member was sent the log, and has it on disk.
+//! Replication progress: the index up to which each other member was sent the log, and has it on
+//! disk.
 //!
-//! Positions belong to the ballot that was promised last, if that is this replica's own. They
-//! outlive the reign: a former master that has promised no other ballot still holds the log it led
-//! with, and answers a follower's `Gap` from it.
+//! Positions belong to the last promised ballot, if that is this replica's own. They outlive the
+//! reign: a former master that has promised no other ballot still holds the log with which it led,
+//! and answers a follower's `Gap` from it.
 //!
-//! Promises: a follower is sent nothing twice unless it says that it lacks it; no more than
-//! [`FLIGHT_VALUES_MAX`] values are under way to one.
-//! Never: decides; what a majority has saved is counted in `master.rs`.
+//! Promises: a follower is sent nothing twice unless it reports it as lost; no more than
+//! [`FLIGHT_VALUES_MAX`] entries are in flight to one.
+//! Never: decides; `master.rs` counts what a majority has saved.
 
 use super::configuration::Configuration;
 use super::log::AcceptedLog;
 use super::message::{Accepted, Body};
 use base::{LogIndex, Millis, NodeId};
 
-/// Values that may be on their way to one follower, not yet acknowledged.
+/// Most entries in flight to one follower without an acknowledgement.
 const FLIGHT_VALUES_MAX: u64 = 1_024;
-/// Values named by one message.
+/// Most entries in one message.
 pub(super) const MESSAGE_VALUES_MAX: u64 = 64;
 
-/// The progress of all other members, in the order of their ids.
+/// Progress of all other members, in the order of their ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProgressTracker {
-    /// The last heartbeat that was sent to them, counted through all reigns: an answer to an old
+    /// Number of the last heartbeat sent to them, counted through all reigns: an answer to an old
     /// one answers none of a later reign.
     pub beat: u64,
     pub followers: Vec<FollowerProgress>,
 }
 
-/// A master's progress with one other member.
+/// Progress of one other member, as the master sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FollowerProgress {
     pub node: NodeId,
     pub phase: ProgressPhase,
-    /// Up to here its log agreed with the master's when it adopted it.
+    /// Index up to which its log agreed with the master's when it adopted it.
     pub from: LogIndex,
-    /// Values up to here were sent.
+    /// Index up to which entries were sent.
     pub sent: LogIndex,
-    /// Values up to here it has received, though it has not adopted them yet.
+    /// Index up to which it has received entries, though it may not have adopted them yet.
     staged: LogIndex,
-    /// It is a witness that keeps as much as it may.
+    /// True if it is a witness at the limit of the log that it may keep.
     pub full: bool,
-    /// Values up to here are on its disk, under the master's ballot.
+    /// Index up to which entries are on its disk, under the master's ballot. `None`: it has not
+    /// said.
     pub saved: Option<LogIndex>,
-    /// Time at which something was last asked of it, or came from it.
+    /// Time at which something was last requested of it, or received from it.
     pub moved: Millis,
-    /// Index it was last gone back to, and the end of the time in which the same gap is not told
-    /// anew: what was sent behind the gap tells of it once more with every message.
+    /// Index to which it was last rewound, and the time until which the same gap is ignored: every
+    /// entry sent after the gap reports it once more.
     rewound: (LogIndex, Millis),
-    /// The last promise that was acted upon, and until when the same one is not: each value that
+    /// Last promise acted upon, and the time until which the same one is ignored: each entry that
     /// overtakes the `Adopt` before it brings the same promise again.
     heeded: (Accepted, Millis),
 }
 
-/// The next thing to do for a follower.
+/// Phase of a follower: the next thing to do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ProgressPhase {
-    /// It has not promised yet.
+    /// Promise requested; it has not promised yet.
     Asked,
-    /// It promised, and is sent the log.
+    /// Streaming: it promised, and is sent the log.
     Streaming,
-    /// It needs a snapshot first.
+    /// Snapshot needed before the log.
     Behind,
 }
 
 impl ProgressTracker {
-    /// Nothing is known yet of the other members of `configuration`.
+    /// Returns the tracker of the other members of `configuration`, of which nothing is known yet.
     pub(super) fn new(node: NodeId, configuration: &Configuration) -> ProgressTracker {
         let others = configuration.members().iter().filter(|member| member.node != node);
         let followers = others.map(|member| FollowerProgress::new(member.node)).collect();
         ProgressTracker { beat: 0, followers }
     }
 
-    /// Another configuration is in force, of whose members nothing is known yet.
+    /// Enters another configuration, of whose members nothing is known yet.
     pub(super) fn enter(&mut self, node: NodeId, configuration: &Configuration) {
         let beat = self.beat;
         *self = ProgressTracker { beat, ..ProgressTracker::new(node, configuration) };
     }
 
-    /// A new attempt to lead: what was learned in an earlier one is forgotten.
+    /// Begins a new attempt to lead: forgets what an earlier one learned.
     pub(super) fn begin(&mut self, now: Millis) {
         for follower in &mut self.followers {
-            // Positions stay until the follower's log is known: they still tell how much may be on
-            // its way.
+            // Positions stay until the follower's log is known: they still bound how much may be in
+            // flight to it.
             let FollowerProgress { from, sent, staged, .. } = *follower;
             let fresh = FollowerProgress::new(follower.node);
             *follower = FollowerProgress { from, sent, staged, moved: now, ..fresh };
         }
     }
 
-    /// The progress of a member; none: it is no other member.
+    /// Returns the progress of a member. `None`: it is not another member.
     pub(super) fn of(&self, node: NodeId) -> Option<&FollowerProgress> {
         self.followers.iter().find(|follower| follower.node == node)
     }
@@ -97,7 +99,7 @@ impl ProgressTracker {
         self.followers.iter_mut().find(|follower| follower.node == node)
     }
 
-    /// The way to a member was full: what was not sent is sent later.
+    /// Records that the lane to a member was full: entries after `after` are sent later.
     pub(super) fn unsend(&mut self, to: NodeId, after: LogIndex) {
         let Some(follower) = self.of_mut(to) else { return };
         if follower.phase == ProgressPhase::Streaming && after < follower.sent {
@@ -105,7 +107,7 @@ impl ProgressTracker {
         }
     }
 
-    /// A member that can lead, and has everything up to `last`: the one that was heard last.
+    /// Returns a member that can lead and has everything up to `last`: the one heard last.
     pub(super) fn level_heir(
         &self,
         configuration: &Configuration,
@@ -136,24 +138,24 @@ impl FollowerProgress {
         }
     }
 
-    /// Up to here it need not be sent anything again.
+    /// Returns the index up to which it need not be sent anything again.
     pub(super) fn done(&self) -> LogIndex {
         self.saved.unwrap_or(self.staged).max(self.from)
     }
 
-    /// True if it has all of the log on disk.
+    /// Returns true if it has all of the log on disk.
     pub(super) fn is_level(&self, last: LogIndex) -> bool {
         self.phase == ProgressPhase::Streaming && self.saved >= Some(last)
     }
 
-    /// It is asked for its promise.
+    /// Records that it is asked for its promise.
     pub(super) fn ask(&mut self, now: Millis) {
         self.phase = ProgressPhase::Asked;
         self.moved = now;
     }
 
-    /// It promised, with this log; false: that was acted upon just now, and is not again until
-    /// `again`.
+    /// Records that it promised, with this log. Returns false if the same promise was acted upon
+    /// just now, and is ignored until `again`.
     pub(super) fn heed(&mut self, log: Accepted, now: Millis, again: Millis) -> bool {
         if self.heeded.0 == log && now < self.heeded.1 {
             return false;
@@ -164,20 +166,20 @@ impl FollowerProgress {
         true
     }
 
-    /// It had adopted the master's log already, up to `last`, and was restarted since.
+    /// Records that it had adopted the master's log already, up to `last`, and was restarted since.
     pub(super) fn resume(&mut self, last: LogIndex) {
         self.from = last;
         self.sent = last;
         self.saved = self.saved.max(Some(last));
     }
 
-    /// It is to adopt the master's log behind `from`.
+    /// Records that it is to adopt the master's log after `from`.
     pub(super) fn restart(&mut self, from: LogIndex) {
         (self.from, self.sent, self.staged) = (from, from, from);
         self.saved = None;
     }
 
-    /// It has the log on disk up to here.
+    /// Records that it has the log on disk up to here.
     pub(super) fn acknowledge(&mut self, upto: LogIndex, now: Millis) {
         if self.saved < Some(upto) {
             self.saved = Some(upto);
@@ -189,7 +191,7 @@ impl FollowerProgress {
         }
     }
 
-    /// Values of the adopted log reached it, and it can't say yet that it accepted them.
+    /// Records that it received entries of the adopted log, and can't report them as accepted yet.
     pub(super) fn stage(&mut self, upto: LogIndex, now: Millis) {
         let news = self.done() < upto && upto <= self.sent;
         if self.phase == ProgressPhase::Streaming && self.saved.is_none() && news {
@@ -198,22 +200,22 @@ impl FollowerProgress {
         }
     }
 
-    /// It missed what follows `last`: goes back to there. False: it can't have, or said so before
-    /// and is not heard again until `again`.
+    /// Goes back to `last`, after which it missed entries. Returns false if it can't have missed
+    /// them, or reported the same before and is ignored until `again`.
     pub(super) fn rewind(&mut self, last: LogIndex, now: Millis, again: Millis) -> bool {
         let possible = self.saved.unwrap_or(self.from) <= last && last < self.sent;
         let told = self.rewound.0 == last && now < self.rewound.1;
         let goes_back = self.phase == ProgressPhase::Streaming && possible && !told;
         if goes_back {
             self.rewound = (last, again);
-            // Whoever was restarted has forgotten what it staged.
+            // A restarted member has forgotten what it staged.
             (self.sent, self.staged) = (last, self.staged.min(last));
         }
         goes_back
     }
 
-    /// The next part of the log that it is to be sent now, which counts as sent from here on; none:
-    /// it has all, or enough is on its way.
+    /// Returns the next part of the log to send to it, which counts as sent from here on. `None`:
+    /// it has all, or enough is in flight.
     pub(super) fn next_part(&mut self, log: &AcceptedLog) -> Option<Body> {
         if self.phase != ProgressPhase::Streaming || self.sent >= log.last {
             return None;

@@ -1,23 +1,22 @@
-//! Quorum arithmetic, all of it: the majority of a configuration, and the highest index that a
-//! majority has reached.
+//! Quorum arithmetic: the majority of a configuration, and the highest index that a majority has
+//! reached.
 
 use super::rules::{Rule, broken};
 use base::NodeId;
 
-/// How many voters' answers are enough. Any who elect share a voter with any who saved a value, so
-/// whoever leads knows what is decided (Howard, Malkhi and Spiegelman, *Flexible Paxos*, OPODIS
-/// 2016).
+/// Quorum sizes of a configuration. Any electing quorum shares a voter with any saving quorum, so a
+/// new leader knows what is decided (Howard, Malkhi and Spiegelman, *Flexible Paxos*, OPODIS 2016).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quorums {
-    /// Promises that make a leader.
+    /// Number of promises that make a leader.
     pub elect: usize,
-    /// Voters that have a value on disk, granted a lease, or answered for a read.
+    /// Number of voters that must save an entry, grant a lease, or answer for a read.
     pub save: usize,
 }
 
 impl Quorums {
-    /// Majorities both, unless another number is to save a value: the fewer that are, the more
-    /// elect.
+    /// Returns two majorities, unless another number of voters is to save an entry: the fewer save,
+    /// the more elect.
     pub(super) fn of(voters: usize, save: Option<u8>) -> Quorums {
         let majority = majority(voters);
         let Some(save) = save.map(usize::from) else {
@@ -27,13 +26,13 @@ impl Quorums {
         Quorums { elect: majority.max(rest), save }
     }
 
-    /// So many must be connected, for one of them to lead and to decide.
+    /// Returns the number of voters that must be connected for one of them to lead and to decide.
     pub fn most(self) -> usize {
         self.elect.max(self.save)
     }
 }
 
-/// How many of `voters` make a majority: any two majorities share a voter.
+/// Returns the number of `voters` that makes a majority: any two majorities share a voter.
 pub(super) fn majority(voters: usize) -> usize {
     if broken(Rule::MoreThanHalf) || (broken(Rule::HalfIsTooFew) && voters.is_multiple_of(2)) {
         return voters / 2;
@@ -41,38 +40,38 @@ pub(super) fn majority(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-/// How far each voter has come, and so how far enough of them have. Saved values (indexes), lease
-/// grants (times) and answers to heartbeats are all counted with it.
+/// Progress of each voter, and so the progress that enough of them have reached. Counts saved
+/// entries (indexes), lease grants (times) and answers to heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct VoterTally<T> {
-    /// So many are enough.
+    /// Number of voters that are enough.
     needed: usize,
-    /// In the order of the node ids; `None` until a voter's first answer.
+    /// Progress by voter, in the order of node ids; `None` until a voter's first answer.
     reached: Vec<(NodeId, Option<T>)>,
 }
 
 impl<T: Copy + Ord> VoterTally<T> {
-    /// Nobody has reached anything yet; `needed` are enough.
+    /// Returns a tally without progress; `needed` voters are enough.
     pub(super) fn new(voters: impl Iterator<Item = NodeId>, needed: usize) -> VoterTally<T> {
         VoterTally { needed, reached: voters.map(|voter| (voter, None)).collect() }
     }
 
-    /// Notes that `voter` has come to `to`; who is no voter does not count.
+    /// Raises the progress of `voter` to `to`; ignores nodes that are not voters.
     pub(super) fn raise(&mut self, voter: NodeId, to: T) {
         if let Some((_, reached)) = self.reached.iter_mut().find(|(node, _)| *node == voter) {
             *reached = (*reached).max(Some(to));
         }
     }
 
-    /// Notes that `voter` has come no further than `to`: it lost what it had.
+    /// Lowers the progress of `voter` to `to`: it lost what it had.
     pub(super) fn lower(&mut self, voter: NodeId, to: T) {
         if let Some((_, reached)) = self.reached.iter_mut().find(|(node, _)| *node == voter) {
             *reached = (*reached).min(Some(to));
         }
     }
 
-    /// The furthest that enough have come. Quadratic in the voters, of which there are a
-    /// handful; allocates nothing, since it stands in the path of every value.
+    /// Returns the progress that enough voters have reached. Quadratic in the voters, of which
+    /// there are a handful; allocates nothing, since it is on the path of every entry.
     pub(super) fn agreed(&self) -> Option<T> {
         let held_by_enough = |mark: &T| {
             let holders = self.reached.iter().filter(|(_, reached)| *reached >= Some(*mark));
@@ -81,7 +80,7 @@ impl<T: Copy + Ord> VoterTally<T> {
         self.reached.iter().filter_map(|(_, reached)| *reached).filter(held_by_enough).max()
     }
 
-    /// How far one voter has come.
+    /// Returns the progress of one voter. `None`: it has not answered.
     pub(super) fn of(&self, voter: NodeId) -> Option<T> {
         self.reached.iter().find(|(node, _)| *node == voter)?.1
     }

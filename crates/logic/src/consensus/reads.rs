@@ -1,4 +1,4 @@
-//! Reads: which index each must see, and when a master may say so.
+//! Reads: the index that each must reflect, and the condition under which a master may answer.
 
 use super::effect::{Effect, Refusal, RefusedCall};
 use super::event::ReadToken;
@@ -8,20 +8,20 @@ use super::rules::{Rule, broken};
 use base::{LogIndex, Millis};
 use std::collections::VecDeque;
 
-/// Reads that may wait for a majority's word at once.
+/// Most reads that wait for a majority at once.
 const READS_WAITING_MAX: usize = 65_536;
 
-/// A read that waits until a majority says that this replica was still master when it came.
+/// Read that waits until a majority confirms that this replica was still master when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct WaitingRead {
     token: ReadToken,
-    /// The heartbeat that must be answered: the first sent after the read came.
+    /// Number of the heartbeat that must be answered: the first sent after the read came.
     beat: u64,
-    /// The index that it must see.
+    /// Index that the answer must reflect.
     index: LogIndex,
 }
 
-/// The reads of one reign that wait, oldest first.
+/// Waiting reads of one reign, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ReadQueue {
     waiting: VecDeque<WaitingRead>,
@@ -37,7 +37,7 @@ impl ReadQueue {
         }
     }
 
-    /// Refuses all: the reign is over.
+    /// Refuses all reads: the reign is over.
     pub(super) fn refuse(self, effects: &mut Vec<Effect>) {
         for WaitingRead { token, .. } in self.waiting {
             let reason = Refusal::NotMaster { master: None };
@@ -46,12 +46,12 @@ impl ReadQueue {
     }
 }
 
-/// Across the master's lease and heartbeats, and what is decided in the log.
+/// Methods that span the master's lease and heartbeats, and what is decided in the log.
 impl Replica {
-    /// A read may be answered from what is decided now, as long as nobody else can have decided
-    /// more: while the lease holds (the node checks that again once it has read, with a second
-    /// `Read` if it took long), or once a majority answers a heartbeat sent after the read came
-    /// (Ongaro's thesis, 6.4).
+    /// Handles a read. It may be answered from what is decided now, as long as nobody else can have
+    /// decided more: while the lease is valid (the node checks that again after reading, with a
+    /// second `Read` if it took long), or once a majority answers a heartbeat sent after the read
+    /// came (Ongaro's thesis, 6.4).
     pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
         self.advance_clock(now);
         let index = self.log.decided;
@@ -70,8 +70,8 @@ impl Replica {
         effects.push(Effect::Refused { asked: RefusedCall::Read(token), reason: refused });
     }
 
-    /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
-    /// not wait for a lease before it.
+    /// Returns true if the lease answers a read. It does not after a stop-sign, because a leader of
+    /// the next configuration need not wait for a lease of this one.
     fn lease_answers(&self, master: &Master) -> bool {
         let alone = self.membership.is_sole_voter(self.host.node);
         let relied_upon = self.host.clock.reads || alone;
@@ -84,19 +84,19 @@ impl Replica {
         let beat = self.progress.beat + u64::from(!broken(Rule::ReadAsksAnew));
         let idle = master.reads.waiting.is_empty();
         master.reads.waiting.push_back(WaitingRead { token, beat, index });
-        // Those that come while one round is under way share the next.
+        // Reads that come while one round is in progress share the next.
         if idle {
             self.beat(effects);
         }
     }
 
-    /// Answers the reads for which a majority has spoken.
+    /// Answers the reads that a majority has confirmed.
     pub(super) fn answer_reads(&mut self, effects: &mut Vec<Effect>) {
         let Some(master) = self.role.master_mut() else { return };
         master.reads.answer(master.heartbeats.agreed(), effects);
     }
 
-    /// Begins the next round, if reads came while the last was under way.
+    /// Begins the next round, if reads came while the last was in progress.
     pub(super) fn ask_for_reads(&mut self, effects: &mut Vec<Effect>) {
         let Some(master) = self.role.master() else { return };
         let next = master.reads.waiting.front().map(|read| read.beat);

@@ -1,99 +1,99 @@
 //! Replay of one group's log records, in the order of the stream, to the state that its replica
 //! must have.
 //!
-//! The records come from disk, so they are checked, not asserted. `V` is whatever the caller keeps
-//! of a value: its bytes, or its place in the log.
+//! The records come from disk, so they are checked, not asserted. `V` is the caller's form of an
+//! entry: its bytes, or its position in the log.
 //!
-//! A part of the log that can't be read is a hole ([`Replay::hole`]). What a replica must not
-//! forget is how far its log goes, under which ballot it accepted that, and what it promised; all
-//! of these only ever replace what they were before. So once a promise and the mark of an adopted
-//! log ([`Replay::adopted`]) stand *behind* a hole, nothing in it counts any more but values, and
-//! of these it is known which ones are missing. A decided value is the same everywhere: another
-//! replica can give it back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery
-//! for Consensus-Based Storage*, FAST 2018.
+//! An unreadable part of the log is a hole ([`Replay::hole`]). A replica must not forget how far
+//! its log goes, under which ballot it accepted that, and what it promised; each of these only ever
+//! replaces its former state. So once a promise and the mark of an adopted log
+//! ([`Replay::adopted`]) stand *after* a hole, the hole matters only for entries, and it is known
+//! which ones are missing. A decided entry is the same at every replica: another one can give it
+//! back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery for Consensus-Based
+//! Storage*, FAST 2018.
 
 use super::tear::Tear;
 use base::{Ballot, LogIndex};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is gathered so far.
+/// Replay in progress.
 ///
-/// Values known to be decided can be taken out while the reading goes on
-/// ([`Replay::next_decided`]), so that memory holds the undecided tail only.
+/// Entries known to be decided can be taken out during the replay ([`Replay::next_decided`]), so
+/// that memory holds the undecided tail only.
 #[derive(Clone, Debug)]
 pub struct Replay<V> {
     promised: Ballot,
     accepted_ballot: Ballot,
-    /// What the records shown so far say is decided; the store may hold more, from records still to
+    /// Decided index by the records replayed so far; the store may hold more, from records still to
     /// come.
     decided: LogIndex,
-    /// The last value that was taken out, or that the store held from the beginning.
+    /// Last entry that was taken out, or that the store held from the beginning.
     applied: LogIndex,
-    /// Accepted values above `applied`.
+    /// Accepted entries above `applied`.
     tail: BTreeMap<LogIndex, V>,
-    /// Values of a log that was being adopted, and under which ballot.
+    /// Entries of a log that was being adopted, and their ballot.
     staged: (Ballot, BTreeMap<LogIndex, V>),
-    /// The last accepted index, whether its value could be read or not.
+    /// Last accepted index, whether its entry was readable or not.
     end: LogIndex,
     hole: Option<Hole>,
-    /// The last tear that is not known to be made good.
+    /// Last tear that is not known to be mended.
     tear: Option<Tear>,
 }
 
-/// What has been said again since the last hole.
+/// Records found since the last hole that restate what it may have hidden.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hole {
     promise: bool,
     mark: bool,
 }
 
-/// What the records amount to.
+/// Result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayResult<V> {
-    /// The highest ballot promised.
+    /// Highest ballot promised.
     pub promised: Ballot,
-    /// The highest ballot anything was accepted under.
+    /// Highest ballot under which anything was accepted.
     pub accepted_ballot: Ballot,
-    /// The last accepted index.
+    /// Last accepted index.
     pub last: LogIndex,
-    /// The last index known to be decided.
+    /// Last index known to be decided.
     pub decided: LogIndex,
-    /// The last tear that is not known to be made good.
+    /// Last tear that is not known to be mended.
     pub tear: Option<Tear>,
-    /// The accepted values that were not taken out, by index, without gaps, ending at `last`.
+    /// Accepted entries that were not taken out, by index, without gaps, ending at `last`.
     pub tail: BTreeMap<LogIndex, V>,
 }
 
-/// Records that one replica cannot have written in this order. The log is damaged.
+/// Error of records that one replica cannot have written in this order: the log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayError {
-    /// A value was accepted, or a log adopted, under a lower ballot than one before it.
+    /// An entry was accepted, or a log adopted, under a lower ballot than one before it.
     BallotFell {
-        /// The lower one.
+        /// The lower ballot.
         found: Ballot,
-        /// The one before it.
+        /// The ballot before it.
         before: Ballot,
     },
-    /// Values known to be decided were voided.
+    /// Entries known to be decided were voided.
     DecidedVoided {
-        /// The last index that was kept.
+        /// Last index that was kept.
         kept: LogIndex,
-        /// The last index known to be decided.
+        /// Last index known to be decided.
         decided: LogIndex,
     },
-    /// The log does not hold this value, but does hold, or presumes, a later one.
+    /// The log lacks this entry, but holds, or presumes, a later one.
     Missing(LogIndex),
-    /// The store has applied values, but the log holds no promise: it is not the log they came
-    /// from.
+    /// The store has applied entries, but the log holds no promise: the entries are from another
+    /// log.
     NoPromise,
-    /// Behind a part that can't be read the log does not say what was promised, or how far it goes.
+    /// After an unreadable part the log does not state what was promised, or how far it goes.
     Unstated,
 }
 
 impl<V> Replay<V> {
-    /// Begins with a store that durably holds the effects of everything up to `applied`. Records of
-    /// such values are still to be shown, but their values are dropped.
+    /// Begins a replay over a store that durably holds the effects of everything up to `applied`.
+    /// Records of such entries must still be replayed, but their entries are dropped.
     pub fn new(applied: LogIndex) -> Replay<V> {
         Replay {
             promised: Ballot::default(),
@@ -108,16 +108,16 @@ impl<V> Replay<V> {
         }
     }
 
-    /// A part of the log can't be read. It may have held anything: values above those known to be
-    /// decided may have been replaced in it.
+    /// Replays an unreadable part of the log. It may have held anything: entries above those known
+    /// to be decided may have been replaced in it.
     pub fn hole(&mut self) {
         self.hole = Some(Hole::default());
         self.tail.split_off(&self.decided.max(self.applied).next());
         self.staged = (Ballot::default(), BTreeMap::new());
     }
 
-    /// Which values were accepted and can't be read, above those the store holds: stretches, both
-    /// ends included.
+    /// Returns the entries that were accepted and are unreadable, above those the store holds:
+    /// ranges, both ends included.
     pub fn missing(&self) -> Vec<(LogIndex, LogIndex)> {
         let mut missing = Vec::new();
         let mut wanted = self.applied.next();
@@ -130,15 +130,15 @@ impl<V> Replay<V> {
         missing
     }
 
-    /// A value that a hole swallowed, and that is known to be decided.
+    /// Restores an entry lost in a hole that is known to be decided.
     pub fn mend(&mut self, index: LogIndex, value: V) {
         if self.hole.is_some() && index > self.applied {
             self.tail.entry(index).or_insert(value);
         }
     }
 
-    /// A promise ([`super::Effect::SavePromise`]). One that is not above the others was copied to
-    /// the log's head.
+    /// Replays a promise ([`super::Effect::SavePromise`]). One that is not above the others was
+    /// copied to the log's head.
     pub fn promised(&mut self, ballot: Ballot) {
         self.promised = self.promised.max(ballot);
         if let Some(hole) = &mut self.hole {
@@ -146,20 +146,21 @@ impl<V> Replay<V> {
         }
     }
 
-    /// Here a torn tail was cut. It held no promise and no mark of an adopted log: the log states
-    /// that these are durable before they count. So of who has promised nothing it held nothing.
+    /// Replays a cut torn tail. It held no promise and no mark of an adopted log: these count only
+    /// once the log states that they are durable. So a replica that has promised nothing lost
+    /// nothing.
     pub fn torn(&mut self, tear: Tear) {
         if self.promised > Ballot::default() {
             self.tear = Some(tear);
         }
     }
 
-    /// A record of a promise says which tear is not made good yet; none: all are.
+    /// Replays the statement which tear is not mended yet. `None`: all are.
     pub fn states(&mut self, tear: Option<Tear>) {
         self.tear = tear;
     }
 
-    /// A value was staged ([`super::Effect::Stage`]): it waits for the mark of its ballot.
+    /// Replays a staged entry ([`super::Effect::Stage`]): it waits for the mark of its ballot.
     pub fn staged(&mut self, index: LogIndex, ballot: Ballot, value: V) {
         if ballot > self.staged.0 {
             self.staged = (ballot, BTreeMap::new());
@@ -170,8 +171,7 @@ impl<V> Replay<V> {
         }
     }
 
-    /// A log was adopted ([`super::Effect::Adopt`]), or the mark of that was copied to the log's
-    /// head.
+    /// Replays an adoption ([`super::Effect::Adopt`]), or its mark copied to the log's head.
     pub fn adopted(
         &mut self,
         ballot: Ballot,
@@ -210,7 +210,7 @@ impl<V> Replay<V> {
         Ok(())
     }
 
-    /// A value was accepted ([`super::Effect::Save`]), or copied to the log's head.
+    /// Replays an accepted entry ([`super::Effect::Save`]), or its copy at the log's head.
     pub fn accepted(
         &mut self,
         index: LogIndex,
@@ -227,7 +227,7 @@ impl<V> Replay<V> {
         Ok(())
     }
 
-    /// A decided index was logged ([`super::Effect::SaveDecided`]).
+    /// Replays a decided index ([`super::Effect::SaveDecided`]).
     pub fn decided(&mut self, upto: LogIndex) {
         self.decided = self.decided.max(upto);
     }
@@ -237,11 +237,11 @@ impl<V> Replay<V> {
             return Err(ReplayError::BallotFell { found: ballot, before: self.accepted_ballot });
         }
         self.accepted_ballot = ballot;
-        self.promised = self.promised.max(ballot); // Its record may stand further on, copied.
+        self.promised = self.promised.max(ballot); // Its record may come later, as a copy.
         Ok(())
     }
 
-    /// Takes out the next value that is known to be decided, in order; later records can't change
+    /// Takes out the next entry that is known to be decided, in order; later records can't change
     /// it any more.
     pub fn next_decided(&mut self) -> Option<(LogIndex, V)> {
         let first = self.tail.first_entry()?;
@@ -253,7 +253,7 @@ impl<V> Replay<V> {
         Some((index, first.remove()))
     }
 
-    /// All records were shown.
+    /// Ends the replay, after all records.
     pub fn finish(self) -> Result<ReplayResult<V>, ReplayError> {
         if let Some(hole) = self.hole {
             if !(hole.promise && hole.mark) {

@@ -1,13 +1,14 @@
-//! One member's part in agreeing on one group's log: `step(event) -> effects`.
+//! Replica: one member's state machine in the consensus on a group's log: `step(event) -> effects`.
 //!
 //! A [`Replica`] is made of parts, each with one responsibility and a file of its own that can be
 //! read without the others: `host.rs` (node and time), `membership.rs`, `ballot.rs` (promises),
-//! `log.rs` (what is accepted and decided), `witness.rs`, `lease.rs`, `election.rs`, `progress.rs`
-//! (followers) and `role.rs`, which holds what exists only while the replica stands for election
-//! (`candidate.rs`) or leads (`master.rs`, with `heartbeat.rs`, `reads.rs` and `window.rs`).
+//! `log.rs` (accepted and decided entries), `witness.rs`, `lease.rs`, `election.rs`, `progress.rs`
+//! (followers) and `role.rs`, which holds the state that exists only while the replica stands for
+//! election (`candidate.rs`) or leads (`master.rs`, with `heartbeat.rs`, `reads.rs` and
+//! `window.rs`).
 //!
-//! A method stands on the part whose fields alone it touches, and on `Replica` where it spans
-//! several or sends: a message carries the configuration and the promised ballot.
+//! A method belongs to the part whose fields alone it uses, and to `Replica` if it spans several or
+//! sends: a message carries the configuration and the promised ballot.
 
 use super::ballot::Ballots;
 use super::effect::{Effect, Role};
@@ -26,34 +27,35 @@ use super::rules::{Rule, broken};
 use super::witness::WitnessLog;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// One replica of one group. Each part keeps its own invariants; those that span two are checked
-/// here after every step.
+/// Replica of a group. Each part keeps its own invariants; those that span two are checked here
+/// after every step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
-    /// The node below: its id, its time, and what keeps it from leading.
+    /// Host: its id, its time, and what keeps it from leading.
     pub(super) host: Host,
-    /// The members of the group, and whether this replica is one.
+    /// Members of the group, and whether this replica is one.
     pub(super) membership: Membership,
-    /// The ballots that it promised, and heard others promise.
+    /// Ballots that it promised, and saw others promise.
     pub(super) ballots: Ballots,
-    /// The values that it accepted, by position, and how many of them are decided.
+    /// Entries that it accepted, by position, and how many of them are decided.
     pub(super) log: AcceptedLog,
-    /// The end of the log that a witness must keep.
+    /// End of the log that a witness must keep.
     pub(super) witness: WitnessLog,
-    /// The lease it granted.
+    /// Lease that it granted.
     pub(super) bound: LeaseBound,
-    /// The rounds in which it seeks a master.
+    /// Rounds in which it seeks a master.
     pub(super) election: Election,
-    /// The values that it sent to the others, as a master, and what they acknowledged.
+    /// Entries that it sent to the others as a master, and their acknowledgements.
     pub(super) progress: ProgressTracker,
-    /// Its part in the group, with the state that exists only while it has that part.
+    /// Role in the group, with the state that exists only in that role.
     pub(super) role: RoleState,
-    /// The content of the last `Role` effect.
+    /// Content of the last `Role` effect.
     pub(super) presented: Option<(Role, Ballot, Option<NodeId>)>,
 }
 
 impl Replica {
-    /// A replica that remembers its earlier lives and waits for [`Event::Started`].
+    /// Restores a replica from the state of its earlier incarnations; it waits for
+    /// [`Event::Started`].
     pub fn restore(restored: Restored) -> Result<Replica, RestoreError> {
         restored.check()?;
         let (node, clock) = (restored.node, restored.lease);
@@ -72,11 +74,11 @@ impl Replica {
         })
     }
 
-    /// Takes one event and appends what is to be done, in order, to `effects`.
+    /// Handles one event and appends its effects, in order.
     ///
     /// # Panics
-    /// When an event claims what cannot be (something saved that was never asked to be saved): that
-    /// is a fault of the node's, and going on would lose data.
+    /// If an event claims what cannot be (that something was saved that was never requested to be).
+    /// That is a fault of the node, and going on would lose data.
     pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Started { now } => self.start(now, effects),
@@ -119,7 +121,7 @@ impl Replica {
         let granted = self.ballots.promised != Ballot::default()
             && self.ballots.promised.node != self.host.node;
         if granted && !broken(Rule::RestartRemembersGrant) {
-            // A lease is granted only to the ballot promised last; whether this one was is
+            // A lease is granted only to the last promised ballot. Whether this one had a grant is
             // forgotten, so it counts as granted just now.
             self.bound = self.host.grant(self.ballots.promised);
         }
@@ -136,7 +138,7 @@ impl Replica {
             RoleState::Follower { .. } => self.run_election(effects),
             RoleState::Candidate(_) | RoleState::Master(_) => self.lead_on(effects),
         }
-        // When no value is under way that would carry it.
+        // Needed only while no entry is in flight that would carry it.
         if self.log.decided == self.log.last && !self.role.waits() {
             self.log.record_decided(effects);
         }
@@ -157,8 +159,8 @@ impl Replica {
         let Some(upto) = self.log.save(ballot, upto) else { return };
         self.log.mend(self.ballots.promised, effects);
         if ballot != self.ballots.promised || ballot == Ballot::default() {
-            // What it may count for now, its promise has told; but it may be all that was learnt
-            // of a configuration that is over, and then nothing else comes.
+            // Its promise has reported what it may count for now. But it may be all that was
+            // learned of a configuration that is over, and then nothing else comes.
             return self.try_decide_late(effects);
         }
         self.ballots.saved = ballot; // The adoption's record implies it.
@@ -174,7 +176,7 @@ impl Replica {
         }
     }
 
-    /// Gives up leading, or trying to, without a word to others.
+    /// Stops leading, or trying to, without a message to others.
     pub(super) fn step_down(&mut self, effects: &mut Vec<Effect>) {
         self.log.unstage();
         if let RoleState::Master(master) = self.role.step_down() {
@@ -184,7 +186,7 @@ impl Replica {
         self.announce(effects);
     }
 
-    /// Moves the time on. A master's own vote grants its own heartbeat at once.
+    /// Advances the time. A master's own vote grants its own heartbeat at once.
     pub(super) fn advance_clock(&mut self, now: Millis) {
         self.host.advance(now);
         if let Some(master) = self.role.master_mut() {
@@ -192,7 +194,7 @@ impl Replica {
         }
     }
 
-    /// Sends under the promised ballot.
+    /// Sends a message under the promised ballot.
     pub(super) fn send(&self, to: NodeId, body: Body, effects: &mut Vec<Effect>) {
         self.send_under(self.ballots.promised, to, body, effects);
     }
@@ -216,7 +218,7 @@ impl Replica {
         }
     }
 
-    /// The invariants, after every step, also in production.
+    /// Checks the invariants, after every step, also in production.
     fn check(&self) {
         assert!(self.log.ballot <= self.ballots.promised, "accepted <= promised");
         self.ballots.check(self.membership.configuration.id());

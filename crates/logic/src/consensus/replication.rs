@@ -1,4 +1,4 @@
-//! Replication of the master's log: what each follower is sent, and what it answers.
+//! Replication of the master's log: messages to each follower, and its answers.
 
 use super::effect::Effect;
 use super::message::{Accepted, Body};
@@ -8,9 +8,10 @@ use super::role::RoleState;
 use super::rules::{Rule, broken};
 use base::{LogIndex, NodeId};
 
-/// Across the log, the progress of the followers, and the master's count of what is saved.
+/// Methods that span the log, the progress of the followers, and the master's count of saved
+/// entries.
 impl Replica {
-    /// Tells a member that promised where its log agrees with ours, and sends what follows.
+    /// Reports to a member that promised where its log agrees with ours, and sends what follows.
     pub(super) fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
         let RoleState::Master(master) = &mut self.role else { return };
         let again = self.host.after(self.host.clock.beat());
@@ -30,7 +31,7 @@ impl Replica {
         // A snapshot may have brought it further than what was adopted.
         let from = agreed.min(adopted).max(log.decided);
         if from > self.log.last {
-            return; // No member of this group says that.
+            return; // No correct member of this group sends that.
         }
         follower.restart(from);
         if from < self.log.floor {
@@ -41,7 +42,7 @@ impl Replica {
         self.send_next(to, effects);
     }
 
-    /// Sends a member what it lacks, as much as may be on its way.
+    /// Sends a member the entries that it lacks, as many as may be in flight.
     pub(super) fn send_next(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
         let next = |replica: &mut Replica| replica.progress.of_mut(to)?.next_part(&replica.log);
         while let Some(body) = next(self) {
@@ -55,7 +56,7 @@ impl Replica {
         }
     }
 
-    /// A member has the log on disk up to here.
+    /// Handles a member's report that it has the log on disk up to here.
     pub(super) fn on_accepted(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
         let RoleState::Master(master) = &mut self.role else { return };
         if upto > self.log.last {
@@ -69,7 +70,7 @@ impl Replica {
         self.try_to_hand_over(effects);
     }
 
-    /// Values of the adopted log reached a member, which can't say yet that it accepted them.
+    /// Handles a member's report of received entries that it can't accept yet.
     pub(super) fn on_staged(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
         if let Some(follower) = self.progress.of_mut(from) {
             follower.stage(upto, self.host.now);
@@ -77,7 +78,7 @@ impl Replica {
         self.send_next(from, effects);
     }
 
-    /// A member missed something: go on where it stopped.
+    /// Handles a member's gap: continues after its last entry.
     pub(super) fn on_gap(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
         let (now, again) = (self.host.now, self.host.after(self.host.clock.beat()));
         let follower = self.progress.of_mut(from);
@@ -86,14 +87,14 @@ impl Replica {
         }
     }
 
-    /// Somebody came up to our configuration: it is asked for its promise again.
+    /// Handles a member that has reached our configuration: asks for its promise again.
     pub(super) fn on_straggling(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.role.is_active() && self.ballots.is_saved() {
             self.ask_promise(from, effects);
         }
     }
 
-    /// Says again, or asks about, what was not answered for long.
+    /// Repeats, or asks about, messages that were not answered for long.
     pub(super) fn insist(&mut self, effects: &mut Vec<Effect>) {
         let (now, patience) = (self.host.now, self.host.clock.patience());
         for place in 0..self.progress.followers.len() {
@@ -119,8 +120,8 @@ impl Replica {
         }
     }
 
-    /// Values are large, and may only be slow: those that are on their way are not sent again
-    /// before it is known that they were lost.
+    /// Handles entries that were not acknowledged for long. They are large, and may only be slow:
+    /// those in flight are not sent again before it is known that they were lost.
     fn insist_on_log(&mut self, follower: FollowerProgress, effects: &mut Vec<Effect>) {
         let FollowerProgress { node: to, from, sent, saved, .. } = follower;
         let adopted = self.role.master().map_or(from, |master| master.adopted);

@@ -1,4 +1,4 @@
-//! State that a replica needs to continue after a restart, and checks that it is complete.
+//! State that a replica needs to continue after a restart, and its validation.
 
 use super::ballot;
 use super::configuration::Configuration;
@@ -7,44 +7,44 @@ use super::tear::Tear;
 use base::{Ballot, LogIndex, NodeId};
 use std::fmt;
 
-/// What a replica remembers of its earlier lives; [`super::Replay`] gathers it from the log's
+/// State of a replica from its earlier incarnations; [`super::Replay`] gathers it from the log's
 /// records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// This node.
+    /// Id of this node.
     pub node: NodeId,
-    /// The group's members: the configuration in force behind `decided`; for who joins, one that it
-    /// is no member of.
+    /// Members of the group: the configuration in force after `decided`; for a joining node, one of
+    /// which it is not a member.
     pub configuration: Configuration,
-    /// The index of the stop-sign it began with; 0 for the first.
+    /// Index of the stop-sign with which it began; 0 for the first.
     pub base: LogIndex,
     /// Stop-signs that are accepted and not known to be decided, in order.
     pub signs: Vec<(LogIndex, Configuration)>,
-    /// The highest ballot promised; zero in a first life.
+    /// Highest ballot promised; zero in a first incarnation.
     pub promised: Ballot,
-    /// The highest ballot anything was accepted under; zero in a first life.
+    /// Highest ballot under which anything was accepted; zero in a first incarnation.
     pub accepted_ballot: Ballot,
-    /// The last index that is accepted, or applied by the store; 0 in a first life.
+    /// Last index that is accepted, or applied by the store; 0 in a first incarnation.
     pub last: LogIndex,
-    /// The last index known to be decided (it stood in the log, or the store has applied it).
+    /// Last index known to be decided (the log recorded it, or the store has applied it).
     pub decided: LogIndex,
-    /// The last tear of the log that is not known to be made good: values that were accepted under
-    /// `accepted_ballot` may be missing behind `last`. Promises and adoptions never are: the log
-    /// states that they are durable before they are told.
+    /// Last tear of the log that is not known to be mended: entries that were accepted under
+    /// `accepted_ballot` may be missing after `last`. Promises and adoptions never are: the log
+    /// states that they are durable before they are sent.
     pub tear: Option<Tear>,
-    /// The lease's two numbers.
+    /// Length and drift of leases.
     pub lease: LeaseClock,
 }
 
-/// Why nothing can be restored. Each means that a person or a later version is needed.
+/// Reason why a replica can't be restored. Each needs a person or a later version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
-    /// The remembered numbers contradict each other; the words say which.
+    /// The numbers contradict each other; the text says which.
     Contradiction(&'static str),
 }
 
 impl Restored {
-    /// Whether such a memory can be.
+    /// Checks that the numbers do not contradict each other.
     pub(super) fn check(&self) -> Result<(), RestoreError> {
         if self.accepted_ballot > self.promised {
             return Err(RestoreError::Contradiction("accepted under a ballot never promised"));

@@ -6,38 +6,39 @@
 //!               +------------+------------+
 //! ```
 //!
-//! Promises: promises that were gathered exist only while a replica stands, and leases, reads and
-//! values in flight only while it leads; whoever follows knows no more than whom.
+//! Promises: gathered promises exist only while a replica stands for election; leases, reads and
+//! entries in flight only while it leads; a follower only knows its master.
 
 use super::candidate::Candidate;
 use super::effect::{Refusal, Role};
 use super::master::{Master, MasterPhase};
 use base::{Ballot, NodeId};
 
-/// Role of a replica, with the state that exists only while it has it.
+/// Role of a replica, with the state that exists only in that role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::large_enum_variant, reason = "a box would cost each step of a master a pointer")]
 pub(super) enum RoleState {
-    /// It was restored, and waits for `Started`.
+    /// Restored, and waiting for `Started`.
     Waiting,
-    /// It follows a master, or seeks one.
+    /// Follows a master, or seeks one.
     Follower {
-        /// The master, once it was heard.
+        /// Master. `None`: not heard yet.
         master: Option<NodeId>,
     },
-    /// It tries to lead, and needs others' promises, or their values, to do so.
+    /// Tries to lead, and needs others' promises, or their entries, for that.
     Candidate(Candidate),
-    /// It has a log that it makes others accept.
+    /// Replicates: it has a log that it makes others accept.
     Master(Master),
-    /// It gave mastership up for this life: it follows, and seeks no master.
+    /// Gave mastership up for this incarnation: it follows, and seeks no master.
     Retired {
-        /// The master, once it was heard.
+        /// Master. `None`: not heard yet.
         master: Option<NodeId>,
     },
 }
 
 impl RoleState {
-    /// The role that is told outside. A master that still adopts what it inherited is none yet.
+    /// Returns the role shown outside. A master that still adopts the inherited log counts as a
+    /// candidate.
     pub(super) fn role(&self) -> Role {
         match self {
             RoleState::Waiting | RoleState::Follower { .. } | RoleState::Retired { .. } => {
@@ -49,37 +50,37 @@ impl RoleState {
         }
     }
 
-    /// True if it has not started yet.
+    /// Returns true if it has not started yet.
     pub(super) fn waits(&self) -> bool {
         matches!(self, RoleState::Waiting)
     }
 
-    /// True if it follows, and may stand for election.
+    /// Returns true if it follows, and may stand for election.
     pub(super) fn follows(&self) -> bool {
         matches!(self, RoleState::Follower { .. })
     }
 
-    /// True if it leads, or tries to.
+    /// Returns true if it leads, or tries to.
     pub(super) fn is_active(&self) -> bool {
         self.attempts() || self.replicates()
     }
 
-    /// True if it tries to lead, and needs others to do so.
+    /// Returns true if it tries to lead, and needs others for that.
     pub(super) fn attempts(&self) -> bool {
         matches!(self, RoleState::Candidate(_))
     }
 
-    /// True if it has a log that it makes others accept.
+    /// Returns true if it has a log that it makes others accept.
     pub(super) fn replicates(&self) -> bool {
         matches!(self, RoleState::Master(_))
     }
 
-    /// True if it is a candidate that gathers promises.
+    /// Returns true if it is a candidate that gathers promises.
     pub(super) fn gathers(&self) -> bool {
         matches!(self, RoleState::Candidate(candidate) if candidate.source.is_none())
     }
 
-    /// True if it is a candidate that fetches values from `node`.
+    /// Returns true if it is a candidate that fetches entries from `node`.
     pub(super) fn fetches_from(&self, node: NodeId) -> bool {
         let RoleState::Candidate(candidate) = self else { return false };
         candidate.source.is_some_and(|source| source.node == node)
@@ -92,7 +93,7 @@ impl RoleState {
         }
     }
 
-    /// The state of a master, which may still adopt what it inherited.
+    /// Returns the state of a master, which may still adopt the inherited log.
     pub(super) fn master(&self) -> Option<&Master> {
         match self {
             RoleState::Master(master) => Some(master),
@@ -107,13 +108,13 @@ impl RoleState {
         }
     }
 
-    /// The state of a master that has decided all that it inherited.
+    /// Returns the state of a master that has decided the inherited log.
     pub(super) fn leading(&self) -> Result<&Master, Refusal> {
         let leading = self.master().filter(|master| master.phase != MasterPhase::Adopting);
         leading.ok_or(Refusal::NotMaster { master: self.followed() })
     }
 
-    /// The master that is followed, if one was heard.
+    /// Returns the followed master. `None`: not heard yet, or this replica leads or tries to.
     pub(super) fn followed(&self) -> Option<NodeId> {
         match self {
             RoleState::Follower { master } | RoleState::Retired { master } => *master,
@@ -121,8 +122,8 @@ impl RoleState {
         }
     }
 
-    /// Sets the master that is followed; gives the one before. Whoever leads, or tries to, follows
-    /// nobody.
+    /// Sets the followed master; returns the previous one. A replica that leads, or tries to,
+    /// follows nobody.
     pub(super) fn follow(&mut self, other: Option<NodeId>) -> Option<NodeId> {
         match self {
             RoleState::Follower { master } | RoleState::Retired { master } => {
@@ -132,7 +133,7 @@ impl RoleState {
         }
     }
 
-    /// The lease that was given back in favour of this attempt to lead.
+    /// Returns the lease that was given back in favour of this attempt to lead.
     pub(super) fn released(&self) -> Ballot {
         match self {
             RoleState::Candidate(candidate) => candidate.released,
@@ -141,7 +142,7 @@ impl RoleState {
         }
     }
 
-    /// Leads no more after this. A master first finishes what is in flight, and then steps down.
+    /// Ends leading for good. A master first finishes what is in flight, and then steps down.
     pub(super) fn retire(&mut self) {
         match self {
             RoleState::Master(master) => master.phase = MasterPhase::Retiring,
@@ -149,7 +150,7 @@ impl RoleState {
         }
     }
 
-    /// Gives up leading, or trying to; gives what was given up.
+    /// Stops leading, or trying to; returns the state given up.
     pub(super) fn step_down(&mut self) -> RoleState {
         let retires = match self {
             RoleState::Master(master) => master.phase == MasterPhase::Retiring,

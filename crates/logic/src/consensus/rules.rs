@@ -1,33 +1,32 @@
-//! The rules that safety hangs on, by name, so that a test can break one at a time and show that
-//! the simulator notices (`tests/cluster/mutants.rs`).
+//! Safety rules by name, so that a test can break one at a time and show that the simulator notices
+//! (`tests/cluster/mutants.rs`).
 //!
-//! The papers stand in full in `docs/inside/consensus.md`; "ours" is what no paper has.
+//! `docs/inside/consensus.md` cites the papers in full; "ours" marks rules that no paper has.
 //!
-//! Outside tests none can be broken: [`broken`] is a constant there, and nothing of it is left in
-//! the compiled code.
+//! Outside tests none can be broken: [`broken`] is a constant there, and compiles to nothing.
 
-/// One rule.
+/// Safety rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// A candidate asks others only once its own promise is on disk.
     /// Source: Paxos Made Simple, 2.5 (a promise is in stable storage before it is told).
     OwnPromiseOnDisk,
-    /// A voter's promise is told only once it is on disk, and a log only as far as it is.
+    /// A voter sends its promise only once it is on disk, and reports its log only as far as it is.
     /// Source: Paxos Made Simple, 2.5.
     PromisedLogOnDisk,
-    /// Nothing is promised below what was promised.
+    /// A replica promises no ballot below one that it promised.
     /// Source: Paxos Made Simple, 2.2 (P1a).
     PromisesRise,
-    /// A master is listened to under the ballot promised last, and no other.
+    /// A replica obeys a master only under the last promised ballot.
     /// Source: Sequence Paxos (*Accept*, *Decide* of the promised round alone).
     OnlyThePromised,
-    /// A master is listened to once the promise to it is on disk.
+    /// A replica obeys a master only once its promise to it is on disk.
     /// Source: Gray and Cheriton 1989, with Paxos Made Simple, 2.5.
     PromiseBeforeGrants,
     /// A value counts as accepted once it is on disk.
     /// Source: Paxos Made Simple, 2.5.
     AcceptedOnDisk,
-    /// The master counts itself, too, once the value is on its disk.
+    /// The master counts itself, too, only once the entry is on its disk.
     /// Source: Ongaro 2014, 10.2.1 (a leader may write beside its followers).
     MasterCountsItsDisk,
     /// More than half make a majority.
@@ -36,7 +35,7 @@ pub(super) enum Rule {
     /// In an even group, half is no majority.
     /// Source: Paxos Made Simple, 2.2.
     HalfIsTooFew,
-    /// Where fewer than a majority save a value, more than a majority elect.
+    /// If fewer than a majority save an entry, more than a majority elect.
     /// Source: Flexible Paxos, 2016.
     QuorumsMeet,
     /// Learners decide nothing.
@@ -45,37 +44,37 @@ pub(super) enum Rule {
     /// Learners' promises elect nobody.
     /// Source: Ongaro 2014, 4.2.1.
     LearnersElectNobody,
-    /// Answers to an attempt that is over say nothing any more.
+    /// Answers to an attempt that is over are ignored.
     /// Source: Paxos Made Simple, 2.2 (a promise answers one number).
     AnswersToThisAttempt,
-    /// The log to adopt is the one accepted under the highest ballot, not the longest.
+    /// A candidate adopts the log accepted under the highest ballot, not the longest.
     /// Source: Sequence Paxos (*Prepare*: the highest accepted round, then the length).
     HighestBallotFirst,
     /// Logs accepted under different ballots agree only in what is decided.
     /// Source: Sequence Paxos (*AcceptSync* begins at what is decided).
     AgreedIsDecided,
-    /// A log is adopted as a whole: what it replaces stays until all of it is there.
+    /// A log is adopted as a whole: the old one stays until all of the new one is there.
     /// Source: ours: *AcceptSync* in pieces; the paper has it in one.
     AdoptedAsAWhole,
-    /// What was staged under one ballot is void under the next.
+    /// Entries staged under one ballot are void under the next.
     /// Source: ours, of the same pieces.
     StagedUnderOneBallot,
-    /// What a master inherited is decided before it reads or writes.
+    /// A master decides its inherited entries before it reads or writes.
     /// Source: Ongaro 2014, 3.6.2 and 6.4 (a leader first decides something of its own term).
     InheritedFirst,
-    /// What is said to be decided is so in a log accepted under that ballot.
+    /// A decided index applies only to a log accepted under that ballot.
     /// Source: Sequence Paxos (*Decide* in the round that was accepted).
     DecidedInThisLog,
-    /// Without a lease a read waits for a majority's word.
+    /// Without a lease a read waits for the confirmation of a majority.
     /// Source: Ongaro 2014, 6.4 (read index).
     ReadAsksAMajority,
-    /// That word must answer a question put after the read came.
+    /// That confirmation must answer a heartbeat sent after the read came.
     /// Source: Ongaro 2014, 6.4.
     ReadAsksAnew,
-    /// Who granted a lease promises nobody else anything until it ended.
+    /// A voter that granted a lease promises no other candidate anything until its end.
     /// Source: Gray and Cheriton 1989.
     GrantForbidsPromises,
-    /// Who granted a lease does not stand itself until it ended.
+    /// A voter that granted a lease does not stand for election until its end.
     /// Source: Gray and Cheriton 1989.
     GrantForbidsStanding,
     /// A restarted voter behaves as if it had granted a lease just now.
@@ -87,24 +86,24 @@ pub(super) enum Rule {
     /// A voter's clock may be fast: its grant ends `e` late.
     /// Source: Gray and Cheriton 1989.
     GrantEndsLate,
-    /// A grant lasts from when the heartbeat was sent, not from when its answer came.
+    /// A grant lasts from the time the heartbeat was sent, not from the arrival of its answer.
     /// Source: Gray and Cheriton 1989 (the holder's term begins before the granter's).
     GrantFromSent,
     /// A torn log may have held more: others must show that none of it was decided.
     /// Source: Alagappan et al. 2018.
     TornMayHaveAccepted,
-    /// What makes a tear good was said of that very tear.
+    /// A tear is mended only by an answer to that very tear.
     /// Source: Liskov and Cowling 2012, 4.3 (a recovering replica's answers carry its nonce).
     LevelOfThisTear,
-    /// A witness keeps what a voter that holds the data may lack.
+    /// A witness keeps the entries that a voter with rows may lack.
     /// Source: ours, of witnesses: Paxos Made Simple, 2.2, of those that hold the data.
     KeptByAll,
-    /// A follower tells what it staged, or a log longer than one flight never arrives.
+    /// A follower reports staged entries; otherwise a log longer than one flight never arrives.
     /// Source: ours, of *AcceptSync* in pieces: for progress.
     StagedIsTold,
 }
 
-/// Whether a test has broken this rule.
+/// Returns true if a test has broken this rule.
 #[cfg(not(test))]
 pub(super) const fn broken(_rule: Rule) -> bool {
     false

@@ -1,5 +1,5 @@
-//! A snapshot in place of values: asked for where the log of others does not reach back so far, and
-//! what it means for a replica that has got one.
+//! Snapshots in place of entries: requests where others' logs do not reach back far enough, and the
+//! effect of an installed one.
 
 use super::ballot;
 use super::configuration::Configuration;
@@ -7,9 +7,10 @@ use super::effect::Effect;
 use super::replica::Replica;
 use base::{Ballot, LogIndex, NodeId};
 
-/// Across log, role and configuration: a snapshot changes all three.
+/// Methods that span log, role and configuration: a snapshot changes all three.
 impl Replica {
-    /// Fetches a snapshot: what we lack is collapsed where we asked for it, or at the master.
+    /// Fetches a snapshot: the entries that we lack were truncated at the member asked, or at the
+    /// master.
     pub(super) fn on_behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         if ballot != self.ballots.promised {
             return;
@@ -25,7 +26,7 @@ impl Replica {
 
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.ballots.promised == Ballot::default() {
-            // A store that holds values tells of a log, and a log begins with a promise.
+            // A store with rows implies a log, and a log begins with a promise.
             let first = ballot::above(
                 self.ballots.promised,
                 self.host.node,
@@ -37,7 +38,7 @@ impl Replica {
         effects.push(Effect::FetchSnapshot { from });
     }
 
-    /// A snapshot took the place of the log's beginning, or of all of it.
+    /// Handles an installed snapshot, which replaces the log's beginning, or all of it.
     pub(super) fn on_installed(
         &mut self,
         upto: LogIndex,
@@ -57,7 +58,7 @@ impl Replica {
             return self.move_to(configuration.1, configuration.0, effects);
         }
         if let Some(candidate) = self.role.candidate_mut() {
-            // The log to adopt is chosen anew, with what came by the snapshot.
+            // The log to adopt is chosen anew, with what the snapshot brought.
             if candidate.source.take().is_some() {
                 self.promise_to_self();
                 self.try_to_adopt(effects);

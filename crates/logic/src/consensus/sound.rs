@@ -1,23 +1,22 @@
-//! Checks of a message before anything of it is believed. This node's own state is asserted;
-//! another node's message never is, for a node that has gone wrong, or is none of ours, must not
-//! end this one.
+//! Validation of a message before any of it is used. This node's own state is asserted; another
+//! node's message never is: a node that is faulty, or not ours, must not end this one.
 //!
-//! Only what a message says by itself is looked at here. Whether its ballot is its sender's, and
-//! whether it fits the log, is asked where it is acted upon.
+//! Only the message itself is checked here. Its handler checks whether its ballot is its sender's,
+//! and whether it fits the log.
 
 use super::ballot;
 use super::message::{Accepted, Body, Message};
 use super::progress::MESSAGE_VALUES_MAX;
 use base::{Ballot, LogIndex};
 
-/// Beyond what any log reaches, and so far from where numbers end that none computed from it
-/// comes there.
+/// Largest valid index: beyond what any log reaches, and so far from overflow that no computation
+/// on it gets there.
 const INDEX_MAX: LogIndex = LogIndex(u64::MAX / 2);
 
 impl Message {
-    /// True where a member that keeps the protocol could send it: its ballots belong to its
-    /// configuration or to an earlier one, its stretches run forward and are no longer than a
-    /// message's, and no index is beyond all bounds.
+    /// Returns true if a correct member could send it: its ballots belong to its configuration or
+    /// to an earlier one, its ranges run forward and are no longer than a message's, and no index
+    /// exceeds the limit.
     pub fn is_sound(&self) -> bool {
         let in_time = |ballot: Ballot| !ballot::is_later(ballot, self.configuration);
         let is_log =

@@ -1,15 +1,15 @@
-//! Other members: a configuration ends with a stop-sign, and the next begins behind it.
+//! Stop-signs: a configuration ends with one, and the next begins after it.
 //!
-//! A stop-sign is a value like any other, and nothing is accepted behind it in its configuration
+//! A stop-sign is an entry like any other, and nothing is accepted after it in its configuration
 //! (Lamport, Malkhi, Zhou, *Reconfiguring a State Machine*, 2010; Omni-Paxos, section 6). Once it
 //! is decided, the next configuration's voters elect a master among them, under ballots above all
 //! of the old one. A replica takes part in a configuration only when it holds everything decided
-//! before it: who has not come so far is told the rest, and adopts it as a whole, so that whatever
-//! it had accepted counts until then. A member that was away while it was taken out is told the
-//! rest like any other: so it knows, in its next lives too, that it is none any more.
+//! before it. One that lacks some is sent the rest, and adopts it as a whole, so that whatever it
+//! had accepted counts until then. A member that was away while it was removed is sent the rest
+//! like any other: so it knows, in later incarnations too, that it is no longer a member.
 //!
-//! Reads under a lease end where a stop-sign is *accepted*: the next configuration's voters may be
-//! others than those who granted it.
+//! Reads under a lease end where a stop-sign is *accepted*: the next configuration's voters may not
+//! be those that granted it.
 
 use super::ballot;
 use super::configuration::Configuration;
@@ -22,14 +22,14 @@ use super::progress::MESSAGE_VALUES_MAX;
 use super::replica::Replica;
 use base::{Ballot, LogIndex, NodeId};
 
-/// A fresh member is told no longer history than this: it fetches a snapshot instead.
+/// Most entries of history sent to a new member; with more it fetches a snapshot instead.
 const TOLD_VALUES_MAX: u64 = 4_096;
-/// A dismissed member asks again how its configuration ended after so many lengths of a lease.
+/// Lengths of a lease after which a dismissed member asks again how its configuration ended.
 const DISMISSED_LENGTHS: u64 = 10;
 
-/// Across log, configuration and role: a decided stop-sign changes all of them.
+/// Methods that span log, configuration and role: a decided stop-sign changes all of them.
 impl Replica {
-    /// The master is to end this configuration.
+    /// Proposes a stop-sign, as the master, that ends this configuration.
     pub(super) fn reconfigure(
         &mut self,
         configuration: Configuration,
@@ -49,19 +49,20 @@ impl Replica {
         self.log.signs.push((index, configuration));
     }
 
-    /// What is decided may go beyond a stop-sign: then the configuration it names is in force.
+    /// Enters the configuration of each stop-sign that is decided.
     pub(super) fn pass_signs(&mut self, effects: &mut Vec<Effect>) {
         while self.log.signs.first().is_some_and(|(index, _)| *index <= self.log.decided) {
             let (base, configuration) = self.log.signs.remove(0);
-            // No master proposes another; what is none of its kind changes nothing.
+            // No master proposes another; a stop-sign of another kind changes nothing.
             if self.membership.is_next(&configuration) {
                 self.move_to(configuration, base, effects);
             }
         }
     }
 
-    /// Another configuration is in force. Its predecessor's master leads it, too, if it may:
-    /// whoever granted it a lease lets it pass. If it may not, somebody else is asked to.
+    /// Enters another configuration, which is now in force. The previous one's master leads it,
+    /// too, if it may: voters that granted it a lease let it pass. Otherwise another member is
+    /// asked to lead.
     pub(super) fn move_to(
         &mut self,
         configuration: Configuration,
@@ -79,10 +80,11 @@ impl Replica {
         self.progress.enter(self.host.node, &configuration);
         self.election.rest();
         self.membership.enter(configuration, base);
-        // Whatever was torn away was accepted before, and what was decided before is all here.
+        // Entries that a tear removed were accepted before, and all that was decided before is
+        // here.
         self.log.close_tear(self.ballots.promised, effects);
-        // Logged before any promise in the new configuration: whoever has made one must know, after
-        // a restart too, that the old one is over.
+        // Logged before any promise in the new configuration: a replica that has made one must
+        // know, after a restart too, that the old one is over.
         self.log.record_decided(effects);
         effects
             .push(Effect::Configured { configuration: self.membership.configuration.id(), base });
@@ -97,7 +99,7 @@ impl Replica {
         }
     }
 
-    /// A message from another configuration than ours.
+    /// Handles a message of another configuration than ours.
     pub(super) fn receive_across(
         &mut self,
         from: NodeId,
@@ -110,8 +112,8 @@ impl Replica {
             Body::Learn { after, upto, end } if ahead => {
                 self.on_learn(from, after, upto, end, effects);
             }
-            // Who is no member any more fetches all rows only to be rid of values that may never
-            // have been decided: as long as they are undecided here, the log must keep them.
+            // A removed member would fetch all rows only to get rid of entries that may never have
+            // been decided: as long as they are undecided here, the log must keep them.
             Body::Behind
                 if ahead && self.membership.dismissed && self.log.last == self.log.decided => {}
             Body::Behind if ahead => self.fetch_snapshot(from, effects),
@@ -122,7 +124,8 @@ impl Replica {
                 }
             }
             _ if ahead => {
-                // All else is said to members only: what dismissed us was of an earlier one.
+                // All other messages are sent to members only: our dismissal was from an earlier
+                // configuration.
                 if std::mem::take(&mut self.membership.dismissed) {
                     self.membership.straggles_from = self.host.now;
                 }
@@ -137,9 +140,9 @@ impl Replica {
         }
     }
 
-    /// Asks how our configuration ended, as one that is no member of what followed. Without the
-    /// answer every life would begin as a voter again, and the log would keep what was accepted and
-    /// never heard to be decided.
+    /// Asks how our configuration ended, as a node that is no member of the next. Without the
+    /// answer every incarnation would begin as a voter again, and the log would keep entries that
+    /// were accepted and never known to be decided.
     pub(super) fn ask_how_it_ended(&mut self, effects: &mut Vec<Effect>) {
         if self.membership.has(self.host.node) && self.host.now >= self.membership.straggles_from {
             self.membership.straggles_from = self.host.after_leases(DISMISSED_LENGTHS);
@@ -147,7 +150,7 @@ impl Replica {
         }
     }
 
-    /// Our configuration is over, and we don't know yet how it ended: ask whoever said so.
+    /// Asks the sender how our configuration ended: it is over, and this replica lacks its end.
     fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.host.now >= self.membership.straggles_from {
             self.membership.straggles_from = self.host.after(self.host.clock.round());
@@ -155,25 +158,26 @@ impl Replica {
         }
     }
 
-    /// What has come of a configuration that is over.
+    /// Returns the decided entries received so far of a configuration that is over. `None`: none
+    /// are.
     fn learning(&self) -> Option<&Staging> {
         let active = self.role.is_active();
         let staging = self.log.staging.as_ref();
         staging.filter(|staging| !active && staging.ballot > self.ballots.promised)
     }
 
-    /// Up to where decided values of it are here.
+    /// Returns the index up to which its decided entries are here.
     fn learned(&self) -> LogIndex {
         self.learning().map_or(self.log.decided, |staging| staging.have)
     }
 
-    /// Somebody lacks decided values from before our configuration.
+    /// Sends decided entries from before our configuration to a member that lacks them.
     fn teach(&mut self, to: NodeId, decided: LogIndex, effects: &mut Vec<Effect>) {
         if decided >= self.membership.base {
             return;
         }
-        // Who has nothing at all gets the rows, which go beside the values; a long log, told part
-        // by part, would hold up those who write.
+        // A member without anything gets the rows, which do not compete with entries; a long log,
+        // sent part by part, would delay writers.
         let fresh = decided == LogIndex(0) && self.membership.base.0 > TOLD_VALUES_MAX;
         if decided < self.log.floor || fresh {
             return self.send(to, Body::Behind, effects);
@@ -182,9 +186,9 @@ impl Replica {
         self.send(to, Body::Learn { after: decided, upto, end: self.membership.base }, effects);
     }
 
-    /// Decided values, to be adopted once all of them are here. The ballot is one of our own: with
-    /// the whole of what was decided in a configuration that is over, no other log of it can be
-    /// longer than ours, nor differ.
+    /// Handles decided entries of an ended configuration, which are adopted once all of them are
+    /// here. The ballot is one of our own: no other log of that configuration can be longer than
+    /// the complete decided one, nor differ from it.
     fn on_learn(
         &mut self,
         from: NodeId,
@@ -193,7 +197,7 @@ impl Replica {
         end: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        // It has all come, and is on its way to the disk.
+        // All of it has arrived, and is on its way to the disk.
         let (ballot, heard) = self.log.heard;
         let adopted = self.log.ballot >= ballot && heard >= end && self.log.last >= end;
         let had = self.learned();
@@ -212,20 +216,20 @@ impl Replica {
             }
             self.log.staging = Some(Staging::new(ballot, self.log.decided, end));
         }
-        // The group may have gone on, and who tells of less tells the same.
+        // The group may have gone on; a member that sends less sends the same.
         if let Some(staging) = &mut self.log.staging {
             staging.upto = staging.upto.max(end);
         }
         self.log.stage(after, upto, effects);
         let decided = self.log.decided;
         let Some(staging) = &mut self.log.staging else { return };
-        // The old master may have told of some of it meanwhile.
+        // The old master may have reported some of it meanwhile.
         staging.from = staging.from.max(decided);
         staging.signs.retain(|(index, _)| *index > decided);
         let (ballot, have, end) = (staging.ballot, staging.have, staging.upto);
         if have < end {
-            // Whoever brings what is here already ends with that: if each such message asked on,
-            // what was asked for twice would be sent twice from then on.
+            // Only new entries cause the next request: if each duplicate did so too, a part
+            // requested twice would be sent twice from then on.
             if have > had {
                 self.membership.straggles_from = self.host.after_leases(1);
                 self.send(from, Body::Straggling { decided: have }, effects);

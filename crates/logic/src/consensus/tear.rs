@@ -1,30 +1,30 @@
-//! Logs with a torn tail: what they may have accepted and lost, who can tell, and when that is
-//! over.
+//! Torn logs: logs with a torn tail, the entries that they may have accepted and lost, and the
+//! evidence that ends the doubt.
 //!
-//! A crash tears the write that was under way, which nobody was told of. Damage to the last write
-//! that *was* told of looks the same, so a member whose log had a torn tail counts as *maybe having
-//! accepted* more than is left. Of its promises and of which log it adopted nothing is lost: the
-//! log states that these are durable before they are told, and below a stated position there is no
-//! torn tail, only damage. So what may be missing are values behind its last, under the very ballot
-//! it accepted them.
+//! A crash tears the write in progress, which was never reported. Damage to the last write that
+//! *was* reported looks the same, so a member whose log had a torn tail counts as *maybe having
+//! accepted* more than is left. Its promises and the adoption of its log are not lost: the log
+//! states that these are durable before they are sent, and below a stated position there is no torn
+//! tail, only damage. So only entries after its last one may be missing, under the ballot of its
+//! log.
 //!
-//! Such a member follows, acknowledges and grants leases as ever: all of that hangs on promises.
-//! Its *promise to a candidate* says how it is ([`Body::TornPromise`]), and others' logs decide
-//! (Alagappan et al., *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018: what the
-//! last entry was is settled by the other replicas). A value that was acknowledged under ballot `b`
-//! is on the disks of a save quorum, the master's among them. Whoever holds it and has not lost it
-//! shows it to the candidate. So nothing is missed
+//! Such a member follows, acknowledges and grants leases as before: all of that depends on promises
+//! only. Its *promise to a candidate* reports the tear ([`Body::TornPromise`]), and others' logs
+//! decide (Alagappan et al., *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018: the
+//! other replicas determine the last entry). An entry that was acknowledged under ballot `b` is on
+//! the disks of a save quorum, the master's among them. A holder that has not lost it shows it to
+//! the candidate. So nothing is missed
 //! - if the master of `b` promised, with its log whole, or
 //! - if the voters that have not promised, with those whose logs were torn under `b`, are too few
 //!   to be a save quorum.
 //!
-//! Otherwise the candidate waits for more promises. When all voters have promised nobody is left to
-//! ask, and where those torn under `b` are a save quorum by themselves, the master of `b` among
-//! them, the others' logs could not tell either: after a while it goes on without. In both cases it
-//! takes the highest log there is, and says so ([`Effect::MayLack`]).
+//! Otherwise the candidate waits for more promises. If all voters have promised, nobody is left to
+//! ask. If those torn under `b` are a save quorum by themselves, the master of `b` among them, the
+//! others' logs can't tell either: after a while the candidate goes on without. In both cases it
+//! takes the highest log there is, and reports it ([`Effect::MayLack`]).
 //!
-//! A tear is *made good* once a log was adopted behind it under a higher ballot, or, under the
-//! same, once the master said how far its own log went when it heard of this very tear, and all of
+//! A tear is *mended* once a log was adopted after it under a higher ballot, or, under the same,
+//! once the master reported how far its own log went when it learned of this very tear, and all of
 //! that is on disk here. Until then it is remembered through restarts.
 
 use super::ballot;
@@ -38,63 +38,66 @@ use super::role::RoleState;
 use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
-/// So many lengths of a lease a candidate waits for logs that could not settle what is open: about
-/// ten seconds by default, for members that start a little later after a loss of power.
+/// Lengths of a lease for which a candidate waits for logs that can't settle the doubt: about ten
+/// seconds by default, for members that start slightly later after a power failure.
 const PATIENCE_LEASES: u64 = 16;
 
-/// One torn tail, by the position in the log's stream at which it was cut. No two of a log that
-/// lost different things have the same.
+/// Id of one torn tail: the position in the log's stream at which it was cut. No two tears of a log
+/// that lost different entries have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tear(pub u64);
 
-/// The torn tail of this replica's own log, until it is made good.
+/// Torn tail of this replica's own log, until it is mended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TornTail {
     pub tear: Tear,
-    /// Values accepted under this ballot may be missing.
+    /// Ballot under which missing entries were accepted.
     ballot: Ballot,
-    /// With everything up to here, under this ballot, the log lacks none of them.
+    /// Ballot and index up to which the log must be on disk to lack none of them. `None`: unknown
+    /// yet.
     pub level: Option<(Ballot, LogIndex)>,
 }
 
 impl TornTail {
-    /// A tear of a log that counted as accepted under `ballot`.
+    /// Builds the tear of a log that counted as accepted under `ballot`.
     pub(super) fn new(tear: Tear, ballot: Ballot) -> TornTail {
         TornTail { tear, ballot, level: None }
     }
 
-    /// True if a log accepted under `ballot`, and on disk up to `synced`, lacks nothing any more.
+    /// Returns true if a log accepted under `ballot`, and on disk up to `synced`, lacks nothing any
+    /// more.
     pub(super) fn is_made_good(&self, ballot: Ballot, synced: LogIndex) -> bool {
         let level = self.level.is_some_and(|(under, upto)| under == ballot && upto <= synced);
         ballot > self.ballot || level
     }
 }
 
-/// The wait for logs that could settle what torn ones left open. It outlasts attempts to lead, each
-/// of which is given up after a lease's length.
+/// Wait for logs that could settle the doubt about torn ones. It outlasts attempts to lead, each of
+/// which is given up after a lease's length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AwaitedLogs {
     since: Millis,
-    /// The voters that have not promised.
+    /// Voters that have not promised.
     voters: Vec<NodeId>,
 }
 
-/// What the promises say of values that torn logs may have held.
+/// Evidence of the promises about entries that torn logs may have held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
-    /// No acknowledged value is missed.
+    /// No acknowledged entry is missing.
     Complete,
-    /// Those who have not promised may tell.
+    /// Promises are outstanding that may tell.
     Awaited,
-    /// They can't, though their logs may be longer.
+    /// Outstanding promises can't tell, though their logs may be longer.
     Hopeless,
-    /// All have promised.
+    /// All voters have promised.
     Exhausted,
 }
 
 impl Restored {
-    /// The tear that something may have been lost by: nothing was accepted under no ballot, and
-    /// what was decided before the present configuration is all here.
+    /// Returns the tear by which entries may be lost. There is none if nothing was accepted under
+    /// any ballot, or only before the current configuration: what was decided before it is all
+    /// here.
     pub(super) fn open_tear(&self) -> Option<Tear> {
         let accepted = self.accepted_ballot;
         let nothing = accepted == Ballot::default();
@@ -121,7 +124,7 @@ impl Candidate {
             if absent == 0 {
                 return Evidence::Exhausted;
             }
-            // If all who are absent came, with their logs whole.
+            // Assumes that all absent voters came, with their logs whole.
             if master.is_none() || sharing < save {
                 return Evidence::Awaited;
             }
@@ -131,20 +134,20 @@ impl Candidate {
     }
 }
 
-/// Across this replica's own torn tail, and the promises of others whose logs were torn.
+/// Methods that span this replica's own torn tail, and the promises of others whose logs were torn.
 impl Replica {
-    /// The tear of this log that is not made good yet.
+    /// Returns the tear of this log that is not mended yet.
     pub fn tear(&self) -> Option<Tear> {
         self.log.torn.as_ref().map(|torn| torn.tear)
     }
 
-    /// The voters whose logs an attempt to lead waits for, because logs at hand were torn; empty
-    /// where none does.
+    /// Returns the voters for whose logs an attempt to lead waits, because the logs at hand were
+    /// torn. Empty: it waits for none.
     pub fn awaited_logs(&self) -> &[NodeId] {
         self.election.awaited.as_ref().map_or(&[], |awaited| &awaited.voters)
     }
 
-    /// Tells whom we promised what we have accepted.
+    /// Sends our accepted log to the promised ballot's node.
     pub(super) fn tell_promise(&self, log: Accepted, effects: &mut Vec<Effect>) {
         let body = match self.tear() {
             None => Body::Promise { log },
@@ -153,8 +156,8 @@ impl Replica {
         self.send(self.ballots.promised.node, body, effects);
     }
 
-    /// Whether the promises at hand allow to go on in spite of torn logs; notes whom it waits for
-    /// if not.
+    /// Returns true if the promises at hand allow the attempt to go on in spite of torn logs;
+    /// otherwise records the voters for which it waits.
     pub(super) fn torn_logs_allow(&mut self) -> bool {
         let RoleState::Candidate(candidate) = &mut self.role else { return false };
         let configuration = &self.membership.configuration;
@@ -176,8 +179,8 @@ impl Replica {
         false
     }
 
-    /// A follower of ours lost the end of its log: what it acknowledged of it counts no more, and
-    /// it hears how far our log goes: it can't have had more.
+    /// Handles a follower that lost the end of its log: what it acknowledged of it no longer
+    /// counts, and it is sent the end of our log, since it can't have had more.
     pub(super) fn on_torn_promise(
         &mut self,
         from: NodeId,
@@ -195,8 +198,8 @@ impl Replica {
         self.send(from, Body::Level { tear, upto: self.log.last }, effects);
     }
 
-    /// Under the ballot of its master a torn log is told until the master has said how far that
-    /// goes. Under another there will be an adoption.
+    /// Repeats a torn promise under the ballot of its master until the master has reported the end
+    /// of its log. Under another ballot there will be an adoption.
     pub(super) fn tell_tear(&self, effects: &mut Vec<Effect>) {
         let Some(torn) = &self.log.torn else { return };
         let same = self.log.ballot == self.ballots.promised;
@@ -206,7 +209,7 @@ impl Replica {
         }
     }
 
-    /// The master said how far a log goes that lacks nothing.
+    /// Handles the master's report how far a log goes that lacks nothing.
     pub(super) fn on_level(&mut self, tear: Tear, upto: LogIndex, effects: &mut Vec<Effect>) {
         let promised = self.ballots.promised;
         let Some(torn) = &mut self.log.torn else { return };

@@ -1,6 +1,6 @@
 //! Stories, laws and examples of consensus.
 
-/// A test for each story named, played on the `Stage` of whoever names them.
+/// Declares a test for each named story, played on the `Stage` of the calling module.
 macro_rules! stories {
     ($($name:ident),* $(,)?) => { $(
         #[test]

@@ -1,15 +1,15 @@
-//! The values in flight, and how many of them there may be.
+//! Window of a master: entries in flight, and its limits.
 
 use super::effect::Refusal;
 use super::event::ValueHandle;
 use base::limits;
 use std::collections::VecDeque;
 
-/// Most values one master may have in flight. Each takes all updates that waited for it, so this
-/// bounds bookkeeping, not clients.
+/// Most entries that one master may have in flight. Each takes all updates that waited for it, so
+/// this bounds bookkeeping, not clients.
 pub const VALUES_IN_FLIGHT_MAX: usize = 1_024;
 
-/// Values proposed by this master and not yet decided, oldest first.
+/// Entries that this master proposed and that are not decided yet, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Window {
     values: VecDeque<ValueHandle>,
@@ -18,7 +18,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Whether one more value may fly.
+    /// Checks that one more entry may be proposed. Errors: `Full`, `TooLarge`.
     pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
         let (bytes, updates) = (value.bytes as usize, value.updates as usize);
         if bytes > limits::LOG_RECORD_BYTES_MAX || updates > limits::VALUE_UPDATES_MAX {
@@ -30,19 +30,19 @@ impl Window {
         if full { Err(Refusal::Full) } else { Ok(()) }
     }
 
-    /// Takes off with an admitted value.
+    /// Adds an admitted entry.
     pub(super) fn push(&mut self, value: ValueHandle) {
         self.bytes += value.bytes as usize;
         self.updates += value.updates as usize;
         self.values.push_back(value);
     }
 
-    /// How many values are in flight.
+    /// Returns the number of entries in flight.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The oldest values landed; `left` are still in flight.
+    /// Removes the oldest entries, which are decided; `left` are still in flight.
     pub(super) fn land(&mut self, left: usize) {
         while self.values.len() > left {
             let value = self.values.pop_front().expect("there are more than `left`");

@@ -1,13 +1,12 @@
-//! A message and a configuration as bytes, for whoever carries them.
+//! Codec of messages and configurations.
 //!
-//! A message is its configuration (4 bytes), its ballot (round 8, node 8), which body it has (1),
-//! then the body's fields in the order in which they are declared: numbers have 8 bytes, ballots
-//! 16, a yes or no has one. The values it names follow behind it and are the carrier's. A
-//! configuration is its id (4), how many members it has with its quorum (4), then each one's node
-//! (8) and part (1).
+//! A message is its configuration (4 bytes), its ballot (round 8, node 8), the number of its body
+//! (1), then the body's fields in the order of their declaration: numbers take 8 bytes, ballots 16,
+//! a boolean one. The entries it names follow and are the carrier's. A configuration is its id (4),
+//! its number of members combined with its quorum (4), then each one's node (8) and role (1).
 //!
-//! Whoever reads trusts nothing: unknown bodies and parts, stretches that run backwards, and
-//! configurations that could not work are [`Malformed`].
+//! A reader trusts nothing: unknown bodies and roles, ranges that run backwards, and invalid
+//! configurations are [`Malformed`].
 
 use super::configuration::{Configuration, MEMBERS_MAX, Member};
 use super::message::{Accepted, Body, Message, ProbeReply};
@@ -87,7 +86,7 @@ impl Message {
     }
 }
 
-/// Which body it is; a number is never given to another.
+/// Returns the number of the body; a number is never reused.
 fn number(body: &Body) -> u8 {
     match body {
         Body::Probe { .. } => 0,
@@ -104,7 +103,7 @@ fn number(body: &Body) -> u8 {
         Body::Staged { .. } => 11,
         Body::Gap { .. } => 12,
         Body::Decide { .. } => 13,
-        // What only witnesses say and hear has numbers of its own.
+        // Messages that only witnesses send and receive have numbers of their own.
         Body::Heartbeat { kept: LogIndex(1..), .. } => 21,
         Body::Heartbeat { .. } => 14,
         Body::Granted { full: true, .. } => 22,
@@ -114,10 +113,10 @@ fn number(body: &Body) -> u8 {
         Body::Straggling { .. } => 18,
         Body::Learn { .. } => 19,
         Body::Ended => 20,
-        // A version that does not know these passes over them: a torn log elects nobody there.
+        // An older version skips these: a torn log elects nobody there.
         Body::TornPromise { .. } => 23,
         Body::Level { .. } => 24,
-        // It tells only of values that were lost on their way; the next value tells of them, too.
+        // It only reports entries that were lost on their way; the next entry reveals them, too.
         Body::Sent { .. } => 25,
     }
 }
@@ -174,7 +173,7 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
 }
 
 impl Configuration {
-    /// Appends the configuration: what a stop-sign's value holds.
+    /// Appends the configuration: the content of a stop-sign.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_u32(self.id().0);
         out.put_u32(pack_quorum(self.members().len() as u32, self.quorum()));

@@ -1,13 +1,14 @@
 //! Log of a witness: the entries that it keeps, and for how long.
 //!
-//! A witness votes and logs, and has no rows. What it helped to decide may be on one other disk
-//! only; so it keeps every value until all voters that hold the data have it on disk, which the
-//! master tells with its heartbeats. A voter that comes back while the master that decided is gone
-//! then finds in the witness's log what it missed.
+//! A witness votes and logs, and has no rows. An entry that it helped to decide may be on one other
+//! disk only. So it keeps every entry until all voters with rows have it on disk, which the master
+//! reports with its heartbeats. A voter that returns while the master that decided is gone then
+//! finds the entries that it missed in the witness's log.
 //!
-//! What a witness may keep is bounded, by its node. One that is *full* says so with its grants;
-//! where no majority goes on without it, the master takes nothing new from clients (the node asks
-//! [`Replica::waits_for`]). Other members still may be agreed on: that is the way out.
+//! The host bounds the log that a witness may keep. A witness at the limit is *full* and reports it
+//! with its grants. If no majority is possible without it, the master accepts nothing new from
+//! clients (the node asks [`Replica::waits_for`]). A change of members is still possible: that is
+//! the way out.
 
 use super::effect::Effect;
 use super::master::MasterPhase;
@@ -16,32 +17,32 @@ use super::replica::Replica;
 use super::rules::{Rule, broken};
 use base::{LogIndex, Millis, NodeId, Part};
 
-/// The obligation of a witness to keep values, and its room for them.
+/// Obligation of a witness to keep entries, and the limit of its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WitnessLog {
-    /// See [`Replica::kept`].
+    /// Index up to which all voters with rows have everything; see [`Replica::kept`].
     kept: LogIndex,
-    /// It keeps as much as it may.
+    /// True if its log is at the limit.
     pub full: bool,
 }
 
 impl WitnessLog {
-    /// A master said that all voters that hold the data have everything up to here on disk.
+    /// Records a master's report that all voters with rows have everything up to here on disk.
     pub(super) fn hear_kept(&mut self, kept: LogIndex) {
         self.kept = self.kept.max(kept);
     }
 }
 
-/// Across what a witness keeps, the members' progress and the master's heartbeats.
+/// Methods that span the witness's log, the members' progress and the master's heartbeats.
 impl Replica {
-    /// All voters that hold the data have everything up to here on disk, as far as a master told.
-    /// What of it is decided need not be kept for their sake.
+    /// Returns the index up to which all voters with rows have everything on disk, as far as a
+    /// master reported. The witness need not keep decided entries up to it.
     pub fn kept(&self) -> LogIndex {
         self.witness.kept
     }
 
-    /// This witness keeps as much as it may, or no longer so: its master hears of it at once, for a
-    /// lot may be written until the next heartbeat.
+    /// Handles a change of the witness's limit, and reports it to the master at once: a lot may be
+    /// written until the next heartbeat.
     pub(super) fn on_full(&mut self, full: bool, effects: &mut Vec<Effect>) {
         self.witness.full = full;
         if let Some(master) = self.role.followed() {
@@ -50,8 +51,8 @@ impl Replica {
         }
     }
 
-    /// The master: how far all voters that hold the data have come; 0 where no witness wants to
-    /// know.
+    /// Returns, at the master, the index that all voters with rows have on disk; 0 if the group has
+    /// no witness.
     pub(super) fn kept_by_all(&self) -> LogIndex {
         let members = self.membership.configuration.members();
         if !self.role.replicates() || !members.iter().any(|member| member.part == Part::Witness) {
@@ -65,7 +66,7 @@ impl Replica {
         saved.min().unwrap_or_default()
     }
 
-    /// The last index of this master's log that a member has saved.
+    /// Returns the last index of this master's log that a member has saved.
     pub(super) fn saved_by(&self, node: NodeId) -> Option<LogIndex> {
         if node == self.host.node {
             return self.log.synced;
@@ -73,7 +74,8 @@ impl Replica {
         self.progress.of(node)?.saved
     }
 
-    /// The master: the witness that is full, if no majority goes on without such ones.
+    /// Returns, at the master, a witness that is full, if no majority is possible without full
+    /// ones.
     pub fn waits_for(&self) -> Option<NodeId> {
         let master = self.role.master().filter(|master| master.phase == MasterPhase::Leading)?;
         let full = self.progress.followers.iter().find(|follower| follower.full)?.node;

@@ -301,7 +301,7 @@ fn a_restart_from_an_old_copy_shows_by_what_others_tell() {
     assert_eq!(cluster.heal(), ["x", "y"]);
 }
 
-/// The same copy starts twice: the random leap separates the two.
+/// One copy that starts twice is two actors: the random leap separates them.
 #[test]
 fn a_copy_that_wakes_up_twice_is_two_actors() {
     let record = fresh(1, VNODE);

@@ -1,4 +1,4 @@
-//! Which rule the test that runs on this thread has broken.
+//! Broken rule of the test that runs on this thread.
 
 use crate::consensus::rules::Rule;
 use std::cell::Cell;
@@ -7,12 +7,12 @@ thread_local! {
     static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) };
 }
 
-/// Whether a test has broken this rule.
+/// Returns true if a test has broken this rule.
 pub fn broken(rule: Rule) -> bool {
     BROKEN.get() == Some(rule)
 }
 
-/// Lives with that rule broken, and mends it whatever happens.
+/// Runs `life` with this rule broken, and restores it even after a panic.
 pub fn while_broken<T>(rule: Rule, life: impl FnOnce() -> T) -> T {
     struct Mend;
     impl Drop for Mend {

@@ -1,4 +1,4 @@
-//! Small things by example: configurations, leases, what may be restored, what a replay refuses.
+//! Examples: configurations, leases, what may be restored, what a replay refuses.
 
 use super::machine::NODE;
 use crate::consensus::lease::Lease;
@@ -139,7 +139,7 @@ fn a_replay_gives_out_decided_values_early_and_keeps_the_tail() {
 
 #[test]
 fn a_log_behind_its_store_is_no_damage() {
-    // Values that were applied before they were synced (policy `interval`) may be in the store
+    // Entries that were applied before they were synced (policy `interval`) may be in the store
     // only.
     let mut replay = Replay::new(LogIndex(9));
     replay.accepted(LogIndex(7), ballot(1), LogIndex(6), ()).expect("sound");
@@ -187,7 +187,7 @@ fn a_replay_refuses_what_no_replica_writes() {
     assert!(Replay::<()>::new(LogIndex(0)).finish().is_ok(), "a first life remembers nothing");
 }
 
-/// Others led, and let go of the log, while a master's machine stood still.
+/// Others led, and truncated the log, while a master's machine stood still.
 #[test]
 fn a_master_that_gets_a_snapshot_leads_no_more() {
     let alone = Configuration::alone(ConfigurationId(1), NODE).expect("sound");
@@ -213,7 +213,7 @@ fn a_master_that_gets_a_snapshot_leads_no_more() {
     assert!(effects.contains(&Effect::Decided { upto }), "{effects:?}");
 }
 
-/// What a replica says when this message of a later configuration comes.
+/// Returns the replica's answers to this message of a later configuration.
 fn hears(replica: &mut Replica, body: Body, now: u64) -> Vec<Body> {
     let message = Message { configuration: ConfigurationId(7), ballot: Ballot::default(), body };
     let (from, now) = (NodeId(9), Millis(now));
@@ -226,9 +226,9 @@ fn hears(replica: &mut Replica, body: Body, now: u64) -> Vec<Body> {
     said.collect()
 }
 
-/// A fresh member asked again whenever it heard of a later configuration, and each answer made it
-/// ask on: within seconds the same values came ten times over, and who sent them had no time left
-/// to lead.
+/// A new member used to ask again whenever it heard of a later configuration, and each answer made
+/// it ask on: within seconds the same entries came ten times over, and their sender had no time
+/// left to lead.
 #[test]
 fn who_learns_what_is_over_asks_for_each_part_once() {
     let joiner = configuration(&[member(9, Part::Voter)]).expect("sound");
@@ -251,10 +251,10 @@ fn who_learns_what_is_over_asks_for_each_part_once() {
     };
     assert_eq!(hears(&mut replica, beat(), 1_000), straggling(0));
     assert_eq!(hears(&mut replica, part(0, 40), 1_010), straggling(10));
-    // Whatever else is heard while the next part is on its way, it is not asked for twice.
+    // Whatever else arrives while the next part is in flight, it is not requested twice.
     assert_eq!(hears(&mut replica, beat(), 1_070), vec![]);
     assert_eq!(hears(&mut replica, part(0, 40), 1_080), vec![]);
-    // The part seems lost: it is asked for again, and what is here already is not.
+    // The part seems lost: it is requested again, without what is here already.
     assert_eq!(hears(&mut replica, beat(), 1_700), straggling(10));
     assert_eq!(hears(&mut replica, part(10, 40), 1_710), straggling(20));
     assert_eq!(hears(&mut replica, part(10, 40), 1_711), vec![]);
@@ -264,8 +264,8 @@ fn who_learns_what_is_over_asks_for_each_part_once() {
     assert_eq!(hears(&mut replica, part(40, 50), 1_740), vec![]);
 }
 
-/// What comes of a configuration that is over is decided. What its last master sends a member that
-/// has promised it, and has not adopted its log yet, need not be, and must not be mixed with it
+/// Entries of an ended configuration are decided. Those that its last master sends to a member that
+/// has promised it, and has not adopted its log yet, need not be, and must not be mixed with them
 /// (seed 57432 of the cluster).
 #[test]
 fn what_a_master_sends_is_never_taken_for_what_is_learnt() {
@@ -287,7 +287,7 @@ fn what_a_master_sends_is_never_taken_for_what_is_learnt() {
         let mut replica = Replica::restore(remembered.clone()).expect("sound");
         replica.step(Event::Started { now: Millis(0) }, &mut Vec::new());
         hears(&mut replica, brings(end), 1_000);
-        // The word that goes before these was lost.
+        // The message before these was lost.
         let effects = says(&mut replica, accept, 1_001);
         let stages = |effect: &Effect| matches!(effect, Effect::Stage { .. });
         assert!(!effects.iter().any(stages), "{effects:?}");
@@ -301,9 +301,9 @@ fn what_a_master_sends_is_never_taken_for_what_is_learnt() {
     }
 }
 
-/// A log is being adopted when a record of the one before comes to the disk, and shows that more of
-/// that one is decided: what is decided stays, and the master begins anew behind it (seed 37000 of
-/// the node).
+/// A log is being adopted when a record of the previous one reaches the disk, and shows that more
+/// of that one is decided: a decided entry stays, and the master begins anew after it (seed 37000
+/// of the node).
 #[test]
 fn what_is_decided_late_is_not_replaced_by_what_is_being_adopted() {
     let both = configuration(&[member(9, Part::Voter), member(1, Part::Voter)]).expect("sound");
@@ -343,7 +343,7 @@ fn what_is_decided_late_is_not_replaced_by_what_is_being_adopted() {
         _ => false,
     };
     assert!(effects.iter().any(told), "its master hears of it: {effects:?}");
-    // What was sent before that has no place any more.
+    // Entries sent before that have no place any more.
     let effects = step(says(second, accept(5, 8, 5)));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Adopt { .. })), "{effects:?}");
     step(says(second, Body::Adopt { from: LogIndex(6), upto: LogIndex(8) }));

@@ -1,12 +1,12 @@
-//! A log with holes: what is mended is what would be there without them, and what can't be vouched
-//! for is refused.
+//! Logs with holes: a mended log equals the undamaged one, and a log that can't be proven complete
+//! is refused.
 
 use crate::consensus::replay::ReplayResult;
 use crate::consensus::{Replay, ReplayError};
 use base::{Ballot, LogIndex, NodeId};
 use proptest::prelude::*;
 
-/// One record of a group in a log.
+/// Record of a group in a log.
 #[derive(Clone, Debug)]
 enum Record {
     Promise(Ballot),
@@ -18,14 +18,14 @@ enum Record {
 
 #[derive(Clone, Copy, Debug)]
 enum Happening {
-    /// The leader's next value; so much of what is accepted is known to be decided then.
+    /// The leader's next entry; this many accepted entries are known to be decided then.
     Accept(u64),
-    /// A new leader: so many of the undecided values are kept, and so many others are adopted.
+    /// A new leader: this many undecided entries are kept, and this many others adopted.
     Lead(u64, u64),
-    /// A new leader that never gets beyond a promise.
+    /// A new leader that gets no further than a promise.
     Promise,
     Decide(u64),
-    /// The log says again what lives only there.
+    /// The log restates what is only there.
     State,
 }
 
@@ -39,12 +39,12 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// An acceptor that writes a log.
+/// Acceptor that writes a log.
 #[derive(Default)]
 struct Acceptor {
     promised: Ballot,
     accepted: Ballot,
-    /// The values of indexes 1, 2, ...
+    /// Entries of the indexes 1, 2, ...
     values: Vec<u64>,
     decided: u64,
     fresh: u64,
@@ -120,8 +120,8 @@ fn show(replay: &mut Replay<u64>, record: &Record) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// Reads a log of which these stretches can't be read; what of that is decided is given back, at
-/// the end or at each hole. Gives what was read off early, too.
+/// Replays a log in which these ranges are unreadable; gives back the decided entries of them, at
+/// the end or at each hole. Returns the entries taken out early, too.
 fn read(
     acceptor: &Acceptor,
     applied: u64,
@@ -200,7 +200,7 @@ proptest! {
         let whole = read(&acceptor, applied, &[], false).expect("nothing is damaged");
         match read(&acceptor, applied, &holes, at_once) {
             Ok(mended) => prop_assert_eq!(seen(&mended, &acceptor), seen(&whole, &acceptor)),
-            // Something undecided was lost, or the log does not say that nothing else was.
+            // An undecided entry was lost, or the log does not state that nothing else was.
             Err(None) => {}
             Err(Some(error)) => {
                 let stated = is_stated(&acceptor.log[holes.last().expect("one").end..]);
@@ -230,7 +230,7 @@ proptest! {
     }
 }
 
-/// All that a replica would go by: how much of it is known to be decided may be less, never wrong.
+/// Returns everything that a replica would rely on: its decided index may be lower, never wrong.
 fn seen(
     (early, found): &(Vec<u64>, ReplayResult<u64>),
     acceptor: &Acceptor,

@@ -1,6 +1,5 @@
-//! Members that say anything: nothing that they say ends a replica. Whether it still tells the
-//! truth is not asked here; the protocol trusts its members, and others are kept out by whoever
-//! carries messages.
+//! Members that send anything: no message ends a replica. Correctness is not checked here; the
+//! protocol trusts its members, and the transport keeps others out.
 
 use super::cluster::chance::Chance;
 use crate::consensus::{
@@ -11,13 +10,13 @@ use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::VecDeque;
 
 const MEMBERS: u64 = 3;
-/// Steps of one history; it is calm in the beginning, for at most so many, ...
+/// Steps of one history; the first ones, at most this many, are calm ...
 const STEPS: u64 = 600;
 const CALM_MAX: u64 = 400;
-/// ... and then of a thousand steps at most so many bring what no member would say.
+/// ... and then at most this many of a thousand bring what no correct member would send.
 const HOSTILE_MAX: u64 = 400;
 
-/// A replica whose disk saves what it is given, later and in order.
+/// Replica whose disk saves records later and in order.
 struct Node {
     replica: Replica,
     saving: VecDeque<Event>,
@@ -28,7 +27,7 @@ struct World {
     ways: Vec<(NodeId, NodeId, Message)>,
     now: u64,
     chance: Chance,
-    /// Messages refused as unsound.
+    /// Number of messages refused as unsound.
     refused: u64,
 }
 
@@ -87,7 +86,7 @@ impl World {
         self.chance.below(MEMBERS) as usize
     }
 
-    /// A number near one that means something, or any.
+    /// Returns a number near a meaningful one, or any.
     fn number(&mut self) -> u64 {
         let at = self.any_node();
         let (last, decided) = (self.nodes[at].replica.last().0, self.nodes[at].replica.decided().0);
@@ -164,7 +163,8 @@ impl World {
         }
     }
 
-    /// Anything, from any member; now and then what one has just said, with another body or ballot.
+    /// Sends anything from any member; now and then one of its last messages, with another body or
+    /// ballot.
     fn say_anything(&mut self) {
         let to = self.any_node();
         let from = NodeId(1 + self.chance.below(MEMBERS));
@@ -231,7 +231,8 @@ impl World {
     }
 }
 
-/// One history; how many messages were refused at sight, and whether a master was in office.
+/// Runs one history; returns the number of messages refused as unsound, and whether a master was in
+/// office.
 fn history(seed: u64) -> (u64, bool) {
     let mut world = World::new(seed);
     let (calm, hostile) = (world.chance.below(CALM_MAX), world.chance.below(HOSTILE_MAX));
@@ -246,8 +247,8 @@ fn history(seed: u64) -> (u64, bool) {
     (world.refused, led)
 }
 
-/// A history has about 80 such messages: more than a million of them, and ten where tests may take
-/// long.
+/// A history has about 80 such messages: more than a million of them, and ten times that in long
+/// runs.
 #[test]
 fn whatever_members_say_ends_no_replica() {
     let given = std::env::var("CREDENZA_SEED").ok().and_then(|text| text.parse::<u64>().ok());
@@ -267,7 +268,7 @@ fn whatever_members_say_ends_no_replica() {
     assert!(given.is_some() || (refused > many && led > many / 20), "{refused} refused, {led} led");
 }
 
-/// The last round of configuration 1: none of it is above.
+/// Last round of configuration 1: there is none above.
 const LAST_ROUND: u64 = (2 << 40) - 1;
 
 #[test]

@@ -1,5 +1,5 @@
-//! What holds whatever happens: random lives with crashes, watched by a judge that keeps a ledger
-//! of all that was ever decided.
+//! Laws of one replica: random incarnations with crashes, checked by a judge that keeps a ledger of
+//! all that was ever decided.
 
 use super::machine::{Identity, Machine, NODE, Record};
 use crate::consensus::quorum::{Quorums, VoterTally};
@@ -11,15 +11,15 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What may happen next.
+/// Random event.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     Propose,
-    /// So many records are synced; the replica is not told yet.
+    /// Sync of this many records; the replica is not notified yet.
     Sync(usize),
-    /// The oldest answer of the log arrives.
+    /// The oldest completion of the log arrives.
     Deliver,
-    /// An answer of the log that arrived before, perhaps in an earlier life, arrives again.
+    /// A completion that arrived before, perhaps in an earlier incarnation, arrives again.
     Repeat(usize),
     Tick,
     Read,
@@ -27,7 +27,7 @@ enum Happening {
     Copy,
     Collapse,
     Retire,
-    /// Power is lost; so many of the unsynced records stay. The node starts again.
+    /// The node crashes and restarts; this many of the unsynced records stay.
     Crash(usize),
 }
 
@@ -47,16 +47,16 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// Sees everything, across all lives.
+/// Judge that sees everything, across all incarnations.
 #[derive(Default)]
 struct Judge {
-    /// Every value ever decided, by index.
+    /// Every entry ever decided, by index.
     ledger: Vec<u64>,
-    /// The ballot of the last master.
+    /// Ballot of the last master.
     reign: Ballot,
-    /// What each life's replica was told last.
+    /// Last decided index reported in the current incarnation.
     decided: LogIndex,
-    /// Every answer of the log that was delivered.
+    /// Every completion of the log that was delivered.
     delivered: Vec<Event>,
     now: Millis,
     reads: u64,
@@ -64,7 +64,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// Hands an event in, and judges what comes of it.
+    /// Passes an event to the machine, and checks its effects.
     fn step(&mut self, machine: &mut Machine, event: Event) {
         let mut twin = machine.replica.clone();
         let mut twin_effects = Vec::new();
@@ -167,7 +167,7 @@ fn live(happenings: &[Happening]) -> Judge {
             }
         }
     }
-    // The last life is left in peace: it must lead, and hold all that was ever decided.
+    // The last incarnation is left undisturbed: it must lead, and hold all that was ever decided.
     machine = machine.crash(0, Identity::alone());
     judge.start(&mut machine);
     for _ in 0..2 {
@@ -185,7 +185,7 @@ fn small_ballot() -> impl Strategy<Value = Ballot> {
     (0..4_u64).prop_map(|round| Ballot { round, node: NODE })
 }
 
-/// Any record at all, also such as no replica would write.
+/// Any record, also such as no replica would write.
 fn record() -> impl Strategy<Value = Record> {
     let index = || (0..6_u64).prop_map(LogIndex);
     prop_oneof![

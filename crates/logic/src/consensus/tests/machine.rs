@@ -1,5 +1,5 @@
-//! A node in small: a replica, a log whose unsynced end a crash may take, and a store that keeps
-//! what it flushed.
+//! Miniature of a node: a replica, a log whose unsynced end a crash may take, and a store that
+//! keeps what it flushed.
 
 use crate::consensus::{
     Accepted, Configuration, Effect, Event, LeaseClock, Message, Replay, Replica, RestoreError,
@@ -8,71 +8,71 @@ use crate::consensus::{
 use base::{Ballot, ConfigurationId, LogIndex, NodeId};
 use std::collections::BTreeMap;
 
-/// The node of most tests.
+/// Node of most tests.
 pub const NODE: NodeId = NodeId(1);
 
-/// A record of the log. A value is the number it got when it was proposed; no two proposals share
-/// one.
+/// Record of the log. An entry is the number that it got when it was proposed; no two proposals
+/// share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
     Promise(Ballot),
     Stage(LogIndex, Ballot, u64),
-    /// The ballot, the last index that is kept, the last that was staged.
+    /// An adoption: ballot, last index kept, last index staged.
     Adopt(Ballot, LogIndex, LogIndex),
     Accept(LogIndex, Ballot, LogIndex, u64),
     Decided(LogIndex),
-    /// Here a torn tail was cut.
+    /// A cut torn tail.
     Torn(Tear),
-    /// Which tear is not made good yet.
+    /// The statement which tear is not mended yet. `None`: all are.
     States(Option<Tear>),
 }
 
-/// The machine and all it has on disk.
+/// Machine: a replica and all it has on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     pub replica: Replica,
-    /// The log, oldest first.
+    /// Log, oldest record first.
     pub records: Vec<Record>,
-    /// How many of them a crash can't take.
+    /// Number of records that a crash can't take.
     pub synced: usize,
-    /// How many of them no damage can take: the log states that they are durable.
+    /// Number of records that no damage can take: the log states that they are durable.
     pub stated: usize,
-    /// What damage took though it was synced. It was there, and it counts: that is a failure after
-    /// a save, not a lie about one.
+    /// Synced records that damage took. They were on disk, and count as saved: the failure came
+    /// after the save.
     pub lost: Vec<Record>,
-    /// How often its tail was torn.
+    /// Number of times that its tail was torn.
     pub tears: u64,
-    /// What those amount to: the highest promise, and the log, as accepted under which ballot.
+    /// Summary of the synced records: the highest promise, and the accepted log.
     pub on_disk: (Ballot, Accepted),
-    /// Values by index, the first has index 1: what the log holds, kept in memory.
+    /// Entries of the log in memory; the first has index 1.
     pub values: Vec<u64>,
-    /// Values that count only once they are adopted.
+    /// Staged entries, which count only once they are adopted.
     pub staged: BTreeMap<LogIndex, (Ballot, u64)>,
-    /// Up to where the store has applied.
+    /// Last index that the store has applied.
     pub applied: LogIndex,
-    /// Up to where the store keeps it through a crash, and the values it holds.
+    /// Entries that the store holds durably.
     pub flushed: Vec<u64>,
-    /// The number of the next proposed value.
+    /// Number of the next proposed entry.
     pub next_value: u64,
-    /// Where the last copy to the log's head begins and ends.
+    /// Begin and end of the last copy to the log's head.
     copied: Option<(usize, usize)>,
     pub effects: Vec<Effect>,
-    /// What is to be sent, with the values it names.
+    /// Messages to send, with the entries that they name.
     pub outbox: Vec<(NodeId, Message, Vec<u64>)>,
 }
 
-/// Whose log it is.
+/// Identity of the node to which a log belongs.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub node: NodeId,
     pub configuration: Configuration,
     pub lease: LeaseClock,
-    /// Which values are stop-signs, and what they say.
+    /// Entries that are stop-signs, with their configurations.
     pub signs: BTreeMap<u64, Configuration>,
 }
 
 impl Identity {
-    /// The node of most tests, alone.
+    /// Returns the identity of the node of most tests, alone in its group.
     pub fn alone() -> Identity {
         Identity {
             node: NODE,
@@ -82,8 +82,8 @@ impl Identity {
         }
     }
 
-    /// What is in force behind the first `decided` of these values, where that began, and which
-    /// stop-signs follow.
+    /// Returns the configuration in force after the first `decided` of these entries, with its
+    /// base, and the stop-signs that follow.
     fn configured(&self, values: &[u64], decided: LogIndex) -> Configured {
         let mut present = (LogIndex(0), self.configuration.clone());
         let mut signs = Vec::new();
@@ -100,16 +100,16 @@ impl Identity {
     }
 }
 
-/// A configuration with its base, and the stop-signs behind it.
+/// Configuration with its base, and the stop-signs after it.
 type Configured = ((LogIndex, Configuration), Vec<(LogIndex, Configuration)>);
 
 impl Machine {
-    /// A machine in its first life.
+    /// Builds a machine in its first incarnation.
     pub fn fresh(identity: Identity) -> Machine {
         Machine::from_log(Vec::new(), Vec::new(), identity).expect("sound")
     }
 
-    /// A machine that finds this log and this store.
+    /// Restores a machine from this log and this store.
     pub fn from_log(
         records: Vec<Record>,
         flushed: Vec<u64>,
@@ -175,13 +175,13 @@ impl Machine {
         })
     }
 
-    /// Hands the event in and carries out what comes of it, in order. The effects stay to be looked
-    /// at.
+    /// Passes the event to the replica and carries out its effects, in order. The effects stay for
+    /// inspection.
     pub fn step(&mut self, event: Event) -> &[Effect] {
         self.step_with(event, &[])
     }
 
-    /// The same with the values that came with a message.
+    /// Does the same as [`Machine::step`] for a message that came with entries.
     pub fn step_with(&mut self, event: Event, brought: &[u64]) -> &[Effect] {
         let first = match &event {
             Event::Received { message, .. } => message.body.values().map(|(after, _)| after),
@@ -190,8 +190,7 @@ impl Machine {
         self.carry_out(first, brought, |replica, effects| replica.step(event, effects))
     }
 
-    /// Carries out what the replica wants when that is done with it, given the values that came,
-    /// which begin behind an index.
+    /// Carries out the replica's effects, with the entries that came, which begin after an index.
     pub fn carry_out(
         &mut self,
         first: Option<LogIndex>,
@@ -206,7 +205,7 @@ impl Machine {
             match *effect {
                 Effect::SavePromise { ballot } => {
                     let tear = self.replica.tear();
-                    // A torn log says so until it is whole, and once more when it is.
+                    // A torn log states that until it is mended, and once more then.
                     if self.tears > 0 {
                         self.records.push(Record::States(tear));
                     }
@@ -256,7 +255,7 @@ impl Machine {
         &self.effects
     }
 
-    /// Syncs the first `count` unsynced records; returns what the replica is to be told.
+    /// Syncs the first `count` unsynced records; returns the events for the replica.
     pub fn sync(&mut self, count: usize) -> Vec<Event> {
         let from = self.synced;
         self.synced = from.saturating_add(count).min(self.records.len());
@@ -297,13 +296,13 @@ impl Machine {
         events
     }
 
-    /// The store makes durable what it has applied.
+    /// Makes durable what the store has applied.
     pub fn flush(&mut self) {
         self.flushed = self.values[..self.applied.0 as usize].to_vec();
     }
 
-    /// Copies to the log's head what lives only there, so that the records before may go once the
-    /// copies are synced.
+    /// Copies records to the log's head that exist only there, so that those before may be dropped
+    /// once the copies are synced.
     pub fn copy(&mut self) {
         let older = self.records.len();
         let ballot = self.replica.accepted_ballot();
@@ -326,7 +325,7 @@ impl Machine {
         self.copied = Some((older, self.records.len()));
     }
 
-    /// Drops the records before the last copy, if that is synced; whether it was.
+    /// Drops the records before the last copy, if that is synced. Returns true if it was.
     pub fn collapse(&mut self) -> bool {
         let Some((older, _)) = self.copied.take_if(|(_, end)| *end <= self.synced) else {
             return false;
@@ -337,7 +336,8 @@ impl Machine {
         true
     }
 
-    /// Puts a snapshot in the place of the log's beginning, durably; gives whether it was news.
+    /// Replaces the log's beginning by a snapshot, durably. Returns true if it brought anything
+    /// new.
     pub fn install(&mut self, snapshot: &[u64]) -> bool {
         let upto = snapshot.len();
         if upto <= self.replica.decided().0 as usize {
@@ -351,7 +351,7 @@ impl Machine {
         true
     }
 
-    /// Whether the value is where no crash of this machine can take it.
+    /// Returns true if no crash of this machine can take the entry.
     pub fn holds(&self, place: usize, value: u64) -> bool {
         let index = LogIndex(place as u64 + 1);
         self.flushed.get(place) == Some(&value)
@@ -363,7 +363,7 @@ impl Machine {
             })
     }
 
-    /// Power is lost: the synced records stay, and so do `kept` of the others.
+    /// Crashes: the synced records stay, and so do `kept` of the others.
     pub fn crash(self, kept: usize, identity: Identity) -> Machine {
         let mut records = self.records;
         records.truncate(self.synced + kept);
@@ -374,8 +374,8 @@ impl Machine {
         machine
     }
 
-    /// The same, and the log's tail is found torn: so many of the synced records are gone that
-    /// nothing states to be durable.
+    /// Crashes and tears the log's tail: `gone` of the synced records that are not stated to be
+    /// durable are lost.
     pub fn tear(mut self, gone: usize, identity: Identity) -> Machine {
         let left = self.stated.max(self.synced - gone.min(self.synced));
         self.lost.extend(self.records.drain(left..).take(self.synced - left));

@@ -1,4 +1,4 @@
-//! Plays `stories/*.txt`: one situation per file, each effect recorded.
+//! Runner of `stories/*.txt`: one situation per file, each effect recorded.
 
 use super::machine::{Identity, Machine, Record};
 use crate::consensus::{
@@ -28,7 +28,7 @@ stories!(
     idle_master_records_what_is_decided,
 );
 
-/// The machine a story plays on; none before `begin`.
+/// Machine of a story; absent before `begin`.
 #[derive(Default)]
 struct Stage {
     machine: Option<Machine>,
@@ -45,7 +45,7 @@ impl Runner for Stage {
     }
 }
 
-/// Nodes of stories are numbered from 1: the zeros before a number say nothing there.
+/// Removes leading zeros from the ids of nodes, which stories number from 1.
 pub fn with_short_ids(told: &str) -> String {
     told.replace("000000000000000", "")
 }
@@ -114,7 +114,8 @@ impl Stage {
         Ok(told)
     }
 
-    /// `propose [bytes=N] [updates=N] [times=N]`; of many, only what the last one did is told.
+    /// `propose [bytes=N] [updates=N] [times=N]`; of many, only the last one's effects are
+    /// recorded.
     fn propose(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
         let bytes = args.take_key("bytes").unwrap_or("100").parse()?;
         let updates = args.take_key("updates").unwrap_or("1").parse()?;
@@ -127,7 +128,7 @@ impl Stage {
         Ok(tell(&machine.effects))
     }
 
-    /// `sync [count]`: syncs all records written, or so many, and tells the replica.
+    /// `sync [count]`: syncs all written records, or this many, and notifies the replica.
     fn sync(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
         let count = args.next_pos().map_or(Ok(usize::MAX), str::parse)?;
         args.reject_next()?;
@@ -146,8 +147,8 @@ impl Stage {
         Ok(told)
     }
 
-    /// `crash [kept=N]`: keeps what was synced and so many of the other records; the node comes
-    /// back, not yet started.
+    /// `crash [kept=N]`: keeps the synced records and this many of the others; the node comes back,
+    /// not started yet.
     fn crash(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
         let kept = args.take_key("kept").unwrap_or("0").parse()?;
         args.reject_next()?;

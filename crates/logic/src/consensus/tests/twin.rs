@@ -1,9 +1,9 @@
-//! The same partial partitions for this core and for `omnipaxos` 0.2.4, whose paper names them:
-//! both go on, and each decides one log.
+//! Comparison with `omnipaxos` 0.2.4 under the partial partitions that its paper names: both make
+//! progress, and each decides one log.
 //!
-//! What is compared is what both define: whether a value proposed where somebody leads is decided,
-//! with majorities and with other quorums, and that no two members of one group decide different
-//! logs. Ballots, times and who leads differ.
+//! Compared is what both define: whether an entry proposed at a leader is decided, with majorities
+//! and with other quorums, and that no two members of one group decide different logs. Ballots,
+//! times and leaders differ.
 
 use super::group::world::World;
 use crate::consensus::{Configuration, LeaseClock, Member, Quorums, Role};
@@ -22,17 +22,17 @@ impl Entry for Value {
     type Snapshot = NoSnapshot;
 }
 
-/// A group, ours or theirs.
+/// Group of either implementation.
 trait Group {
     fn cut(&mut self, one: u64, other: u64);
     fn mend(&mut self);
-    /// Long enough for an election.
+    /// Waits long enough for an election.
     fn wait(&mut self);
-    /// Who leads, or thinks so.
+    /// Returns the members that lead, or believe so.
     fn leaders(&self) -> Vec<u64>;
-    /// Gives a value to each of them.
+    /// Proposes an entry at each of them.
     fn propose(&mut self);
-    /// What each member decided.
+    /// Returns the decided entries of each member.
     fn decided(&self) -> Vec<Vec<u64>>;
 }
 
@@ -115,7 +115,7 @@ impl Group for Theirs {
     }
 
     fn mend(&mut self) {
-        // Its links are sessions: who lost one is told when it is back.
+        // Its links are sessions: a member that lost one is notified when it is back.
         for (one, other) in std::mem::take(&mut self.cut) {
             self.nodes.get_mut(&one).expect("a member").reconnected(other);
         }
@@ -156,7 +156,7 @@ impl Group for Theirs {
     }
 }
 
-/// How far anyone came, after seeing that all logs are beginnings of the longest.
+/// Returns the length of the longest log, after checking that all logs are prefixes of it.
 fn furthest(group: &dyn Group) -> usize {
     let logs = group.decided();
     let longest = logs.iter().max_by_key(|log| log.len()).expect("somebody");
@@ -164,7 +164,7 @@ fn furthest(group: &dyn Group) -> usize {
     longest.len()
 }
 
-/// Members that are parted before a few values, then parted otherwise: somebody still leads.
+/// Partitions the members before a few proposals, then in another way: a leader still exists.
 fn goes_on(group: &mut dyn Group, first: &[(u64, u64)], then: &[(u64, u64)]) {
     group.wait();
     first.iter().for_each(|(one, other)| group.cut(*one, *other));
@@ -188,7 +188,7 @@ fn goes_on(group: &mut dyn Group, first: &[(u64, u64)], then: &[(u64, u64)]) {
     assert!(group.decided().iter().all(|log| log.len() == after), "in the end all are level");
 }
 
-/// Ours and theirs, of so many voters, of which so many save a value (none: a majority).
+/// Builds both groups with this many voters, of which `quorum` save an entry (`None`: a majority).
 fn both(count: u64, quorum: Option<u8>) -> (Quorums, [Box<dyn Group>; 2]) {
     let member = |node| Member { node: NodeId(node), part: Part::Voter };
     let members = (1..=count).map(member).collect();
@@ -207,7 +207,7 @@ fn both_go_on(count: u64, quorum: Option<u8>, first: &[(u64, u64)], then: &[(u64
     }
 }
 
-/// Of five, all hear node 1, and nobody hears another.
+/// Cut links of five nodes that all hear node 1 and no other.
 const HUB: [(u64, u64); 6] = [(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)];
 
 #[test]
@@ -241,8 +241,8 @@ fn both_survive_the_loss_of_any_two() {
     }
 }
 
-/// Whether a value is decided while these members are cut off, each from all; in the end all are
-/// level.
+/// Returns true if an entry is decided while these members are cut off from all others; at the end
+/// all logs are equal.
 fn decides_without(group: &mut dyn Group, count: u64, lost: &[u64]) -> bool {
     for one in lost {
         (1..=count).for_each(|other| group.cut(*one, other));
@@ -263,11 +263,11 @@ fn decides_without(group: &mut dyn Group, count: u64, lost: &[u64]) -> bool {
     decides
 }
 
-/// A leader needs as many as save a value, and whoever is to take over as many as elect: with so
-/// many lost, with the leader among them and without, both go on, or both wait.
+/// A leader needs as many voters as save an entry, and a new leader as many as elect: with this
+/// many lost, with the leader among them or without, both go on, or both wait.
 #[test]
 fn both_go_on_with_the_same_quorums_and_wait_without() {
-    // Theirs takes no group in which more save than elect.
+    // The other implementation accepts no group in which more save than elect.
     for (count, quorum) in [(3, 2), (4, 2), (4, 3), (5, 2), (5, 3), (6, 2), (6, 3), (7, 3)] {
         for lost in 1..count {
             for (whose, leads) in [("the leader's", true), ("others'", false)] {

@@ -1,6 +1,6 @@
-//! Messages and configurations as bytes: they read back, nothing else does, and what version 1 said
-//! is kept. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the kept bytes if they are
-//! missing.
+//! Codec of messages and configurations: they read back, nothing else does, and the bytes of
+//! version 1 stay. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the golden bytes if they
+//! are missing.
 
 use crate::consensus::{Accepted, Body, Configuration, Member, Message, ProbeReply, Tear};
 use base::codec::Reader;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;
 
-/// One of each body, made from five numbers and two answers.
+/// One of each body, made from five numbers and two booleans.
 fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let [one, two, three, four, five] = n.map(LogIndex);
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
@@ -44,7 +44,7 @@ fn heartbeat(n: [u64; 5], asks: bool, kept: LogIndex) -> Body {
     Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks, decided: LogIndex(n[2]), kept }
 }
 
-/// Messages to witnesses and from them, of torn logs, and of values that may be lost.
+/// Messages to and from witnesses, about torn logs, and about entries that may be lost.
 fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
     let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
     let log = Accepted { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };

@@ -1,7 +1,7 @@
-//! Stories of a whole group, with the network, the disks and the hours in the storyteller's hand.
+//! Stories of a whole group, whose script controls the network, the disks and the clocks.
 //!
-//! Promises: one story is one history; the judge of the simulator watches it, too.
-//! Never: rolls dice.
+//! Promises: one story is one history; the judge of the simulator checks it, too.
+//! Never: uses randomness.
 //! Read next: `stories/leader_dies_before_deciding.txt`, then `stage.rs` for the commands.
 
 mod stage;

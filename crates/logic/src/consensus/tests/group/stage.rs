@@ -1,4 +1,4 @@
-//! The commands a story of a group may give.
+//! Commands of a story of a group.
 
 use super::world::{Way, World};
 use crate::consensus::tests::stories::with_short_ids;
@@ -8,7 +8,7 @@ use goldenscript::{ArgumentConsumer, Command, Context, Runner};
 use std::error::Error;
 use std::fmt::Write;
 
-/// Where a story is played; nobody is on it before `group`.
+/// Stage of a story; empty before the command `group`.
 #[derive(Default)]
 pub struct Stage {
     world: Option<World>,
@@ -58,7 +58,7 @@ fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     Ok(world)
 }
 
-/// Voters by name, and one witness or learner.
+/// Parses voters by name, and one witness or learner.
 fn members(args: &mut ArgumentConsumer) -> Answer<Vec<Member>> {
     let mut members = Vec::new();
     for (word, part) in [("witness", Part::Witness), ("learner", Part::Learner)] {
@@ -72,31 +72,31 @@ fn members(args: &mut ArgumentConsumer) -> Answer<Vec<Member>> {
     Ok(members)
 }
 
-/// What happens to all, or between two.
+/// Carries out a command on all nodes, or on a pair. Returns false if it is none of these.
 fn of_all(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answer<bool> {
     match command {
-        // run MS: so much time passes. skip MS: the same, untold.
+        // run MS: time passes. skip MS: time passes without a record.
         "run" => world.run(args.next_pos().ok_or("run how long?")?.parse()?),
         "skip" => {
             world.run(args.next_pos().ok_or("skip how long?")?.parse()?);
             world.told.clear();
         }
-        // all: what happens all the time is told, too. news: it is not.
+        // all: periodic effects are recorded, too. news: they are not.
         "all" | "news" => world.tells_all = command == "all",
-        // far MS: a message is on its way for so long.
+        // far MS: latency of a message.
         "far" => world.delay = args.next_pos().ok_or("how far?")?.parse()?,
-        // cut A B: nothing passes, either way. cut A: from and to all others. mend: all is well.
+        // cut A B: nothing passes, either way. cut A: from and to all others. mend: ends all cuts.
         "cut" => {
             let ways = ways(args, world)?;
             world.cut.extend(ways);
         }
         "mend" => world.cut.clear(),
-        // hold A B: what A says to B waits, until it is delivered or dropped, or released.
+        // hold A B: messages from A to B wait until they are delivered, dropped or released.
         "hold" => drop(world.held.insert(way(args)?)),
         "release" => drop(world.held.remove(&way(args)?)),
         "repeat" => world.repeat(way(args)?),
         "drop" => world.drop(way(args)?),
-        // deliver A B [N]: the oldest, or all.
+        // deliver A B [N]: delivers the oldest, or all.
         "deliver" => {
             let way = way(args)?;
             let count = args.next_pos().map_or(Ok(usize::MAX), str::parse)?;
@@ -108,7 +108,7 @@ fn of_all(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answ
     Ok(true)
 }
 
-/// What happens to one node.
+/// Carries out a command on one node.
 fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answer {
     let name = node(args)?;
     let now = Millis(world.now);
@@ -128,14 +128,14 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
             world.step(name, Event::HandOver { to, now }, &[]);
         }
         "retire" => world.step(name, Event::Retire, &[]),
-        // yield NODE: it leaves mastership to others. claim NODE: no longer so.
+        // yield NODE: it leaves mastership to others. claim NODE: ends that.
         "yield" => world.step(name, Event::Yield { yields: true }, &[]),
         "claim" => world.step(name, Event::Yield { yields: false }, &[]),
-        // hang NODE: it is told that its disk hangs. answer NODE: no longer so.
+        // hang NODE: its disk is reported to hang. answer NODE: ends that.
         "hang" => world.step(name, Event::Disk { hangs: true }, &[]),
         "answer" => world.step(name, Event::Disk { hangs: false }, &[]),
-        // crash NODE torn=N: so many synced records are gone, and its tail is torn.
-        // crash NODE [kept=N]: so many unsynced records stay.
+        // crash NODE torn=N: N synced records are lost, and its tail is torn.
+        // crash NODE [kept=N]: N unsynced records stay.
         "crash" if let Some(gone) = args.take_key("torn") => world.tear(name, gone.parse()?),
         "crash" => {
             let kept = args.take_key("kept").unwrap_or("0").parse()?;
@@ -151,7 +151,7 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
     Ok(())
 }
 
-/// The values of each node; the decided ones stand before the bar.
+/// Lists the entries of each node; the decided ones precede the bar.
 fn logs(world: &mut World) -> Answer {
     for (name, node) in &world.nodes {
         let replica = &node.machine.replica;
@@ -164,7 +164,7 @@ fn logs(world: &mut World) -> Answer {
     Ok(())
 }
 
-/// Long rows of consecutive numbers are cut short.
+/// Abbreviates long runs of consecutive numbers.
 fn list(values: &[u64]) -> String {
     let mut text = String::new();
     let mut rest = values;
@@ -187,7 +187,7 @@ fn way(args: &mut ArgumentConsumer) -> Answer<Way> {
     Ok((node(args)?, node(args)?))
 }
 
-/// Both ways between two nodes, or between one and all others.
+/// Parses both directions between two nodes, or between one and all others.
 fn ways(args: &mut ArgumentConsumer, world: &World) -> Answer<Vec<Way>> {
     let one = node(args)?;
     let others = match args.next_pos() {

@@ -1,9 +1,9 @@
-//! What replicas do and say, in words.
+//! Text form of effects and messages.
 
 use crate::consensus::tests::stories::tell_one;
 use crate::consensus::{Accepted, Body, Effect, Message};
 
-/// Whether a story tells it unless asked to tell all: not what happens all the time.
+/// Returns true if a story records the effect by default: periodic ones need the command `all`.
 pub fn is_news(effect: &Effect) -> bool {
     match effect {
         Effect::Save { .. } | Effect::SaveDecided { .. } => false,
@@ -21,7 +21,7 @@ pub fn is_news(effect: &Effect) -> bool {
     }
 }
 
-/// One effect.
+/// Returns one effect as text.
 pub fn tell(effect: &Effect) -> String {
     match effect {
         Effect::Send { to, message } => format!("to node {to}: {}", say(message)),

@@ -1,4 +1,4 @@
-//! The machines of a story, and the ways between them.
+//! Machines of a story, and the directed links between them.
 
 use super::tell::{is_news, tell};
 use crate::consensus::tests::cluster::judge::Judge;
@@ -8,55 +8,55 @@ use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
-/// Milliseconds from tick to tick.
+/// Milliseconds between two ticks.
 const TICK: u64 = 25;
 
-/// One node.
+/// Node of a story.
 pub struct Node {
     pub identity: Identity,
     pub machine: Machine,
     pub up: bool,
-    /// It does nothing, and its messages wait.
+    /// True if it does nothing, and its messages wait.
     pub paused: bool,
-    /// Its disk saves nothing.
+    /// True if its disk saves nothing.
     pub stalled: bool,
-    /// Where a snapshot comes from that it wants.
+    /// Source of the snapshot that it waits for. `None`: it waits for none.
     wants: Option<NodeId>,
 }
 
-/// A message on its way, with its values.
+/// Message in flight, with its entries.
 struct Parcel {
     at: u64,
     message: Message,
     values: Vec<u64>,
 }
 
-/// From whom, to whom.
+/// Direction of a link: sender, receiver.
 pub type Way = (NodeId, NodeId);
 
-/// The whole of it.
+/// World of a story: nodes, links and time.
 pub struct World {
     pub now: u64,
     pub nodes: BTreeMap<NodeId, Node>,
     ways: BTreeMap<Way, VecDeque<Parcel>>,
-    /// Nothing passes here.
+    /// Directions in which nothing passes.
     pub cut: BTreeSet<Way>,
-    /// Here all waits until it is delivered or dropped by hand.
+    /// Directions in which messages wait until they are delivered or dropped by a command.
     pub held: BTreeSet<Way>,
     judge: Judge,
-    /// Which values are stop-signs.
+    /// Entries that are stop-signs, with their configurations.
     signs: BTreeMap<u64, Configuration>,
     next_value: u64,
-    /// How long a message is on its way.
+    /// Latency of a message in milliseconds.
     pub delay: u64,
-    /// Also what happens all the time.
+    /// True if periodic effects are recorded, too.
     pub tells_all: bool,
     pub told: String,
 }
 
 impl World {
-    /// A group of these members, in their first life, and others that are none yet. The nodes are
-    /// named from 1 on.
+    /// Builds a group of these members, in their first incarnation, and of nodes that are no
+    /// members yet. The nodes are numbered from 1.
     pub fn new(configuration: Configuration, others: &[NodeId], lease: LeaseClock) -> World {
         let mut nodes = BTreeMap::new();
         let names = configuration.members().iter().map(|member| member.node);
@@ -88,7 +88,7 @@ impl World {
         self.step(node, Event::Started { now }, &[]);
     }
 
-    /// Power is lost, and so is all but the first `kept` of what was not synced.
+    /// Crashes the node: all unsynced records but the first `kept` are lost.
     pub fn crash(&mut self, name: NodeId, kept: usize) {
         let mut node = self.nodes.remove(&name).expect("a member");
         node.identity.signs = self.signs.clone();
@@ -97,7 +97,7 @@ impl World {
         self.nodes.insert(name, node);
     }
 
-    /// The same, and its log is found torn: so many of the synced records are gone.
+    /// Crashes the node and tears its log: `gone` of the synced records are lost.
     pub fn tear(&mut self, name: NodeId, gone: usize) {
         let mut node = self.nodes.remove(&name).expect("a member");
         node.identity.signs = self.signs.clone();
@@ -110,7 +110,7 @@ impl World {
         self.step(node, Event::Propose { value: ValueHandle { bytes: 10, updates: 1 } }, &[]);
     }
 
-    /// A master is to let others agree from here on.
+    /// Makes a master propose other members.
     pub fn reconfigure(&mut self, node: NodeId, members: Vec<Member>) {
         let id = self.nodes[&node].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
@@ -124,7 +124,7 @@ impl World {
         self.step(node, Event::Read { token, now }, &[]);
     }
 
-    /// Hands an event in, and carries out what comes of it.
+    /// Passes an event to a node, and carries out its effects.
     pub fn step(&mut self, name: NodeId, event: Event, values: &[u64]) {
         let node = self.nodes.get_mut(&name).expect("a member");
         node.machine.next_value = self.next_value;
@@ -136,7 +136,7 @@ impl World {
             if let Effect::FetchSnapshot { from } = effect {
                 node.wants = Some(*from);
             }
-            // Of a row of values the last is told.
+            // Of a run of entries only the last is recorded.
             if let (Effect::Stage { .. }, Some(Effect::Stage { .. })) =
                 (effect, effects.get(place + 1))
             {
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// Time passes: messages arrive after a millisecond, disks save at once, clocks tick.
+    /// Lets time pass: messages arrive after their latency, disks save at once, clocks tick.
     pub fn run(&mut self, millis: u64) {
         for _ in 0..millis {
             self.now += 1;
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Delivers the oldest messages of one way.
+    /// Delivers the oldest messages of one direction.
     pub fn deliver(&mut self, way: Way, count: usize) {
         for _ in 0..count {
             let oldest = self.ways.get_mut(&way).and_then(VecDeque::pop_front);
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Copies the messages that wait on one way: each will arrive twice.
+    /// Duplicates the messages that wait in one direction.
     pub fn repeat(&mut self, way: Way) {
         let waiting = self.ways.entry(way).or_default();
         let copy = |parcel: &Parcel| Parcel { values: parcel.values.clone(), ..*parcel };
@@ -215,12 +215,12 @@ impl World {
         waiting.extend(copies);
     }
 
-    /// Loses the messages that wait on one way.
+    /// Drops the messages that wait in one direction.
     pub fn drop(&mut self, way: Way) {
         self.ways.remove(&way);
     }
 
-    /// The disk saves all that was written.
+    /// Saves all written records.
     pub fn sync(&mut self, name: NodeId) {
         let node = self.nodes.get_mut(&name).expect("a member");
         for event in node.machine.sync(usize::MAX) {
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Flushes the store, and drops what the log need not hold any more.
+    /// Flushes the store, and truncates the log.
     pub fn keep_house(&mut self, name: NodeId) {
         let node = self.nodes.get_mut(&name).expect("a member");
         node.machine.flush();

@@ -1,12 +1,13 @@
-//! Every history within small bounds, by `stateright`: three to five voters, one of them a witness,
-//! two values, two more attempts to lead, another quorum or another member behind a stop-sign, a
-//! crash that takes what was not synced, hours that pass, messages that overtake each other, come
-//! twice or never.
+//! Model checking with `stateright`: every history within small bounds. Three to five voters, one
+//! of them a witness, two entries, two more attempts to lead, another quorum or another member
+//! after a stop-sign, a crash that takes unsynced records, passing hours, and messages that are
+//! reordered, duplicated or lost.
 //!
-//! Elections are left out: safety must not hang on them, so anyone may stand whom no lease binds.
+//! Elections are left out: safety must not depend on them, so any member may stand that no lease
+//! binds.
 //!
-//! Promises: every history within the bounds is taken; one that goes wrong is told step by step.
-//! Never: looks beyond its bounds; rolls dice.
+//! Promises: every history within the bounds is explored; a failing one is printed step by step.
+//! Never: looks beyond its bounds; uses randomness.
 //! Read next: `state.rs`.
 
 mod state;
@@ -18,12 +19,12 @@ use base::Millis;
 use state::{Action, Left, Shape, State, unsynced};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-/// Decided values stay, one at each place; reads see them, and so does whoever takes over.
+/// Property: decided entries stay, one at each index; reads see them, and so does a new master.
 const HOLDS: &str = "nothing is decided twice, lost, or missed by a read";
 const DECIDES: &str = "something is decided";
 const TAKES_OVER: &str = "another than the first ballot is led, or about to be";
 
-/// Where histories begin, and how they may go on.
+/// Model: the initial state, the bounds, and a broken rule.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     begins: fn(Shape, Left) -> State,
@@ -72,7 +73,7 @@ impl Model for Group {
             if left.stands > 0 && replica.role.follows() && !bound && leads {
                 actions.push(Action::Stand(node));
             }
-            // What nothing states to be durable may go.
+            // Records that are not stated to be durable may be lost.
             let whole = state.nodes.iter().all(|node| node.replica.tear().is_none());
             if left.tears > 0 && whole && machine.stated < machine.synced {
                 actions.push(Action::Tear(node, machine.synced - machine.stated));
@@ -99,7 +100,7 @@ impl Model for Group {
             Some(rule) => while_broken(rule, || state.act(action)),
             None => state.act(action),
         }
-        // A letter that changes nothing may as well be under way for ever.
+        // A message that changes nothing may as well stay in flight for ever.
         let vain = letter.is_some_and(|letter| {
             let others = last.letters.iter().filter(|other| **other != letter);
             state.nodes[letter.to] == last.nodes[letter.to] && state.letters.iter().eq(others)
@@ -116,7 +117,7 @@ impl Model for Group {
     }
 }
 
-/// Takes every history of so many steps; gives what went wrong, if anything did.
+/// Explores every history of this many steps; returns the violated property, if any.
 fn explore(group: Group, depth: usize) -> Option<&'static str> {
     let begun = std::time::Instant::now();
     let checker = group.checker().threads(2).target_max_depth(depth);
@@ -149,16 +150,16 @@ const NONE: Left = Left {
 };
 const THREE: Shape =
     Shape { voters: 3, quorum: None, then: None, length: 0, witness: false, replaces: false };
-/// One of them is a witness.
+/// Three voters, one of them a witness.
 const WITNESSED: Shape = Shape { witness: true, length: 1, ..THREE };
-/// Behind the stop-sign a fourth is in the place of the first.
+/// Three voters; after the stop-sign a fourth replaces the first.
 const REPLACED: Shape = Shape { replaces: true, ..THREE };
-/// Two of them save a value, three elect.
+/// Four voters: two save an entry, three elect.
 const FOUR: Shape = Shape { voters: 4, quorum: Some(2), ..THREE };
-/// Two of them save a value, four elect.
+/// Five voters: two save an entry, four elect.
 const FIVE: Shape = Shape { voters: 5, quorum: Some(2), ..THREE };
 
-/// What may happen, and how many steps are taken in a normal run.
+/// Shapes, bounds and number of steps of a normal run.
 const BOUNDS: [(Shape, Left, usize); 18] = [
     (THREE, Left { proposals: 1, stands: 1, ..NONE }, 14),
     (THREE, Left { proposals: 1, stands: 2, ..NONE }, 11),
@@ -184,15 +185,15 @@ const BOUNDS: [(Shape, Left, usize); 18] = [
     (WITNESSED, Left { proposals: 1, stands: 1, tears: 1, hours: 2, ..NONE }, 8),
 ];
 
-/// The same behind a stop-sign that just enough have saved, and those only. Where two of five save
-/// before it and three elect behind it, none of these need be one of those.
+/// Shapes and bounds for a start after a stop-sign that exactly enough voters have saved. If two of
+/// five save before it and three elect after it, none of these need be one of those.
 const SIGNED: [(Shape, Left, usize); 3] = [
     (FIVE, Left { proposals: 1, changes: 1, ..NONE }, 12),
     (MORE_ELECT, Left { proposals: 1, changes: 1, ..NONE }, 12),
     (FOUR, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 10),
 ];
 const MORE_ELECT: Shape = Shape { quorum: None, then: Some(2), ..FIVE };
-/// Taken in the long form only: somebody stands who does not know of the stop-sign.
+/// Shape and bounds of long runs only: a voter stands that does not know of the stop-sign.
 const LONG: (Shape, Left, usize) = (FIVE, Left { stands: 1, changes: 1, ..NONE }, 9);
 
 #[test]

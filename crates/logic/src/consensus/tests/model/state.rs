@@ -1,4 +1,4 @@
-//! A group as it is between two steps: its machines, the letters under way, what may still happen.
+//! State of the model between two steps: machines, messages in flight, and the remaining bounds.
 
 use crate::consensus::tests::machine::{Identity, Machine};
 use crate::consensus::{
@@ -8,10 +8,10 @@ use crate::consensus::{
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of the one value that is a stop-sign.
+/// Number of the one entry that is a stop-sign.
 const SIGN: u64 = 100;
 
-/// A message on its way.
+/// Message in flight.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter {
     pub from: usize,
@@ -20,23 +20,23 @@ pub struct Letter {
     pub values: Vec<u64>,
 }
 
-/// What the group is.
+/// Shape of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     pub voters: u64,
-    /// So many save a value; none: a majority.
+    /// Number of voters that save an entry. `None`: a majority.
     pub quorum: Option<u8>,
-    /// So many do behind the stop-sign.
+    /// Number of voters that save an entry after the stop-sign. `None`: a majority.
     pub then: Option<u8>,
-    /// Of a lease; 0: there are none, and nobody is bound.
+    /// Length of a lease. 0: there are no leases, and nobody is bound.
     pub length: u64,
-    /// The first of them is a witness.
+    /// True if the first voter is a witness.
     pub witness: bool,
-    /// Behind the stop-sign a newcomer votes in place of the first.
+    /// True if a new member votes in place of the first after the stop-sign.
     pub replaces: bool,
 }
 
-/// What may still happen, so often.
+/// Remaining number of each kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Left {
     pub proposals: u64,
@@ -45,9 +45,9 @@ pub struct Left {
     pub repeats: u64,
     pub reads: u64,
     pub hours: u64,
-    /// A stop-sign, with which another quorum comes, or another member; at most one.
+    /// A stop-sign that brings another quorum or another member; at most one.
     pub changes: u64,
-    /// A crash that damages what was synced last; one member at a time.
+    /// A crash that damages the records synced last; one member at a time.
     pub tears: u64,
 }
 
@@ -58,12 +58,12 @@ pub struct State {
     pub letters: BTreeSet<Letter>,
     pub now: u64,
     pub left: Left,
-    /// What was decided, in order.
+    /// Decided entries, in order.
     pub ledger: Vec<u64>,
     led: Vec<Ballot>,
-    /// What the read under way must see.
+    /// Number of entries that the pending read must reflect.
     floor: u64,
-    /// What must never be.
+    /// Violated property. `None`: all hold.
     pub wrong: Option<&'static str>,
 }
 
@@ -74,13 +74,13 @@ pub enum Action {
     Sync(usize),
     Pass,
     Propose(usize),
-    /// Another quorum.
+    /// Proposes another quorum.
     Change(usize),
     Read(usize),
     Stand(usize),
-    /// Whether what was not synced stays.
+    /// Crashes the node. True: unsynced records stay.
     Crash(usize, bool),
-    /// So is what was synced last, but for so many records.
+    /// Crashes the node and tears its log; this many of the records synced last are lost.
     Tear(usize, usize),
 }
 
@@ -96,7 +96,7 @@ impl Shape {
         majority.with_quorum(quorum).expect("it fits the voters")
     }
 
-    /// What the stop-sign says.
+    /// Returns the configuration of the stop-sign.
     fn next(self) -> Configuration {
         self.configuration(1, self.then)
     }
@@ -110,27 +110,28 @@ impl Shape {
         }
     }
 
-    /// So many disks hold what is decided behind these values. The judge's own arithmetic: the
-    /// replicas' may be broken.
+    /// Returns the number of disks that must hold an entry decided after these. The judge computes
+    /// it itself: the replicas' arithmetic may be broken.
     fn copies(self, behind: &[u64]) -> usize {
         let quorum = if behind.contains(&SIGN) { self.then } else { self.quorum };
         quorum.map_or(self.voters as usize / 2 + 1, usize::from)
     }
 
-    /// Whose disks count for that, by their places.
+    /// Returns the places of the nodes whose disks count for that.
     fn counting(self, behind: &[u64]) -> std::ops::Range<usize> {
         let gone = usize::from(self.replaces && behind.contains(&SIGN));
         gone..self.voters as usize + gone
     }
 
-    /// The place of who leads at first: the last voter.
+    /// Returns the place of the first leader: the last voter.
     fn master(self) -> usize {
         self.voters as usize - 1
     }
 }
 
 impl State {
-    /// The last voter leads, its log is empty, and its lease is granted by all.
+    /// Returns the state in which the last voter leads, its log is empty, and all have granted its
+    /// lease.
     pub fn settled(shape: Shape, left: Left) -> State {
         let mut state = State {
             shape,
@@ -158,8 +159,9 @@ impl State {
         state
     }
 
-    /// The same; then the stop-sign is decided with as few copies as can be, and only who holds one
-    /// knows that. What was said before is lost; the master stands in the configuration behind it.
+    /// Continues from [`State::settled`]: the stop-sign is decided with as few copies as possible,
+    /// and only their holders know that. Earlier messages are lost; the master is in the next
+    /// configuration.
     pub fn signed(shape: Shape, left: Left) -> State {
         let mut state = State::settled(shape, left);
         let master = shape.master();
@@ -192,7 +194,7 @@ impl State {
         self.carry_on(node);
     }
 
-    /// Judges what a node did, and sends what it said.
+    /// Checks the effects of a node, and sends its messages.
     fn carry_on(&mut self, node: usize) {
         let effects = std::mem::take(&mut self.nodes[node].effects);
         for effect in effects {
@@ -221,7 +223,7 @@ impl State {
             match message.body {
                 Body::Probe { .. } | Body::Probed { .. } => continue,
                 Body::Heartbeat { .. } | Body::Granted { .. } if self.is_timeless() => continue,
-                // Of those that say the same at different hours, one is on its way.
+                // Of equal ones with different times, one is kept in flight.
                 Body::Heartbeat { .. } | Body::Granted { .. } => {
                     let kind = std::mem::discriminant(&message.body);
                     self.letters.retain(|other| {
@@ -238,7 +240,7 @@ impl State {
         }
     }
 
-    /// Heartbeats are about leases and reads.
+    /// Returns true if time does not matter: heartbeats only serve leases and reads.
     fn is_timeless(&self) -> bool {
         self.shape.length == 0 && self.left.reads == 0 && self.left.hours == 0
     }
@@ -259,7 +261,7 @@ impl State {
         }
     }
 
-    /// A witness is told that it may let go of what is decided up to here.
+    /// Lets a witness drop what is decided up to here.
     fn lets_go(&mut self, kept: LogIndex, configuration: ConfigurationId) {
         let behind: &[u64] = if configuration == ConfigurationId(0) { &[] } else { &[SIGN] };
         let decided = self.ledger.iter().take(kept.0 as usize).enumerate();
@@ -269,7 +271,7 @@ impl State {
         self.never(lacks, "a witness lets go of what a voter lacks");
     }
 
-    /// Who has taken over under the highest ballot that anyone has promised has all that is
+    /// Checks that a master under the highest ballot that anyone has promised has all that is
     /// decided: no ballot above it has decided anything.
     fn knows(&mut self, node: usize) {
         let Machine { replica, values, .. } = &self.nodes[node];
@@ -278,7 +280,7 @@ impl State {
         self.never(lacks, "a master lacks what was decided");
     }
 
-    /// Whether somebody else than the first master took over, or did so once more.
+    /// Returns true if a node took over after the first master, or the first master did so again.
     pub fn is_taken_over(&self) -> bool {
         let later = |replica: &Replica| replica.role.replicates() && replica.promised().round > 1;
         self.nodes.iter().any(|node| later(&node.replica))
