@@ -1,5 +1,5 @@
-//! The judge of causality is tried before it judges: histories whose verdict is known, one for each
-//! thing that it may find, and random ones of a true set of dots, whole and tampered with.
+//! Tests of the causality checker: histories with a known verdict, one for each kind of violation,
+//! and random ones of a correct set of dots, unchanged and tampered with.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,8 +10,8 @@ fn set(words: &str) -> BTreeSet<String> {
     words.split_whitespace().map(String::from).collect()
 }
 
-/// `write VALUE < SEEN`, `delete < SEEN`, `read FOUND`; in front `?` for an unknown outcome or `x`
-/// for a refusal.
+/// Parses `write VALUE < SEEN`, `delete < SEEN`, `read FOUND`; a prefix `?` is an unknown outcome,
+/// `x` a refusal.
 fn deed(line: &str) -> Deed {
     let (told, line) = match line.split_once(' ') {
         Some(("?", rest)) => (CallAnswer::Unknown, rest),
@@ -29,7 +29,7 @@ fn deed(line: &str) -> Deed {
     Deed { key: "k".into(), act, seen: set(seen), told }
 }
 
-/// What the judge says of these deeds, when two copies hold this at the end.
+/// Returns the verdict on these calls, with these values in two copies at the end.
 fn judged(deeds: &[&str], copies: [&str; 2]) -> Findings {
     let deeds: Vec<_> = deeds.iter().map(|line| deed(line)).collect();
     let copy = |(at, values): (usize, &str)| Copy {
@@ -60,7 +60,8 @@ fn what_may_happen_is_found_clean() {
     clean(&["write a", "write b", "read a b", "write c < a b"], "c");
     clean(&["write a", "delete < a"], "");
     clean(&["write a", "write b < a", "delete < a"], "b");
-    // A write without an answer may or may not have happened, and so may what it replaces be gone.
+    // A write without an answer may have had its effect or not, so the values that it replaces may
+    // be gone.
     clean(&["write a", "? write b < a"], "a");
     clean(&["write a", "? write b < a"], "b");
     clean(&["write a", "? delete < a"], "");
@@ -80,14 +81,14 @@ fn each_thing_that_may_not_happen_is_found() {
     finds(&["write a", "x write b < a"], "a b", |found| &found.phantom);
     finds(&["write a", "read a z"], "a", |found| &found.phantom);
     finds(&["write a", "write b < a"], "a b", |found| &found.false_siblings);
-    // It took effect: somebody saw it.
+    // It took effect: a client saw it.
     finds(&["write a", "? write b < a", "read b"], "a b", |found| &found.false_siblings);
-    // Through a third that is gone by then; only the reader saw it.
+    // Through a third value that is gone by then; only the reader saw it.
     let chain = ["write a", "write b < a", "write c < b", "read a c"];
     finds(&chain, "c", |found| &found.false_siblings);
     let found = judged(&["write a", "write b"], ["a b", "b"]);
     assert_eq!((found.lost.len(), found.unequal.len()), (1, 1), "{found}");
-    // No copy is left of the key, which held something, or nothing.
+    // A key without any copy, which had values, or none.
     let found = judge(&[deed("write a"), deed("write b")], &[]);
     assert_eq!((found.lost.len(), found.keys), (2, 0), "{found}");
     judge(&[deed("write a"), deed("delete < a")], &[]).must_be_clean();
@@ -96,12 +97,12 @@ fn each_thing_that_may_not_happen_is_found() {
     assert!(!found.unequal.is_empty());
 }
 
-/// A store that does what it should, as a plain set of values and of what replaced them.
+/// A correct store: a plain set of values, and of the values that each replaced.
 #[derive(Default)]
 struct True {
     alive: BTreeSet<String>,
     deeds: Vec<Deed>,
-    /// What clients hold on to.
+    /// Values that each client holds the context of.
     known: BTreeMap<usize, BTreeSet<String>>,
 }
 
@@ -160,8 +161,8 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
             Act::Write(value) => Some(value.clone()),
             _ => None,
         };
-        // Take one away that nobody who may have seen it replaced; bring one back that somebody
-        // did.
+        // Remove a value that no client which may have seen it replaced; restore one that was
+        // replaced.
         let written: BTreeSet<_> = store.deeds.iter().filter(done).filter_map(value).collect();
         let unseen = |value: &&String| {
             let saw = |deed: &Deed| deed.told != CallAnswer::Refused && deed.seen.contains(*value);

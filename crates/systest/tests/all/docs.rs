@@ -1,4 +1,4 @@
-//! Pages made from the source: the page of limits.
+//! Pages generated from the source: the page of limits.
 
 use super::limits_tried::tried;
 use std::fs;
@@ -33,7 +33,7 @@ one above), or says why there is none. `cargo test --workspace NAME` runs one.
 |---|---|---|---|
 ";
 
-/// The value of a constant: numbers, products, shifts.
+/// Evaluates a constant's expression: numbers, products, shifts. `None`: anything else.
 fn value_of(expression: &str) -> Option<u64> {
     if let Some((base, shift)) = expression.split_once("<<") {
         return value_of(base)?.checked_shl(shift.trim().parse().ok()?);
@@ -42,7 +42,8 @@ fn value_of(expression: &str) -> Option<u64> {
     expression.split('*').map(number).try_fold(1u64, |product, factor| product.checked_mul(factor?))
 }
 
-/// A number with thin groups of three, and in a larger unit when it is whole there.
+/// Formats a number with thin spaces between groups of three digits, and in a larger unit if it is
+/// whole there.
 fn shown(name: &str, value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -65,7 +66,7 @@ fn shown(name: &str, value: u64) -> String {
     unit.map_or(text.clone(), |(unit, name)| format!("{text} ({} {name})", value / unit))
 }
 
-/// Limits that one front-end alone has: where they stand, and which.
+/// Limits of one front-end alone: their file, and their names.
 const OF_ONE_FRONT_END: [(&str, &[&str]); 9] = [
     ("crates/server/src/http/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
     ("crates/server/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
@@ -81,7 +82,7 @@ const OF_ONE_FRONT_END: [(&str, &[&str]); 9] = [
     ("crates/server/src/arakoon/nursery.rs", &["ROUTING_DEPTH_MAX"]),
 ];
 
-/// Settings that bound something.
+/// Settings that are limits.
 const SETTINGS: [&str; 11] = [
     "connections_max",
     "connections_per_address_max",
@@ -110,7 +111,8 @@ const CHOSEN: &str = "
 |---|---|---|---|
 ";
 
-/// The page, from the source's constants and their comments, and the page of settings.
+/// Returns the page, made from the source's constants with their comments, and the page of
+/// settings.
 fn limits_page() -> (String, usize) {
     let (everywhere, rows) = limits_of("crates/base/src/limits.rs", None);
     let mut page = format!("{INTRODUCTION}{everywhere}{FRONT_ENDS}");
@@ -132,7 +134,7 @@ fn limits_page() -> (String, usize) {
     (page, rows)
 }
 
-/// The rows of one file's limits, all or those named.
+/// Returns the rows of one file's limits, all or those named, and their number.
 fn limits_of(path: &str, names: Option<&[&str]>) -> (String, usize) {
     let source = fs::read_to_string(tidy::root().join(path)).expect("the limits are there");
     let (mut page, mut about, mut rows) = (String::new(), String::new(), 0);

@@ -1,4 +1,4 @@
-//! Yesterday's bytes are read today: a kept data directory, opened by the binary of today. The kept
+//! Old formats are read today: a kept data directory is opened by the current binary. The kept
 //! examples of every format on disk are listed in `crates/systest/golden/README.md`.
 //!
 //! An example is written once, by the first version that has the format, and never again:
@@ -18,7 +18,7 @@ fn small(data: &Path) -> Setup {
     Setup::on(data).with(&["--segment-bytes", "1MiB", "--memory-bytes-max", "16MiB"])
 }
 
-/// A value that its key tells, of any length.
+/// Returns a value that is derived from its key, of any length.
 fn value(key: u32) -> Vec<u8> {
     (0..key as usize * 13 % 2_000).map(|at| (at * 7 + key as usize) as u8).collect()
 }
@@ -28,9 +28,9 @@ fn set(redis: &mut Resp, key: u32) {
     assert_eq!(answer.expect("it answers"), RespReply::Simple("OK".into()));
 }
 
-/// Two lives: the first stopped in order, so that its rows are in tables; the second killed, so
-/// that its rows, one delete, one row that expires in a thousand years, a session and a bucket with
-/// its properties are only in the log.
+/// Runs a node twice. The first run is stopped cleanly, so that its rows are in tables. The second
+/// is killed, so that its rows, one delete, one row that expires in a thousand years, a session and
+/// a bucket with its properties are only in the log.
 fn live_twice(data: &Path) {
     let mut first = Server::must(&small(data));
     let mut redis = Resp::connect(first.address).expect("it listens");
@@ -52,7 +52,7 @@ fn live_twice(data: &Path) {
     second.kill();
 }
 
-/// A copy of the kept directory; made first, when that is asked for and it is missing.
+/// Copies the kept directory; creates it first, if that is requested and it is missing.
 fn copy_of_the_kept(scratch: &Scratch) -> PathBuf {
     let (kept, data) = (golden("data-v1.tar.gz"), scratch.join("data"));
     if !kept.exists() && std::env::var("CREDENZA_KEEP").is_ok_and(|word| word == "golden") {

@@ -1,5 +1,5 @@
-//! Tests of limits: which test tries which limit, or why none does; the last column of the page of
-//! limits.
+//! Tests of limits: the tests that try each limit, or the reason why none does; the last column of
+//! the page of limits.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ const UNDECIDED: &str = "as_many_updates_wait_undecided_as_the_limit_says_and_on
 const BYTES: &str = "updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached";
 const CURSORS: Tried = By(&["the_table_is_bounded_in_entries_and_in_bytes"]);
 
-/// Limits and settings by name. Those of messages between nodes stand below.
+/// Limits and settings by name. Those of messages between nodes are below.
 const TRIED: &[(&str, Tried)] = &[
     ("KEY_BYTES_MAX", By(&["keys_end_exactly_at_the_limit_at_both_doors"])),
     ("OPERATORS_MAX", By(&["operators_and_this_machine_are_not_kept_out_by_others"])),
@@ -201,7 +201,7 @@ const TRIED: &[(&str, Tried)] = &[
     ),
 ];
 
-/// What the page says of a limit.
+/// Returns the page's text about the tests of a limit.
 pub fn tried(name: &str) -> String {
     if name.starts_with("PEER") {
         return "between nodes, no client reaches it: `crates/transport/src`".into();
@@ -217,7 +217,7 @@ pub fn tried(name: &str) -> String {
     }
 }
 
-/// The source of everything.
+/// Appends the source of all files below a folder.
 fn source(folder: &Path, all: &mut String) {
     for entry in fs::read_dir(folder).expect("the source is there").flatten() {
         let path = entry.path();

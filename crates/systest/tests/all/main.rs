@@ -1,4 +1,4 @@
-//! The one test binary of the house.
+//! The one test binary of the workspace's system tests.
 
 mod available;
 mod causal;

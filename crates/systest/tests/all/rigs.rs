@@ -1,4 +1,4 @@
-//! The rigs and the judge are tried before they try the product: what must be seen is seen.
+//! Tests of the rigs and the ledger's checker, before they test the product.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -10,9 +10,9 @@ use systest::history::{ClientProtocol, Ledger, Writing, state};
 use systest::report::{Figures, skipped};
 use systest::rigs::{Mount, Root, Scratch, System, Trace, compiled, experiment, missing, text};
 
-/// Runs the trivial writer until its file system loses power: records acknowledged before that,
-/// records found. A sync under way at that moment may return 0 and prove nothing, see
-/// [`systest::load::Load::doubt`].
+/// Runs the trivial writer until its file system loses power; returns the records acknowledged
+/// before that, and the records found. A sync in progress at that moment may return 0 and prove
+/// nothing, see [`systest::load::Load::doubt`].
 fn cut_under_a_writer(mount: &mut Mount, wrapper: &[&str]) -> (u64, u64) {
     let file = mount.point().join("log");
     let writer = compiled("ack");
@@ -144,7 +144,7 @@ fn a_full_disk_and_a_read_only_one_are_what_they_say() {
     assert!(made.count() < 8, "files without end on a disk with 8");
 }
 
-/// A ledger as if one client had written `calls` times on three keys, all acknowledged.
+/// Returns a ledger as if one client had written `calls` times on three keys, all acknowledged.
 fn told() -> (Ledger, BTreeMap<String, Vec<u8>>) {
     let how = Writing { client: 1, keys: 3, depth: 1, bytes: 64, protocol: ClientProtocol::Resp };
     let mut ledger = Ledger::default();

@@ -1,5 +1,5 @@
-//! The network of namespaces is tried before it tries the product: what is slow is slow, what is
-//! lost is lost, and a cut of one direction leaves the other alone.
+//! Tests of the network of namespaces: delays, losses, and cuts of one direction that leave the
+//! other alone.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cable, Network, Scratch, experiment};
 
-/// Waits long enough that what is to come has come, and on a busy machine too.
+/// Wait that suffices for all packets in transit, on a busy machine too.
 const PATIENCE: Duration = Duration::from_millis(1_000);
 
 fn socket(network: &Network, host: usize) -> UdpSocket {
@@ -17,11 +17,12 @@ fn socket(network: &Network, host: usize) -> UdpSocket {
     socket
 }
 
-/// Datagrams sent at a stretch: far fewer than any queue on the way holds.
+/// Number of datagrams sent at a stretch: far fewer than any queue on the way holds.
 const STRETCH: u32 = 20;
 
-/// Sends so many datagrams from one to another, a few at a time and while they are received, so
-/// that no queue on the way is ever full; gives what comes, until nothing has come for a while.
+/// Sends this many datagrams from one socket to another, a few at a time while they are received,
+/// so that no queue on the way is ever full; returns those received, until none has come for a
+/// while.
 fn cross(network: &Network, from: &UdpSocket, to: (&UdpSocket, usize), count: u32) -> Vec<u32> {
     let there = (network.address(to.1), 4000);
     std::thread::scope(|threads| {
@@ -54,7 +55,7 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     let mut figures = Figures::begin(name);
     let (one, two, three) = (socket(&network, 1), socket(&network, 2), socket(&network, 3));
     let all: Vec<u32> = (0..300).collect();
-    // The control: a good network loses nothing and keeps the order.
+    // The control: a network without faults loses nothing and keeps the order.
     assert_eq!(cross(&network, &one, (&two, 2), 300), all);
     assert_eq!(cross(&network, &two, (&one, 1), 300), all);
 
@@ -82,7 +83,7 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     come.sort_unstable();
     assert_eq!(come, all, "and none is lost");
 
-    // A datagram of 1,000 bytes takes 8 ms on a cable of a million bits a second.
+    // A datagram of 1,000 bytes takes 8 ms on a link of a million bits a second.
     network.link(1, 2, Cable::narrow(1_000));
     let begun = Instant::now();
     for _ in 0..STRETCH {
@@ -104,11 +105,11 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     figures.print();
 }
 
-/// The bytes of a piece, and how many are sent.
+/// Bytes of a piece, and the number of pieces.
 const PIECE: usize = 100;
 const PIECES: usize = 500;
 
-/// Sends pieces over TCP, a packet each; gives how many come changed.
+/// Sends pieces over TCP, a packet each; returns the number that arrive changed.
 fn changed(network: &Network, port: u16) -> usize {
     let there = (network.address(2), port);
     let listener = network.on(2, || TcpListener::bind(there).expect("the port is free"));
@@ -132,8 +133,8 @@ fn changed(network: &Network, port: u16) -> usize {
     })
 }
 
-/// The control of all experiments with changed bytes: a program whose frames have no checksum of
-/// their own would take what TCP does not notice.
+/// Positive control of all experiments with corrupted bytes: a program whose frames have no
+/// checksum would accept what TCP does not detect.
 #[test]
 fn a_byte_that_changes_reaches_the_program() {
     let name = "rig network, changed bytes";

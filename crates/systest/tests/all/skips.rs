@@ -1,4 +1,5 @@
-//! The list of what a run in CI or a long run may skip: any other rig that is missing fails it.
+//! Test of the list of skips that a run in CI or a long run may have: any other missing rig fails
+//! the run.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -6,10 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use systest::report::skip_line;
 use systest::rigs::{Root, Scratch, System, find, missing, text};
 
-/// What `./check skips` makes of a file in which tests said this: whether it is content, and its
-/// words.
+/// Runs `./check skips` on a file with the output of tests; returns its success and its output.
 fn judged(said: &str) -> (bool, String) {
-    // Two tests ask at once: a folder of one name would be theirs together.
+    // Two tests may run at the same time: they need folders of different names.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let scratch = Scratch::new(&format!("skips-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
     let file = scratch.join("tests.log");
@@ -49,8 +49,8 @@ fn skips_on_the_list_are_named_and_pass() {
     assert!(judged("test a ... ok\n").0, "nothing was skipped");
 }
 
-/// A test by itself, in its short or its long form, on a machine that has no tool but those by
-/// which `./check` reads its list.
+/// Runs one test in its short or its long form, on a machine that has no tool but those by which
+/// `./check` reads its list.
 fn run_without_tools(name: &str, variables: &[(&str, &str)]) -> Output {
     let scratch = Scratch::new(&format!("no-tools-{}-{}", name.len(), variables.len()));
     for tool in ["bash", "dirname", "grep", "sed"] {

@@ -1,5 +1,4 @@
-//! Supply chain: where every dependency comes from, and its licence; `deny.toml`, held without a
-//! tool.
+//! Supply chain: sources and licences of all dependencies; `deny.toml`, checked without a tool.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +8,8 @@ use systest::tidy;
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Every text in quotes of a list in `deny.toml`; of a line with a comment or a reason only the
-/// first one.
+/// Returns every quoted text of a list in `deny.toml`; of a line with a comment or a reason only
+/// the first one.
 fn list(name: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(tidy::root().join("deny.toml")).expect("deny.toml is there");
     let (_, rest) = text.split_once(&format!("\n{name} = [")).expect("deny.toml has this list");
@@ -18,7 +17,7 @@ fn list(name: &str) -> BTreeSet<String> {
     inside.lines().filter_map(|line| line.split('"').nth(1)).map(String::from).collect()
 }
 
-/// What cargo knows of every crate that is built here, tests included.
+/// Returns cargo's metadata of every crate that is built here, tests included.
 fn packages() -> Vec<Value> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     cargo.current_dir(tidy::root()).args(["metadata", "--format-version=1", "--locked"]);
@@ -30,7 +29,7 @@ fn packages() -> Vec<Value> {
     whole["packages"].as_array().expect("a list").clone()
 }
 
-/// Whether a licence expression can be met with these licences.
+/// Returns true if these licences satisfy a licence expression.
 fn allowed(expression: &str, licences: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

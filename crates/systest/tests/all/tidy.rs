@@ -1,12 +1,12 @@
-//! The house is still this house. Each message says how to mend it.
+//! Runs the rules of the source tree. Each message says how to correct a violation.
 
 use systest::tidy::{self, Complaint, Exception, House};
 
-/// Files and functions that may be longer, each with its reason. Numbers only go down, lines only
-/// go away.
+/// Files and functions that may be longer, each with its reason. Numbers only shrink, lines are
+/// only removed.
 const EXCEPTIONS: &[Exception] = &[];
 
-/// Names of types that are still to be made better. The list only shrinks, until it is empty.
+/// Names of types that are still to be improved. The list only shrinks, until it is empty.
 const POOR_NAMES: &[&str] = &[];
 
 fn holds(rule: impl Fn(&House) -> Vec<Complaint>) {

@@ -1,4 +1,5 @@
-//! Tidy itself is tried: a planted fault is caught, its innocent twin is not.
+//! Tests of the rules of the source tree: a planted violation is found, a similar correct text is
+//! not reported.
 
 use systest::tidy::{self, Complaint, Exception, House, SourceFile};
 
@@ -85,7 +86,7 @@ fn a_circle_of_modules_is_caught() {
     for back in ["use crate::a::C;\n", "use super::{a::C, b};\n", "fn f() { crate::a::g() }\n"] {
         caught(tidy::circles(&house(back)), "the modules a, b import each other");
     }
-    // Through a name that the root hands on.
+    // Through a name that the root re-exports.
     let through = House::of(&[
         ("crates/store/src/lib.rs", "//! A crate.\nmod a;\nmod b;\npub use b::Item;\n"),
         ("crates/store/src/a.rs", "//! A.\nuse crate::Item;\n"),

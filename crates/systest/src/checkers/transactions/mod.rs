@@ -96,7 +96,7 @@ pub enum TransactionOutcome {
 /// Read level: the freshness that a read requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Everything that was answered before it began.
+    /// At least the state of every answer from before it began.
     Consistent,
     /// Any state that the node has.
     Dirty,

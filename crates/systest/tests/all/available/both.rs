@@ -1,4 +1,4 @@
-//! F-52: both promises in one cluster whose network falls apart.
+//! F-52: a consistent and an available bucket in one cluster whose network is partitioned.
 
 use super::handoff::{DETECTED, split};
 use super::{Done, SECOND, Trial};
@@ -10,11 +10,12 @@ use systest::recorder;
 use systest::report::times;
 use systest::rigs::Cluster;
 
-/// Configurations the judge of the consistent buckets may try for each key.
+/// Most configurations that the linearizability checker tries for each key.
 const STEPS_MAX: u64 = 3_000_000;
 
-/// The master of the consistent buckets and one more node are cut off from the other three: the one
-/// promise is kept by refusing there, the other by answering, and neither waits for the other.
+/// Partitions the master of the consistent buckets and one more node from the other three. In the
+/// minority the consistent bucket must refuse and the available bucket must answer, and neither
+/// waits for the other.
 pub fn both(cluster: &Cluster) -> Done {
     let turns = recorder::Turns::On;
     let strong = recorder::RecorderPlan {
@@ -28,7 +29,7 @@ pub fn both(cluster: &Cluster) -> Done {
     };
     cluster.must_serve();
     let strong = cluster.record(strong);
-    // Who was asking through a node that is cut off has no answer once, and comes back.
+    // A client of a partitioned node gets no answer once, then comes back.
     let plan = AttentivePlan { returns: Some(SECOND), ..AttentivePlan::of(52) };
     let mut trial = Trial::begin("F-52 both promises at once", cluster, plan);
     let before = trial.clients.now();
@@ -68,7 +69,8 @@ pub fn both(cluster: &Cluster) -> Done {
     done
 }
 
-/// A master that is cut off answers nothing once its lease is over; gives how often it refused.
+/// Asks a partitioned master, which must answer nothing once its lease has expired; returns the
+/// number of its refusals.
 fn ask(cluster: &Cluster, master: usize) -> u32 {
     let address = cluster.client(master);
     cluster.from_clients(|| {

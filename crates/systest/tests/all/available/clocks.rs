@@ -1,14 +1,14 @@
-//! F-49: wall clocks that are an hour off.
+//! F-49: wall clocks that are an hour or a day wrong.
 
 use super::{Done, SECOND, Trial};
 use systest::attentive::AttentivePlan;
 use systest::report::times;
 use systest::rigs::{Cluster, NodeClock, Scratch};
 
-/// How wrong the wall clock becomes, in seconds, of one node after the other.
+/// Errors of the wall clock of one node after the other, in seconds.
 const JUMPS: [i64; 4] = [3_600, -3_600, 86_400, 0];
 
-/// Clocks for all nodes, which take them with their next start.
+/// Prepares faulty clocks for all nodes, which use them from their next start.
 pub fn clocks(cluster: &mut Cluster, scratch: &Scratch) -> Vec<NodeClock> {
     let count = cluster.size();
     let clock = |node: usize| {
@@ -19,7 +19,7 @@ pub fn clocks(cluster: &mut Cluster, scratch: &Scratch) -> Vec<NodeClock> {
     (1..=count).map(clock).collect()
 }
 
-/// Wall clocks jump while clients write; nothing hangs on them.
+/// Shifts wall clocks while clients write; no result may depend on them.
 pub fn jumps(cluster: &Cluster, clocks: &[NodeClock]) -> Done {
     let mut trial = Trial::begin("F-49 wall clocks an hour off", cluster, AttentivePlan::of(49));
     for round in 0..times(1, 10) {

@@ -1,5 +1,5 @@
-//! F-46, the corrupted round: rows of one replica are there and can't be read. What is found is
-//! never served, and all copies become equal, whether the node mends itself or is replaced.
+//! F-46, the corrupted round: rows of one replica exist and can't be read. Damaged rows are never
+//! served, and all copies become equal, whether the node repairs itself or is replaced.
 
 use super::{COPIES, Done, SECOND, judge_all, options};
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use systest::report::{Figures, bound, long, skipped};
 use systest::rigs::rot::{Rot, end, files, spoil};
 use systest::rigs::{Cluster, Scratch, experiment, text};
 
-/// How a node ends that found its data damaged.
+/// Exit code of a node that found its data damaged.
 const DAMAGED: i32 = 7;
-/// At how many percent of a table something changes, and what.
+/// Damages of a table: the place, in percent of its length, and the kind.
 const HARMS: [(usize, Rot); 4] =
     [(2, Rot::Flip), (50, Rot::Flip), (40, Rot::Zeros), (98, Rot::Flip)];
 const WITHIN: Duration = Duration::from_secs(300);
-/// Whose rows are corrupted; the others join by asking node 1.
+/// Node whose rows are corrupted. Not node 1, which the others join.
 const VICTIM: usize = 3;
 
 #[test]
@@ -58,7 +58,7 @@ fn corrupted_rows_are_found_and_all_copies_become_equal() {
     bound("F-46 corrupted: until the node is whole, s", slowest.as_secs_f64(), 30.0);
 }
 
-/// Changes the largest table of the node that was stopped; `credenza verify` must see it.
+/// Damages the largest table of the node, which is stopped; `credenza verify` must find it.
 fn damage(cluster: &mut Cluster, percent: usize, rot: Rot) {
     let data = cluster.how(VICTIM).data.clone();
     let tables = files(&data.join("store/tables"));
@@ -67,20 +67,21 @@ fn damage(cluster: &mut Cluster, percent: usize, rot: Rot) {
     assert_eq!(checked(cluster), Some(DAMAGED), "{percent} {rot:?} of {}", table.display());
 }
 
-/// Exit code of `credenza verify` on the data of the node that was stopped.
+/// Returns the exit code of `credenza verify` on the data of the node, which is stopped.
 fn checked(cluster: &mut Cluster) -> Option<i32> {
     let data = cluster.how(VICTIM).data.clone();
     let output = systest::server::tool(&["verify", text(&data)]).output().expect("the tool runs");
     output.status.code()
 }
 
-/// Starts the node; whether it has mended everything by itself. If not, it is down afterwards.
+/// Starts the node. Returns true if it has repaired everything by itself; if not, it is down
+/// afterwards.
 fn begins_whole(cluster: &mut Cluster) -> bool {
     if let Err(refusal) = cluster.try_to_begin(VICTIM) {
         assert_eq!(refusal.code, Some(DAMAGED), "{refusal}");
         return false;
     }
-    // It may meet the damage when it merges, or compares, and end by itself.
+    // It may find the damage in a merge or a comparison, and end by itself.
     let until = Instant::now() + 10 * SECOND;
     while Instant::now() < until && cluster.server(VICTIM).alive() {
         std::thread::sleep(SECOND / 10);

@@ -6,7 +6,7 @@ use systest::attentive::AttentivePlan;
 use systest::report::{Figures, long, skipped};
 use systest::rigs::{Bench, Cluster, Options, Scratch, experiment};
 
-/// How long each load is measured, behind a warm-up of a second.
+/// Length of the measured part of each load, after a warm-up of a second.
 const MEASURED_SECONDS: u64 = 10;
 
 #[test]
@@ -44,7 +44,8 @@ fn a_death_is_hardly_felt_at_the_other_nodes() {
     judge_all(&cluster.copies(COPIES), vec![done]);
 }
 
-/// The same for many clients that never rest, who all call one node that lives on.
+/// Latency under the death of a node, for many clients without pauses, which all use one node that
+/// stays up.
 #[test]
 fn a_death_under_full_load_fails_no_call_at_the_other_nodes() {
     let name = "p99 under a node's death and full load";
@@ -53,7 +54,7 @@ fn a_death_under_full_load_fails_no_call_at_the_other_nodes() {
     }
     let _permit = experiment();
     let scratch = Scratch::new("available-death-load");
-    // As it is shipped, but for the lease.
+    // The product's defaults, except the lease.
     let options = Options { words: Vec::new(), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, options);
     cluster.share_ring();
@@ -82,7 +83,7 @@ fn a_death_under_full_load_fails_no_call_at_the_other_nodes() {
     }
 }
 
-/// Half gets and half puts of an available bucket, by clients of the first node.
+/// Starts half gets and half puts of an available bucket, by clients of the first node.
 fn full(cluster: &Cluster, scratch: &Scratch, word: &str, clients: u32) -> Bench {
     let settings = format!(
         "warm_up = \"1s\"\nduration = \"{MEASURED_SECONDS}s\"\nconcurrent = {clients}\n\

@@ -1,5 +1,5 @@
-//! A fifth node joins four that are in use, by the commands an operator has; and again while it,
-//! and one of those who give to it, are killed.
+//! A fifth node joins four that are in use, by an operator's commands; then once more while it, and
+//! a node that transfers data to it, are killed.
 
 use super::{COPIES, Done, SECOND, Trial, judge_all, options};
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use systest::client::Http;
 use systest::report::{long, skipped};
 use systest::rigs::{Cluster, Scratch, experiment, wait};
 
-/// The bytes of a value of the ballast.
+/// Bytes of one value of the ballast.
 const VALUE: usize = 4 * 1024;
-/// The change may take so long.
+/// Time limit for the change of the ring.
 const WITHIN: Duration = Duration::from_secs(300);
-/// A list of keys may take so long.
+/// Time limit for a list of keys.
 const LIST_MAX: Duration = Duration::from_secs(20);
-/// Who joins; who gives and is killed.
+/// Node that joins, and the node that transfers data to it and is killed.
 const FIFTH: usize = 5;
 const GIVER: usize = 2;
 
@@ -96,8 +96,8 @@ fn joins(scratch: &Scratch, kills: bool) {
     assert_eq!(copied, COPIES * ballast.keys.len(), "rows of the ballast");
 }
 
-/// No call failed or was refused, but those of who was killed, and the few that another node had
-/// passed on to it in that moment: whether those were done nobody can say.
+/// Checks that no call failed or was refused, except those of a killed node, and the few that
+/// another node had forwarded to it at that moment: their outcome is unknown.
 fn must_be_answered(done: &Done, gone: &[(usize, (Duration, Duration))]) {
     let never = (Duration::ZERO, Duration::MAX);
     let killed = |at: usize| gone.iter().any(|(node, _)| *node == at + 1);
@@ -107,7 +107,7 @@ fn must_be_answered(done: &Done, gone: &[(usize, (Duration, Duration))]) {
     assert!(all > 100 && lost <= bound, "{answered} of {all}: {:?}", done.history.words);
 }
 
-/// The bytes that are to move, as the plan says.
+/// Returns the number of bytes that the plan says will move.
 fn plan_of(cluster: &Cluster) -> u64 {
     let output = cluster.tool(1, &["cluster", "ring", "plan", "--json"]);
     let plan: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
@@ -119,13 +119,13 @@ fn received(told: &serde_json::Value) -> u64 {
     nodes.filter_map(|node| node["bytes"].as_u64()).max().unwrap_or(0)
 }
 
-/// Somebody who lists the keys of the ballast again and again.
+/// A thread that lists the keys of the ballast repeatedly.
 struct Lists {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Listed>,
 }
 
-/// What came of it.
+/// Results of the lists.
 #[derive(Default)]
 struct Listed {
     complete: usize,
@@ -154,7 +154,7 @@ impl Lists {
 }
 
 impl Listed {
-    /// A list names every key once, or says that it can't be made.
+    /// Lists the keys once: the list must have every key once, or be refused.
     fn look(&mut self, node: SocketAddr, ballast: &Bulk) {
         let (kind, bucket) = ballast.place.split_once('/').expect("TYPE/BUCKET");
         let path = format!("/types/{kind}/buckets/{bucket}/keys?keys=true");

@@ -1,5 +1,5 @@
-//! F-44, as it takes its time: a node forgets what it wrote while it keeps rows for one that is
-//! away, and after what it deleted is gone for good.
+//! F-44, the long form: a node loses the rows it wrote while it keeps hints for a node that is
+//! down, and after the rows it deleted have been reaped.
 
 use super::{COPIES, Done, PACE, SECOND, compare, judge_all};
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use systest::checkers::causal::CallAnswer;
 use systest::report::{Figures, long, skipped};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
-/// Keys of each kind: many enough that every node owns some and keeps some for another.
+/// Number of keys of each kind: many enough that every node owns some and keeps hints for others.
 const KEYS: usize = 40;
-/// How each is written again: knowing nothing, knowing what was there before, knowing what is
-/// there.
+/// Kinds of keys, by the context of their second write: none, that of an old read, that of a read
+/// just before.
 const KINDS: [&str; 3] = ["blind", "known", "fresh"];
-/// Who forgets, and who is away meanwhile.
+/// Node that loses its rows, and the node that is down meanwhile.
 const FORGETS: usize = 2;
 const AWAY: usize = 4;
-/// Tombstones are asked about twice, 150 s apart, page by page.
+/// Tombstones are confirmed twice, 150 s apart, page by page, before they are reaped.
 const GONE_AFTER: Duration = Duration::from_secs(200);
 
 #[test]
@@ -28,7 +28,7 @@ fn what_is_forgotten_in_a_handoff_and_after_deletes_are_gone_is_never_lost() {
     let _permit = experiment();
     let scratch = Scratch::new("available-forgets");
     let mut options = Options::of(4);
-    // Else what is forgotten is there again before it is written.
+    // Anti-entropy is off; otherwise it would restore the lost rows before the next write.
     options.words.extend(["--anti-entropy-interval-ms", "0"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     cluster.share_ring();
@@ -42,7 +42,8 @@ fn key(kind: &str, at: usize) -> String {
     format!("{kind}-{at:02}")
 }
 
-/// Writes every key through the node that is to forget them; gives what was seen of each then.
+/// Writes every key through the node that will lose them; returns the contents that were read after
+/// each write.
 fn write_all(hand: &mut Hand) -> Vec<ShownValues> {
     let mut known = Vec::new();
     for kind in KINDS {
@@ -58,7 +59,7 @@ fn write_all(hand: &mut Hand) -> Vec<ShownValues> {
     known
 }
 
-/// Writes every key there once more.
+/// Writes every key once more through that node.
 fn write_again(hand: &mut Hand, known: &[ShownValues]) {
     for (kind, known) in KINDS.iter().zip(known.chunks(KEYS)) {
         for (at, known) in known.iter().enumerate() {
@@ -73,7 +74,7 @@ fn write_again(hand: &mut Hand, known: &[ShownValues]) {
     }
 }
 
-/// The node that forgets; gives how many rows it lost.
+/// Removes the rows of that node; returns their number.
 fn forget(cluster: &mut Cluster, place: &str) -> usize {
     assert_eq!(cluster.stop(FORGETS), Some(0));
     let lost = cluster.lose(FORGETS, place, |_| true);
@@ -81,8 +82,8 @@ fn forget(cluster: &mut Cluster, place: &str) -> usize {
     lost
 }
 
-/// While one is away, a node that wrote rows, and keeps some of them for it, forgets its own and
-/// writes on; then it dies with what it keeps in its hands.
+/// While one node is down, a node that wrote rows, and keeps hints of some for it, loses its own
+/// rows and writes on; then it dies with these hints.
 fn in_a_handoff(cluster: &mut Cluster) -> Done {
     let place = "available/handed";
     let mut figures = Figures::begin("F-44 rows lost in a handoff, then written");
@@ -111,8 +112,8 @@ fn in_a_handoff(cluster: &mut Cluster) -> Done {
     Done::of(figures, place, hand.witnessed())
 }
 
-/// Rows are deleted, and go for good. Half of them were written anew when the node that wrote them
-/// forgets all it has, and writes with what it knew when it began.
+/// Deletes rows, which are reaped. Half of them are written anew before the node that wrote them
+/// loses all its rows, and writes with its old contexts.
 fn after_deletes(cluster: &mut Cluster) -> Done {
     let place = "available/reaped";
     let mut figures = Figures::begin("F-44 rows lost after deletes are gone, then written");

@@ -1,4 +1,4 @@
-//! F-50: a node that still answers, but late or seldom, is asked no more than it must be.
+//! F-50: a node that still answers, but late or rarely, is avoided as far as possible.
 
 use super::{Done, SECOND, Trial, span};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use systest::attentive::AttentivePlan;
 use systest::report::{bound, ratio, times};
 use systest::rigs::{Cable, Cluster};
 
-/// What becomes of the cables of the node.
+/// Behaviours of the links of the impaired node.
 const GRAY: [(&str, Cable); 2] = [
     (
         "late",
@@ -34,7 +34,7 @@ const GRAY: [(&str, Cable); 2] = [
     ),
 ];
 
-/// One node limps, once this way and once that; clients of the others must hardly notice.
+/// Impairs one node, in one way after the other; clients of the other nodes must hardly notice.
 pub fn limps(cluster: &Cluster) -> Done {
     let mut trial = Trial::begin("F-50 a node that limps", cluster, AttentivePlan::of(50));
     let limps = 5;
@@ -52,7 +52,8 @@ pub fn limps(cluster: &Cluster) -> Done {
     let mut done = trial.end(cluster);
     let good = spans[0].1;
     for (word, span) in spans {
-        // Clients of the others: whoever asks the limping node itself must wait for it.
+        // Only clients of the other nodes count: a client of the impaired node itself must wait for
+        // it.
         let others = |at: usize| at + 1 != limps;
         for percent in [50, 99] {
             let time = done.history.percentile(span, others, percent);

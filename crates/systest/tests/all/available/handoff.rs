@@ -1,4 +1,4 @@
-//! F-41 and F-42: nodes that are away, and networks that fall apart.
+//! F-41 and F-42: nodes that are down, and partitioned networks.
 
 use super::{Done, SECOND, Trial};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use systest::client::Http;
 use systest::report::{bound, times};
 use systest::rigs::Cluster;
 
-/// So long it takes at most until a silent node is known to be.
+/// Longest time until a silent node is detected.
 pub const DETECTED: Duration = Duration::from_millis(2_500);
 
-/// One node is away, others keep what it misses; one of those is killed with it in its hands.
+/// One node is down, others keep hints for it; one of those is killed with its hints.
 pub fn handoff(cluster: &mut Cluster) -> Done {
     let mut trial = Trial::begin("F-41 hinted handoff", cluster, AttentivePlan::of(41));
     let (mut most, mut slowest) = (0.0_f64, Duration::ZERO);
@@ -38,7 +38,7 @@ pub fn handoff(cluster: &mut Cluster) -> Done {
     done
 }
 
-/// Who is down comes back; gives how long it took until all that was kept for it was there.
+/// Starts the nodes that are down; returns the time until all hints have been delivered.
 fn come_home(cluster: &mut Cluster) -> Duration {
     let begun = Instant::now();
     cluster.begin_all();
@@ -50,9 +50,8 @@ fn come_home(cluster: &mut Cluster) -> Duration {
     begun.elapsed()
 }
 
-/// All three owners of some keys are away. What is written of those lies with the two nodes that
-/// keep it for them, and with nobody else: no comparison brings back a row that was let go of too
-/// early.
+/// All three owners of some keys are down. Writes to these keys are only in the hints of the two
+/// fallbacks, so that anti-entropy can't restore a row whose hint was removed too early.
 fn kept_by_nobody_else(cluster: &mut Cluster, place: &str, slowest: &mut Duration) -> Witnessed {
     let owners = owners(cluster, place, "only-0");
     assert_eq!(owners.len(), super::COPIES, "{owners:?}");
@@ -71,7 +70,7 @@ fn kept_by_nobody_else(cluster: &mut Cluster, place: &str, slowest: &mut Duratio
     hand.witnessed()
 }
 
-/// Who is to have a key.
+/// Returns the owners of a key.
 fn owners(cluster: &Cluster, place: &str, key: &str) -> Vec<usize> {
     let (kind, bucket) = place.split_once('/').expect("TYPE/BUCKET");
     let path = format!("/types/{kind}/buckets/{bucket}/keys/{key}/preflist");
@@ -87,7 +86,7 @@ fn owners(cluster: &Cluster, place: &str, key: &str) -> Vec<usize> {
     cluster.nodes().filter(is_named).collect()
 }
 
-/// Two nodes can't reach three others; clients reach all of them, and write everywhere.
+/// Partitions two nodes from the three others; clients reach all of them, and write everywhere.
 pub fn halves(cluster: &Cluster) -> Done {
     let mut trial = Trial::begin("F-42 two and three nodes apart", cluster, AttentivePlan::of(42));
     let (mut spans, mut healed) = (Vec::new(), Instant::now());
@@ -103,7 +102,7 @@ pub fn halves(cluster: &Cluster) -> Done {
         cluster.must_reach_all();
         std::thread::sleep(SECOND);
     }
-    // Clients went on until now.
+    // Clients went on writing until now.
     let healed = healed.elapsed();
     let mut done = trial.end(cluster);
     for (name, few) in [("two", true), ("three", false)] {
@@ -119,7 +118,7 @@ pub fn halves(cluster: &Cluster) -> Done {
     done
 }
 
-/// Nothing passes between some nodes and all others.
+/// Cuts the links between some nodes and all others.
 pub fn split(cluster: &Cluster, few: impl Fn(usize) -> bool) {
     for one in cluster.nodes().filter(|node| few(*node)) {
         cluster.nodes().filter(|node| !few(*node)).for_each(|other| cluster.cut(one, other));

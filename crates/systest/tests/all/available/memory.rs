@@ -1,4 +1,4 @@
-//! F-44: a node that has forgotten what it wrote, and writes on.
+//! F-44: a node that has lost rows that it wrote, and writes on.
 
 use super::Done;
 use systest::attentive::{Hand, ShownValues};
@@ -6,11 +6,11 @@ use systest::checkers::causal::CallAnswer;
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Scratch, must, text, wait};
 
-/// Keys of each kind.
+/// Number of keys of each kind.
 const KEYS: usize = 12;
 const PLACE: &str = "available/trial44";
 
-/// A node loses rows without a trace, and writes on. Nothing is compared meanwhile.
+/// A node loses rows without a trace, and writes on. Anti-entropy is off meanwhile.
 pub fn rows_lost(cluster: &mut Cluster) -> Done {
     let mut figures = Figures::begin("F-44 rows lost without a trace, then written");
     let mut hand = Hand::new(&cluster.clients(), PLACE, "hand");
@@ -24,8 +24,9 @@ pub fn rows_lost(cluster: &mut Cluster) -> Done {
     Done::of(figures, PLACE, hand.witnessed())
 }
 
-/// Writes keys through one node, some often; takes their rows away there; writes them again there:
-/// blindly, with what was read before, with what is read now, as deletes. Gives how many rows went.
+/// Writes keys through one node, some several times; removes their rows there; writes them again
+/// there: without a context, with an old one, with a new one, as deletes. Returns the number of
+/// rows removed.
 fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) -> usize {
     let key = |kind: &str, at: usize| format!("{kind}-{round}-{at:02}");
     let kinds = ["blind", "known", "fresh", "deleted", "again", "unread"];
@@ -55,7 +56,7 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
         for (at, known) in known.iter().enumerate() {
             let key = key(kind, at);
             let told = match *kind {
-                // Nothing may be lost, for it has seen nothing.
+                // No value may be lost, for this write has seen none.
                 "blind" | "again" => hand.put(node, &key, &ShownValues::default(), ""),
                 "known" => hand.put(node, &key, known, ""),
                 "deleted" => hand.delete(node, &key, known, ""),
@@ -71,7 +72,7 @@ fn forgets(cluster: &mut Cluster, hand: &mut Hand, node: usize, round: usize) ->
     lost
 }
 
-/// An operator puts an old copy of a data directory back and says so to nobody.
+/// An operator puts an old copy of a data directory back without a command that says so.
 pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
     let place = "available/copied";
     let mut figures = Figures::begin("F-44 an old copy of a directory put back");
@@ -82,7 +83,7 @@ pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
         let none = ShownValues::default();
         (0..keys).filter(|at| hand.put(node, &key(*at), &none, "") == CallAnswer::Done).count()
     };
-    // Its vnodes exist before the copy is made.
+    // The vnodes must exist before the copy is made.
     for at in 0..keys {
         assert_eq!(
             hand.put(3, &format!("before-{at:03}"), &ShownValues::default(), ""),
@@ -97,14 +98,14 @@ pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
     cluster.must_settle();
     cluster.must_reach_all();
     hand.connect_anew();
-    // What the copy does not know: dots behind those it has.
+    // The copy lacks the dots of these writes.
     assert_eq!(blind(&mut hand, 3), keys);
     cluster.kill(3);
     let newest = scratch.join("newest");
     must(&["mv", text(&data), text(&newest)]);
     must(&["cp", "-a", text(&kept), text(&data)]);
     figures.faults += 1;
-    // The others don't let it in, and it ends; in its next life by itself.
+    // The others refuse the node, and it ends; in its next incarnation it refuses itself.
     if cluster.try_to_begin(3).is_ok() {
         wait("the copy's end", || match cluster.server(3).alive() {
             true => Err("it runs".into()),
@@ -114,7 +115,7 @@ pub fn old_copy(cluster: &mut Cluster, scratch: &Scratch) -> Done {
     }
     let refusal = cluster.try_to_begin(3).expect_err("it knows that it is an old copy");
     figures.also("exit_code", refusal.code.unwrap_or_default());
-    // The newest is let in as ever.
+    // The newest directory is accepted as before.
     std::fs::remove_dir_all(&data).expect("it is ours");
     must(&["mv", text(&newest), text(&data)]);
     cluster.begin(3);

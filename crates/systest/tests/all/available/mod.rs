@@ -1,11 +1,11 @@
-//! Real faults under available buckets: clients of all nodes write down what they had seen, and
-//! what the stores hold at the end must follow from it.
+//! Real faults under available buckets: clients of all nodes record the values that they had seen,
+//! and the contents of the stores at the end must follow from the records.
 //!
-//! Promises: an experiment ends with all copies equal, byte by byte, as they lie on the disks of
-//! nodes that were stopped; no value is lost, comes back, was never written or stands beside what
-//! replaced it; or it says why it was skipped.
-//! Never: asserts in its short form how long a fault was felt: other work shares the machine. The
-//! long form holds times against their bounds.
+//! Promises: an experiment ends with all copies equal, byte by byte, as they are on the disks of
+//! stopped nodes; no value is lost, resurrected, a phantom or a false sibling; or it says why it
+//! was skipped.
+//! Never: asserts in its short form how long clients felt a fault: other work shares the machine.
+//! The long form checks times against their bounds.
 //! Read next: `handoff.rs`, then `memory.rs` and `healing.rs`.
 
 mod both;
@@ -31,32 +31,32 @@ use systest::report::{Figures, skipped};
 use systest::rigs::{Cluster, Copies, Network, NodeClock, Options, Scratch, experiment};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Copies of each key.
+/// Number of copies of each key.
 const COPIES: usize = 3;
 
-/// How often copies are compared, in words of the setting.
+/// Interval of anti-entropy, as the value of the setting.
 const PACE: &str = "300ms";
 
-/// So many nodes, which compare their copies often.
+/// Returns options for this many nodes, with frequent anti-entropy.
 fn options(nodes: usize) -> Options {
     let mut options = Options::of(nodes);
     options.words.extend(["--anti-entropy-interval-ms", PACE].map(String::from));
     options
 }
 
-/// An experiment whose clients are at work.
+/// An experiment whose clients are running.
 struct Trial {
     figures: Figures,
     plan: AttentivePlan,
     clients: Attentive,
 }
 
-/// One whose clients are done, and whose end is still to be judged.
+/// An experiment whose clients have stopped, before its final check.
 struct Done {
     figures: Figures,
     place: String,
     history: Witnessed,
-    /// How long it took until all copies were equal.
+    /// Time until all copies were equal.
     equal: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Trial {
         Trial { figures, plan, clients }
     }
 
-    /// Stops the clients, and waits until nothing is left to be mended.
+    /// Stops the clients, and waits until no repair is left to do.
     fn end(mut self, cluster: &Cluster) -> Done {
         let history = self.clients.stop();
         let (ok, fail, info) = history.counts();
@@ -83,7 +83,7 @@ impl Trial {
 }
 
 impl Done {
-    /// Of a story told by hand.
+    /// Returns an experiment from a history that a test made step by step.
     fn of(figures: Figures, place: &str, history: Witnessed) -> Done {
         let equal = Duration::ZERO;
         let mut done = Done { figures, place: place.into(), history, equal };
@@ -97,7 +97,7 @@ impl Done {
         done
     }
 
-    /// What came of it, by what the stores hold.
+    /// Checks the history against the contents of the stores, and prints the figures.
     fn judge(&mut self, copies: &[Copy]) {
         assert!(!copies.is_empty(), "no copy of {} was found", self.place);
         let found = judge(&self.history.deeds, copies);
@@ -114,21 +114,21 @@ impl Done {
     }
 }
 
-/// Some seconds of it.
+/// Waits some seconds; returns their beginning and end on the clients' clock.
 fn span(trial: &Trial, seconds: usize) -> (Duration, Duration) {
     let from = trial.clients.now();
     std::thread::sleep(seconds as u32 * SECOND);
     (from, trial.clients.now())
 }
 
-/// Judges every experiment by what all nodes hold on their disks.
+/// Checks every experiment against the contents of all nodes' disks.
 fn judge_all(copies: &Copies, mut trials: Vec<Done>) {
     trials.iter_mut().for_each(|done| done.judge(&copies.of(&done.place)));
     assert_eq!(copies.differences(), Vec::<String>::new());
     assert_eq!(copies.hints(), 0, "hints are left");
 }
 
-/// Starts every node again with comparisons of this pace.
+/// Restarts every node with this interval of anti-entropy.
 fn compare(cluster: &mut Cluster, pace: &str) {
     for node in cluster.nodes() {
         assert_eq!(cluster.stop(node), Some(0));
@@ -172,7 +172,7 @@ fn three_nodes_bear_lost_memory_and_come_together() {
     ];
     let control = siblings::Control::begin(&cluster);
     cluster.must_be_quiet();
-    // From here on nothing but reads and the writes themselves may mend what is wrong.
+    // From here on only reads and the writes themselves may repair differences.
     compare(&mut cluster, "0");
     healing::read_repair(&mut cluster);
     trials.push(memory::rows_lost(&mut cluster));

@@ -1,5 +1,5 @@
-//! F-48: the ring changes while clients write and something goes wrong: nodes come and go, the
-//! number of partitions doubles and halves.
+//! F-48: the ring changes during writes and faults: nodes join and leave, the number of partitions
+//! doubles and halves.
 
 use super::{Done, SECOND, Trial, clocks, judge_all, options};
 use std::path::PathBuf;
@@ -8,37 +8,37 @@ use systest::attentive::AttentivePlan;
 use systest::report::{long, say, skipped};
 use systest::rigs::{Cluster, Network, NodeClock, Root, Scratch, System, experiment, missing};
 
-/// Longest wait for a change to come to its end, on a busy machine.
+/// Longest wait for the end of a change, on a busy machine.
 const REST_MAX: Duration = Duration::from_secs(300);
-/// The size of each node's file system, where it has one of its own.
+/// Size of each node's file system, if it has its own.
 const DISK_MIB: usize = 256;
-/// How wrong clocks become, in seconds.
+/// Errors of the wall clocks, in seconds.
 const JUMPS: [i64; 5] = [3_600, -3_600, 86_400, -600, 600];
 
-/// What goes wrong in the middle of a change.
+/// Fault in the middle of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Nothing,
-    /// The directory's master, and then another node.
+    /// The directory's master, and then another node, are killed.
     Kill,
     /// One node is cut off from the others.
     Apart,
     Clock,
     DiskFull,
     Pause,
-    /// The change is called off, and begun anew.
+    /// The change is cancelled, and started anew.
     CalledOff,
 }
 
-/// A change of the ring, in words for the tool, beginning with three nodes and 64 partitions.
+/// A change of the ring, as commands of the tool, beginning with three nodes and 64 partitions.
 struct Step {
     name: &'static str,
     words: &'static [&'static [&'static str]],
-    /// How many partitions there are before it, and after it.
+    /// Number of partitions before it, and after it.
     partitions: [f64; 2],
 }
 
-/// A fifth part of 128 fits no ring of 64: halving has to bring partitions together first.
+/// A fifth of 128 partitions fits no ring of 64: halving must first bring partitions together.
 const STEPS: [Step; 4] = [
     Step { name: "x2", words: &[&["resize", "128"]], partitions: [64.0, 128.0] },
     Step {
@@ -50,12 +50,12 @@ const STEPS: [Step; 4] = [
     Step { name: "5 to 4 nodes", words: &[&["leave", "n5"]], partitions: [64.0; 2] },
 ];
 
-/// How three of five nodes come to keep the ring that the first has.
+/// Change by which three of five nodes get the ring, which the first one has alone.
 const THREE: Step =
     Step { name: "three", words: &[&["join", "n2"], &["join", "n3"]], partitions: [64.0; 2] };
 
 impl Wrong {
-    /// Why it can't be tried here.
+    /// Returns the reason why the fault can't be injected here. `None`: it can.
     fn missing(self) -> Option<String> {
         match self {
             Wrong::Apart => Network::missing(),
@@ -66,7 +66,7 @@ impl Wrong {
     }
 }
 
-/// Five nodes, of which three keep the ring.
+/// Five nodes, of which three have the ring.
 struct House {
     cluster: Cluster,
     clocks: Vec<NodeClock>,
@@ -76,7 +76,7 @@ struct House {
 impl House {
     fn new(wrong: Wrong, run: usize) -> House {
         let scratch = Scratch::new(&format!("resize-{wrong:?}-{run}"));
-        // Behind the switch no node comes later.
+        // Behind the switch no node can be added later.
         let mut options = options(if wrong == Wrong::Apart { 5 } else { 3 });
         if wrong == Wrong::Apart {
             options = options.behind_the_switch();
@@ -114,7 +114,7 @@ impl House {
         self.cluster.operate(&["cluster", "ring", "commit"]);
     }
 
-    /// One cell of the grid, once.
+    /// Runs one cell of the grid once.
     fn cell(&mut self, wrong: Wrong, step: &Step, seed: u64) -> Done {
         let name = format!("F-48 {} with {wrong:?}", step.name);
         let mut trial = Trial::begin(&name, &self.cluster, AttentivePlan::of(seed));
@@ -127,7 +127,7 @@ impl House {
         trial.figures.also("moved_in_ms", (rested - begun).as_millis());
         let mut done = trial.end(&self.cluster);
         let (answered, all) = done.history.answered((from, upto), |_| true);
-        // A request that nobody understands is answered, too; here nobody makes one.
+        // Refusals of malformed requests count as answers, but these clients send none.
         let words = &done.history.words;
         let mistakes = words.iter().filter(|(word, _)| !word.starts_with('5'));
         let mistakes: u64 = mistakes.map(|(_, count)| count).sum();
@@ -141,7 +141,7 @@ impl House {
         done
     }
 
-    /// Something goes wrong, a moment after the change has begun; how many things did.
+    /// Injects the fault, a moment after the change has begun; returns the number of faults.
     fn go_wrong(&mut self, wrong: Wrong, step: &Step) -> u64 {
         let cluster = &mut self.cluster;
         std::thread::sleep(SECOND / 4);
@@ -179,10 +179,10 @@ impl House {
                 std::thread::sleep(3 * SECOND);
                 cluster.wake(3);
             }
-            // What doubles is done at once: there is nothing to be called off.
+            // Doubling takes effect at once: it can't be cancelled.
             Wrong::CalledOff if step.words[0] == ["resize", "128"] => return 0,
             Wrong::CalledOff => {
-                // What has little to move may be over before it can be called off.
+                // A change with little to move may end before it is cancelled.
                 if let Err(said) = cluster.try_to_operate(&["cluster", "ring", "cancel"]) {
                     assert!(said.contains("no change of the ring is under way"), "{said}");
                     return 0;
@@ -194,8 +194,8 @@ impl House {
         1
     }
 
-    /// Waits until nothing moves, nobody has anything left, and all know a ring of so many
-    /// partitions; gives when that was.
+    /// Waits until no transfer is in progress, no node has rows left to delete, and all know a ring
+    /// of `partitions` partitions; returns the time of that.
     fn must_rest(&self, partitions: f64) -> Instant {
         let begun = Instant::now();
         loop {
@@ -208,7 +208,7 @@ impl House {
         }
     }
 
-    /// What is still to be done.
+    /// Describes the work left of a change. `None`: it is complete.
     fn moving(&self, partitions: f64) -> Option<String> {
         let output = self.cluster.tool(1, &["cluster", "ring", "transfers", "--json"]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -222,7 +222,7 @@ impl House {
     }
 }
 
-/// Whether a node says that it is master of the group that keeps the ring.
+/// Returns true if a node reports itself as master of the directory, which holds the ring.
 fn leads_directory(cluster: &Cluster, node: usize) -> bool {
     cluster.said(node, 0).is_some_and(|said| said.role == "master")
 }
@@ -237,7 +237,7 @@ fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
     path
 }
 
-/// Steps in turn, with something going wrong in each, in a cluster made for the first.
+/// Runs steps in turn with a fault in each, in a cluster made for the first.
 fn row(cells: &[(Wrong, &Step)], run: usize) {
     let mut house = House::new(cells[0].0, run);
     let mut trials = Vec::new();
@@ -254,7 +254,7 @@ fn partitions_double_and_halve_while_nodes_are_killed_and_sleep() {
     row(&[(Wrong::Kill, &STEPS[0]), (Wrong::Pause, &STEPS[2])], 0);
 }
 
-/// A row of the grid again and again.
+/// Runs a row of the grid several times.
 fn rows(wrong: Wrong) {
     let name = format!("F-48 with {wrong:?}");
     if !long() {

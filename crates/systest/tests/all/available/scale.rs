@@ -1,5 +1,5 @@
-//! F-41 and F-46 at the size that was promised: a hundred thousand hints, a million rows of which
-//! a thousand differ.
+//! F-41 and F-46 at the promised size: a hundred thousand hints, a million rows of which a thousand
+//! differ.
 
 use super::{COPIES, Done, SECOND};
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use systest::checkers::causal::{Act, CallAnswer, Deed};
 use systest::report::{Figures, bound, long, skipped};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment};
 
-/// Longest wait for what should take half a minute.
+/// Longest wait for an operation that should take half a minute.
 const WITHIN: Duration = Duration::from_secs(300);
-/// What it should take, in seconds.
+/// Longest time that it should take, in seconds.
 const SECONDS_MAX: f64 = 30.0;
-/// What may be sent for each row that differs, its value and name, its place in the trees and all
-/// frames among them.
+/// Most bytes that may be sent for each row that differs, with its value, its name, its place in
+/// the hash trees, and all frames.
 const BYTES_A_ROW_MAX: f64 = 2_048.0;
-/// The bytes of a value.
+/// Bytes of a value.
 const VALUE: usize = 100;
 
 #[test]
@@ -33,7 +33,7 @@ fn a_hundred_thousand_hints_go_home() {
     cluster.kill(away);
     figures.faults += 1;
     std::thread::sleep(3 * SECOND);
-    // The node that is away owns a copy of three keys in four.
+    // The node that is down owns a copy of three keys in four.
     let (place, name) = ("available/trial41".to_string(), "h".to_string());
     let rows = Bulk { place, name, keys: 0..140_000, bytes: VALUE };
     let begun = Instant::now();
@@ -87,10 +87,10 @@ fn a_thousand_of_a_million_rows_are_found() {
         cluster.kill(behind);
         figures.faults += 1;
         std::thread::sleep(2 * SECOND);
-        // Half of them it has as they were, half not at all.
+        // The node has an old version of half of the rows, and lacks the other half.
         let (old, new) = (round * differ, rows.keys.end + round * differ);
         for keys in [old..old + differ / 2, new..new + differ / 2] {
-            // Another length is another value.
+            // Another length makes another value.
             let some = Bulk { keys, bytes: VALUE + 1, ..rows.clone() };
             cluster.from_clients(|| some.write(&cluster.clients()[..2]));
             history.join(replaced(&rows, &some));
@@ -103,7 +103,7 @@ fn a_thousand_of_a_million_rows_are_found() {
         let took = begun.elapsed() + cluster.must_be_quiet();
         let after = cluster.mended();
         let moved = after.moved - before.moved;
-        // Two others have each row; both may have brought it at one time.
+        // Two others have each row; both may have sent it at the same time.
         let enough = (differ as f64..=2.0 * differ as f64).contains(&moved);
         assert!(enough, "{differ} rows differed, {moved} were moved");
         figures.also(&format!("of_{differ}_moved"), moved);
@@ -124,7 +124,7 @@ fn a_thousand_of_a_million_rows_are_found() {
     bound("F-46 bytes for each row that differs", each, BYTES_A_ROW_MAX);
 }
 
-/// Rows written over by who knows what stood there, for the judge.
+/// Returns the history of rows overwritten with the context of their first value, for the checker.
 fn replaced(rows: &Bulk, some: &Bulk) -> Witnessed {
     let old = |at: usize| rows.keys.contains(&at).then(|| rows.value(at));
     let deed = |at: usize| Deed {

@@ -1,4 +1,5 @@
-//! F-43 and F-45: siblings that must not grow, and deletes beside writes that had not seen them.
+//! F-43 and F-45: siblings that must not grow, and deletes concurrent with writes that they had not
+//! seen.
 
 use super::{Done, SECOND};
 use std::collections::BTreeSet;
@@ -9,7 +10,7 @@ use systest::rigs::{Cluster, Copies};
 
 const KEYS: usize = 24;
 
-/// Two clients write one key in turn, each with what it read before the other wrote.
+/// Two clients write one key in turn, each with the context that it read before the other wrote.
 pub fn explosion(cluster: &Cluster) -> Done {
     let (place, key) = ("available/trial43", "one");
     let mut figures = Figures::begin("F-43 sibling explosion");
@@ -26,7 +27,7 @@ pub fn explosion(cluster: &Cluster) -> Done {
         widest = widest.max(seen.context.as_ref().map_or(0, String::len));
     }
     assert!(most <= 2, "{most} siblings where two clients write");
-    // Three actors: what the context holds must not grow with the writes.
+    // Three actors: the context must not grow with the writes.
     assert!(widest <= 160, "a context of {widest} characters");
     figures.also("context_characters_most", widest);
     let mut history = one.witnessed();
@@ -34,7 +35,8 @@ pub fn explosion(cluster: &Cluster) -> Done {
     Done::of(figures, place, history)
 }
 
-/// A node is away while keys are deleted, and while others write what the delete had not seen.
+/// A node is down while keys are deleted, and while other clients write values that the delete had
+/// not seen.
 pub fn deletes(cluster: &mut Cluster) -> Done {
     let place = "available/trial45";
     let mut figures = Figures::begin("F-45 deletes with a node away");
@@ -57,7 +59,7 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
             let (one, other) = (here[at % 2], here[(at + 1) % 2]);
             let key = key(at);
             if at % 2 == 0 {
-                // Another client had read the same, and writes before or behind the delete.
+                // Another client had read the same context, and writes before or after the delete.
                 let first = at % 4 == 0;
                 let write = |hand: &mut Hand| hand.put(other, &key, &seen[at], "");
                 if first {
@@ -74,7 +76,8 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
         cluster.begin(away);
         cluster.must_reach_all();
         hand.connect_anew();
-        // Reads at the node that was away, alone where it can be, must not bring anything back.
+        // Reads at the node that was down, from its own copy if possible, must not resurrect
+        // anything.
         for at in 0..KEYS {
             let found = hand.get(away, &key(at), "r=1").expect("it is read");
             assert!(found.values.len() <= 1, "{found:?}");
@@ -92,12 +95,11 @@ pub fn deletes(cluster: &mut Cluster) -> Done {
     Done::of(figures, place, hand.witnessed())
 }
 
-/// The control of the judge: buckets that say they keep the newest only lose what others wrote at
-/// the same time.
+/// Positive control of the checker: buckets that keep only the newest value lose concurrent writes.
 pub struct Control(Vec<(String, Witnessed)>);
 
 impl Control {
-    /// Three clients write each key at once.
+    /// Writes each key by three clients at the same time.
     pub fn begin(cluster: &Cluster) -> Control {
         let mut histories = Vec::new();
         let buckets = [("newest", "last_write_wins=true"), ("single", "allow_mult=false")];
@@ -117,7 +119,7 @@ impl Control {
         Control(histories)
     }
 
-    /// Two of three writes of each key are lost, and the judge must say so.
+    /// Checks that the checker reports the lost writes: two of three for each key.
     pub fn judge(self, copies: &Copies) {
         let mut figures = Figures::begin("control: last_write_wins, allow_mult=false");
         for (place, history) in self.0 {

@@ -1,4 +1,4 @@
-//! F-50, the disk: a node that answers as ever, but whose syncs take their time, is routed around.
+//! F-50, the disk: a node that answers, but whose syncs are slow, is avoided by the others.
 
 use super::{COPIES, Done, SECOND, Trial, judge_all, options, span};
 use systest::attentive::AttentivePlan;
@@ -7,7 +7,7 @@ use systest::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, experime
 
 /// Writes a second of the slow disk.
 const SLOW: u32 = 20;
-/// Until it must be routed around, in seconds, and how long is looked then.
+/// Seconds until the node must be avoided, and seconds of the measurement after that.
 const DETECTED: usize = 10;
 const LOOK: usize = 20;
 
@@ -44,7 +44,7 @@ fn limps(name: &str, cluster: &Cluster, slow: usize, group: &DiskGroup) -> Done 
     let synced = (syncs(cluster, slow) - before) / (DETECTED + LOOK) as u64;
     group.writes_a_second(0);
     trial.figures.also("syncs_a_second", synced);
-    // The control: the disk was slow indeed.
+    // The control: the disk was slow in fact.
     assert!(synced <= 2 * u64::from(SLOW), "{synced} syncs a second");
     std::thread::sleep(5 * SECOND);
     spans.push(("again", span(&trial, LOOK / 2)));

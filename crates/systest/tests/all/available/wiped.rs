@@ -1,4 +1,4 @@
-//! F-51: the disk of a node is gone; one command and an empty directory bring everything back.
+//! F-51: a node's disk is lost; one command and an empty directory restore everything.
 
 use super::{Done, SECOND, Trial, judge_all, options, span};
 use std::time::Duration;
@@ -6,9 +6,9 @@ use systest::attentive::{AttentivePlan, Bulk};
 use systest::report::{bound, ratio, times};
 use systest::rigs::{Cluster, Scratch, experiment};
 
-/// The bytes of a value of the ballast.
+/// Bytes of one value of the ballast.
 const VALUE: usize = 16 * 1024;
-/// A copy may take so long.
+/// Time limit for a copy.
 const WITHIN: Duration = Duration::from_secs(600);
 
 #[test]
@@ -18,7 +18,7 @@ fn a_wiped_disk_is_filled_again_after_one_command() {
     let rate = times(4, 64) << 20;
     let mut options = options(3);
     options.words.extend(["--handoff-bytes-per-second".into(), rate.to_string()]);
-    // As much memory as whoever keeps gigabytes would give it.
+    // The memory that an operator would configure for gigabytes of data.
     let memory = ["16MiB", "256MiB"][times(0, 1)];
     options.words.extend(["--memory-bytes-max", memory].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
@@ -27,7 +27,7 @@ fn a_wiped_disk_is_filled_again_after_one_command() {
     judge_all(&cluster.copies(super::COPIES), vec![done]);
 }
 
-/// One of three nodes loses everything it had, and gets it back while clients go on.
+/// One of three nodes loses all its data, and gets it back during writes.
 fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
     let (place, name) = (AttentivePlan::of(51).place, "ballast".to_string());
     let ballast = Bulk { place, name, keys: 0..weight / VALUE, bytes: VALUE };
@@ -62,7 +62,7 @@ fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
     let per_gib = seconds * f64::from(1 << 30) / going.bytes.max(1) as f64;
     done.figures.also("seconds_a_gib", format!("{per_gib:.1}"));
     assert!(going.bytes as usize >= weight, "{going:?}: {weight} bytes had to come");
-    // No faster than it may: whatever else the machine does can only make it slower.
+    // Not faster than the limit allows: other work on the machine can only make it slower.
     let least = going.bytes as f64 / rate as f64;
     assert!(seconds > 0.8 * least, "{seconds} s, no less than {least} s are allowed");
     done

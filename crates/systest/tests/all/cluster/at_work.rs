@@ -1,4 +1,4 @@
-//! F-22, at work: bytes that change in files of a node that runs.
+//! F-22, at work: bytes that change in files of a running node.
 
 use super::damage::{checked, fill_up};
 use super::{DAMAGED, SECOND, waits_for_the_long_tests};
@@ -8,19 +8,19 @@ use systest::report::Figures;
 use systest::rigs::rot::{Rot, end, files, spoil};
 use systest::rigs::{Cluster, Options, Scratch, experiment};
 
-/// How damage came to light.
+/// Way in which the damage was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// The node ended when it met it.
+    /// The node ended when it read the damage.
     Ended,
-    /// Nothing of it was read: `credenza verify` found it once the node was down.
+    /// The damage was not read: `credenza verify` found it after the node was stopped.
     Unread,
-    /// The table was merged into another from memory, and is no more.
+    /// The table was merged into another from cached blocks, and no longer exists.
     Merged,
 }
 
-/// A table of a node that is at work is damaged, and then the replicas are compared. Whoever reads
-/// of it ends, and nothing of it is served.
+/// Damages a table of a running node, then compares the replicas. A node that reads the damage
+/// ends, and serves nothing of it.
 #[test]
 fn damage_that_comes_at_work_is_found_and_never_served() {
     let name = "F-22 damage at work";
@@ -31,7 +31,7 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
     let scratch = Scratch::new("cluster-damage-at-work");
     let mut figures = Figures::begin(name);
     let mut options = Options::of(3);
-    // Only who asks for it compares.
+    // Background comparison is off: only the command compares.
     options.words.extend(["--scrub-bytes-per-second", "0"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     let (mut told, mut all, mut verified) = (Ledger::default(), Vec::new(), 0);
@@ -66,8 +66,8 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
     assert!(all.contains(&Found::Ended), "nobody read what was damaged");
 }
 
-/// What became of the damage; afterwards the node is whole again. `before`: how much it had said in
-/// this life, of damage in an earlier one, too.
+/// Returns the way in which the damage was found; afterwards the node is repaired. `before`: length
+/// of its output before the damage, which may contain a report of earlier damage.
 fn found(cluster: &mut Cluster, victim: usize, before: usize) -> Found {
     if cluster.server(victim).wait(3 * SECOND).is_some() {
         let said = cluster.server(victim).said();

@@ -1,5 +1,4 @@
-//! F-26 and F-27: system calls of one node that fail, are interrupted, or do half of what they
-//! were asked.
+//! F-26 and F-27: system calls of one node that fail, are interrupted, or do half of their work.
 
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
 use std::time::Duration;
@@ -7,9 +6,9 @@ use systest::client::{Http, Resp, RespReply};
 use systest::report::skipped;
 use systest::rigs::{Cluster, Options, Root, Scratch, Trace, compiled, experiment, missing, text};
 
-/// A node that can't sync must end by itself within this.
+/// Time limit for a node that can't sync to end by itself.
 const END_MAX: Duration = Duration::from_secs(60);
-/// Rows that are read while no read of a file succeeds: more than any cache holds.
+/// Number of rows that are read while no read of a file succeeds: more than any cache holds.
 const ROWS: usize = 600;
 const VALUE_BYTES: usize = 48 << 10;
 
@@ -31,7 +30,7 @@ fn a_node_whose_store_fails_stops_and_the_others_go_on() {
     trial.end(&cluster);
 }
 
-/// Writes the rows, so that tables are flushed, through whichever of these nodes serves.
+/// Writes the rows, so that tables are flushed, through any of these nodes that serves.
 fn put_rows(nodes: &[std::net::SocketAddr]) {
     let value = vec![b'x'; VALUE_BYTES];
     let mut at = 0;
@@ -51,8 +50,8 @@ fn put_rows(nodes: &[std::net::SocketAddr]) {
     }
 }
 
-/// What a disk does not give is an error, at a follower and at a master; it is never answered as
-/// absent.
+/// A read that the disk fails is an error, at a follower and at a master; the row is never answered
+/// as absent.
 #[test]
 fn a_read_that_fails_at_a_node_of_a_cluster_is_an_error() {
     let name = "F-26 failed store read in a cluster";
@@ -96,8 +95,7 @@ fn a_read_that_fails_at_a_node_of_a_cluster_is_an_error() {
     assert!(failed > 0, "failed reads were answered as if they had not");
 }
 
-/// Reads every row of what this node has itself; gives how many were answered, and how many were
-/// not.
+/// Reads every row of this node's own copy; returns the numbers of answers and of errors.
 fn read_rows(cluster: &Cluster, node: usize) -> (u64, u64) {
     let (mut read, mut failed) = (0, 0);
     for number in 0..ROWS {
@@ -115,7 +113,7 @@ fn read_rows(cluster: &Cluster, node: usize) -> (u64, u64) {
     (read, failed)
 }
 
-/// Interrupted calls, at a follower and at the master; then writes of all nodes cut in half.
+/// Interrupts calls, at a follower and at the master; then halves the writes of all nodes.
 #[test]
 fn interrupted_and_short_calls_change_nothing_in_a_cluster() {
     let name = "F-27 interrupted and short calls in a cluster";
@@ -130,7 +128,7 @@ fn interrupted_and_short_calls_change_nothing_in_a_cluster() {
     let mut options = Options::of(3);
     options.wrapper =
         vec![text(&compiled("shortwrite")).into(), "3".into(), text(scratch.path()).into()];
-    // Each node under the tracer that halves its writes, from its start.
+    // Each node runs under the tracer that halves its writes, from its start.
     let mut cluster = Cluster::start(&scratch, options);
     let mut trial = Trial::begin(name, &cluster, plan(28));
     let mut cut = 0;
@@ -162,7 +160,7 @@ fn interrupted_and_short_calls_change_nothing_in_a_cluster() {
     assert!(cut > 30 && interrupted > 30, "almost nothing was tampered with");
 }
 
-/// Stops a node under the tracer; gives how many writes it cut.
+/// Stops a node under the tracer; returns the number of writes that were halved.
 fn stop_and_count(cluster: &mut Cluster, node: usize) -> u64 {
     let server = cluster.server(node);
     let status = server.stop(END_MAX).expect("it stops when asked");

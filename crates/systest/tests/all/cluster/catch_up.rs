@@ -1,5 +1,5 @@
-//! A member that missed a million updates, and one whose disk is new, become level again while
-//! the cluster takes writes.
+//! A member that missed a million updates, and one whose disk is new, catch up while the cluster
+//! accepts writes.
 
 use super::{SECOND, waits_for_the_long_tests};
 use serde_json::Value;
@@ -8,12 +8,12 @@ use systest::report::Figures;
 use systest::rigs::{Cluster, Options, Scratch, experiment};
 
 const MISSED: u64 = 1_000_000;
-/// How long the load goes on before the member comes back, and in all.
+/// Length of the load before the member returns, and in all.
 const BEFORE: Duration = Duration::from_secs(1);
 const MEASURED_SECONDS: u32 = 16;
 const RECEIVED: &str = "credenza_snapshots_received_total";
 
-/// Writes that come at their time, whatever the cluster does: so many a second.
+/// Open load at a fixed rate, whatever the cluster does.
 const STEADY: &str = "mode = [\"rate\", 2000]\nconcurrent = 32\noperations = [[\"put\", 1]]\n\
                       key_generator = [\"fixed_width\", 20, \"key:\", [\"uniform_int\", 100000]]\n\
                       value_generator = [\"fixed_bin\", 100]\n";
@@ -26,7 +26,7 @@ fn a_member_that_missed_a_million_updates_is_level_again_while_others_write() {
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-catch-up");
-    // Nothing is set but the lease: this is how it is shipped.
+    // Only the lease is set; all else has the product's defaults.
     let options = Options { words: Vec::new(), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, options);
     let victim = if cluster.master() == 3 { 2 } else { 3 };
@@ -72,7 +72,7 @@ fn steady(cluster: &Cluster, scratch: &Scratch, name: &str, seconds: u32) -> sys
     cluster.bench(scratch.path(), name, cluster.master(), &settings)
 }
 
-/// A million puts, of as many keys, as fast as they go; gives how many were acknowledged.
+/// Writes a million keys as fast as possible; returns the number of acknowledged writes.
 fn write_what_is_missed(cluster: &Cluster, scratch: &Scratch, way: &str) -> u64 {
     let settings = format!(
         "duration = \"infinity\"\nconcurrent = 64\npipeline = 16\noperations = [[\"put\", 1]]\n\

@@ -6,7 +6,7 @@ use systest::client::{Resp, RespReply};
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cluster, Network, NodeClock, Options, Scratch, StopOnDrop, experiment, wait};
 
-/// How wrong the wall clock becomes, in seconds.
+/// Errors of the wall clock, in seconds.
 const JUMPS: [i64; 6] = [600, -600, 3_600, -3_600, 86_400, 0];
 
 #[test]
@@ -58,7 +58,7 @@ fn nothing_hangs_on_the_time_of_day() {
     assert_eq!(history.counts().2, 0, "calls without an answer");
 }
 
-/// The time of day as a node's process sees it, in seconds.
+/// Returns the wall-clock time of a node's process, in seconds.
 fn clock_of(cluster: &Cluster, node: usize) -> i64 {
     let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     match redis.say("TIME").expect("it answers") {
@@ -70,12 +70,12 @@ fn clock_of(cluster: &Cluster, node: usize) -> i64 {
     }
 }
 
-/// How fast the master's clock runs, how fast the others', and in how many rounds that is tried.
-/// The protocol bears clocks that differ by one in a hundred; what lies beyond is a figure, and the
-/// last one the control: there, stale reads must be seen.
+/// Speed of the master's clock, of the others' clocks, and number of rounds. The protocol tolerates
+/// clocks whose speeds differ by one percent; larger differences are measured only, and the last
+/// one is the positive control: there, stale reads must occur.
 const SPEEDS: [(f64, f64, u32); 5] =
     [(1.0, 1.0, 2), (0.995, 1.005, 6), (0.95, 1.05, 4), (0.8, 1.2, 3), (0.4, 1.6, 3)];
-/// The largest ratio of two clocks that the protocol bears.
+/// Largest ratio of two clocks' speeds that the protocol tolerates.
 const BORNE: f64 = 1.0101;
 
 #[test]
@@ -121,14 +121,14 @@ fn leases_bear_clocks_that_differ_by_one_in_a_hundred() {
     cluster.must_be_level();
 }
 
-/// What a master that was cut off answered.
+/// Results of one round: the answers of a master that was cut off.
 struct Round {
     reads: u64,
     stale: u64,
 }
 
-/// Node 1 leads and is cut off from the others, who go on writing; a client reads at it all the
-/// while. A read is stale when a later write had been acknowledged before it was asked.
+/// Node 1 leads and is cut off from the others, which go on writing; a client reads at it
+/// meanwhile. A read is stale if a later write had been acknowledged before the read was requested.
 fn isolated(cluster: &mut Cluster) -> Round {
     cluster.must_settle();
     cluster.must_serve();
@@ -137,7 +137,7 @@ fn isolated(cluster: &mut Cluster) -> Round {
     let (first, others) = (cluster.client(1), [cluster.client(2), cluster.client(3)]);
     let mut round = Round { reads: 0, stale: 0 };
     cluster.from_clients(|| {
-        // A round begins anew.
+        // Each round begins with a new connection.
         let mut redis = Resp::connect(first).expect("it listens");
         assert_eq!(redis.say("SET drift 0").expect("it answers").error(), None);
         std::thread::scope(|threads| {
@@ -157,7 +157,7 @@ fn isolated(cluster: &mut Cluster) -> Round {
     round
 }
 
-/// Writes one number after the other and says which was acknowledged last.
+/// Writes one number after the other; publishes the last acknowledged one.
 fn write_on(nodes: &[std::net::SocketAddr], written: &AtomicU64, stop: &AtomicBool) {
     let (mut next, mut at) = (1, 0);
     while !stop.load(Ordering::SeqCst) {
@@ -167,7 +167,7 @@ fn write_on(nodes: &[std::net::SocketAddr], written: &AtomicU64, stop: &AtomicBo
         while !stop.load(Ordering::SeqCst) {
             match redis.say(&format!("SET drift {next}")) {
                 Ok(RespReply::Simple(_)) => written.store(next, Ordering::SeqCst),
-                // What is unknown is written once more, under a higher number.
+                // A write of unknown outcome is repeated under a higher number.
                 _ => break,
             }
             next += 1;

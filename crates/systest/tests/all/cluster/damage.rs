@@ -1,7 +1,7 @@
 //! F-22 and F-23: bytes that change in files of one node, of two, of all, while it is down.
 //!
-//! A node that finds damage says in which file it is; it serves nothing of it. It fetches from the
-//! others what its log lost, or comes back as another node; if it can do neither, it stops.
+//! A node that finds damage names the file; it serves nothing of it. It fetches from the others the
+//! entries that its log lost, or rejoins as another node; if it can do neither, it stops.
 
 use super::{DAMAGED, SECOND, writing};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use systest::rigs::rot::{Rot, end, files, spoil, tail};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 use systest::server::StartRefusal;
 
-/// What is spoiled: a file of the data directory, and at how many percent of what it holds.
+/// A damage: a file of the data directory, the place in percent of its contents, and the kind.
 #[derive(Clone, Copy, Debug)]
 struct Harm {
     name: &'static str,
@@ -27,9 +27,9 @@ const fn harm(name: &'static str, file: fn(&Path) -> PathBuf, percent: usize, ro
     Harm { name, file, percent, rot }
 }
 
-/// The harm of a bit in the value that was written last: nothing but its checksum tells.
+/// Damage of a bit in the last written value, which only the value's checksum reveals.
 const VALUE: &str = "log_value";
-/// Those that `make test` tries come first.
+/// All damages; the short form takes the first `SHORT`.
 const HARMS: [Harm; 17] = [
     harm(VALUE, newest_segment, 0, Rot::Flip),
     harm("log_middle", newest_segment, 50, Rot::Flip),
@@ -49,7 +49,7 @@ const HARMS: [Harm; 17] = [
     harm("identity", |data| data.join("IDENTITY"), 50, Rot::Flip),
     harm("members_cut", |data| data.join("MEMBERS"), 60, Rot::Cut),
 ];
-/// How many of them `make test` tries.
+/// Number of damages in the short form (`make test`).
 const SHORT: usize = 5;
 
 fn segments(data: &Path) -> Vec<PathBuf> {
@@ -65,14 +65,14 @@ fn oldest_segment(data: &Path) -> PathBuf {
     segments(data).first().expect("there is always one").clone()
 }
 
-/// The newest, which no merge has made superfluous yet.
+/// Returns the newest table, which no merge has replaced yet.
 fn a_table(data: &Path) -> PathBuf {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
     let all = files(&data.join("store/tables")).into_iter();
     all.max_by_key(number).expect("something was flushed")
 }
 
-/// The newest list of tables.
+/// Returns the newest list of tables.
 fn table_list(data: &Path) -> PathBuf {
     let all = files(&data.join("store")).into_iter();
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -80,7 +80,7 @@ fn table_list(data: &Path) -> PathBuf {
     lists.max_by_key(|path| path.metadata().and_then(|about| about.modified()).ok()).expect("one")
 }
 
-/// Enough that tables are flushed and segments are full.
+/// Writes enough data that tables are flushed and segments are full.
 fn fill(cluster: &Cluster, first: usize) -> Ledger {
     let one = |at: usize| Writing {
         client: first + at,
@@ -94,14 +94,14 @@ fn fill(cluster: &Cluster, first: usize) -> Ledger {
     load.stop()
 }
 
-/// What became of one harm.
+/// Outcome of one damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It did not start, and said which file.
+    /// The node did not start, and named the file.
     Stopped,
-    /// It served, and answered what met the damage with an error, or ended when it met it.
+    /// The node served, and answered reads of the damage with an error, or ended when it read it.
     Refused,
-    /// It served everything as the others have it, after it had mended itself.
+    /// The node repaired itself, and served the same rows as the others.
     Mended,
 }
 
@@ -115,7 +115,7 @@ fn damage_at_one_node_is_found_and_never_served() {
     let mut ends = Vec::new();
     let count = if long() { HARMS.len() } else { SHORT };
     for (round, harm) in HARMS.iter().take(count).enumerate() {
-        // The others join by asking node 1, so that one is spared.
+        // The others join node 1 when they start, so it is never damaged.
         let victim = if cluster.master() == 3 { 2 } else { 3 };
         told.join(fill_up(&mut cluster, victim, 710 + 10 * round));
         figures.faults += 1;
@@ -137,7 +137,7 @@ fn damage_at_one_node_is_found_and_never_served() {
     cluster.must_be_level();
 }
 
-/// Sees to it that the victim, which may be a fresh node, has tables and a log worth spoiling.
+/// Writes data until the victim, which may be a fresh node, has tables and a log to damage.
 pub(super) fn fill_up(cluster: &mut Cluster, victim: usize, first: usize) -> Ledger {
     let data = cluster.how(victim).data.clone();
     let mut told = Ledger::default();
@@ -147,7 +147,7 @@ pub(super) fn fill_up(cluster: &mut Cluster, victim: usize, first: usize) -> Led
     told
 }
 
-/// Spoils a file of a node that was killed, while the others go on, and lets it start again.
+/// Damages a file of a node that was killed, while the others go on, and restarts it.
 fn suffers(
     cluster: &mut Cluster,
     victim: usize,
@@ -160,10 +160,10 @@ fn suffers(
     if harm.name == VALUE {
         mark(cluster, 1, &value);
         cluster.must_be_level();
-        // The log says again what stands in it, every second.
+        // The log repeats its decided indexes every second.
         std::thread::sleep(3 * SECOND);
     }
-    // What was being written when a process was killed is no damage.
+    // The unfinished write of a killed process is no damage.
     if harm.name.starts_with("table") {
         assert_eq!(cluster.stop(victim), Some(0));
     } else {
@@ -182,7 +182,7 @@ fn suffers(
         let name = file.file_name().expect("a file has a name").to_string_lossy();
         assert!(said.contains(&*name), "{harm:?}: the file is not named: {said}");
     }
-    // The others go on.
+    // The others go on writing.
     let load = Load::roam(&cluster.clients(), &writing(70 + round as u64), SECOND);
     std::thread::sleep(SECOND / 2);
     let begun = cluster.try_to_begin(victim);
@@ -210,19 +210,19 @@ fn must_name(refusal: &StartRefusal, file: &Path, harm: &Harm) {
     assert!(refusal.words.contains(&*name), "{harm:?}: the file is not named: {refusal}");
 }
 
-/// Exit code and words of `credenza verify` on a directory.
+/// Returns exit code and output of `credenza verify` on a directory.
 pub(super) fn checked(data: &Path) -> (Option<i32>, String) {
     told(&["verify", systest::rigs::text(data)])
 }
 
-/// Exit code and words of the command line tool.
+/// Returns exit code and output of the command line tool.
 pub(super) fn told(words: &[&str]) -> (Option<i32>, String) {
     let output = systest::server::tool(words).output().expect("the tool runs");
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// It started: what it has must be what the others have, or an error.
+/// Checks a victim that started: its rows must equal those of the others, or be errors.
 fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> End {
     let wanted = cluster.said(cluster.master(), 1).expect("a master answers").applied;
     let mut rows = Err(String::new());
@@ -234,8 +234,8 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
         let applied = cluster.said(victim, 1).map_or(0, |said| said.applied);
         rows = cluster.try_store(victim);
         match &rows {
-            // A member that has not come to the bucket's making yet says that there is none, or
-            // that it does not know.
+            // A member that has not applied the creation of the bucket yet answers that the bucket
+            // does not exist, or that the replica is stale.
             Err(said) if ["no_such_bucket", "stale_replica"].iter().any(|it| said.contains(it)) => {
                 Err(format!("{harm:?}: {said}"))
             }
@@ -257,7 +257,8 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
     }
     let (code, said) = checked(&data);
     match (rows, code) {
-        // Everything is served and nothing is damaged any more: it was fetched from the others.
+        // All rows are served and no file is damaged any more: the entries were fetched from the
+        // others.
         (Ok(_), Some(0)) => {
             cluster.begin(victim);
             End::Mended
@@ -271,8 +272,8 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
     }
 }
 
-/// The same value damaged at two of three nodes: each fetches it from the third. At all three: none
-/// starts; once one has it back, the others mend themselves by it.
+/// Damages one value at two of three nodes, of which each fetches it from the third, then at all
+/// three, of which none starts; after one has its value back, the others repair themselves from it.
 #[test]
 fn one_value_damaged_at_two_nodes_is_mended_and_at_all_of_them_never_served() {
     let _permit = experiment();
@@ -291,7 +292,7 @@ fn one_value_damaged_at_two_nodes_is_mended_and_at_all_of_them_never_served() {
         told.join(load.stop());
         cluster.must_be_level();
         let ids = ids(&cluster);
-        // The log says again what stands in it, every second.
+        // The log repeats its decided indexes every second.
         std::thread::sleep(3 * SECOND);
         cluster.nodes().for_each(|node| cluster.kill(node));
         let spoilt = |node: &usize| (*node, spoil_value(&mut cluster, *node, &value));
@@ -324,10 +325,10 @@ fn one_value_damaged_at_two_nodes_is_mended_and_at_all_of_them_never_served() {
     }
 }
 
-/// A node, the file that was spoilt there, and what stood in it.
+/// A node, the file that was damaged there, and its contents before.
 type Kept = (usize, (PathBuf, Vec<u8>));
 
-/// Nodes that are told to mend nothing say which file is damaged, and end.
+/// Checks that nodes without automatic repair name the damaged file, and end.
 fn must_all_refuse(cluster: &mut Cluster, kept: &[Kept]) {
     let off = ["--auto-repair", "off"].map(String::from);
     cluster.nodes().for_each(|node| cluster.how(node).words.extend(off.clone()));
@@ -345,7 +346,7 @@ fn must_all_refuse(cluster: &mut Cluster, kept: &[Kept]) {
     }
 }
 
-/// Under which ids the nodes are known.
+/// Returns the ids of the nodes.
 fn ids(cluster: &Cluster) -> Vec<serde_json::Value> {
     let id = |node| cluster.status(node).expect("it answers")["node"].clone();
     cluster.nodes().map(id).collect()
@@ -357,7 +358,7 @@ pub(super) fn mark(cluster: &Cluster, node: usize, value: &str) {
     assert_eq!(answer, RespReply::Simple("OK".into()));
 }
 
-/// Changes a bit of the value where it stands in a node's log; gives the file as it was.
+/// Flips a bit of the value in a node's log; returns the file with its contents before.
 pub(super) fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (PathBuf, Vec<u8>) {
     let data = cluster.how(node).data.clone();
     for file in segments(&data).into_iter().rev() {
@@ -371,7 +372,7 @@ pub(super) fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (P
     panic!("node {node} has no such value in its log");
 }
 
-/// What a node that serves says of the marked row; it may not be wrong.
+/// Returns a serving node's answer for the marked row; it must not be wrong.
 pub(super) fn ask(cluster: &Cluster, node: usize, value: &str) -> &'static str {
     let mut redis = Resp::with_patience(cluster.client(node), 5 * SECOND).expect("it listens");
     match redis.say("GET marked") {

@@ -1,6 +1,6 @@
-//! Ten million rows live and die - by time to live, delete, prefix and move -, and what range reads
-//! walk afterwards is held against what they return: at once, after a restart, under another
-//! master, and at a member that was filled from a snapshot.
+//! Range reads after ten million rows have expired or were deleted, one by one, by prefix and by
+//! moves: the rows that they visit are compared with the rows that they return, at once, after a
+//! restart, under another master, and at a member that was filled from a snapshot.
 
 use super::SECOND;
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use systest::client::{Http, Resp, RespReply};
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
-/// Rows that die in each of the four ways.
+/// Rows that go away in each of the four ways.
 const SHORT: usize = 10_000;
 const LONG: usize = 2_500_000;
-/// Rows of each prefix that stay, spread between those that die.
+/// Rows of each prefix that stay, spread between those that go away.
 const SURVIVORS: usize = 25;
 /// Longest time to live of the rows that expire.
 const EXPIRY_S: u64 = 5;
-/// Rows walked for each returned, once the store has had time to learn where nothing is left.
+/// Most rows visited for each returned, after the store has had time to learn its dead spans.
 const WALKED_MAX: f64 = 2.0;
-/// The time that it has for that, in the background.
+/// Time for learning them in the background.
 const LEARNING_MAX: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(120);
 const WALKED: &str = "credenza_store_rows_walked_total";
 const RETURNED: &str = "credenza_store_rows_returned_total";
-/// The prefixes, by the way in which their rows die.
+/// Prefixes, by the way in which their rows go away.
 const PREFIXES: [&str; 4] = ["ttl:", "del:", "pre:", "mov:"];
 
 #[test]
@@ -36,7 +36,7 @@ fn reads_over_millions_of_dead_rows_walk_what_they_return() {
     cluster.must_serve();
     cluster.operate(&["group", "create", "--replicas", "3"]);
     let rows = times(SHORT, LONG);
-    // Moved there and back, so that both groups' key spaces hold what was there.
+    // Moved to another group and back, so that both groups' key spaces have had these rows.
     fill(&cluster, &scratch, "mov:", rows, "[\"put\", 1]");
     for group in [2, 1] {
         move_to(&cluster, group);
@@ -66,7 +66,7 @@ fn reads_over_millions_of_dead_rows_walk_what_they_return() {
     let next = cluster.follower();
     cluster.lead(next);
     walk(&cluster, next, "under another master", &mut figures);
-    // The first node is whom the others join by.
+    // The others join the first node, so it is not the one that is filled.
     let filled = if next == 3 { 2 } else { 3 };
     cluster.kill(filled);
     cluster.replace(filled);
@@ -80,7 +80,7 @@ fn reads_over_millions_of_dead_rows_walk_what_they_return() {
     figures.print();
 }
 
-/// Does one operation with each key of a prefix, as fast as the cluster takes it.
+/// Does one operation with each key of a prefix, as fast as the cluster accepts them.
 fn fill(cluster: &Cluster, scratch: &Scratch, prefix: &str, rows: usize, operation: &str) {
     let settings = format!(
         "duration = \"infinity\"\nconcurrent = 64\npipeline = 32\noperations = [{operation}]\n\
@@ -106,7 +106,7 @@ fn move_to(cluster: &Cluster, group: u64) {
     });
 }
 
-/// Writes the rows that stay: each behind the key of one that dies.
+/// Writes the rows that stay: each after the key of one that goes away.
 fn survive(cluster: &Cluster, rows: usize) {
     let mut client = client(cluster, cluster.master());
     for prefix in PREFIXES {
@@ -122,8 +122,8 @@ fn client(cluster: &Cluster, node: usize) -> Resp {
     Resp::with_patience(cluster.client(node), PATIENCE).expect("a node takes connections")
 }
 
-/// Reads every prefix as a whole, and the first rows of it, until the store has learnt where
-/// nothing is left; then ten times again, which is what is held.
+/// Reads every prefix as a whole, and its first rows, until the store has learned its dead spans;
+/// then ten more times, which are checked.
 fn walk(cluster: &Cluster, node: usize, when: &str, figures: &mut Figures) {
     let name = when.replace(' ', "_");
     let (first, slowest) = read_all(cluster, node);
@@ -141,11 +141,11 @@ fn walk(cluster: &Cluster, node: usize, when: &str, figures: &mut Figures) {
     }
     figures.also(&format!("walked_{name}"), format!("{worst:.2}"));
     figures.also(&format!("slowest_ms_{name}"), slowest.as_millis());
-    // A count, not a time: it holds on a busy machine, too.
+    // This bound is a count, not a time: it holds on a busy machine, too.
     assert!(worst <= WALKED_MAX, "{worst:.2} rows walked for each returned {when}");
 }
 
-/// Rows walked for each that was returned, and the longest wait for a page.
+/// Returns the rows visited for each that was returned, and the longest wait for a page.
 fn read_all(cluster: &Cluster, node: usize) -> (f64, Duration) {
     let count = |name| cluster.metric(node, name);
     let before = (count(WALKED), count(RETURNED));

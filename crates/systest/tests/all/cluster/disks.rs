@@ -1,4 +1,4 @@
-//! F-20, F-25 and F-28: disks that lose power, fail and fill up under nodes of a cluster.
+//! F-20, F-25 and F-28: disks that lose power, fail or fill up at nodes of a cluster.
 
 use super::{SECOND, Trial, plan, writing};
 use std::time::{Duration, Instant};
@@ -8,18 +8,19 @@ use systest::load::Load;
 use systest::report::{Figures, long, skipped, times};
 use systest::rigs::{Cluster, Options, Root, Scratch, System, experiment, missing, wait};
 
-/// A node that sees its disk die must end by itself within this.
+/// Time limit for a node whose disk fails to end by itself.
 const END_MAX: Duration = Duration::from_secs(20);
 
 fn options(system: System, mib: usize) -> Options {
     Options { disk: Some((system, mib)), ..Options::of(3) }
 }
 
-/// Clients write, these nodes lose their power at one moment, and get it back.
+/// Cuts the power of these nodes' disks at one moment during writes, and restores it.
 ///
-/// A machine without power says nothing more. A process whose file system is shut down does: a sync
-/// under way may still return 0 (see `Load::doubt`), and if two of three nodes believe such a sync,
-/// they acknowledge for a majority what none of them has. So they are stopped first.
+/// A machine without power sends nothing more. A process whose file system is shut down does: a
+/// sync in progress may still return 0 (see `Load::doubt`), and if two of three nodes trust such a
+/// sync, they acknowledge for a majority a write that none of them has. So the processes are
+/// stopped first.
 fn cut(cluster: &mut Cluster, nodes: &[usize], round: u64) -> Ledger {
     let load = Load::roam(&cluster.clients(), &writing(200 + round), SECOND);
     std::thread::sleep(2 * SECOND);
@@ -88,7 +89,8 @@ fn power_loss(name: &str, system: System) {
     figures.print();
 }
 
-/// The same with syncs that answer 0 and do nothing: something must be lost, or not even open.
+/// Positive control with syncs that return 0 and do nothing: a write must be lost, or the data must
+/// not open. Returns the number of losses.
 fn control(scratch: &Scratch, system: System) -> usize {
     let wrapper = vec!["eatmydata".into()];
     let mut cluster = Cluster::start(scratch, Options { wrapper, ..options(system, 512) });
@@ -113,7 +115,7 @@ fn control(scratch: &Scratch, system: System) -> usize {
     lost
 }
 
-/// What the nodes that forgot have lost; none when they can't serve at all.
+/// Returns the number of writes that the nodes have lost. `None`: they can't serve at all.
 fn read_some(cluster: &Cluster, ledger: &Ledger) -> Option<usize> {
     let until = Instant::now() + 20 * SECOND;
     while Instant::now() < until {
@@ -157,8 +159,8 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
     let mut trial = Trial::begin(name, &cluster, plan(28));
     let (mut refused, mut ended) = (Vec::new(), 0);
     for who in ["follower", "master", "all"] {
-        // A follower to the last block, for it has no say in what its master takes; a master below
-        // its reserve.
+        // A follower's disk is filled to the last block, for it can't refuse its master's writes; a
+        // master's to below its reserve.
         let (nodes, leave) = match who {
             "follower" => (vec![cluster.follower()], 0),
             "master" => (vec![cluster.master()], 4 << 20),
@@ -171,7 +173,7 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
             let mut answer = String::new();
             wait("what a full disk leads to", || {
                 answer = answer_of_a_write(cluster);
-                // Where the master alone is full, another that has room leads in the end.
+                // If only the master's disk is full, a node with space leads in the end.
                 let led = !nodes.contains(&cluster.master());
                 let elsewhere = answer == "taken" && led;
                 let fits = if who == "all" { answer == "NOSPACE" } else { elsewhere };
@@ -191,7 +193,7 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
     trial.end(&cluster);
 }
 
-/// How the master answers a write: taken, or with the code of a refusal.
+/// Returns the master's answer to a write: success, or the error code of a refusal.
 fn answer_of_a_write(cluster: &Cluster) -> String {
     let mut redis = Resp::connect(cluster.client(cluster.master())).expect("it listens");
     match redis.call(&[b"SET", b"full", &[b'x'; 4096]]).expect("it answers") {

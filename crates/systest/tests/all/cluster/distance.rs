@@ -1,17 +1,18 @@
-//! Three nodes far apart, with clients far from all of them: how many operations a second come of
-//! how many round trips.
+//! Three distant nodes, with clients distant from all of them: the throughput that follows from the
+//! number of round trips.
 
 use super::{SECOND, waits_for_the_long_tests};
 use std::time::Duration;
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 
-/// How long each packet is under way, from whichever host to whichever other.
+/// Time of each packet in transit between any two hosts.
 const DELAY: Duration = Duration::from_millis(50);
 const CLIENTS: [u32; 5] = [1, 4, 8, 64, 1_000];
 
-/// Each client sends again when it was answered. A put takes two round trips: one from the client
-/// to the master, one from the master to the others. A read under a lease takes the first alone.
+/// Each client sends its next request when it has an answer. A put takes two round trips: one from
+/// the client to the master, one from the master to the others. A read under a lease takes only the
+/// first.
 #[test]
 fn far_apart_puts_take_two_round_trips_and_reads_one() {
     let name = "far apart";
@@ -23,7 +24,7 @@ fn far_apart_puts_take_two_round_trips_and_reads_one() {
     }
     let _permit = experiment();
     let scratch = Scratch::new("cluster-distance");
-    // Nothing is set but the lease: this is how it is shipped.
+    // Only the lease is set; all else has the product's defaults.
     let options = Options { words: Vec::new(), ..Options::of(3).behind_the_switch() };
     let cluster = Cluster::start(&scratch, options);
     for from in 1..=cluster.size() + 1 {
@@ -31,7 +32,7 @@ fn far_apart_puts_take_two_round_trips_and_reads_one() {
             cluster.network().link(from, to, Cable::slow(DELAY));
         }
     }
-    // Whoever joins or leads later does so at this distance, too.
+    // Joining and elections happen at this distance, too.
     cluster.must_settle();
     cluster.must_serve();
     let round_trip = 2 * DELAY;

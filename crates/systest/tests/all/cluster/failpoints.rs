@@ -1,5 +1,5 @@
-//! F-07 and F-31: a node of a cluster dies at every place where it can leave something half done,
-//! and while logs collapse and tables merge under load.
+//! F-07 and F-31: a node of a cluster dies at every fail point, and while logs are truncated and
+//! tables are merged under load.
 
 use super::snapshots::write_much;
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
@@ -11,9 +11,9 @@ use systest::history::{ClientProtocol, Writing};
 use systest::load::Load;
 use systest::rigs::{Cluster, Options, Scratch, experiment};
 
-/// Longest wait until a place is reached.
+/// Longest wait until a fail point is reached.
 const REACHED_MAX: Duration = Duration::from_secs(60);
-/// What the log may take, as the nodes are told, and what its own spares and roundings add.
+/// Configured limit of the log, and the slack for its spare segments and rounding.
 const LOG_BYTES_MAX: u64 = 128 << 20;
 const SLACK_BYTES: u64 = 48 << 20;
 
@@ -23,7 +23,7 @@ fn options() -> Options {
     options
 }
 
-/// Clients whose writes fill segments and tables quickly.
+/// Starts clients whose writes fill segments and tables quickly.
 fn fat(cluster: &Cluster, first: usize) -> Load {
     let one = |at: usize| Writing {
         client: first + at,
@@ -61,7 +61,7 @@ fn a_node_of_a_cluster_comes_back_whereever_it_died() {
             cluster.how(victim).environment.clear();
             cluster.begin_ended();
             if !died {
-                // It is still armed.
+                // The fail point was not reached: it is still armed.
                 cluster.kill(victim);
             }
             cluster.begin_all();
@@ -78,11 +78,11 @@ fn a_node_of_a_cluster_comes_back_whereever_it_died() {
     assert!(missed.is_empty(), "never reached: {missed:?}");
 }
 
-/// Takes a node down so that its next life can reach this place.
+/// Stops a node so that its next incarnation can reach this fail point.
 fn prepare(cluster: &mut Cluster, victim: usize, point: &str) {
     cluster.kill(victim);
     if point.starts_with("first_start.") {
-        // A first start wants an empty directory, and under its name a fresh node is let in.
+        // A first start needs an empty directory, and its name must be free for a fresh node.
         std::fs::remove_dir_all(&cluster.how(victim).data).expect("it is ours");
         cluster.operate(&["cluster", "replace", &format!("n{victim}")]);
     }
@@ -91,8 +91,8 @@ fn prepare(cluster: &mut Cluster, victim: usize, point: &str) {
     }
 }
 
-/// Starts the armed node and does all that lets every place be reached, until it is gone; false
-/// when it never goes.
+/// Starts the armed node and runs all operations that reach a fail point, until it dies. Returns
+/// false if it never does.
 fn dies(cluster: &mut Cluster, victim: usize) -> bool {
     if let Err(refusal) = cluster.try_to_begin(victim) {
         refusal.must_have_died_armed();
@@ -115,8 +115,8 @@ fn dies(cluster: &mut Cluster, victim: usize) -> bool {
     true
 }
 
-/// Deaths while logs collapse and tables merge, under full load: nothing is lost, and no log grows
-/// beyond its limit. Of two copies to one place one is refused.
+/// Kills nodes while logs are truncated and tables are merged, under full load: no write may be
+/// lost, and no log may exceed its limit. Of two copies to one place one is refused.
 #[test]
 fn collapsing_under_load_with_kills_leaks_nothing() {
     let name = "F-31 collapse under load with kills";
@@ -132,7 +132,7 @@ fn collapsing_under_load_with_kills_leaks_nothing() {
     let places = places.into_iter().chain(["compact.after", "flush.after"]);
     let (mut most, mut deaths) = (0, 0);
     for (round, point) in places.enumerate() {
-        // In turn at one that follows and at one that leads.
+        // Alternately a follower and the master.
         let victim = cluster.follower();
         let mut load = None;
         trial.fault(&mut cluster, |cluster| {
@@ -178,7 +178,7 @@ fn log_bytes(cluster: &mut Cluster, node: usize) -> u64 {
     size(&cluster.how(node).data.join("log"))
 }
 
-/// Asks twice at once for a copy to one place; gives how many were refused.
+/// Requests two copies to one place at the same time; returns the number of refusals.
 fn two_copies(cluster: &mut Cluster) -> usize {
     let target = cluster.how(1).data.join("checkpoints/twice");
     let body = serde_json::json!({ "target": target }).to_string();

@@ -6,13 +6,14 @@ use systest::client::{Resp, RespReply};
 use systest::report::{bound, skipped, times};
 use systest::rigs::{Cluster, Options, Root, Scratch, System, experiment, missing, wait};
 
-/// What nobody's writes may stop for, beside the two leases after which a disk hangs.
+/// Longest pause of writes at any node, besides the two leases after which a disk counts as
+/// hanging.
 const ELECTION_MAX: Duration = Duration::from_millis(800);
 const LEASE: Duration = Duration::from_millis(600);
 
-/// The master of the data's group, which is preferred as such, can't save anything: another leads
-/// for as long as that lasts, though it is the preferred one that is connected and votes. Then it
-/// follows, catches up, and is master again. A follower whose disk hangs holds nobody up.
+/// The master of the data's group, which is the preferred master, can't save anything. Another
+/// leads for as long as that lasts, though the preferred one is connected and votes. Then it
+/// follows, catches up, and becomes master again. A follower whose disk hangs delays no other node.
 #[test]
 fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
     let name = "F-65 hanging disk";
@@ -57,8 +58,8 @@ fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
     bound("F-65 longest gap of writes, s", gap.as_secs_f64(), most.as_secs_f64());
 }
 
-/// Writes at the nodes but one, for so long: the longest time without an acknowledged one, and how
-/// many there were.
+/// Writes at all nodes but one for this time; returns the longest time without an acknowledgement,
+/// and the number of acknowledgements.
 fn writes_for(cluster: &Cluster, but: usize, time: Duration) -> (Duration, u64) {
     let begun = Instant::now();
     let (mut last, mut longest, mut many) = (begun, Duration::ZERO, 0);
@@ -79,7 +80,7 @@ fn writes_for(cluster: &Cluster, but: usize, time: Duration) -> (Duration, u64) 
     (longest.max(last.elapsed()), many)
 }
 
-/// It tells whoever asks, and its metrics do.
+/// Checks that the node's status and its metrics report the hanging disk.
 fn must_say_so(cluster: &Cluster, node: usize) {
     let status = cluster.status(node).expect("it answers");
     assert_eq!(status["log"]["hangs"], true, "it says nothing of its disk: {}", status["log"]);

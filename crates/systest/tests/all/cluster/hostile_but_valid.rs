@@ -1,8 +1,8 @@
-//! Requests that are well formed, that anybody may send, and that cost as much as requests can.
+//! Requests that are well formed, that any client may send, and that cost as much as requests can.
 //!
 //! Transactions whose answers have gigabytes, deletes of everything, patterns over all keys, many
-//! clients that do not take what they asked for: none of them may cost the master its office, keep
-//! others from being answered, or take more memory than the settings say.
+//! clients that do not read their answers: none of them may cost the master its office, delay the
+//! answers to others, or take more memory than the settings say.
 
 use super::{SECOND, percentile};
 use std::mem;
@@ -15,16 +15,16 @@ use systest::client::{Http, HttpResponse, Resp, RespReply, command};
 use systest::report::{Figures, times};
 use systest::rigs::{Cluster, Options, Scratch, StopOnDrop, experiment, resident_bytes};
 
-/// Longest wait for an answer, however much else the machine does.
+/// Longest wait for an answer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The settings of every node.
+/// Settings of every node.
 const SETTINGS: [&str; 6] =
     ["--memory-bytes-max", "64MiB", "--buffer-bytes-max", "64MiB", "--segment-bytes", "4MiB"];
-/// What the settings allow: the store, the front-ends' buffers, answers being gathered, undecided
-/// updates (a quarter of the store's memory), and values kept for members that lag; and what a node
-/// takes with nothing to do, with what the allocator keeps.
+/// Memory that the settings allow: the store, the front-ends' buffers, answers in progress,
+/// undecided updates (a quarter of the store's memory), and values kept for members that lag; plus
+/// the memory of an idle node, with the allocator's reserve.
 const RESIDENT_MIB_MAX: u64 = 64 + 64 + 64 + 16 + 16 + 200;
-/// A value of which six are read at a time.
+/// Bytes of a large value; six of them are read at a time.
 const LARGE_BYTES: usize = 8 << 20;
 const LARGE: [&[u8]; 6] = [b"l1", b"l2", b"l3", b"l4", b"l5", b"l6"];
 
@@ -32,7 +32,7 @@ fn connect(address: SocketAddr) -> Resp {
     Resp::with_patience(address, PATIENCE).expect("a node takes connections")
 }
 
-/// Keys under `p:` and six large values.
+/// Writes keys under `p:` and six large values.
 fn fill(address: SocketAddr, rows: u64) {
     let mut client = connect(address);
     for first in (0..rows).step_by(1_000) {
@@ -49,7 +49,7 @@ fn fill(address: SocketAddr, rows: u64) {
     }
 }
 
-/// A transaction: what its `EXEC` is answered.
+/// Runs a transaction; returns the reply to its `EXEC`.
 fn transaction(address: SocketAddr, commands: &[Vec<&[u8]>]) -> RespReply {
     let mut client = connect(address);
     client.call(&[b"MULTI"]).expect("an answer");
@@ -64,7 +64,7 @@ fn refused(told: &RespReply, wanted: &str) {
     assert!(error.contains(wanted), "{error}");
 }
 
-/// One of these requests, sent again and again for a while.
+/// Sends one of these requests again and again for a while.
 fn again(mut request: impl FnMut()) {
     let until = Instant::now() + times(2, 20) as u32 * SECOND;
     request();
@@ -79,7 +79,8 @@ fn post(address: SocketAddr, path: &str, body: &str) -> HttpResponse {
     web.ask("POST", &path, body.as_bytes()).expect("an answer")
 }
 
-/// Asks until it is answered: a refusal for want of memory ends when others give theirs back.
+/// Repeats a request until it is answered: a refusal for lack of memory ends when others free
+/// theirs.
 fn answered_in_the_end(client: &mut Resp, words: &[&[u8]]) {
     let until = Instant::now() + PATIENCE;
     while let Some(error) = client.call(words).expect("an answer").error() {
@@ -88,8 +89,8 @@ fn answered_in_the_end(client: &mut Resp, words: &[&[u8]]) {
     }
 }
 
-/// Clients that ask for much and do not read it. Half of them never do; once these are gone, who
-/// asks is answered.
+/// Clients that request much and do not read it. Half of them never read; after they are gone, a
+/// new request is answered.
 fn never_read(address: SocketAddr) {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     let request = command(&mget);
@@ -103,8 +104,8 @@ fn never_read(address: SocketAddr) {
     answered_in_the_end(&mut clients[0], &mget);
 }
 
-/// Clients that ask for much five times, each as soon as it has its answer, and then until they get
-/// what they asked for.
+/// Clients that request much five times, each as soon as it has its answer, and then repeat until
+/// they are answered.
 fn large_reads(address: SocketAddr) {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     thread::scope(|scope| {
@@ -120,7 +121,7 @@ fn large_reads(address: SocketAddr) {
     });
 }
 
-/// Many large values that all but vanish when they are compressed, as merges meet them.
+/// Writes many large values that compress to almost nothing, for merges to read.
 fn hollow_values(address: SocketAddr) {
     let mut client = connect(address);
     let value = vec![b'v'; LARGE_BYTES];
@@ -131,7 +132,7 @@ fn hollow_values(address: SocketAddr) {
     }
 }
 
-/// Somebody else's client, until it is told to end: how long each of its writes took.
+/// An independent client, until it is stopped: records the time of each of its writes.
 fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBool) {
     let mut client = connect(address);
     while !over.load(Ordering::SeqCst) {
@@ -142,7 +143,7 @@ fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBoo
     }
 }
 
-/// What a request is called, and how it is sent and judged.
+/// Name of a request, and the function that sends and checks it.
 type Request = (&'static str, Box<dyn Fn()>);
 
 fn requests(address: SocketAddr) -> [Request; 9] {

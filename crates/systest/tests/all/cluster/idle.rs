@@ -1,4 +1,4 @@
-//! F-58: nobody asks anything, and nothing happens.
+//! F-58: an idle cluster, without requests, does nothing.
 
 use super::SECOND;
 use systest::report::{Figures, bound, times};

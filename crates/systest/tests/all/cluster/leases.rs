@@ -1,11 +1,11 @@
-//! The setting `lease_reads`: whether a master that hears nobody answers reads.
+//! The setting `lease_reads`: answers of a cut-off master to reads, with and without it.
 
 use super::SECOND;
 use std::time::Duration;
 use systest::client::{Resp, RespReply};
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
-/// Far longer than a read takes: under its lease a master needs nobody meanwhile.
+/// Far longer than a read takes: under its lease a master contacts no other node meanwhile.
 const LEASE: Duration = Duration::from_secs(6);
 
 #[test]
@@ -24,7 +24,7 @@ fn a_master_without_lease_reads_answers_none_while_it_hears_nobody() {
         assert_eq!(written, RespReply::Simple("OK".into()), "lease_reads={switch}");
         let others: Vec<_> = cluster.nodes().filter(|node| *node != master).collect();
         others.iter().for_each(|node| cluster.pause(*node));
-        // Until all of their threads have heard of it.
+        // Wait until all of the nodes' threads have the new setting.
         std::thread::sleep(SECOND / 2);
         let value = RespReply::Bulk(Some(b"v".to_vec()));
         let read = client.say("GET k").is_ok_and(|read| read == value);

@@ -1,4 +1,4 @@
-//! F-16: a follower behind a cable that takes far less than the others write.
+//! F-16: a follower behind a link that is far slower than the writes of the others.
 
 use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use systest::load::Load;
 use systest::report::{bound, ratio, say, skipped};
 use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment, resident_bytes};
 
-/// A million bits a second.
+/// Rate of the slow link: a million bits a second.
 const NARROW_KBIT: u32 = 1_000;
-/// What is to be written while the cable is narrow, in updates: more than the log keeps for who is
-/// behind, though many of them are the small ones of the other clients.
+/// Number of updates while the link is slow: more than the log keeps for a lagging member, though
+/// many of them are small ones of the other clients.
 const UPDATES: f64 = 30_000.0;
 const VALUE_BYTES_MAX: usize = 32 << 10;
-/// What a master may hold in memory, whoever is behind.
+/// Most memory that a master may hold, however far a member lags.
 const RESIDENT_BYTES_MAX: u64 = 512 << 20;
 const UPDATED: &str = "credenza_updates_total";
 const RECEIVED: &str = "credenza_snapshots_received_total";
@@ -35,7 +35,7 @@ fn a_follower_behind_a_narrow_cable_holds_nobody_up() {
     let mut cluster = Cluster::start(&scratch, options);
     let mut trial = Trial::begin(name, &cluster, plan(16));
     let (master, follower) = (cluster.master(), cluster.follower());
-    // The load is the same before: what is compared is the cable.
+    // The same load runs before, so that only the link differs.
     let wide = trial.recorder.now();
     let load = write_much(&cluster, master, 50);
     std::thread::sleep(4 * SECOND);
@@ -76,13 +76,13 @@ fn a_follower_behind_a_narrow_cable_holds_nobody_up() {
     assert!(resident < RESIDENT_BYTES_MAX, "the master holds {resident} bytes");
 }
 
-/// How many values a follower lacks.
+/// Returns the number of values that a follower lacks.
 fn lag(cluster: &Cluster, master: usize, follower: usize) -> u64 {
     let applied = |node| cluster.said(node, 1).map_or(0, |said| said.applied);
     applied(master).saturating_sub(applied(follower))
 }
 
-/// Four clients of one node, each with large values.
+/// Starts four clients of one node, each with large values.
 fn write_much(cluster: &Cluster, node: usize, first: usize) -> Load {
     let one = |at: usize| Writing {
         client: first + at,

@@ -7,7 +7,7 @@ use systest::recorder::RecorderPlan;
 use systest::report::{Figures, bound, ratio, say, times};
 use systest::rigs::{Cluster, Options, Scratch, experiment, must, text};
 
-/// The lease of a cluster where nobody says anything.
+/// Lease of a cluster with default settings.
 const DEFAULT_LEASE: Duration = Duration::from_millis(600);
 
 #[test]
@@ -41,7 +41,7 @@ fn master_killed(cluster: &mut Cluster) {
     trial.end(cluster);
 }
 
-/// The master is killed again and again, and comes back.
+/// Kills the master several times, and restarts it.
 fn masters_killed(trial: &mut Trial, cluster: &mut Cluster, count: usize) {
     for _ in 0..count {
         let master = cluster.master();
@@ -49,7 +49,7 @@ fn masters_killed(trial: &mut Trial, cluster: &mut Cluster, count: usize) {
             let killed = Instant::now();
             cluster.kill(master);
             assert_ne!(cluster.master(), master);
-            // Long enough that another leads without it.
+            // Long enough that another node leads without it.
             let away = times(0, 5) as u32 * SECOND;
             std::thread::sleep(away.saturating_sub(killed.elapsed()));
             cluster.begin(master);
@@ -57,7 +57,7 @@ fn masters_killed(trial: &mut Trial, cluster: &mut Cluster, count: usize) {
     }
 }
 
-/// The same with the timers that a cluster has where nobody says anything.
+/// Kills masters of a cluster with default timers.
 #[test]
 fn a_master_with_default_timers_is_killed() {
     let _permit = experiment();
@@ -76,7 +76,7 @@ fn a_master_with_default_timers_is_killed() {
     say(&format!("{name}: gap p50_ms={} max_ms={}", p50.as_millis(), most.as_millis()));
 }
 
-/// Clients of the other nodes are not to notice.
+/// Kills followers: clients of the other nodes must not notice.
 fn follower_killed(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-03 follower killed", cluster, plan(3));
     let away = times(3, 5) as u32 * SECOND;
@@ -125,7 +125,7 @@ fn all_killed(cluster: &mut Cluster) {
     trial.end(cluster);
 }
 
-/// A master that is asked to stop hands its lease over.
+/// Restarts the nodes one by one: a master that is stopped hands its lease over.
 fn rolling_restart(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-05 rolling restart", cluster, plan(5));
     trial.bounds.gap_max = Some(SECOND / 2);
@@ -141,7 +141,7 @@ fn rolling_restart(cluster: &mut Cluster) {
     trial.end(cluster);
 }
 
-/// A master that slept longer than its lease answers nobody from what it knew.
+/// Pauses the master for longer than its lease: it must answer nothing from its old state.
 fn master_paused(cluster: &mut Cluster) {
     let patient = RecorderPlan { patience: 10 * SECOND, ..plan(9) };
     let mut trial = Trial::begin("F-09 master paused", cluster, patient);
@@ -157,8 +157,8 @@ fn master_paused(cluster: &mut Cluster) {
 }
 
 impl Trial {
-    /// Pauses the master for three leases. What it is asked meanwhile it finds when it wakes; the
-    /// key was changed by then.
+    /// Pauses the master for three leases. It finds the requests sent meanwhile when it resumes;
+    /// the key has changed by then.
     fn paused_with_questions(&mut self, cluster: &mut Cluster, master: usize) -> (u32, u32) {
         let mut readers: Vec<_> =
             (0..10).map(|_| Resp::connect(cluster.client(master)).expect("it listens")).collect();
@@ -198,7 +198,7 @@ impl Trial {
     }
 }
 
-/// The judge must see a cluster whose majority forgot a round: their directories are put back.
+/// Positive control of the checker: a majority's directories are replaced by old copies.
 #[test]
 fn a_cluster_that_forgets_is_seen() {
     let _permit = experiment();

@@ -32,18 +32,18 @@ fn joins(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
     begun.elapsed()
 }
 
-/// The fourth leaves again.
+/// The fourth node leaves again.
 fn leaves(trial: &mut Trial, cluster: &mut Cluster) {
     trial.fault(cluster, |cluster| {
         cluster.operate(&["cluster", "remove", "n4"]);
-        // Its process may end once it has heard that it is out; it is ended in any case.
+        // Its process may end once it has learned of its removal; it is killed in any case.
         std::thread::sleep(2 * cluster.lease());
         cluster.forget_last();
         cluster.must_settle();
     });
 }
 
-/// A node loses its disk: under its name nobody comes back until an operator says so, and then
+/// A node loses its disk: no node can join under its name until an operator permits it, and then
 /// under another id.
 fn replaced(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
     let mut took = Duration::ZERO;
@@ -64,7 +64,7 @@ fn replaced(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
     took
 }
 
-/// A node that kept its id and lost what it had promised must not vote again.
+/// A node that kept its id and lost its promises must not vote again.
 fn old_id_refused(trial: &mut Trial, cluster: &mut Cluster) {
     trial.fault(cluster, |cluster| {
         cluster.kill(2);
@@ -77,7 +77,7 @@ fn old_id_refused(trial: &mut Trial, cluster: &mut Cluster) {
                 std::fs::copy(entry.path(), data.join(entry.file_name())).expect("it is ours");
             }
         }
-        // It would come back under another id; under this one it never does.
+        // It would rejoin under another id; under this one it never does.
         cluster.how(2).words.extend(["--auto-repair", "off"].map(String::from));
         let refusal = cluster.try_to_begin(2).expect_err("it has forgotten what it promised");
         assert!(!refusal.words.is_empty(), "no reason is given");

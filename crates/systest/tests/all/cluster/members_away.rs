@@ -1,6 +1,6 @@
-//! Members are taken out of groups while they are down or cut off: back again, they serve what the
-//! others serve, and know in their next lives, too, that they have no part. Operators are answered
-//! by any node, wherever masters are.
+//! Members are removed from groups while they are down or cut off. Back again, they serve the same
+//! rows as the others, and know also after a restart that they are not members. Operators are
+//! answered by any node, wherever the masters are.
 
 use super::SECOND;
 use std::time::Instant;
@@ -8,10 +8,11 @@ use systest::client::{Http, Resp, encoded};
 use systest::report::{Figures, skipped};
 use systest::rigs::{Cluster, Network, Options, Scratch, experiment, wait};
 
-/// A bucket in a group of its own, with a row.
+/// Creates a bucket in its own group, with a row.
 fn filled(cluster: &Cluster) {
     cluster.operate(&["group", "create", "--replicas", "3"]);
-    // Behind cables the tool reaches the listener for operators only, and a bucket is data.
+    // Behind the switch the tool reaches only the listener for operators, and a bucket is created
+    // by clients.
     let json = [("content-type", "application/json")];
     let made =
         |web: &mut Http| web.ask_with("PUT", "/v1/buckets/default/away", &json, b"{\"group\": 2}");
@@ -57,7 +58,7 @@ fn ready(cluster: &Cluster, node: usize) -> Result<(), String> {
     if status == 200 { Ok(()) } else { Err(text) }
 }
 
-/// The node takes and answers what any other does.
+/// Checks that the node accepts and answers requests as any other does.
 fn serves(cluster: &Cluster, node: usize) {
     for bucket in ["away", "default"] {
         wait("a row", || get(cluster, node, bucket, "k"));
@@ -68,7 +69,7 @@ fn serves(cluster: &Cluster, node: usize) {
     assert_eq!(redis.say("GET k").expect("it answers").bytes(), Some(&b"v"[..]));
 }
 
-/// Who is in a group, as node 1 says.
+/// Returns the members of a group, as node 1 reports them.
 fn members(cluster: &Cluster, group: u64) -> Result<Vec<String>, String> {
     let said = cluster.said(1, group).ok_or("it does not answer")?;
     Ok(said.members.into_iter().map(|(name, _)| name).collect())
@@ -100,11 +101,11 @@ fn who_is_taken_out_while_it_is_down_serves_all_buckets_when_it_is_back() {
     let back = Instant::now();
     serves(&cluster, 3);
     figures.also("served_after_ms", back.elapsed().as_millis());
-    // It knows by now, whoever it asks: alone with one other it does not try to vote.
+    // It knows by now: alone with one other node it does not try to vote.
     cluster.kill(3);
     cluster.begin(3);
     serves(&cluster, 3);
-    // And gets its part back, and with it all rows.
+    // It becomes a member again, and gets all rows.
     placed(&cluster, "2", &["n1", "n2", "n3"]);
     placed(&cluster, "1", &["n1", "n2", "n3"]);
     cluster.must_settle();
@@ -136,7 +137,7 @@ fn who_is_taken_out_while_it_is_cut_off_serves_all_buckets_and_any_node_answers_
     placed(&cluster, "2", &["n1", "n2"]);
     cluster.heal();
     wait("a row", || get(&cluster, 3, "away", "k"));
-    // Beyond loopback each node's operators are at an address of its own.
+    // Beyond loopback each node has its own address for operators.
     cluster.lead(2);
     for node in cluster.nodes() {
         for words in [&["group", "verify"][..], &["group", "verify", "2"]] {

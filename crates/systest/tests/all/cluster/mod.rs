@@ -1,10 +1,11 @@
-//! Real faults under real clusters: clients of all nodes write down what they were told, and one
-//! order of all calls must explain it.
+//! Real faults under real clusters: clients of all nodes record their answers, and one order of all
+//! calls must explain them.
 //!
-//! Promises: an experiment ends with all nodes level, row by row, every acknowledged write read
-//! back at every node, and a linearizable history; or it says why it was skipped.
-//! Never: asserts in its short form how long a fault was felt: other work shares the machine. The
-//! long form holds gaps against their bounds.
+//! Promises: an experiment ends with all nodes at one applied index, equal row by row, every
+//! acknowledged write read back at every node, and a linearizable history; or it says why it was
+//! skipped.
+//! Never: asserts in its short form how long clients felt a fault: other work shares the machine.
+//! The long form checks gaps against their bounds.
 //! Read next: `master.rs`, then `wires.rs`.
 
 mod at_work;
@@ -45,20 +46,20 @@ use systest::report::{BoundChecks, Figures, long, skipped, times};
 use systest::rigs::{Cluster, Scratch, Trace};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Configurations the judge may try for each key.
+/// Most configurations that the linearizability checker tries for each key.
 const STEPS_MAX: u64 = 3_000_000;
-/// How a node ends that found its data damaged, or could not make them last.
+/// Exit code of a node that found its data damaged, or could not make them durable.
 const DAMAGED: i32 = 7;
 
-/// Eight clients (thirteen in the long form: sixteen with those of the ledger) on twelve keys and
-/// two pairs, who go to the next node when one does not serve them within a second.
+/// Plan of eight clients (thirteen in the long form: sixteen with those of the ledger) on twelve
+/// keys and two pairs, which go to the next node when one does not serve them within a second.
 fn plan(seed: u64) -> RecorderPlan {
     let pause = Duration::from_millis(4);
     let clients = times(8, 13);
     RecorderPlan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
 }
 
-/// Three clients of the ledger, whose keys no other experiment uses.
+/// Returns three clients of the ledger, whose keys no other experiment uses.
 fn writing(seed: u64) -> Vec<Writing> {
     let one = |(at, protocol): (usize, ClientProtocol)| {
         let client = seed as usize * 10 + at;
@@ -71,7 +72,7 @@ fn writing(seed: u64) -> Vec<Writing> {
         .collect()
 }
 
-/// Whether an experiment that takes its time is left to the long tests; if so it says so.
+/// Returns true if a long experiment is left to the long form; prints so in that case.
 fn waits_for_the_long_tests(name: &str) -> bool {
     if !long() {
         skipped(name, "takes its time: `make test-long`");
@@ -79,42 +80,42 @@ fn waits_for_the_long_tests(name: &str) -> bool {
     !long()
 }
 
-/// The time below which so many percent of these are.
+/// Returns a percentile of these times.
 fn percentile(mut times: Vec<Duration>, percent: usize) -> Duration {
     times.sort_unstable();
     times.get(times.len() * percent / 100).copied().unwrap_or_default()
 }
 
-/// An experiment under way: clients at work, and what was done to the nodes.
+/// A running experiment: its clients, and the faults injected so far.
 struct Trial {
     figures: Figures,
     recorder: Recorder,
     load: Load,
-    /// What further clients were told, who are done.
+    /// Answers of further clients, which have stopped.
     told: Ledger,
     addresses: Vec<SocketAddr>,
-    /// When something was wrong: from the fault until all nodes served again.
+    /// Time of each fault, from its beginning until all nodes served again.
     faults: Vec<(Duration, Duration)>,
     recovery: Duration,
     bounds: Bounds,
-    /// How far the data's group had decided when it began; none: in the end its log does not reach
-    /// back so far, or there are several.
+    /// Decided index of the data's group at the beginning. `None`: no replay, because the log will
+    /// not reach back so far at the end, or there are several groups.
     log_from: Option<u64>,
 }
 
-/// What the long form holds against its bound.
+/// Bounds that the long form checks. `None`: no bound.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
-    /// The longest gap that is allowed for.
+    /// Longest gap between acknowledgements.
     gap_max: Option<Duration>,
-    /// The longest recovery that is allowed for.
+    /// Longest recovery.
     recovery_max: Option<Duration>,
-    /// The longest that a node took to end whose syncs failed.
+    /// Longest time that a node with failing syncs took to end.
     to_stop: Option<Duration>,
 }
 
 impl Trial {
-    /// Starts the clients, and lets them work for a while.
+    /// Starts the clients, and lets them run for a while.
     fn begin(name: &str, cluster: &Cluster, plan: RecorderPlan) -> Trial {
         let figures = Figures::begin(name);
         cluster.must_serve();
@@ -137,7 +138,7 @@ impl Trial {
         }
     }
 
-    /// Does something cruel; when it is undone, or needs no undoing, all nodes must serve again.
+    /// Injects a fault by `cruel`; after it, all nodes must serve again.
     fn fault(&mut self, cluster: &mut Cluster, cruel: impl FnOnce(&mut Cluster)) {
         let from = self.recorder.now();
         self.figures.faults += 1;
@@ -149,9 +150,9 @@ impl Trial {
         std::thread::sleep(SECOND);
     }
 
-    /// The next sync by this system call fails, at a follower and then at the master. Each ends by
-    /// itself within `end_max`, the others go on, and it begins again. While it has not ended,
-    /// `meanwhile` gives it something to sync.
+    /// Makes the next sync by this system call fail, at a follower and then at the master. Each
+    /// must end by itself within `end_max`, the others go on, and it restarts. Until it has ended,
+    /// `meanwhile` makes writes that need a sync.
     fn syncs_fail(
         &mut self,
         cluster: &mut Cluster,
@@ -186,7 +187,7 @@ impl Trial {
         self.bounds.to_stop = Some(Duration::from_secs_f64(seconds));
     }
 
-    /// Lets the clients work on for a while, stops them, and judges everything.
+    /// Lets the clients run for a while, stops them, and checks everything.
     fn end(mut self, cluster: &Cluster) -> History {
         std::thread::sleep(times(0, 15) as u32 * SECOND);
         cluster.must_settle();
@@ -225,7 +226,7 @@ impl Trial {
             report.must_explain();
         }
         cluster.must_be_level();
-        // Last of all: what took too long is no worse than what is wrong.
+        // Times are checked last: a broken bound must not hide a wrong result.
         self.bounds.must_be_kept(self.figures.name(), gap.unwrap_or_default(), self.recovery);
         assert!(ok > 100 && ledger.ok > 100, "clients did almost nothing: {ok}, {ledger:?}");
         history
@@ -250,7 +251,8 @@ impl Bounds {
     }
 }
 
-/// What the log says of a history. In the long form it may have collapsed meanwhile.
+/// Checks a history against the log. `None`: in the long form, the log may have been truncated
+/// meanwhile.
 fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<ReplayReport> {
     let keys = history.calls.iter().map(|call| call.key.as_str()).collect();
     match cluster.decided(from, cluster.decided_upto(), &keys) {
@@ -260,7 +262,7 @@ fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<ReplayRep
     }
 }
 
-/// What two lease lengths and a second allow for.
+/// Returns a bound of two leases and `more`.
 fn two_leases(cluster: &Cluster, more: Duration) -> Option<Duration> {
     Some(2 * cluster.lease() + more)
 }

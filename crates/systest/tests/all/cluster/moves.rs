@@ -1,4 +1,5 @@
-//! A bucket moves to another group and back while clients use it, and nodes die on the way.
+//! A bucket moves to another group and back during reads and writes, and nodes die during the
+//! moves.
 
 use super::{Trial, plan};
 use serde_json::Value;
@@ -6,9 +7,9 @@ use std::time::{Duration, Instant};
 use systest::report::times;
 use systest::rigs::{Cluster, Options, Scratch, experiment, wait};
 
-/// Rows that nobody else looks at, so that a move takes a while.
+/// Rows that no client reads, so that a move takes a while.
 const ROWS: usize = 60_000;
-/// How far a move is when a node dies, in turn.
+/// Times from the start of a move to the death of a node, in turn.
 const PAUSES_MS: [u64; 4] = [0, 60, 150, 300];
 
 #[test]
@@ -54,7 +55,8 @@ fn fill(cluster: &Cluster, scratch: &Scratch) {
     assert_eq!(report["ok"], ROWS, "{report}");
 }
 
-/// Where the bucket lives and where to it is on its way, as node 1 says.
+/// Returns the status of the bucket, with its group and the group it is moving to, as node 1
+/// reports it.
 fn status(cluster: &Cluster) -> Result<Value, String> {
     let output = cluster.tool(1, &["bucket", "status", "default", "--json"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -65,7 +67,7 @@ fn is_on_its_way(cluster: &Cluster) -> Result<bool, String> {
     status(cluster).map(|status| !status["to"].is_null())
 }
 
-/// The group the bucket rests in.
+/// Returns the group of the bucket, when it is not moving.
 fn lives_in(cluster: &Cluster) -> Result<u64, String> {
     let status = status(cluster)?;
     match (status["group"].as_u64(), status["to"].is_null()) {

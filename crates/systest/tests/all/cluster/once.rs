@@ -1,4 +1,4 @@
-//! F-60: requests whose answers are lost are asked again, also of another node, and apply once.
+//! F-60: requests whose answers are lost are repeated, also at another node, and apply once.
 
 use super::SECOND;
 use serde_json::json;
@@ -10,9 +10,9 @@ use systest::rigs::{Cable, Cluster, Network, Options, Scratch, experiment};
 const SESSIONS: &str = "/v1/sessions/default/default";
 const UPDATE: &str = "/v1/buckets/default/default/update";
 
-/// A client that adds one to a counter of its own and then replaces its own number by the next if
-/// it is the one before, and asks again until it knows the answer. A replacement that is applied
-/// twice finds another number the second time.
+/// A client that adds one to its counter and then replaces its number by the next if it is the one
+/// before, and repeats each request until it has the answer. A replacement that is applied twice
+/// finds another number the second time.
 struct Adder {
     nodes: Vec<SocketAddr>,
     at: usize,
@@ -44,14 +44,14 @@ impl Adder {
         }
     }
 
-    /// So many additions and replacements; gives how many answers were not those of the first
-    /// attempt.
+    /// Does this many additions and replacements; returns the number of answers that were not those
+    /// of the first attempt.
     fn count(&mut self, key: &str, count: u64) -> u64 {
         let opened = self.ask(SESSIONS, &[], "");
         let session = opened["session"].as_str().expect("a session's id").to_string();
         let mut doubles = 0;
         for number in 1..=count {
-            // So that answers are on their way when cables are cut.
+            // The pause makes it likely that answers are in transit when links are cut.
             std::thread::sleep(SECOND / 100);
             let add = json!({"op": "add", "key": key, "delta": 1});
             let answer = self.update(&session, 2 * number - 1, &add);
@@ -68,7 +68,7 @@ impl Adder {
         doubles
     }
 
-    /// One request of a session.
+    /// Sends one request of a session.
     fn update(
         &mut self,
         session: &str,
@@ -108,7 +108,7 @@ fn retries_of_lost_answers_apply_once_at_any_node() {
         };
         (0..clients).map(work).collect()
     });
-    // Answers are cut off again and again, from each node in turn; once the master dies, too.
+    // Answers are cut off repeatedly, from each node in turn; then the master dies, too.
     let host = cluster.size() + 1;
     let mut round = 0;
     while workers.iter().any(|worker| !worker.is_finished()) {

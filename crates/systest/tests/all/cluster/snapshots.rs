@@ -1,5 +1,5 @@
-//! A follower that was away for longer than the log reaches back comes back by a snapshot, also
-//! when it, or who sends it, dies on the way.
+//! A follower that was down for longer than the log reaches back catches up by a snapshot, also
+//! when it, or the sender, dies during the transfer.
 
 use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use systest::client::{Resp, RespReply};
 use systest::report::skipped;
 use systest::rigs::{Cluster, Options, Root, Scratch, Trace, experiment, missing};
 
-/// More than the log keeps for members that are behind: half of its limit.
+/// Number of writes: more than the log keeps for lagging members, which is half of its limit.
 const WRITES: usize = 2_400;
 const KEYS: usize = 400;
 const VALUE_BYTES: usize = 48 << 10;
 const RECEIVED: &str = "credenza_snapshots_received_total";
 
-/// Who dies while a snapshot is under way.
+/// Node that dies during the transfer of a snapshot.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Nobody,
@@ -50,7 +50,7 @@ fn a_follower_that_was_away_too_long_comes_back_by_a_snapshot() {
     assert!(received >= 3.0, "the log reached back far enough: no snapshot was needed");
 }
 
-/// So much that no log reaches back to where a member was that is away.
+/// Writes so much that no log reaches back to the applied index of a member that is down.
 pub(super) fn write_much(cluster: &Cluster) {
     let mut redis = Resp::connect(cluster.client(cluster.master())).expect("it listens");
     for at in 0..WRITES {
@@ -60,7 +60,7 @@ pub(super) fn write_much(cluster: &Cluster) {
     }
 }
 
-/// Writes, again while the node has no room for it.
+/// Writes a key; retries while the node is overloaded.
 fn write(redis: &mut Resp, key: &str, value: &[u8]) {
     loop {
         match redis.call(&[b"SET", key.as_bytes(), value]).expect("it answers") {
@@ -83,8 +83,7 @@ fn kill(cluster: &mut Cluster, victim: Victim, follower: usize) {
     cluster.begin(victim);
 }
 
-/// A follower that is stopped and started a hundred times, between writes of a few bytes and then
-/// of many.
+/// Stops and restarts a follower a hundred times, between writes of a few bytes and then of many.
 #[test]
 fn a_shaky_follower_has_what_the_others_have() {
     let name = "F-06 a shaky follower";
@@ -114,7 +113,7 @@ fn a_shaky_follower_has_what_the_others_have() {
     trial.end(&cluster);
 }
 
-/// Two hundred writes.
+/// Writes two hundred rows.
 fn write_some(cluster: &Cluster, round: usize, bytes: usize) {
     let mut redis = Resp::connect(cluster.client(cluster.master())).expect("it listens");
     for at in 0..200 {
@@ -123,7 +122,7 @@ fn write_some(cluster: &Cluster, round: usize, bytes: usize) {
     }
 }
 
-/// A disk that fails while a snapshot is written to it: the node ends, and begins again with a
+/// A disk that fails while a snapshot is written to it: the node ends, and restarts with another
 /// snapshot.
 #[test]
 fn a_follower_whose_disk_fails_under_a_snapshot_stops_and_fetches_another() {

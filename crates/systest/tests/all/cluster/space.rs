@@ -58,14 +58,14 @@ fn disks_without_inodes_lose_nothing_and_recover_by_themselves() {
     trial.end(&cluster);
 }
 
-/// Makes empty files until no more can be made.
+/// Creates empty files until no more can be created.
 fn take_all(cluster: &mut Cluster, node: usize) -> Vec<PathBuf> {
     let point = cluster.disk(node).point().to_path_buf();
     let paths = (0..).map(|number| point.join(format!("inode{number}")));
     paths.take_while(|path| std::fs::write(path, b"").is_ok()).collect()
 }
 
-/// Writes enough that each log wants new segments, whoever takes it, for a few seconds.
+/// Writes for a few seconds, so much that each log needs new segments.
 fn fatten(cluster: &Cluster) {
     let mut redis = Resp::with_patience(cluster.client(cluster.master()), SECOND);
     let until = std::time::Instant::now() + 6 * SECOND;
@@ -84,7 +84,7 @@ fn fatten(cluster: &Cluster) {
     }
 }
 
-/// How a write is answered now.
+/// Returns the answer to a write now: success, or the error code.
 fn answer_of_a_write(cluster: &Cluster) -> String {
     for node in cluster.nodes() {
         let redis = Resp::with_patience(cluster.client(node), 2 * SECOND);
@@ -195,7 +195,7 @@ fn a_slow_disk_of_a_follower_holds_nobody_up_and_of_a_master_not_for_long() {
          slow master={slow_master:?}, handed over={after:?}"
     ));
     bound("F-30 p99 with a slow follower, times", ratio(slow_follower, before), 2.0);
-    // The control: the disks were slow indeed.
+    // The control: the disks were slow in fact.
     assert!(counts.iter().all(|count| *count <= 2 * u64::from(SLOW)), "{counts:?} syncs a second");
 }
 

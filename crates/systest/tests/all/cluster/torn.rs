@@ -1,5 +1,5 @@
-//! F-24: the remains of a write that never ended are cut off; a hole in what was written never is.
-//! Where the last write was acknowledged and then damaged, which looks the same, others decide.
+//! F-24: the remains of an unfinished write are cut off; a hole in finished writes never is. If the
+//! last write was acknowledged and then damaged, which looks the same, the other nodes decide.
 
 use super::damage::{ask, checked, mark, spoil_value, told};
 use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
@@ -12,16 +12,16 @@ use systest::rigs::rot::{Rot, files, spoil, tail};
 use systest::rigs::{Cluster, Options, Scratch, experiment, text, wait};
 use systest::server::{Server, StartRefusal};
 
-/// What befalls the log of a node that was killed.
+/// Damage to the log of a node that was killed.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
-    /// So many bytes behind its end are garbage, or the beginning of a true frame.
+    /// Bytes after its end: garbage if 1 or even, otherwise the beginning of a valid frame.
     Torn(usize),
-    /// A bit changes at so many percent of what was written.
+    /// A bit changes, at this many percent of the written part.
     Hole(usize),
 }
 
-/// In turn at a follower and at the master.
+/// Alternately at a follower and at the master.
 const HARMS: [Harm; 10] = [
     Harm::Torn(1),
     Harm::Torn(7),
@@ -34,13 +34,13 @@ const HARMS: [Harm; 10] = [
     Harm::Torn(4_096),
     Harm::Torn(70_000),
 ];
-/// Where a segment's first frame begins.
+/// Offset of a segment's first frame.
 const FRAMES: usize = 4_096;
-/// So much is to be written in the newest segment, and so much to be free: one that has just begun
-/// has no place for a hole and no true frame to be torn, and behind a full one nothing is read.
+/// Bytes that must be written in the newest segment, and that must be free: one that has just begun
+/// has no place for a hole and no valid frame to tear, and after a full one nothing is read.
 const ROOM: usize = 128 << 10;
 
-/// How often which of the three ends came.
+/// Number of times that each of the three outcomes came.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     cut: usize,
@@ -70,8 +70,8 @@ fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
     assert_eq!((ends.cut, ends.refused, ends.mended), (6, 4, 4), "of {HARMS:?}");
 }
 
-/// While nothing may be fetched from the others, a torn tail keeps nobody from starting, and a hole
-/// does; what has a hole then gets from the others what it lacks.
+/// Runs one damage. While nothing may be fetched from the others, a torn tail does not keep the
+/// node from starting, and a hole does; then the node fetches the missing entries from the others.
 fn befalls(cluster: &mut Cluster, victim: usize, harm: Harm, ends: &mut Ends) {
     let (segment, end) = killed_within_a_segment(cluster, victim);
     let as_ever = cluster.how(victim).clone();
@@ -101,7 +101,8 @@ fn befalls(cluster: &mut Cluster, victim: usize, harm: Harm, ends: &mut Ends) {
     }
 }
 
-/// Kills a node while it is well within a segment; gives that, and where its frames end.
+/// Kills a node while the end of its log is well within a segment; returns that segment, and the
+/// end of its frames.
 fn killed_within_a_segment(cluster: &mut Cluster, victim: usize) -> (PathBuf, usize) {
     loop {
         cluster.kill(victim);
@@ -119,7 +120,7 @@ fn killed_within_a_segment(cluster: &mut Cluster, victim: usize) -> (PathBuf, us
     }
 }
 
-/// Leaves the remains of a write behind the end of a segment.
+/// Writes the remains of a write after the end of a segment.
 fn tear(segment: &Path, end: usize, bytes: usize) {
     let mut torn = std::fs::read(segment).expect("ours to read");
     let from = end.next_multiple_of(8);
@@ -133,12 +134,12 @@ fn tear(segment: &Path, end: usize, bytes: usize) {
     std::fs::write(segment, torn).expect("ours to write");
 }
 
-/// So often it is tried to kill a node before its log states that its last write is durable.
+/// Number of attempts to kill a node before its log states that its last write is durable.
 const TRIES: usize = 20;
 
-/// A value is acknowledged by two of three, and at one of these it is the last thing on disk and
-/// gets damaged. When the other one dies, too, the two that are left are a majority, and one of
-/// them never had it: they wait, and say for whom.
+/// Two of three nodes acknowledge a value; at one of them it is the last entry on disk and gets
+/// damaged. When the other one dies, too, the two that are left are a majority, and one of them
+/// never had the value: they must wait, and name the node they wait for.
 #[test]
 fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
     let _permit = experiment();
@@ -184,13 +185,13 @@ fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
     cluster.must_be_level();
 }
 
-/// Starts a node beside others, for it is not ready before there is a master.
+/// Starts a node on a thread, because it is not ready before there is a master.
 fn started(cluster: &mut Cluster, node: usize) -> JoinHandle<Result<Server, StartRefusal>> {
     let setup = cluster.how(node).clone();
     std::thread::spawn(move || Server::start(&setup))
 }
 
-/// The same, and whoever could tell is gone for good: a person decides.
+/// Lets an operator trust the log, when the node that has the value is lost for good.
 #[test]
 fn a_torn_log_that_a_person_trusts_keeps_nobody_waiting() {
     let _permit = experiment();
@@ -219,7 +220,8 @@ fn a_torn_log_that_a_person_trusts_keeps_nobody_waiting() {
     }
 }
 
-/// Brings it about: the master, the victim and the third, which are down, and the value.
+/// Creates the situation; returns the master, the victim and the third node, which are down, and
+/// the value.
 fn damaged_at_its_end(cluster: &mut Cluster) -> (usize, usize, usize, String) {
     for turn in 0..TRIES {
         let master = cluster.master();
@@ -234,7 +236,7 @@ fn damaged_at_its_end(cluster: &mut Cluster) -> (usize, usize, usize, String) {
         if code == Some(0) && said.contains("torn tail of") {
             return (master, victim, third, value);
         }
-        // Its log had said already that this is durable.
+        // The log states already that this value is durable: try again.
         std::fs::write(file, bytes).expect("ours to write");
         cluster.begin_all();
         cluster.must_settle();

@@ -18,7 +18,7 @@ fn options() -> Options {
     options
 }
 
-/// A history under way, and the log that decided it so far.
+/// A running experiment, with the log read so far.
 struct Trial {
     figures: Figures,
     prefix: String,
@@ -32,7 +32,7 @@ impl Trial {
         let figures = Figures::begin(name);
         cluster.must_serve();
         let master = cluster.client(cluster.master());
-        // Its bucket is made when a client first calls.
+        // Its bucket is created when a client first calls.
         cluster.from_clients(|| {
             let mut arakoon = Arakoon::connect(master, CLUSTER).expect("the master listens");
             arakoon.set(b"made", b"1").expect("the master serves");
@@ -45,7 +45,8 @@ impl Trial {
         Trial { figures, prefix, upto, committed: Vec::new(), clients }
     }
 
-    /// Something cruel, with time to feel it, and the log behind it: later it may be gone.
+    /// Injects a fault, waits for its effects, and reads the log after it, which may be truncated
+    /// later.
     fn fault(&mut self, cluster: &mut Cluster, cruel: impl FnOnce(&mut Cluster)) {
         std::thread::sleep(SECOND);
         cruel(cluster);
@@ -65,7 +66,7 @@ impl Trial {
     fn end(mut self, cluster: &Cluster) {
         std::thread::sleep(SECOND);
         let lived = self.clients.take().expect("they are at work").stop();
-        // What is still on its way is refused or decided within two leases.
+        // Requests in flight are refused or decided within two leases.
         std::thread::sleep(two_leases(cluster, SECOND).unwrap_or_default());
         cluster.must_settle();
         self.take_log(cluster);
@@ -108,7 +109,7 @@ impl Trial {
     }
 }
 
-/// The control: the same history with one lie in it, or in its log, is not explained.
+/// Positive control: the same history with one falsified answer or log entry is not explained.
 fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
     let refused =
         |what: &str, change: &dyn Fn(&mut Vec<Transaction>, &mut Vec<Committed>) -> bool| {
@@ -175,8 +176,8 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
     });
 }
 
-/// The value that a key held before a write of a pipeline, if the request at this place is the
-/// next one and reads that key.
+/// Returns the value that a key held before a write of a pipeline, if the request at this index is
+/// the next one and reads that key.
 fn missed(history: &[Transaction], log: &[Committed], at: usize) -> Option<Vec<u8>> {
     let (write, read) = (&history[at - 1], &history[at]);
     let together = (write.connection, write.began) == (read.connection, read.began);

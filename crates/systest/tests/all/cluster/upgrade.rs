@@ -22,12 +22,12 @@ fn former() -> Option<PathBuf> {
 
 fn address(node: usize, port: u16) -> SocketAddr {
     let pid = std::process::id();
-    // Beside the addresses of other clusters of tests, which are below 127.128.
+    // Above the addresses of other tests' clusters, which are below 127.128.
     let host = Ipv4Addr::new(127, 128 + (pid >> 8) as u8 % 64, pid as u8, node as u8);
     (host, port).into()
 }
 
-/// Writes a settings file under the names of the former program.
+/// Writes a settings file with the former program's names.
 fn settings(folder: &Path, node: usize) -> PathBuf {
     let data = folder.join(format!("n{node}"));
     let file = folder.join(format!("n{node}.toml"));
@@ -45,7 +45,7 @@ fn settings(folder: &Path, node: usize) -> PathBuf {
     file
 }
 
-/// Runs the command line tool of this program at a node; gives what it printed, or its complaint.
+/// Runs the command line tool of this program at a node; returns its output. Fails with its error.
 fn at(node: usize, words: &[&str]) -> Result<String, String> {
     let url = format!("http://{}", address(node, 7711));
     let output = tool(words).args(["--url", &url]).output().expect("the tool runs");

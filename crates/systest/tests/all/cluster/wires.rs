@@ -1,4 +1,4 @@
-//! F-08 and F-10 to F-15: cables that are cut between nodes; clients reach all of them.
+//! F-08 and F-10 to F-15: links that are cut between nodes; clients reach all of them.
 
 use super::{SECOND, Trial, plan, two_leases};
 use rand::SeedableRng;
@@ -18,7 +18,7 @@ fn a_cluster_whose_cables_are_cut_stays_one() {
     let _permit = experiment();
     let scratch = Scratch::new("cluster-wires");
     let mut options = Options::of(3).behind_the_switch();
-    // So that they say why a connection ended.
+    // At this level nodes log why a connection ended.
     options.words.extend(["--log-level", "info,other=info"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     master_isolated(&mut cluster);
@@ -28,7 +28,8 @@ fn a_cluster_whose_cables_are_cut_stays_one() {
     swizzle(&mut cluster);
 }
 
-/// Clients still reach a master that reaches nobody: it answers nothing from what it knew.
+/// Clients still reach a master that reaches no other node: it must answer nothing from its old
+/// state.
 fn master_isolated(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-08 master isolated", cluster, plan(8));
     let (mut refused, mut slowest) = (0, Duration::ZERO);
@@ -51,7 +52,7 @@ fn master_isolated(cluster: &mut Cluster) {
     bound("F-08 until another leads, s", slowest.as_secs_f64(), limit.as_secs_f64());
 }
 
-/// Once its lease is over, a master that is cut off answers neither reads nor writes.
+/// Asks a cut-off master: once its lease has expired it must answer neither reads nor writes.
 fn ask_the_isolated(cluster: &Cluster, master: usize) -> u32 {
     let address = cluster.client(master);
     cluster.from_clients(|| {
@@ -67,7 +68,7 @@ fn ask_the_isolated(cluster: &Cluster, master: usize) -> u32 {
     })
 }
 
-/// Who leads when this node does not any more.
+/// Waits for the node that leads instead of this one, and returns it.
 fn new_master(cluster: &Cluster, old: usize) -> usize {
     let until = Instant::now() + 60 * SECOND;
     loop {
@@ -81,7 +82,7 @@ fn new_master(cluster: &Cluster, old: usize) -> usize {
     }
 }
 
-/// One end of a chain can't hear the master at the other: elections must not follow each other.
+/// One end of a chain can't hear the master at the other end: elections must not follow each other.
 fn chain(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-12 chain", cluster, plan(12));
     let master = cluster.master();
@@ -107,13 +108,13 @@ fn chain(cluster: &mut Cluster) {
     assert!(changes <= 1, "{changes} changes of the master in a chain that stood still");
 }
 
-/// The ballot of whoever says it leads.
+/// Returns the ballot of the node that reports itself as leader.
 fn ballot(cluster: &Cluster) -> Option<String> {
     let said = cluster.nodes().filter_map(|node| cluster.said(node, 1));
     said.filter(|one| one.role == "master").map(|one| one.ballot).max()
 }
 
-/// Each direction between two nodes in turn.
+/// Cuts each direction between two nodes in turn.
 fn one_way(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-13 one-way cuts", cluster, plan(13));
     trial.bounds.gap_max = two_leases(cluster, SECOND);
@@ -129,12 +130,12 @@ fn one_way(cluster: &mut Cluster) {
     trial.end(cluster);
 }
 
-/// Late, out of order, lost, twice and changed, between all nodes: what was changed is noticed by
-/// its frame's checksum, for TCP does not notice it (`rigs_network`), and done by nobody.
+/// Delays, reorders, loses, duplicates and corrupts packets between all nodes. Each corruption must
+/// be found by a frame's checksum, for TCP does not find it (`rigs_network`), and have no effect.
 fn bad(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-15 bad network", cluster, plan(15));
     let (delay, jitter) = (Duration::from_millis(25), Duration::from_millis(20));
-    // In a few seconds of half a percent there may be none.
+    // In a few seconds at half a percent there may be none.
     let corrupt = times(10, 5) as u32;
     let link = Cable { delay, jitter, loss: 50, twice: 100, corrupt, ..Cable::default() };
     trial.fault(cluster, |cluster| {
@@ -156,13 +157,13 @@ fn bad(cluster: &mut Cluster) {
     assert!(corrupted > 0 && noticed > 0, "{noticed} noticed of {corrupted}");
 }
 
-/// How often a node has ended a connection since a frame's checksum did not hold.
+/// Returns the number of connections that a node ended because a frame's checksum was wrong.
 fn said_of_checksums(cluster: &mut Cluster, node: usize) -> usize {
     let said = cluster.server(node).said();
     said.matches("connection ended: a bad frame came: its checksum does not hold").count()
 }
 
-/// Cables are cut one by one until none is left, and mended one by one in another order.
+/// Cuts links one by one until none is left, and heals them one by one in another order.
 fn swizzle(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-14 swizzle", cluster, plan(14));
     trial.bounds.recovery_max = two_leases(cluster, 2 * SECOND);
@@ -197,10 +198,10 @@ fn five_nodes_of_which_only_one_hears_all_go_on() {
     let scratch = Scratch::new("cluster-hub");
     let mut cluster = Cluster::start(&scratch, Options::of(5).behind_the_switch());
     let took = hub(&mut cluster, "F-10 quorum loss around a hub", 10, |_, _| {});
-    // Who has heard nothing for a lease tries to lead: that is one election.
+    // A node that has heard nothing for a lease tries to lead: that is one election.
     let limit = 4 * cluster.lease();
     bound("F-10 until the hub takes writes, s", took.as_secs_f64(), limit.as_secs_f64());
-    // What the hub is told comes late, so that it lacks what the others have when they are cut off.
+    // The hub's messages are delayed, so that it lags when they are cut off.
     hub(&mut cluster, "F-11 quorum loss around a hub that is behind", 11, |cluster, hub| {
         for other in cluster.nodes().filter(|other| *other != hub) {
             cluster.network().link(other, hub, Cable::slow(Duration::from_millis(300)));
@@ -209,8 +210,8 @@ fn five_nodes_of_which_only_one_hears_all_go_on() {
     });
 }
 
-/// Every node hears one only, and it is not the master; gives how long it took at most until that
-/// one led.
+/// Every node hears only one other, the hub, which is not the master; returns the longest time
+/// until the hub led.
 fn hub(cluster: &mut Cluster, name: &str, seed: u64, before: impl Fn(&Cluster, usize)) -> Duration {
     let mut trial = Trial::begin(name, cluster, plan(seed));
     let mut took = Duration::ZERO;

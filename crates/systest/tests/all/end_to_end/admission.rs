@@ -1,5 +1,5 @@
-//! Admission beyond loopback: only nodes that show a join token may join. Operators make tokens and
-//! end them; no token is on any disk but in its own file.
+//! Admission beyond loopback: only nodes with a valid join token may join. Operators create and
+//! revoke tokens; a token is on no disk but in its own file.
 
 use super::arakoon::free_address;
 use super::repair::damage;
@@ -30,7 +30,7 @@ impl Open {
         Open { setup: Setup { listen, ..setup }, client, admin }
     }
 
-    /// The command line tool, aimed at its operators' address.
+    /// Runs the command line tool with its address for operators.
     fn operate(&self, words: &[&str]) -> Output {
         let url = format!("http://{}", self.admin);
         tool(words).args(["--url", &url]).output().expect("the tool runs")
@@ -42,7 +42,7 @@ impl Open {
         assert!(made.status.success(), "{made:?}");
     }
 
-    /// Members that stay, as this node knows them.
+    /// Returns the permanent members, as this node knows them. `None`: it does not answer.
     fn members(&self) -> Option<Vec<String>> {
         let seen = Http::connect(self.admin).ok()?.ask("GET", "/v1/cluster", b"").ok()?.json();
         let members = seen["members"].as_array()?.iter();
@@ -76,7 +76,7 @@ fn refused(setup: &Setup) -> StartRefusal {
     refusal
 }
 
-/// Every file under a folder.
+/// Collects every file under a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         match entry.path() {
@@ -86,7 +86,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whoever comes to the clients' port sees the cluster and changes nothing of it.
+/// Checks that requests at the clients' port may read the cluster's state and change nothing.
 fn clients_change_nothing(web: &mut Http) {
     let json = [("content-type", "application/json")];
     for (method, path) in [
@@ -108,7 +108,7 @@ fn clients_change_nothing(web: &mut Http) {
     assert_eq!(replace.expect("it answers").status, 403, "a guess is no token");
 }
 
-/// No data directory holds a token.
+/// Checks that no data directory contains a token.
 fn nowhere_but_in_its_file(scratch: &Scratch, tokens: &[String]) {
     let mut held = Vec::new();
     ["n1", "n2", "n3"].iter().for_each(|name| files(&scratch.join(name), &mut held));
@@ -130,7 +130,7 @@ fn a_node_joins_from_beyond_loopback_with_a_token_and_not_without() {
     let (client, file) = (n1.client.to_string(), scratch.join("token"));
     let with = ["--join", &client, "--join-token-file", text(&file)];
 
-    // Nobody is let in before an operator has made a token, and clients make none.
+    // No node is admitted before an operator has created a token, and clients can't create one.
     let stranger = Open::new(&scratch, "x", &["--join", &client]);
     let words = refused(&stranger.setup).words;
     assert!(words.contains("credenza cluster token"), "{words}");
@@ -145,7 +145,7 @@ fn a_node_joins_from_beyond_loopback_with_a_token_and_not_without() {
     let _second = Server::must(&n2.setup);
     n1.must_have(&["n1", "n2"]);
 
-    // It gives no other right than to come in, and none once it was revoked.
+    // A token permits only joining, and nothing once it was revoked.
     let token = std::fs::read_to_string(&file).expect("a token");
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("content-type", "application/json"), ("authorization", bearer.as_str())];
@@ -158,7 +158,7 @@ fn a_node_joins_from_beyond_loopback_with_a_token_and_not_without() {
     let words = refused(&n3.setup).words;
     assert!(words.contains("lets nobody in") && !words.contains(token.trim()), "{words}");
 
-    // Any member makes one, and any takes it, whichever of them leads.
+    // Any member creates a token, and any accepts it, whichever of them leads.
     let second = scratch.join("second");
     n2.token(&second, &["--for", "10m"]);
     let client = n2.client.to_string();
@@ -230,7 +230,7 @@ fn nodes_with_one_secret_found_a_cluster_and_come_back_from_damage_by_themselves
         let key = format!("k{number}");
         assert_eq!(super::put(&mut web, key.as_bytes(), &[b'v'; 400]).status, 204);
     }
-    // Of a damaged member the others have to let the place be taken, and then let it in anew.
+    // The others must free the place of a damaged member, and then admit it anew.
     servers[2].kill();
     damage(&nodes[2].setup.data, 50);
     let alone = nodes[2].setup.clone().with(&["--join-token-file", "none"]);

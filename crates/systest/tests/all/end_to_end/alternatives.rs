@@ -1,4 +1,4 @@
-//! Words that are not known, and the ones that are offered instead; other words for the same.
+//! Unknown words, with the suggestions for them; and synonyms of words.
 
 use super::{fails, fresh, http, output, tool};
 use systest::rigs::Scratch;

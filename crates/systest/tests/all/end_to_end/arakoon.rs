@@ -1,5 +1,5 @@
-//! Clients of Arakoon at the real binary: a client of our own written from the protocol alone, and
-//! Arakoon's own Python clients where a checkout of them is named.
+//! Clients of Arakoon at the real binary: a client written from the protocol alone, and Arakoon's
+//! own Python clients if a checkout of them is named.
 
 use super::{output, tool};
 use std::fs;
@@ -12,7 +12,7 @@ use systest::report::skipped;
 use systest::rigs::{Scratch, find, text};
 use systest::server::{Server, Setup, StartRefusal};
 
-/// A server that serves the cluster `ricky` under the name `arakoon_0`.
+/// Starts a server that serves the cluster `ricky` under the name `arakoon_0`.
 fn ricky(name: &str) -> (Scratch, Server) {
     let scratch = Scratch::new(name);
     let words = ["--name", "arakoon_0", "--arakoon-clusters", "ricky"];
@@ -24,7 +24,7 @@ fn cluster(name: &str, address: SocketAddr) -> ArakoonCluster {
     ArakoonCluster { id: "ricky".into(), nodes: vec![(name.into(), address)] }
 }
 
-/// A port that was free a moment ago.
+/// Returns an address whose port was free a moment ago.
 pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
@@ -77,18 +77,18 @@ fn a_master_is_believed_under_its_own_name_alone() {
     let (_scratch, server) = ricky("arakoon-names");
     let other = Arakoon::master(&cluster("arakoon_1", server.address));
     assert!(matches!(other, Err(Trouble::NoMaster)), "it calls itself otherwise");
-    // The first node asked is not there; the second one is.
+    // The first node asked is down; the second one is up.
     let dead = free_address();
     let nodes = vec![("arakoon_9".into(), dead), ("arakoon_0".into(), server.address)];
     let mut client =
         Arakoon::master(&ArakoonCluster { id: "ricky".into(), nodes }).expect("a master");
     client.set(b"k", b"v").expect("written");
-    // Under a wrong name first, the hint leads to the right one.
+    // The first name is wrong; the hint leads to the right one.
     let nodes = vec![("arakoon_1".into(), server.address), ("arakoon_0".into(), server.address)];
     Arakoon::master(&ArakoonCluster { id: "ricky".into(), nodes }).expect("the hint is followed");
     let stranger = ArakoonCluster { id: "lefty".into(), ..cluster("arakoon_0", server.address) };
     assert!(matches!(Arakoon::master(&stranger), Err(Trouble::NoMaster)));
-    // The log is written a little after the connection is closed.
+    // The log line is written a little after the connection is closed.
     let said = (0..400).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         server.said().contains("cluster id `lefty`")
@@ -142,7 +142,7 @@ fn an_arakoon_configuration_is_served_as_it_is() {
         assert_eq!(said.matches(key).count(), 1, "{key}: {said}");
     }
     assert_eq!(said.matches("ricky.ini:").count(), 3, "{said}");
-    // What the file says, and where.
+    // The contents of the file, and its path.
     let file = scratch.join("ricky.ini");
     let mut settings = systest::server::tool(&["settings", "--arakoon-config", text(&file)]);
     let shown = String::from_utf8_lossy(&output_of(&mut settings)).into_owned();
@@ -150,7 +150,7 @@ fn an_arakoon_configuration_is_served_as_it_is() {
     assert!(shown.contains(&data) && shown.contains("ricky.ini:11"), "{shown}");
 }
 
-/// Machines of Arakoon's run many clusters of one node each: none takes a port of another's.
+/// Arakoon's machines run many clusters of one node each: none takes a port of another's.
 #[test]
 fn files_of_one_node_each_are_served_beside_each_other_as_they_are() {
     let scratch = Scratch::new("arakoon-two-files");
@@ -208,7 +208,8 @@ fn a_configuration_that_can_t_be_served_is_named_with_its_line() {
     }
 }
 
-/// Runs a script under the Python that Arakoon's clients were written for, on a checkout of them.
+/// Runs a script with the Python version that Arakoon's clients were written for, on a checkout of
+/// them.
 fn foreign(name: &str, variable: &str, script: &str) {
     let Some(checkout) = std::env::var_os(variable).map(PathBuf::from) else {
         return skipped(name, &format!("{variable} names no checkout: no registry has it"));
@@ -225,7 +226,7 @@ fn foreign(name: &str, variable: &str, script: &str) {
     assert!(done.status.success(), "{}{said}", String::from_utf8_lossy(&done.stdout));
 }
 
-/// A Python 2.7 that answers; a name in the path may be a mere pointer to none.
+/// Returns a Python 2.7 that runs; a name in PATH may lead to nothing.
 pub fn python2() -> Option<PathBuf> {
     let works = |python: &Path| {
         Command::new(python).args(["-c", "pass"]).output().is_ok_and(|done| done.status.success())

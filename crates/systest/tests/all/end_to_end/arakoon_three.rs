@@ -1,10 +1,10 @@
-//! The conversations of Arakoon's front-end, recorded at a node alone, played at three nodes: the
-//! master says the same byte by byte, the others name it, and what only several nodes say stands in
-//! `arakoon_three.txt`.
+//! Conversations of Arakoon's front-end, recorded at a single node, replayed at three nodes: the
+//! master's answers must be equal byte by byte, the others must name the master, and answers that
+//! only several nodes give are in `arakoon_three.txt`.
 //!
-//! Of a conversation the lines that were recorded are played: `> ` is sent and `< ` is to come,
-//! bytes as they are shown everywhere, the name in front is the connection. The node's name,
-//! `arakoon_0` there, is the master's. An answer that ends with `...` is as its layout says.
+//! The recorded lines of a conversation are replayed: `> ` is sent and `< ` must be received, with
+//! bytes in the usual escapes; the name in front is the connection. The node's name, `arakoon_0`
+//! there, is the master's. An answer that ends with `...` goes on as its layout says.
 
 use super::three_nodes::{as_arakoon_has_it, three, until};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,26 +20,27 @@ const OF_THE_MASTER: [u8; 19] = [
     0x09, 0x0a, 0x0d, 0x10, 0x15, 0x17, 0x18, 0x19, 0x1a, 0x1c, 0x1e, 0x1f, 0x20, 0x21, 0x22, 0x24,
     0x27, 0x33, 0x41,
 ];
-/// Reads that it alone answers when they are to be fresh.
+/// Reads that only the master answers if they must be fresh.
 const READS: [u8; 11] = [0x07, 0x08, 0x0b, 0x0c, 0x0f, 0x11, 0x16, 0x23, 0x29, 0x31, 0x45];
 const USER_FUNCTION: u8 = 0x15;
 const DROP_MASTER: u8 = 0x30;
 const PROGRESS: u8 = 0x12;
 
-/// One line of what was recorded.
+/// One line of a recording.
 #[derive(Debug)]
 enum Line {
     /// The prologue of a cluster.
     Hello(Vec<u8>),
-    /// It is sent.
+    /// Bytes to send.
     Sent(Vec<u8>),
-    /// It comes; whether more comes as its layout says, and whether the connection ends with it.
+    /// Bytes to receive. `more`: further bytes follow by the command's layout; `ends`: the server
+    /// closes the connection.
     Told { bytes: Vec<u8>, more: bool, ends: bool },
-    /// What happens to the cluster.
+    /// Event at the cluster.
     Happens(String),
 }
 
-/// The bytes of a line as it is shown: `\xNN` and `\\`.
+/// Returns the bytes of a line with escapes `\xNN` and `\\`.
 fn bytes_of(shown: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), shown.as_bytes());
     while let Some((first, behind)) = rest.split_first() {
@@ -57,7 +58,7 @@ fn bytes_of(shown: &str) -> Vec<u8> {
     bytes
 }
 
-/// The lines of a conversation, each with its connection's name.
+/// Returns the lines of a conversation, each with its connection's name.
 fn lines(text: &str) -> Vec<(String, Line)> {
     let mut lines = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -87,7 +88,8 @@ fn conversation(path: PathBuf) -> Vec<(String, Line)> {
     lines(&std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}")))
 }
 
-/// The front-end's own, and their names; those that end a node or a bucket are of a node alone.
+/// Returns the front-end's conversations with their names, except those that end a node or a
+/// bucket, which need a single node.
 fn recorded() -> Vec<(String, Vec<(String, Line)>)> {
     let folder = systest::tidy::root().join("crates/server/src/arakoon/conversations");
     let files = std::fs::read_dir(folder).expect("the front-end's conversations");
@@ -102,7 +104,7 @@ fn string(text: &[u8]) -> Vec<u8> {
     [&(text.len() as u32).to_le_bytes(), text].concat()
 }
 
-/// A connection, and what it asked last.
+/// A connection, with its last request.
 struct Guest {
     stream: TcpStream,
     asked: Vec<u8>,
@@ -130,7 +132,7 @@ impl Guest {
         bytes
     }
 
-    /// What follows a return code, as this command has it.
+    /// Reads the body of an answer after its return code, by the layout of the command.
     fn body(&mut self, code: &[u8]) -> Vec<u8> {
         let numbers = match (code, self.asked[0]) {
             ([0, 0, 0, 0], 0x28) => 12,                  // VERSION
@@ -146,14 +148,14 @@ impl Guest {
     }
 
     fn ends(&mut self) -> bool {
-        // A reset is an end, too.
+        // A reset counts as an end.
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).is_err() || rest.is_empty()
     }
 }
 
-/// A cluster at which conversations are played: each connection goes to the master, or, if its name
-/// begins so, to a follower.
+/// A cluster at which conversations are replayed: each connection goes to the master, or, if its
+/// name says so, to a follower.
 struct Player {
     cluster: Cluster,
     master: usize,
@@ -171,7 +173,7 @@ impl Player {
         format!("n{}", self.master)
     }
 
-    /// What was recorded at the node `arakoon_0`, as the master says it.
+    /// Replaces the node name `arakoon_0` of the recording by the master's.
     fn here(&self, bytes: &[u8]) -> Vec<u8> {
         let (there, here) = (string(b"arakoon_0"), string(self.name().as_bytes()));
         match bytes.windows(there.len()).position(|window| window == there) {
@@ -206,14 +208,15 @@ impl Player {
             match line {
                 Line::Hello(cluster) => drop(self.guest(name, cluster)),
                 Line::Happens(what) => self.happens(what),
-                // One of several hands over, which ends the conversation; see three_nodes.rs.
+                // With several nodes the master hands over, which ends the conversation; see
+                // three_nodes.rs.
                 Line::Sent(bytes) if bytes[0] == DROP_MASTER => drop(skips.insert(name.clone())),
                 Line::Sent(bytes) => self.guest(name, b"ricky").say(bytes),
                 Line::Told { .. } if skips.remove(name) => {}
                 Line::Told { bytes, more, ends } => {
                     let wanted = self.here(bytes);
                     let guest = self.guest(name, b"ricky");
-                    // Whether several nodes can go on does not depend on what they hold.
+                    // The answer depends on the other nodes, not on the contents.
                     let more = *more || guest.asked.first() == Some(&PROGRESS);
                     let length = if more { 4 } else { wanted.len() };
                     let told = guest.take(length);
@@ -260,7 +263,7 @@ fn a_follower_names_the_master_whatever_only_that_one_may_answer() {
             let (code, magic) = (asked[0], asked[1..4] == *b"\x00\xff\xb1");
             let is_for_it =
                 OF_THE_MASTER.contains(&code) || READS.contains(&code) && asked.get(4) == Some(&0);
-            // What can't be read, or can't be sent in a sequence, is told so by whoever is asked.
+            // Any node itself refuses a malformed command, or one that can't be in a sequence.
             let is_whole = bytes[0] != 0xff && (bytes[0] != 0x26 || code == USER_FUNCTION);
             if !(magic && is_for_it && is_whole) {
                 continue;

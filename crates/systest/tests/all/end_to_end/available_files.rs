@@ -61,7 +61,7 @@ fn an_export_leaves_no_sibling_out_silently() {
     let (scratch, server) = fresh("available-siblings");
     for (key, value) in [("a", "1"), ("b", "old"), ("b", "new"), ("c", "3")] {
         store(&server, "available/fruit", key.as_bytes(), value.as_bytes());
-        // By the times of writing siblings are ordered.
+        // Siblings are ordered by the times of their writes.
         std::thread::sleep(Duration::from_millis(5));
     }
     let file = scratch.join("fruit.tsv");
@@ -78,7 +78,7 @@ fn an_export_leaves_no_sibling_out_silently() {
     assert_eq!(whole, "a\t1\nb\told\nb\tnew\nc\t3\n");
     tool(&server, &["import", "-b", "available/copy", text(&file)]);
     assert_eq!(tool(&server, &["get", "b", "-b", "available/copy"]), "new");
-    // Wherever it is cut, also between two values of one key: nothing is missing, nothing twice.
+    // Wherever it is cut, also between two values of one key: no value is missing or duplicated.
     for cut in 0..=whole.len() {
         std::fs::write(&file, &whole[..cut]).expect("ours");
         tool(&server, &[&export[..], &["--siblings", "each", "--resume"]].concat());
@@ -114,7 +114,7 @@ fn an_import_into_an_available_bucket_goes_on_after_a_kill() {
     let all = scratch.join("all.tsv");
     tool(&server, &["export", "-b", "available/to", text(&all)]);
     let mut expected = rows;
-    // What was loaded before is not loaded again: a row that is gone since stays gone.
+    // Rows loaded before are not loaded again: a row that was deleted since stays deleted.
     expected.remove(&b"key0000000"[..]);
     let expected = expected.iter().flat_map(line).collect::<Vec<u8>>();
     assert!(std::fs::read(&all).expect("written") == expected, "rows are missing or too many");

@@ -40,7 +40,7 @@ fn siblings_are_shown_and_resolved_by_the_commands_that_the_error_names() {
     let seen = context(&server, "ripe fig");
     assert!(lines[3] == format!("context  {seen}"), "{shown}");
     assert!(seen.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
-    // What is written since is not replaced by what was seen before.
+    // A write with an old context does not replace values written since.
     in_fruit(&server, &["put", "ripe fig", "late", "--beside"]);
     in_fruit(&server, &["put", "ripe fig", "sweet", "--context", &seen]);
     let shown = in_fruit(&server, &["siblings", "ripe fig"]);
@@ -60,7 +60,8 @@ fn contexts_are_taken_in_the_alphabet_in_which_they_were_given_out_before() {
     let (_scratch, server) = fresh("contexts-before");
     let mut connection = http(&server);
     let path = "/v1/buckets/available/fruit/siblings/fig";
-    // Contexts hold random bytes: after so many writes some have a letter of one alphabet alone.
+    // Contexts hold random bytes: after this many writes some have characters of only one of the
+    // two base64 alphabets.
     let mut differing = 0;
     for round in 0..60 {
         let value = format!("value {round}");
@@ -137,7 +138,7 @@ fn data_types_are_changed_and_shown() {
     let seen = as_json(&run("carts/web", &["get", "ann", "--json"]));
     let seen = seen["context"].as_str().expect("a context");
     run("carts/web", &["add", "ann", "tea"]);
-    // The context has seen the first tea alone.
+    // The context has seen only the first tea.
     assert_eq!(run("carts/web", &["remove", "ann", "tea", "--context", seen]), "milk\ntea\n");
     assert_eq!(run("carts/web", &["remove", "ann", "tea"]), "milk\n");
     assert_eq!(run("seen/web", &["add", "home", "a", "b", "a"]), "2\n");

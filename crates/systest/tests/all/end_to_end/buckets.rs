@@ -1,4 +1,4 @@
-//! Buckets come and go, their space with them; rows expire by the group's time.
+//! Buckets are created and dropped with their disk space; rows expire by the group's time.
 
 use super::{fresh, http, resp, tool};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn a_row_with_a_time_to_live_goes_and_others_stay() {
     assert!(matches!(left, RespReply::Number(900..=1000)), "{left:?} after a restart");
 }
 
-/// Bytes on disk below a folder.
+/// Returns the bytes on disk below a folder.
 fn bytes_below(path: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(path) else { return 0 };
     let bytes = |entry: std::fs::DirEntry| match entry.metadata() {

@@ -1,4 +1,4 @@
-//! A checkpoint taken while clients write is a state that once was, and serves like any other data.
+//! A checkpoint taken during writes is a state that existed, and serves like any other data.
 
 use super::{fails, fresh, http, resp, tool};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn a_checkpoint_while_writing_restores_to_a_state_that_once_was() {
     let settled = before.stop();
     settled.judge(server.address).expect("readable").must_be_clean();
     let during = Load::start(server.address, &[how(2), how(3)]);
-    // One writer numbers its keys: in a state that once was, the numbers have no hole.
+    // One writer numbers its keys: in a state that existed, the numbers have no gap.
     let stop = std::sync::atomic::AtomicBool::new(false);
     let target = scratch.join("data/checkpoints/now");
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn a_checkpoint_while_writing_restores_to_a_state_that_once_was() {
     figures.print();
 }
 
-/// How many numbered keys there are; they must be the first ones, without a hole.
+/// Returns the number of numbered keys, which must be consecutive from the first.
 fn chain(server: &Server) -> usize {
     let listed = tool(server, &["range", "--prefix", "chain", "--keys", "--json"]);
     let length = listed.matches("chain0").count();
@@ -124,7 +124,7 @@ fn checkpoints_are_listed_and_removed_by_their_names_alone() {
     assert!(!folder.join("monday").exists());
     let left = tool(&server, &["checkpoint", "list"]);
     assert!(left.contains("list ") && !left.contains("monday"), "{left}");
-    // The node and the other checkpoint are unhurt: what they share is linked, and not shared.
+    // The node and the other checkpoint are undamaged: hard links share no changes.
     assert_eq!(tool(&server, &["get", "a"]), "1");
     let checked =
         systest::server::tool(&["verify", systest::rigs::text(&folder.join("list"))]).output();

@@ -1,4 +1,4 @@
-//! Unmodified clients of other makers, in a virtual environment of their own.
+//! Unmodified third-party clients, in a virtual environment of their own.
 
 use super::fresh;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use systest::report::{skipped, times};
 use systest::rigs::{Root, missing};
 
-/// The virtual environment with the foreign clients: `./check all` makes it, or this does, once.
+/// Returns the Python of the virtual environment with the third-party clients: `./check all`
+/// creates it, or this function does, once.
 pub fn python() -> Result<PathBuf, String> {
     static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     MADE.get_or_init(make).clone()
@@ -44,7 +45,7 @@ fn make() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Runs one of the scripts in `clients/`, which must succeed; what it said.
+/// Runs one of the scripts in `clients/`, which must succeed; returns its output.
 fn run(python: PathBuf, script: &str, words: &[String]) -> String {
     let script = systest::tidy::root().join("crates/systest/clients").join(script);
     let done = Command::new(python).arg(script).args(words).output().expect("python runs");

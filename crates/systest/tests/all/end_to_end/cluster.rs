@@ -15,14 +15,14 @@ fn quick(nodes: usize) -> Options {
     Options { lease: Duration::from_millis(600), ..Options::of(nodes) }
 }
 
-/// What a command printed; it must succeed.
+/// Returns the output of a command, which must succeed.
 fn said(output: &Output) -> String {
     let (out, error) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{error}");
     String::from_utf8_lossy(out).into_owned()
 }
 
-/// Why a command did not do it.
+/// Returns the error of a command, which must fail.
 fn refused(output: &Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -39,7 +39,7 @@ fn get(cluster: &Cluster, node: usize, key: &str) -> RespReply {
     redis.say(&format!("GET {key}")).expect("it answers")
 }
 
-/// Who is there in a group, in order, as a node sees it: names of voters.
+/// Returns the names of a group's voters, sorted, as a node reports them.
 fn voters(cluster: &Cluster, node: usize, group: u64) -> Vec<String> {
     let status = cluster.status(node).expect("it answers");
     let groups = status["groups"].as_array().expect("groups");
@@ -147,7 +147,7 @@ fn every_node_is_restarted_in_turn_while_the_others_serve() {
             assert_eq!(value, RespReply::Bulk(Some(b"served".to_vec())), "at {node}");
         }
     }
-    // All at once, as after a power cut: they find each other again.
+    // All are killed at once, as by a power cut: they must find each other again.
     cluster.nodes().for_each(|node| cluster.kill(node));
     cluster.begin_all();
     cluster.must_settle();
@@ -192,7 +192,7 @@ fn what_would_harm_a_cluster_is_refused_in_a_line_that_names_the_remedy() {
     assert!(ids.starts_with("cluster ") && ids.lines().count() == 2, "{ids}");
     let again = refused(&init());
     assert!(again.contains(ids.lines().next().expect("a line").trim_start_matches("cluster ")));
-    // A member of a cluster does not start as if it were alone.
+    // A member of a cluster does not start as a cluster of its own.
     assert_eq!(cluster.stop(2), Some(0));
     let words = std::mem::take(&mut cluster.how(2).words);
     let alone = cluster.try_to_begin(2).expect_err("it is one of two");
@@ -241,7 +241,7 @@ fn three_nodes_on_one_machine_by_one_command() {
     assert_eq!(compared.matches("equal").count(), 2, "both groups: {compared}");
     let told = |line: std::io::Result<String>| line.expect("text").contains("one cluster");
     assert!(words.by_ref().any(told), "it says what to try");
-    // One node dies: it is noticed, the rest goes on, and one command brings it back.
+    // One node dies: it is detected, the others go on, and one command restores it.
     let dev_says = |words: &[&str]| {
         let mut command = Command::new(binary());
         said(&command.arg("dev").args(words).arg("--data").arg(&data).output().expect("it runs"))

@@ -1,4 +1,4 @@
-//! Commands that have no other house: bucket types, settings, the load tool within the binary.
+//! Commands that no other test covers: bucket types, settings, the load tool within the binary.
 
 use super::{fresh, http, output, resp, tool};
 use serde_json::Value;
@@ -129,7 +129,7 @@ clients = [1]
 idle = "60s"
 "#;
 
-/// Whether a process is there and no corpse that nobody has looked at yet.
+/// Returns true if a process exists and is not a zombie.
 fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))

@@ -1,5 +1,5 @@
-//! An old copy of a member's data directory is put back: the cluster does not let it in, in no life
-//! of it, and it says so itself from then on.
+//! An old copy of a member's data directory is put back: the cluster admits it in no incarnation,
+//! and the node refuses by itself from then on.
 
 use base::limits::PEER_LIVES_MAX;
 use std::path::Path;
@@ -18,14 +18,14 @@ fn set(cluster: &Cluster, node: usize, key: &str) {
     assert_eq!(answer, RespReply::Simple("OK".into()), "node {node}");
 }
 
-/// Puts the copy where the node's directory is.
+/// Puts the copy in place of the node's directory.
 fn put_back(cluster: &mut Cluster, node: usize, kept: &Path) {
     let data = cluster.how(node).data.clone();
     std::fs::remove_dir_all(&data).expect("it is ours");
     must(&["cp", "-a", text(kept), text(&data)]);
 }
 
-/// Waits until every member's present life is on record, as every node knows.
+/// Waits until every member's current incarnation is on record at every node.
 fn must_be_on_record(cluster: &Cluster) {
     wait("lives on record", || {
         for node in cluster.nodes() {
@@ -44,7 +44,8 @@ fn must_be_on_record(cluster: &Cluster) {
     });
 }
 
-/// The node starts, and ends by itself because it was told what it is; then it knows so itself.
+/// Checks that the node starts, and ends by itself because a peer refused it; then it refuses by
+/// itself.
 fn must_end(cluster: &mut Cluster, node: usize) {
     let said = match cluster.try_to_begin(node) {
         Err(refusal) => refusal.words,
@@ -80,7 +81,8 @@ fn an_old_copy_is_refused_in_every_life_and_says_so_itself() {
     must_be_on_record(&cluster);
     assert_eq!(cluster.stop(3), Some(0));
 
-    // Its life has the number of the one that was lived, and all who saw that have restarted.
+    // Its incarnation has the number of the one that ran before, and all nodes that saw that have
+    // restarted.
     for node in [1, 2] {
         cluster.kill(node);
     }
@@ -92,7 +94,7 @@ fn an_old_copy_is_refused_in_every_life_and_says_so_itself() {
     cluster.must_serve();
     set(&cluster, 1, "without");
 
-    // Started often enough that nobody has seen its number, and nobody told it meanwhile.
+    // It has started so often that no node has seen its number, and no node refused it meanwhile.
     put_back(&mut cluster, 3, &kept);
     for node in [1, 2] {
         cluster.kill(node);
@@ -108,7 +110,7 @@ fn an_old_copy_is_refused_in_every_life_and_says_so_itself() {
     cluster.must_serve();
     set(&cluster, 1, "still-without");
 
-    // The remedy that it named.
+    // The remedy that the error named.
     std::fs::remove_dir_all(&data).expect("it is ours");
     cluster.operate(&["cluster", "replace", "n3"]);
     cluster.begin(3);
@@ -121,7 +123,7 @@ fn an_old_copy_is_refused_in_every_life_and_says_so_itself() {
     }
 }
 
-/// Starts that draw a life and fall before they say a word.
+/// Draws new incarnations in a data directory, as starts do that die before they send a message.
 fn fall_unheard(data: &Path, times: usize) {
     let data = DataDir::open(data).expect("nobody has it");
     for _ in 0..times {
@@ -130,7 +132,7 @@ fn fall_unheard(data: &Path, times: usize) {
     }
 }
 
-/// Waits until a node tells one life alone; with `present`, the one that it lives.
+/// Waits until a node reports a single incarnation; with `present`, the current one.
 fn must_be_settled(cluster: &mut Cluster, node: usize, present: bool) {
     let life = cluster.status(node).expect("it answers")["incarnation"].as_u64();
     let line = match present {
@@ -150,11 +152,11 @@ fn the_newest_directory_is_let_in_however_often_it_fell_unseen() {
     let scratch = Scratch::new("newest");
     let mut cluster = Cluster::start(&scratch, quick(3));
     must_be_on_record(&cluster);
-    // Lives that nobody heard of: fewer than it can tell, more, and none that it knows, as of an
-    // earlier version.
+    // Incarnations that no peer heard of: fewer than the node can report, more, and none that it
+    // knows, as from an earlier version.
     for fallen in [3, 2 * PEER_LIVES_MAX, 0] {
         cluster.nodes().for_each(|node| cluster.kill(node));
-        // It begins alone first, and hears nobody.
+        // It starts alone first, and reaches no peer.
         cluster.begin(3);
         cluster.kill(3);
         let data = cluster.how(3).data.clone();
@@ -166,7 +168,8 @@ fn the_newest_directory_is_let_in_however_often_it_fell_unseen() {
         cluster.must_settle();
         cluster.must_serve();
         must_be_on_record(&cluster);
-        // This one may have no token of its own; once it is on record, there is room for the next.
+        // This incarnation may have no token of its own; once it is on record, there is space for
+        // the next.
         must_be_settled(&mut cluster, 3, false);
         for _ in 0..2 {
             cluster.kill(3);

@@ -1,5 +1,5 @@
-//! The crash log: written when asked, at a panic and at a failure that ends the node; and the
-//! levels of the log, changed while it runs.
+//! Crash log: written on request, at a panic and at a failure that ends the node; and the levels of
+//! the log, changed at run time.
 
 use super::{fresh, http, resp, tool};
 use rustix::process::Signal;
@@ -10,7 +10,7 @@ use systest::report::skipped;
 use systest::rigs::{Root, Scratch, Trace, experiment, missing};
 use systest::server::{Server, Setup, signal, tells_of_panic};
 
-/// The text of the only crash log, once it is whole.
+/// Returns the text of the only crash log, once it is complete.
 fn crash_log(data: &Path) -> String {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
@@ -29,7 +29,7 @@ fn crash_log(data: &Path) -> String {
     }
 }
 
-/// How many events the first line says that follow.
+/// Returns the number of events that the first line announces. `None`: it announces none.
 fn announced(text: &str) -> Option<usize> {
     text.lines().next()?.split("the last ").nth(1)?.split(' ').next()?.parse().ok()
 }
@@ -124,7 +124,7 @@ fn levels_are_shown_and_changed_while_it_runs_by_http_and_by_the_command_line() 
     assert!(shown.lines().any(|line| line.split_whitespace().eq(["resp", "info"])), "{shown}");
     write_rows(&server, 1);
     assert!(!server.said().contains("debug"), "{}", server.said());
-    // The verb may stand there, and need not.
+    // The verb is optional.
     tool(&server, &["log-levels", "set", "resp=info"]);
     let changed = tool(&server, &["log-levels", "resp=debug", "http=off", "--json"]);
     assert!(changed.contains("\"resp\": \"debug\""), "{changed}");
@@ -147,8 +147,8 @@ fn levels_are_shown_and_changed_while_it_runs_by_http_and_by_the_command_line() 
     assert!(tool(&server, &["log-levels", "--json"]).contains("\"resp\": \"info\""));
 }
 
-/// The crate below the store panics at bytes that make no sense to it. The hook that ends the
-/// process at any other panic spares it: that read is answered as damaged, and nothing else.
+/// The crate below the store panics at malformed bytes. The hook that ends the process at any other
+/// panic spares it: only that read is answered as damaged.
 #[test]
 fn a_panic_below_the_store_is_damage_of_one_read() {
     const ROWS: usize = 3_000;
@@ -164,7 +164,7 @@ fn a_panic_below_the_store_is_damage_of_one_read() {
         let done = redis.call(&[b"SET", key.as_bytes(), &value]).expect("answers");
         assert_eq!(done, RespReply::Simple("OK".into()));
     }
-    // More than memory and caches hold: the oldest are read from disk.
+    // More than memory and caches hold: the oldest rows are read from disk.
     let mut read = |n| redis.say(&format!("GET key{n:05}")).expect("it lives on");
     let refused = |word: RespReply| word.error().map(String::from);
     let damaged = (0..ROWS).find_map(|n| refused(read(n))).expect("a row is on disk");

@@ -1,4 +1,4 @@
-//! Safe defaults, each started with an empty configuration and looked at from outside.
+//! Safe defaults, each checked from outside with an empty configuration.
 
 use super::{fresh, http};
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,7 +41,7 @@ fn it_opens_one_listener_on_loopback_and_no_udp() {
     assert!(listening[0].contains("0100007F:"), "not on 127.0.0.1: {}", listening[0]);
 }
 
-/// The socket inodes a process holds.
+/// Returns the inodes of the sockets that a process holds.
 fn sockets_of(pid: u32) -> Vec<String> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is ours");
     let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
@@ -52,7 +52,7 @@ fn sockets_of(pid: u32) -> Vec<String> {
     links.filter_map(name).collect()
 }
 
-/// The lines of a socket table that belong to these inodes.
+/// Returns the lines of a socket table that belong to these inodes.
 fn ours(pid: u32, table: &str, inodes: &[String]) -> Vec<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
     let is_ours = |line: &&str| {
@@ -64,7 +64,7 @@ fn ours(pid: u32, table: &str, inodes: &[String]) -> Vec<String> {
 #[test]
 fn folders_are_0700_and_files_0600() {
     let scratch = Scratch::new("modes");
-    // With the widest umask there is: the modes are the program's own doing.
+    // With the widest umask: the modes come from the program itself.
     let wide = ["sh", "-c", "umask 0; exec \"$0\" \"$@\""];
     let server = Server::must(&Setup::on(&scratch.join("data")).under(&wide));
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid()));

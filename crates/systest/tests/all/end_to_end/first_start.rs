@@ -122,7 +122,8 @@ fn data_of_a_foreign_format_is_refused_in_words_and_left_alone() {
     assert!(refusal.words.contains("IDENTITY"), "{refusal}");
 }
 
-/// An identity as a much later version might write it: another number, and a checksum that holds.
+/// Returns an identity as a much later version might write it: another number, and a valid
+/// checksum.
 fn foreign(identity: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(identity).replacen("credenza 2\n", "credenza 4000\n", 1);
     let (front, _) = text.trim_end().rsplit_once('\n').expect("the last line is the checksum");

@@ -1,5 +1,5 @@
-//! Suites and clients of other makers that take minutes, or a compiler of their own: Redis' test
-//! suite, Arakoon's system tests, Riak's Java client. The long form runs them.
+//! Third-party suites and clients that take minutes, or need their own compiler: Redis' test suite,
+//! Arakoon's system tests, Riak's Java client. The long form runs them.
 
 use super::arakoon::python2;
 use super::{fresh, output};
@@ -9,12 +9,12 @@ use systest::report::{long, skipped};
 use systest::rigs::{Root, Scratch, missing, text};
 use systest::server::binary;
 
-/// A file of `clients/`.
+/// Returns the path of a file of `clients/`.
 fn client(name: &str) -> PathBuf {
     systest::tidy::root().join("crates/systest/clients").join(name)
 }
 
-/// Says why the long form alone runs this; false in the long form.
+/// Returns true, and prints a skip, in the short form.
 fn waits(name: &str) -> bool {
     if !long() {
         skipped(name, "takes minutes: CREDENZA_TEST_LONG=1");
@@ -22,7 +22,7 @@ fn waits(name: &str) -> bool {
     !long()
 }
 
-/// Runs to the end, which must be a good one; returns what was printed.
+/// Runs a command, which must succeed; returns its output.
 fn must(command: Command) -> String {
     let done = output(command);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -86,7 +86,8 @@ fn arakoon_s_own_system_tests_pass_but_for_what_is_listed() {
         return skipped(name, &why);
     }
     let scratch = Scratch::new("arakoon-system");
-    // The suite's ports are fixed, and it ends whoever listens there: in a network of its own.
+    // The suite's ports are fixed, and it kills any process that listens there: so it runs in its
+    // own network namespace.
     let mut alone = Command::new("unshare");
     alone.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(python);
     alone.arg(client("arakoon_system.py")).arg(checkout).arg(binary());

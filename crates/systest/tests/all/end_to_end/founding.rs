@@ -1,5 +1,5 @@
 //! An Arakoon configuration of three nodes: all three are started as the file says, in any order,
-//! and the first founds no second cluster when it comes back with an empty disk.
+//! and the first founds no second cluster when it returns with an empty disk.
 
 use super::arakoon::free_address;
 use super::three_nodes::until;
@@ -9,12 +9,12 @@ use systest::client::{Arakoon, ArakoonCluster as Nodes, Http};
 use systest::rigs::{Scratch, text};
 use systest::server::{Server, Setup, tool};
 
-/// The file, and where each node's clients come.
+/// Writes the file; returns each node's address for clients, and its setup.
 fn ricky(scratch: &Scratch) -> (Nodes, Vec<Setup>) {
     ricky_with(scratch, "", "")
 }
 
-/// The same with further lines for all, and for the last node, which stands last.
+/// Writes the file with further lines for all, and for the last node, which is last in the file.
 fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>) {
     let mut ini = format!("[global]\ncluster = a, b, c\ncluster_id = ricky\n{global}");
     let mut nodes = Vec::new();
@@ -42,7 +42,7 @@ fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>
     (Nodes { id: "ricky".into(), nodes }, setups)
 }
 
-/// Starts the last first; each says why it is not ready yet.
+/// Starts the last node first; each reports why it is not ready yet.
 fn start(nodes: &Nodes, setups: &[Setup]) -> Vec<Server> {
     thread::scope(|threads| {
         let mut starting = Vec::new();
@@ -59,7 +59,7 @@ fn start(nodes: &Nodes, setups: &[Setup]) -> Vec<Server> {
     })
 }
 
-/// Whether the node there says that it belongs to no cluster.
+/// Returns `Some` if the node there reports that it belongs to no cluster.
 fn waits_alone(client: SocketAddr) -> Option<()> {
     let answer = Http::connect(client).ok()?.ask("GET", "/ready", b"").ok()?;
     let alone = answer.status == 503 && answer.json()["error"]["reason"] == "not_bootstrapped";
@@ -82,7 +82,7 @@ fn an_arakoon_configuration_of_three_nodes_is_served_as_it_is() {
     let mut servers = start(&nodes, &setups);
     let mut client = until("a master", || Arakoon::master(&nodes).ok());
     client.set(b"k", b"v").expect("written");
-    // All three vote when the first, which made the cluster, may go.
+    // All three vote before the first, which founded the cluster, may be stopped.
     until("three voters", || three_voters(nodes.nodes[0].1));
     servers.remove(0).kill();
     let mut client = until("another master", || Arakoon::master(&nodes).ok());
@@ -137,7 +137,7 @@ fn the_first_node_of_a_file_founds_no_second_cluster_on_an_empty_disk() {
     std::fs::remove_dir_all(home).expect("its disk is lost");
     let (first, second) = (nodes.nodes[0].1, nodes.nodes[1].1);
     thread::scope(|threads| {
-        // While nobody tells it that there is none, it founds none.
+        // While no peer tells it that there is no cluster, it founds none.
         let lost = threads.spawn(|| Server::start(&setups[0]));
         until("word of a node alone", || waits_alone(first));
         thread::sleep(std::time::Duration::from_secs(2));
@@ -145,7 +145,7 @@ fn the_first_node_of_a_file_founds_no_second_cluster_on_an_empty_disk() {
         let others: Vec<_> = (1..3).map(|node| &setups[node]).collect();
         let others: Vec<_> =
             others.iter().map(|setup| threads.spawn(|| Server::must(setup))).collect();
-        // Those two have a cluster, and in it a node of that name, whose place was not given up.
+        // The two others have a cluster with a node of that name, whose place is not free.
         let refused = lost.join().expect("no panic").expect_err("its name is taken");
         assert!(refused.words.contains("cluster replace"), "{refused}");
         let _others: Vec<_> = others.into_iter().map(|node| node.join().expect("up")).collect();
@@ -159,7 +159,7 @@ fn the_first_node_of_a_file_founds_no_second_cluster_on_an_empty_disk() {
     });
 }
 
-/// The file's ports are open whatever `listen` is, and there the nodes ask each other.
+/// The file's ports are open whatever `listen` is, and the nodes reach each other there.
 #[test]
 fn a_file_s_nodes_find_each_other_at_its_ports_although_listen_is_said_elsewhere() {
     let scratch = Scratch::new("ini-listen");

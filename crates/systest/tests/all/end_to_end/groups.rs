@@ -1,19 +1,19 @@
-//! Groups, by the commands an operator types: made, shown by whoever is asked, placed, and there
-//! again after all nodes were killed.
+//! Groups, by an operator's commands: created, shown at any node, placed, and present again after
+//! all nodes were killed.
 
 use serde_json::Value;
 use std::process::Output;
 use std::time::Duration;
 use systest::rigs::{Cluster, Options, Scratch, wait};
 
-/// What a command printed; it must succeed.
+/// Returns the output of a command, which must succeed.
 fn said(output: &Output) -> String {
     let (out, error) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{error}");
     String::from_utf8_lossy(out).into_owned()
 }
 
-/// A group as a node's command shows it, once it has these members.
+/// Returns a group as a node's command shows it, once it has these members.
 fn shown(cluster: &Cluster, node: usize, group: u64, members: &[&str]) -> Value {
     let mut found = Value::Null;
     wait("the group", || {
@@ -46,7 +46,7 @@ fn groups_are_made_shown_placed_and_there_again_after_all_were_killed() {
     let one = said(&cluster.tool(2, &["group", "create", "--members", "n1", "--json"]));
     let one: Value = serde_json::from_str(&one).expect("JSON");
     assert_eq!((&one["group"], &one["replicas"]), (&Value::from(3), &Value::from(1)));
-    // Whoever is asked finds a group's members, also without a part in it.
+    // Any node finds a group's members, also without being one.
     let of_one = shown(&cluster, 3, 3, &["n1"]);
     assert_eq!((&of_one["local"], &of_one["master"]), (&false.into(), &"n1".into()));
     shown(&cluster, 1, 2, &["n1", "n2", "n3"]);

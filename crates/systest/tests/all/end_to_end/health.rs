@@ -1,4 +1,5 @@
-//! Health, status and metrics as health checks, operators and browsers see them, and who may ask.
+//! Health, status and metrics as health checks, operators and browsers see them, and who may read
+//! them.
 
 use super::{fresh, http, put};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +8,8 @@ use systest::client::Http;
 use systest::rigs::{Scratch, resident_bytes};
 use systest::server::{Server, Setup};
 
-/// One sample of the text form: name, labels, value. Fails on what `promtool check metrics` would
-/// not take.
+/// Parses one sample of the text format: name, labels, value. Fails on input that `promtool check
+/// metrics` would refuse.
 fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     let (head, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no value: {line}"));
     let value = match value {
@@ -30,7 +31,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     (name.into(), labels, value)
 }
 
-/// Reads the whole page as Prometheus does; each family's kind.
+/// Parses the whole page as Prometheus does; returns each family's kind.
 fn check_metrics(text: &str) -> BTreeMap<String, String> {
     assert!(text.ends_with('\n'), "the last line has no end");
     let (mut kinds, mut helped) = (BTreeMap::new(), BTreeSet::new());
@@ -110,7 +111,7 @@ fn streams_hold_bounded_memory() {
     for n in 0..rows {
         assert_eq!(put(&mut web, format!("k{n:03}").as_bytes(), &value).status, 204);
     }
-    // Warm: caches and buffers have their size.
+    // Warm-up: caches and buffers have their final size.
     let whole = web.ask("GET", "/v1/buckets/default/default/stream", b"").expect("answers");
     assert_eq!(whole.text().lines().count(), rows);
     let before = resident_bytes(server.pid());
@@ -156,12 +157,12 @@ fn pages_of_other_origins_neither_read_nor_write() {
         assert_eq!(answer.status, status, "{origin}: {}", answer.text());
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
-    // What a form of a page can send is never taken for JSON.
+    // A content type that an HTML form can send is never accepted as JSON.
     let form = [("content-type", "text/plain")];
     let body = br#"{"op":"set","key":"k","value":"forged"}"#;
     let update = "/v1/buckets/default/default/update";
     assert_eq!(web.ask_with("POST", update, &form, body).expect("answers").status, 415);
-    // A stored page is a file to keep, in no origin.
+    // A stored page must be offered as a download, and have no origin.
     let page = b"<script>alert(1)</script>";
     put(&mut web, b"k", page);
     let answer = super::get(&mut web, b"k");

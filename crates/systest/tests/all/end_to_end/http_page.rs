@@ -1,4 +1,4 @@
-//! The page about HTTP is true: its examples are run, its routes, operations and reasons are those
+//! Test of the page about HTTP: its examples are run; its routes, operations and reasons are those
 //! of the server.
 
 use super::{fresh, http};
@@ -12,7 +12,7 @@ fn page() -> String {
     std::fs::read_to_string(path).expect("the page is there")
 }
 
-/// The examples: a command, and what it must print.
+/// Returns the examples: a command, and the output it must have.
 fn examples(page: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();
     for block in page.split("```sh\n").skip(1) {
@@ -29,13 +29,13 @@ fn examples(page: &str) -> Vec<(String, String)> {
     examples
 }
 
-/// The id in the answer to opening a session, and in no other.
+/// Returns the session id in the answer to opening a session. `None`: another answer.
 fn session(answer: &str) -> Option<&str> {
     let id = answer.strip_prefix("{\"session\":\"")?.strip_suffix("\"}")?;
     id.bytes().all(|byte| byte.is_ascii_digit()).then_some(id)
 }
 
-/// Whether a text is as shown, where an ellipsis stands for anything.
+/// Returns true if a text is as shown, where an ellipsis stands for any text.
 fn is_as_shown(text: &str, shown: &str) -> bool {
     let mut parts = shown.split('…');
     let first = parts.next().unwrap_or("");
@@ -64,7 +64,7 @@ fn every_example_of_the_page_is_true() {
     let (_scratch, server) = fresh("http-page");
     let examples = examples(&page());
     assert!(examples.len() > 20, "only {} examples found", examples.len());
-    // A session's id differs from run to run: the page's, and the server's in its place.
+    // A session's id differs from run to run: pairs of the page's id and the server's.
     let mut sessions: Vec<(String, String)> = Vec::new();
     for (command, shown) in examples {
         let mut here = command.replace("127.0.0.1:7711", &server.address.to_string());

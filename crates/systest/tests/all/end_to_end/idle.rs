@@ -1,5 +1,5 @@
-//! Connections that ask nothing for too long are closed, at each front-end by its own setting;
-//! those that ask in time stay.
+//! Connections that are idle for too long are closed, at each front-end by its own setting; those
+//! that send requests in time stay open.
 
 use super::{http, resp};
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use systest::rigs::Scratch;
 use systest::server::{Server, Setup};
 
 const LIMIT: Duration = Duration::from_secs(2);
-/// A connection is not closed much before its time: this much is left to the clocks of a busy
-/// machine.
+/// Tolerance for the clocks of a busy machine: a connection is not closed earlier than this before
+/// its time.
 const EARLY_MAX: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again, never idle for as long as the limit; fails when the connection is closed.
+/// Sends requests, never idle for as long as the limit; fails if the connection is closed.
 fn stays(mut ask: impl FnMut() -> bool) {
     let begun = Instant::now();
     while begun.elapsed() < LIMIT * 5 / 2 {
         let asked = Instant::now();
         std::thread::sleep(LIMIT / 8);
-        // A machine that held this thread for so long has proved nothing.
+        // A machine that delayed this thread for so long has proved nothing.
         if asked.elapsed() > LIMIT - EARLY_MAX {
             return;
         }

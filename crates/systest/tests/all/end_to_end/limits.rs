@@ -6,7 +6,7 @@ use base::limits::{
 };
 use systest::client::{Http, Resp, RespReply};
 
-/// What both front-ends say to one put: whether each took it.
+/// Sends one put to both front-ends; returns for each true if it was accepted.
 fn both(redis: &mut Resp, web: &mut Http, key: &[u8], value: &[u8]) -> (bool, bool) {
     let answer = redis.call(&[b"SET", key, value]).expect("RESP answers and stays");
     if let Some(error) = answer.error() {
@@ -99,7 +99,7 @@ fn names_and_nesting_end_at_their_limits() {
         let path = format!("/v1/buckets/default/{}", "b".repeat(length));
         let status = web.ask("PUT", &path, b"{}").expect("answers").status;
         assert_eq!(status / 100 == 2, taken, "{length}: {status}");
-        // Taken above, it is there already; else its name is refused here, too.
+        // If it was accepted above, it exists already; otherwise its name is refused here, too.
         let word = resp(&server).say(&format!("CREDENZA.CREATE {}", "b".repeat(length)));
         let error = word.expect("answers").error().unwrap_or_default().to_string();
         assert_eq!(error.starts_with("EXISTS"), taken, "{length}: {error}");

@@ -1,5 +1,5 @@
-//! Every limit that a request can reach: one below, exactly at, one above; and what is refused
-//! leaves no trace in the log.
+//! Every limit that a request can reach: one below, exactly at, one above; a refused request leaves
+//! no trace in the log.
 
 use super::{fresh, http, resp};
 use base::limits::{
@@ -20,9 +20,9 @@ fn post(server: &Server, path: &str, body: &str) -> HttpResponse {
     answer.unwrap_or_else(|error| panic!("{path} with {} bytes: {error}", body.len()))
 }
 
-/// The index of the last decided value of each group.
+/// Returns the index of the last decided value of each group.
 fn decided(server: &Server) -> Vec<u64> {
-    // The last of what a fresh node writes by itself.
+    // The ring is the last update that a fresh node makes by itself.
     wait("the first ring", || {
         let ring = http(server).ask("GET", "/v1/cluster/ring", b"").expect("answers").json();
         let owners = ring["owners"].as_array().map_or(0, Vec::len);
@@ -33,7 +33,7 @@ fn decided(server: &Server) -> Vec<u64> {
     groups.iter().filter_map(|group| group["decided"].as_u64()).collect()
 }
 
-/// What stands around a limit: sizes, and whether they are taken.
+/// Returns the sizes around a limit; true for those that are accepted.
 fn around(limit: usize) -> [(usize, bool); 3] {
     [(limit - 1, true), (limit, true), (limit + 1, false)]
 }
@@ -59,11 +59,11 @@ fn steps_and_bytes_of_a_sequence_end_exactly_at_their_limits() {
         check("steps", steps, taken, &answer, (413, "too_large"));
         assert_eq!(decided(&server) == before, !taken, "a refusal is in the log");
     }
-    // Nested steps count like others.
+    // Nested steps count as others do.
     let half = vec![r#"{"op":"nop"}"#; SEQUENCE_STEPS_MAX / 2].join(",");
     let body = format!(r#"[{half},{{"op":"sequence","steps":[{half}]}}]"#);
     check("nested steps", 0, false, &post(&server, &sequence, &body), (413, "too_large"));
-    // Keys k0 to k3 and their values are counted; a value has 8 MiB at most.
+    // Keys k0 to k3 and their values count; a value has at most 8 MiB.
     for (bytes, taken) in around(UPDATE_BYTES_MAX) {
         let before = decided(&server);
         let value = "v".repeat(bytes / 5);
@@ -112,7 +112,7 @@ fn bodies_end_exactly_at_their_limits() {
     let padded = |length: usize| format!("[{}]", " ".repeat(length - 2));
     for (length, taken) in around(FRAME_BYTES_MAX) {
         let answer = post(&server, &format!("{BUCKET}/multi_get"), &padded(length));
-        // A list is no multi_get: the body was read, and is not understood.
+        // A list is not a multi_get: the body was read, and is malformed.
         let refusal = if taken { (400, "malformed") } else { (413, "too_large") };
         check("body", length, false, &answer, refusal);
     }
@@ -142,7 +142,7 @@ fn heads_end_exactly_at_their_limits() {
         for (length, taken) in around(HTTP_LINE_BYTES_MAX) {
             let begin = format!("GET {BUCKET}/range?prefix=");
             let end = " HTTP/1.1\r\n";
-            // Percent-encoded, so that the key within is not too long for a range.
+            // Percent-encoded, so that the decoded key is not too long for a range.
             let room = length - begin.len() - end.len();
             let part = |name: &str, bytes: usize| format!("&{name}={}", "%61".repeat(bytes / 3));
             let third = 3 * 32_000;
@@ -238,7 +238,8 @@ fn a_pipeline_of_any_depth_is_answered_in_order() {
     let puts: String = (0..depth)
         .map(|n| format!("PUT {BUCKET}/keys/p HTTP/1.1\r\n{host} 5\r\n\r\n{n:05}"))
         .collect();
-    // A writer of its own: the server reads no more while its answers are not read.
+    // The requests are written by another thread: the server reads no more while its answers are
+    // not read.
     let mut sender = web.sender().expect("a socket has two ends");
     let sent = std::thread::spawn(move || sender.write_all(puts.as_bytes()));
     let mut last = 0;

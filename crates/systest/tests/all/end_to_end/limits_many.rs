@@ -1,4 +1,4 @@
-//! Counts that nobody reaches by hand: a hundred thousand sessions and buckets, really made.
+//! Large counts: a hundred thousand sessions and buckets are really created.
 
 use super::{http, put, resp, tool};
 use base::limits::{BUCKETS_MAX, SESSIONS_MAX};
@@ -8,10 +8,10 @@ use systest::report::{long, skipped};
 use systest::rigs::Scratch;
 use systest::server::{Server, Setup};
 
-/// Commands sent before their answers are read.
+/// Number of commands sent before their answers are read.
 const BATCH: usize = 1_000;
 
-/// Says so many commands, and gives their answers.
+/// Sends all commands; returns their answers.
 fn say_all(redis: &mut Resp, words: impl Iterator<Item = Vec<u8>>) -> Vec<RespReply> {
     let words: Vec<_> = words.collect();
     let mut answers = Vec::with_capacity(words.len());
@@ -47,7 +47,7 @@ fn sessions_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
         let (mut redis, mut web) = (resp(&server), http(&server));
         is_one_too_many(&redis.say("CREDENZA.SESSION OPEN").expect("answers"), "sessions_max");
         refused(&web.ask("POST", sessions, b"").expect("answers"), "sessions_max");
-        // One that is closed makes room for one, at either front-end.
+        // A session that is closed makes space for one, at either front-end.
         let id = session.bytes().map(String::from_utf8_lossy).expect("a session's id");
         let closed = web.ask("DELETE", &format!("{sessions}/{id}"), b"").expect("answers");
         assert_eq!(closed.status / 100, 2, "{}", closed.text());
@@ -63,7 +63,7 @@ fn sessions_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
 #[test]
 fn buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
     let name = "a hundred thousand buckets";
-    // Each is a change of the directory of its own, with a sync of its own: minutes on a disk.
+    // Each creation is a change of the directory with its own sync: minutes on a disk.
     let scratch = match Scratch::in_memory("limit-buckets") {
         Some(scratch) => scratch,
         None if long() => Scratch::new("limit-buckets"),
@@ -72,7 +72,7 @@ fn buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
     let setup = Setup::on(&scratch.join("data"));
     let mut server = Server::must(&setup);
     let create = |n: usize| command(&[b"CREDENZA.CREATE", format!("b{n:06}").as_bytes()]);
-    // `default/default` is there already.
+    // `default/default` exists already.
     let made = say_all(&mut resp(&server), (1..BUCKETS_MAX).map(create));
     assert_eq!(made.iter().find_map(RespReply::error), None, "all of them fit");
     for round in 0..2 {
@@ -80,7 +80,7 @@ fn buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart() {
         let extra = format!("/v1/buckets/default/extra{round}");
         is_one_too_many(&redis.say("CREDENZA.CREATE extra").expect("answers"), "buckets_max");
         refused(&web.ask("PUT", &extra, b"{}").expect("answers"), "buckets_max");
-        // One that is dropped makes room for one, at either front-end.
+        // A bucket that is dropped makes space for one, at either front-end.
         tool(&server, &["bucket", "drop", &format!("b{:06}", 1 + round), "--yes"]);
         let again = web.ask("PUT", &extra, b"{}").expect("answers");
         assert_eq!(again.status / 100, 2, "{}", again.text());

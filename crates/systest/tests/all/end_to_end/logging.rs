@@ -1,4 +1,4 @@
-//! Keys and values in the log: whatever clients send, at every protocol and level, none is written.
+//! Keys and values never reach the log: at every protocol and level, whatever clients send.
 
 use super::{fresh_with, get, http, key_path, put, resp};
 use rustix::process::Signal;
@@ -7,14 +7,14 @@ use systest::client::{Arakoon, Http, Resp, Riak, SequenceStep, command, encoded}
 use systest::rigs::{Cluster, Options, Scratch};
 use systest::server::{Server, signal};
 
-/// In every key that is sent, and in every value; nothing else that is logged has them.
+/// Marker in every key and every value that is sent; other logged text does not contain it.
 const KEY: &str = "Cust0mer-K3y";
 const VALUE: &str = "Passp0rt-V4lue";
 
 /// Method, path, headers and body of a request.
 type Asked<'a> = (&'a str, String, &'a [(&'a str, &'a str)], &'a [u8]);
 
-/// Commands that are carried out, and such that are refused.
+/// Commands, some of which are accepted and some refused.
 const COMMANDS: &str = "\
 SET {k} {v}; GET {k}; APPEND {k} {v}; INCR {k}; INCRBYFLOAT {k} {v}; MSET {k}1 {v} {k}2 {v}
 MGET {k}1 {k}2 {k}3; GETDEL {k}1; SETNX {k} {v}; SET {k} {v} EX {v}; SET {k}; SET {k}ends {v} PX 1
@@ -25,7 +25,7 @@ CLIENT KILL {k}; CONFIG GET {k}*
 CONFIG SET {k} {v}; SELECT {k}; WATCH {k}; MULTI; SET {k} {v}; INCR {k}; EXEC; MULTI; {k}; EXEC
 CREDENZA.RANGE {k} + KEYS; CREDENZA.DELPREFIX {k}2; CREDENZA.{k} {v}; DEL {k} {k}5";
 
-/// The ways in which a program writes bytes down.
+/// Returns the forms in which a program may print bytes.
 fn forms(marker: &str) -> [String; 4] {
     let each = |write: fn(&u8) -> String, between: &str| {
         let written: Vec<_> = marker.as_bytes().iter().take(6).map(write).collect();
@@ -39,7 +39,7 @@ fn forms(marker: &str) -> [String; 4] {
     ]
 }
 
-/// The lines of a log that hold a key or a value.
+/// Returns the lines of a log that contain a key or a value.
 fn leaks(log: &str) -> Vec<&str> {
     let forms: Vec<_> = [KEY, VALUE].into_iter().flat_map(forms).collect();
     log.lines().filter(|line| forms.iter().any(|form| line.contains(form))).collect()
@@ -62,8 +62,8 @@ fn a_key_or_value_in_a_log_is_seen_in_every_form() {
     assert_eq!(leaks("warn  node a key has many siblings key_hash=436d6f\n"), Vec::<&str>::new());
 }
 
-/// Requests of Redis' clients: commands that are carried out and refused, large ones, and no
-/// protocol at all.
+/// Sends requests of Redis' clients: commands that are accepted and refused, large ones, and bytes
+/// of no protocol.
 fn speak_resp(server: &Server) {
     let mut client = resp(server);
     for line in COMMANDS.lines().flat_map(|line| line.split("; ")) {
@@ -89,12 +89,12 @@ fn speak_resp(server: &Server) {
         client.send(bytes.as_bytes()).expect("it is taken");
         client.closed_within(Duration::from_millis(200));
     }
-    // One that goes away in the middle.
+    // A client that disconnects in the middle of a command.
     let begun = command(&[b"SET", KEY.as_bytes(), VALUE.as_bytes()]);
     resp(server).send(&begun[..begun.len() - 9]).expect("it is taken");
 }
 
-/// Requests of clients of the native interface.
+/// Sends requests of clients of the native interface.
 fn speak_http(server: &Server) {
     let mut client = http(server);
     let key = [KEY.as_bytes(), b"\0\xff/\r\n"].concat();
@@ -139,7 +139,7 @@ fn speak_http(server: &Server) {
     http(server).empty_prefix(KEY).expect("it is emptied");
 }
 
-/// Requests of Riak's clients, siblings without end among it.
+/// Sends requests of Riak's clients, which also make siblings without end.
 fn speak_riak(server: &Server) {
     let patience = Duration::from_secs(30);
     let mut client = Riak::with_patience(server.address, patience).expect("it listens");
@@ -149,7 +149,7 @@ fn speak_riak(server: &Server) {
     }
     let large = VALUE.repeat((4 << 20) / VALUE.len());
     for _ in 0..8 {
-        // The last of them are too large together.
+        // The last of them are together too large.
         client.store(place, KEY, large.as_bytes(), (None, one)).expect("it answers");
     }
     for _ in 0..120 {
@@ -180,7 +180,7 @@ fn speak_riak(server: &Server) {
     }
 }
 
-/// Requests of Arakoon's clients.
+/// Sends requests of Arakoon's clients.
 fn speak_arakoon(server: &Server) {
     let connect = || Arakoon::connect(server.address, "ricky").expect("it listens");
     let (key, value) = (KEY.as_bytes(), VALUE.as_bytes());
@@ -200,7 +200,7 @@ fn speak_arakoon(server: &Server) {
     }
     let _ = connect().set(&key.repeat(4_000), value);
     let _ = connect().prefix(key, 10);
-    // A cluster that is not there, and no request.
+    // A cluster that does not exist, and no request.
     let _ = Arakoon::connect(server.address, "nobody").map(|mut client| client.get(key).is_err());
 }
 
@@ -211,7 +211,7 @@ fn crash_log(scratch: &Scratch) -> String {
         let files = std::fs::read_dir(scratch.join("data/crash")).into_iter().flatten().flatten();
         let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
         let text = texts.filter(|text| text.contains("server answered")).last();
-        // Whole once it does not grow any more.
+        // The log is complete when it does not grow any more.
         if text.is_some() && text == before {
             return text.unwrap_or_default();
         }
@@ -234,13 +234,13 @@ fn no_key_and_no_value_of_a_client_stands_in_the_log() {
     assert!(server.stop(Duration::from_secs(60)).is_some(), "it does not stop");
     let said = server.said();
     must_not_leak(&said);
-    // The log is that of these requests.
+    // The log must contain the events of these requests.
     let events = ["warn  node a key has many siblings", "key_hash=", "debug resp answered"];
     let more = ["debug http answered", "debug server answered", "protocol is not served here"];
     for event in events.into_iter().chain(more) {
         assert!(said.contains(event), "no `{event}` in the log");
     }
-    // What is read from the log and the store at the start.
+    // A restart logs what is read from the log and the store.
     let again = Server::must(&server.setup.clone());
     resp(&again).say(&format!("GET {KEY}")).expect("it answers");
     must_not_leak(&again.said());
@@ -249,7 +249,7 @@ fn no_key_and_no_value_of_a_client_stands_in_the_log() {
 #[test]
 fn no_key_and_no_value_stands_in_the_logs_of_nodes_that_repair_each_other() {
     let scratch = Scratch::new("log-keys-three");
-    // One more than there are copies: it stands in for the one that is away.
+    // One node more than there are copies: it is the fallback for the one that is down.
     let mut options = Options::of(4);
     let words = ["--log-level", "debug", "--anti-entropy-interval-ms", "300ms"];
     options.words.extend(words.map(String::from));
@@ -269,7 +269,7 @@ fn no_key_and_no_value_stands_in_the_logs_of_nodes_that_repair_each_other() {
     write(&cluster, 1, 0);
     logs.push_str(&cluster.server(3).said());
     cluster.kill(3);
-    // Fallbacks keep hints for it, and its copies fall behind.
+    // Fallbacks keep hints for it, and its copies lag.
     write(&cluster, 1, 1);
     write(&cluster, 2, 2);
     cluster.begin(3);

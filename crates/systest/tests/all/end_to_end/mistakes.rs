@@ -1,4 +1,4 @@
-//! Mistakes of users, and the one line that says how to mend each.
+//! Mistakes of users, with the one line that says how to correct each.
 
 use super::{fresh, http, output, put};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use systest::report::skipped;
 use systest::rigs::{Scratch, find, text};
 use systest::server::{Server, Setup, StartRefusal};
 
-/// A refused start: its exit code, and one line that holds all these words.
+/// Checks a refused start: its exit code, and one line that contains all these words.
 fn refused(setup: &Setup, code: i32, words: &[&str]) {
     let StartRefusal { code: given, words: said } = Server::start(setup).expect_err("it started");
     let lines: Vec<_> = said.lines().filter(|line| line.starts_with("credenza: ")).collect();
@@ -69,7 +69,7 @@ fn a_data_directory_that_may_not_be_read_is_named() {
     fs::create_dir(&data).expect("ours");
     let mut setup = Setup::on(&data);
     if rustix::process::geteuid().is_root() {
-        // Root reads everything, unless it lays that right down.
+        // Root reads everything, unless it drops that capability.
         let words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
         let may = |words: &[&str]| {
             let mut command = std::process::Command::new(words[0]);
@@ -103,7 +103,7 @@ fn commands_say_what_is_wrong_in_a_line_and_by_their_exit_code() {
     says(&["put", "a", "2", "--if-absent"], 4, &["a"]);
     says(&["import", text(&scratch.join("none.tsv"))], 2, &["none.tsv", "No such file"]);
     says(&["get", "a", "--consistency", "soon"], 2, &["consistency"]);
-    // What the words say is told in a line, too, with what may have been meant.
+    // An error of the command line is one line, too, with a suggestion.
     for (words, meant) in [(&["gett", "a"][..], "'get'"), (&["get", "--hexx", "a"], "'--hex'")] {
         let done = output(server.tool(words));
         let said = String::from_utf8_lossy(&done.stderr).into_owned();

@@ -1,7 +1,7 @@
 //! The real binary as a user meets it: first start, both front-ends, the command line, real input.
 //!
-//! Promises: every test has a server and a data directory of its own, on loopback.
-//! Never: reaches into the node; whatever is checked here, a user could check.
+//! Promises: every test has its own server and data directory, on loopback.
+//! Never: reaches into the node; every check is one that a user could make.
 //! Read next: `first_start.rs`, then `real_input.rs`.
 
 mod admission;
@@ -53,50 +53,50 @@ use systest::client::{Http, HttpResponse, Resp, encoded};
 use systest::rigs::Scratch;
 use systest::server::{Server, Setup};
 
-/// A server on a data directory of its own, with what the product does when nothing is said.
+/// Starts a server on its own data directory, with the product's defaults.
 fn fresh(name: &str) -> (Scratch, Server) {
     fresh_with(name, &[])
 }
 
-/// The same with these flags, each with its value.
+/// Starts such a server with these flags, each with its value.
 fn fresh_with(name: &str, words: &[&str]) -> (Scratch, Server) {
     let scratch = Scratch::new(name);
     let server = Server::must(&Setup::on(&scratch.join("data")).with(words));
     (scratch, server)
 }
 
-/// A RESP connection.
+/// Opens a RESP connection.
 fn resp(server: &Server) -> Resp {
     Resp::connect(server.address).expect("the server listens")
 }
 
-/// An HTTP connection.
+/// Opens an HTTP connection.
 fn http(server: &Server) -> Http {
     Http::connect(server.address).expect("the server listens")
 }
 
-/// The path of a key of the default bucket.
+/// Returns the path of a key of the default bucket.
 fn key_path(key: &[u8]) -> String {
     format!("/v1/buckets/default/default/keys/{}", encoded(key))
 }
 
-/// Puts through HTTP; gives the answer whatever it is.
+/// Puts through HTTP; returns any answer.
 fn put(client: &mut Http, key: &[u8], value: &[u8]) -> HttpResponse {
     let octets = [("content-type", "application/octet-stream")];
     client.ask_with("PUT", &key_path(key), &octets, value).expect("the server answers")
 }
 
-/// Gets through HTTP; gives the answer whatever it is.
+/// Gets through HTTP; returns any answer.
 fn get(client: &mut Http, key: &[u8]) -> HttpResponse {
     client.ask("GET", &key_path(key), b"").expect("the server answers")
 }
 
-/// Runs a command; what it said and how it ended.
+/// Runs a command; returns its output and exit status.
 fn output(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// Runs the command line tool, which must succeed; what it said on stdout.
+/// Runs the command line tool, which must succeed; returns its stdout.
 fn tool(server: &Server, words: &[&str]) -> String {
     let done = output(server.tool(words));
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -104,7 +104,7 @@ fn tool(server: &Server, words: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Runs the command line tool, which must fail with this exit code; what it said on stderr.
+/// Runs the command line tool, which must fail with this exit code; returns its stderr.
 fn fails(server: &Server, words: &[&str], code: i32) -> String {
     let done = output(server.tool(words));
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

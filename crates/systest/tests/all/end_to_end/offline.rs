@@ -1,4 +1,4 @@
-//! Data directories that no node has open: verified, copied, and refused in words.
+//! Data directories that no node has open: verified, copied, and refused with a reason.
 
 use super::{fresh, output, resp, tool};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use systest::client::RespReply;
 use systest::rigs::{Scratch, text};
 use systest::server::{Server, Setup};
 
-/// Runs the tool without a node: exit code, stdout, stderr.
+/// Runs the tool without a node; returns exit code, stdout, stderr.
 fn run(words: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = output(systest::server::tool(words));
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -23,7 +23,7 @@ fn json(words: &[&str]) -> (i32, Value) {
     (code, json.unwrap_or_else(|error| panic!("{error}: {said} {complained}")))
 }
 
-/// A node that wrote 300 rows and took the checkpoint `one`.
+/// Starts a node, writes 300 rows and takes the checkpoint `one`.
 fn with_checkpoint(name: &str) -> (Scratch, Server, PathBuf) {
     let (scratch, server) = fresh(name);
     let mut redis = resp(&server);
@@ -54,7 +54,7 @@ fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node()
     assert!(again.0 == 2 && again.2.contains("is not empty"), "{again:?}");
     let identity = |data: &Path| fs::read(data.join("IDENTITY")).expect("it has one");
     assert_eq!(identity(&copy), identity(&server.setup.data), "it is another node's");
-    // Without its list of members a member does not start, so a directory is not sound without.
+    // A member does not start without its list of members, so `verify` must report its damage.
     fs::write(copy.join("MEMBERS"), "credenza members 1\nrubbish\n").expect("ours");
     let (code, report) = json(&["verify", text(&copy), "--json"]);
     assert_eq!((code, &report["sound"]), (7, &Value::Bool(false)), "{report}");
@@ -92,7 +92,7 @@ fn a_directory_that_a_node_has_open_is_refused_and_one_that_is_none_too() {
     assert!(!nothing.exists(), "a check made a directory");
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("it is there").flatten() {
@@ -104,8 +104,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Flips one bit in the middle of the first place where a file holds these bytes; which file, and
-/// where.
+/// Flips one bit in the middle of the first place where a file contains these bytes; returns the
+/// file and the offset.
 fn damage(folder: &Path, bytes: &[u8]) -> (PathBuf, u64) {
     for path in files(folder) {
         let mut held = fs::read(&path).expect("readable");
@@ -119,7 +119,7 @@ fn damage(folder: &Path, bytes: &[u8]) -> (PathBuf, u64) {
     panic!("no file below {} holds it", folder.display())
 }
 
-/// Checks that `verify` finds the damage: exit code 7, the file, and a place at or before the
+/// Checks that `verify` finds the damage: exit code 7, the file, and an offset at or before the
 /// bit.
 fn must_be_found(data: &Path, (path, at): &(PathBuf, u64)) {
     let name = path.file_name().expect("a file").to_str().expect("ours");

@@ -1,4 +1,4 @@
-//! Sequences hold together or not at all; a retry with its session applies once, also after a
+//! Sequences apply completely or not at all; a retry with its session applies once, also after a
 //! crash.
 
 use super::{fresh, http, resp};
@@ -78,7 +78,7 @@ fn readers_never_see_half_a_sequence() {
     assert!(seen > 10, "the reader saw almost nothing");
 }
 
-/// Adds one to a counter as the given attempt of a session.
+/// Adds one to a counter, as the numbered update of a session.
 fn add(web: &mut Http, session: &str, number: u64) -> HttpResponse {
     let number = number.to_string();
     let headers = [("x-credenza-session", session), ("x-credenza-request", &number)];
@@ -167,7 +167,7 @@ fn a_number_of_a_session_answers_its_update_alone_in_its_bucket_alone() {
     let made = web.ask("PUT", "/v1/buckets/default/other", b"{}").expect("answers");
     assert_eq!(made.status, 201, "{}", made.text());
     for life in ["in the first life", "after a crash"] {
-        // Neither read nor written under a number that is taken.
+        // A used number permits neither a read nor a write of another request.
         let other = update(&mut web, "default", "1", json!({"op": "delete", "key": "k"}));
         let said = (other.status, other.reason());
         assert_eq!(said, (400, "retry_mismatch".into()), "{life}: {}", other.text());
@@ -179,7 +179,7 @@ fn a_number_of_a_session_answers_its_update_alone_in_its_bucket_alone() {
         let closed = web.ask("DELETE", &path, b"").expect("answers");
         assert_eq!(closed.reason(), "session_expired", "{life}: {}", closed.text());
         assert_eq!(update(&mut web, "default", "1", secret.clone()).json(), first.json(), "{life}");
-        // Redis' clients see the same session: the number is taken there, too.
+        // Redis' clients see the same session: the number is used there, too.
         let used = redis.say(&format!("CREDENZA.SESSION USE {session}")).expect("answers");
         assert_eq!(used, RespReply::Simple("OK".into()));
         let taken = redis.say("CREDENZA.RETRY 1 SET k other").expect("answers");

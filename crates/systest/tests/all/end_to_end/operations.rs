@@ -1,4 +1,4 @@
-//! Every operation by HTTP, against the real node: what it gives, and what it leaves behind.
+//! Every operation by HTTP, against the real node: its answer and its effect.
 
 use super::{fresh, get, http, key_path};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn index(answer: &HttpResponse) -> u64 {
     index.unwrap_or_else(|| panic!("no index: {:?} {}", answer.headers, answer.text()))
 }
 
-/// Operations in their order, with what each gives.
+/// Returns operations in their order, with the answer of each.
 fn operations() -> Vec<(Value, Value)> {
     let bytes = json!({"base64": "/wA="});
     let done = json!({"outcome": "done"});
@@ -63,7 +63,7 @@ fn operations() -> Vec<(Value, Value)> {
     ]
 }
 
-/// Operations on what the first ones left.
+/// Returns operations on the rows that the first ones left.
 fn more_operations() -> Vec<(Value, Value)> {
     vec![
         (json!({"op": "add", "key": "n", "delta": 40}), json!({"outcome": "number", "number": 40})),
@@ -121,7 +121,7 @@ fn more_operations() -> Vec<(Value, Value)> {
     ]
 }
 
-/// What must fail, and how; nothing of it is written.
+/// Returns operations that must fail without an effect, with status and reason.
 fn failures() -> Vec<(Value, u16, &'static str)> {
     vec![
         (json!({"op": "assert", "key": "a", "expected": "9"}), 409, "assertion_failed"),
@@ -211,7 +211,7 @@ fn reads_are_as_fresh_as_they_are_asked_to_be() {
     assert_eq!((absent.status, absent.reason()), (404, "not_found".into()));
 }
 
-/// The keys of a page, `+` behind them if there is more.
+/// Returns the keys of a page, followed by `+` if there are more.
 fn keys(answer: &HttpResponse) -> String {
     let json = answer.json();
     let entries = json["entries"].as_array().unwrap_or_else(|| panic!("{}", answer.text()));

@@ -1,4 +1,4 @@
-//! A config of Basho Bench as it was published, against the front-end that speaks Riak's HTTP.
+//! A published config of Basho Bench, against the front-end of Riak's HTTP interface.
 
 use super::{fresh, output};
 use serde_json::Value;
@@ -22,13 +22,13 @@ fn a_published_config_of_basho_bench_loads_a_node() {
     let report: Value = serde_json::from_slice(&done.stdout).expect("JSON and nothing else");
     let update = &report["operations"]["update"];
     assert_eq!(report["failed"], 0, "{report}");
-    // Every key is soon there, so nearly every get finds a row, its context and its values.
+    // Every key soon exists, so nearly every get finds a row, its context and its values.
     let (ok, found) = (update["ok"].as_u64(), update["values_per_key"]["count"].as_u64());
     assert!(ok > Some(60) && found > ok.map(|ok| ok / 2), "{report}");
     let clock = update["clock_bytes"]["mean"].as_f64().expect("measured");
     assert!((8.0..=64.0).contains(&clock), "{report}");
     let values = update["values_per_key"]["mean"].as_f64().expect("measured");
-    // Three clients: what stands beside each other was written at the same time.
+    // Three clients: siblings were written at the same time.
     assert!((1.0..=3.0).contains(&values), "{report}");
     let table = std::fs::read_to_string(results.join("one/update_causality.csv"));
     assert!(table.is_ok_and(|table| table.lines().count() > 2), "{complained}");

@@ -1,6 +1,6 @@
-//! The README's five minutes, typed to the letter into a shell: in an empty folder, on a network of
-//! its own (so at the ports that the README names), with what is answered beside what the README
-//! says.
+//! The README's five minutes, typed literally into a shell: in an empty folder, in its own network
+//! namespace (so at the ports that the README names), with the answers compared with those of the
+//! README.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use systest::report::skipped;
 use systest::rigs::{Root, Scratch, missing};
 use systest::server::binary;
 
-/// The part of the README that is typed.
+/// Heading of the part of the README that is typed.
 const BEGIN: &str = "## Five minutes";
 const END: &str = "\n## ";
-/// Words of a program in the background once it can be used, and the longest wait for them.
+/// Output of a background program that is ready, and the longest wait for it.
 const READY: &str = "ready on|are one cluster";
 const READY_TENTHS_MAX: usize = 600;
 
-/// A command, and what the README says that it answers.
+/// A command, with its answer in the README.
 struct Step {
     command: String,
     answer: Vec<String>,
@@ -35,7 +35,7 @@ fn steps(readme: &str) -> Vec<Step> {
     steps
 }
 
-/// The script of a shell that says a mark before each command's answer.
+/// Returns a shell script that prints a mark before each command's answer.
 fn script(steps: &[Step]) -> String {
     let mut script = String::from("ip link set lo up\n");
     for (number, Step { command, .. }) in steps.iter().enumerate() {
@@ -43,12 +43,13 @@ fn script(steps: &[Step]) -> String {
         let Some(program) = command.strip_suffix(" &") else {
             let _ = writeln!(script, "{command}");
             if command.starts_with("kill ") {
-                // Who types is slower than the system, which ends a process after `kill` returned.
+                // A person types slower than the system, which ends a process after `kill`
+                // returned.
                 let _ = writeln!(script, "wait $! 2>/dev/null");
             }
             continue;
         };
-        // A person waits until it says that it is ready.
+        // A person waits until the program says that it is ready.
         let _ = writeln!(
             script,
             "{program} >out{number} 2>&1 &\n\
@@ -59,7 +60,7 @@ fn script(steps: &[Step]) -> String {
     script + "printf '\\n@@end\\n'\nkill $(jobs -p) 2>/dev/null\nwait\n"
 }
 
-/// A line without what is drawn, measured or counted anew in each run.
+/// Masks the parts of a line that are drawn at random, measured or counted anew in each run.
 fn masked(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line.trim_end();
@@ -84,12 +85,12 @@ fn masked(line: &str) -> String {
         });
         rest = behind;
     }
-    // Columns are as wide as what stands in them.
+    // The width of columns depends on their contents.
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An answer without what the README leaves out: the log of a program in the background, and the
-/// shell's word that one of them was killed.
+/// Removes the parts of an answer that the README leaves out: the log of a program in the
+/// background, and the shell's message that one of them was killed.
 fn without_noise(answer: &str, is_background: bool) -> String {
     let is_noise = |line: &&str| {
         line.starts_with("bash: line ") || is_background && !line.starts_with("credenza: ")
@@ -133,7 +134,7 @@ fn the_readme_s_five_minutes_are_answered_as_it_says() {
             });
         let answer = without_noise(answer, step.command.ends_with('&'));
         let (is, says) = (plain(answer.lines()), plain(step.answer.iter().map(String::as_str)));
-        // Of what goes on in the background the README may say nothing.
+        // The README may leave out the output of programs in the background.
         let is_silent = step.command.ends_with('&') && says.is_empty();
         if !is_silent && is != says {
             let _ = writeln!(

@@ -1,4 +1,5 @@
-//! `/ready` says no, and why, whenever the node does not serve: while it starts, stops, has failed.
+//! `/ready` answers no, with the reason, whenever the node does not serve: while it starts or
+//! stops, and after a failure.
 
 use super::{fresh, http, put, resp};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,10 +9,10 @@ use systest::report::skipped;
 use systest::rigs::{Root, Scratch, Trace, missing};
 use systest::server::{Server, Setup, signal};
 
-/// Longest wait for anything here, on a machine however busy.
+/// Longest wait for anything here, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Repeats until it gives something.
+/// Repeats until the function returns a value.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -36,7 +37,7 @@ fn a_starting_node_is_alive_and_not_ready() {
     let scratch = Scratch::new("ready-starting");
     let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address: SocketAddr = free.expect("a free port");
-    // The lock is the first thing of a start that has a system call of its own.
+    // Taking the lock is the first step of a start with a system call of its own.
     let slow = ["strace", "-f", "-o", "/dev/null", "-e", "trace=flock", "-e"];
     let slow = [&slow[..], &["inject=flock:delay_enter=4000000:when=1"]].concat();
     let setup = Setup { listen: address.to_string(), ..Setup::on(&scratch.join("data")) };
@@ -49,7 +50,7 @@ fn a_starting_node_is_alive_and_not_ready() {
     let path = super::key_path(b"k");
     let large = vec![b'v'; 1 << 20];
     let early = Http::connect(address).expect("it listens").ask("PUT", &path, &large);
-    // A body that nobody reads may end in a broken connection; it is never acknowledged.
+    // A request whose body is not read may end in a broken connection; it is never acknowledged.
     assert!(early.map_or(true, |answer| answer.status == 503));
     let word = Resp::connect(address).expect("it listens").say("PING").expect("it answers");
     assert!(word.error().is_some_and(|text| text.starts_with("LOADING ")), "{word:?}");
@@ -69,7 +70,7 @@ fn a_stopping_node_is_alive_and_not_ready() {
     }
     let status = web.ask("GET", "/status", b"").expect("answers").json();
     assert_eq!((&status["ready"], &status["insecure"]), (&true.into(), &false.into()));
-    // Requests that are still under way keep the stopping node waiting for them.
+    // Unfinished requests keep the stopping node waiting for them.
     let mut slow = http(&server);
     let head = format!(
         "PUT {} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\na",
@@ -81,7 +82,7 @@ fn a_stopping_node_is_alive_and_not_ready() {
         web.send(format!("GET {path} HTTP/1.1\r\nhost: local").as_bytes()).expect("it listens");
         web
     });
-    // All three are heard: one that came after them is answered.
+    // All three were received: a request sent after them is answered.
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(http(&server).ask("GET", "/ready", b"").expect("answers").status, 200);
     signal(server.pid(), rustix::process::Signal::TERM);
@@ -116,7 +117,7 @@ fn a_node_whose_log_has_failed_is_not_ready_until_it_has_ended() {
     let mut trace = Trace::attach_each(server.pid(), &faults, scratch.join("record"));
     let answer = redis.say("SET k v").expect("it answers");
     assert!(answer.error().is_some(), "acknowledged without a sync: {answer:?}");
-    // Its groups know it a moment before the node does, and are masters no more.
+    // Its groups know it a moment before the node does, and are no longer masters.
     let answer = until("no failure is told", || {
         let answer = web.ask("GET", "/ready", b"").expect("the server is open still");
         assert_eq!(answer.status, 503, "{}", answer.text());

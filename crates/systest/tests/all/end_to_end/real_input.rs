@@ -1,5 +1,5 @@
-//! Real input: the package lists of the machine, one record a package, in and out through every
-//! front-end.
+//! Real input: the package lists of the machine, one record a package, written and read through
+//! every front-end.
 
 use super::{fresh, http, resp, tool};
 use std::collections::BTreeMap;
@@ -8,10 +8,11 @@ use systest::report::{Figures, skipped};
 use systest::rigs::{Root, Scratch, missing, run, text};
 use systest::server::{Server, Setup};
 
-/// Fewer packages than this are no real input.
+/// Smallest number of packages that counts as real input.
 const PACKAGES_MIN: usize = 1_000;
 
-/// Name (with version and architecture, which make it unique) and the whole paragraph.
+/// Returns the packages: name (with version and architecture, which make it unique) and the whole
+/// paragraph.
 fn packages() -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
     if let Some(why) = missing(Root::Spared, &["apt-cache"]) {
         return Err(why);
@@ -41,7 +42,7 @@ trait SplitBlank {
 }
 
 impl SplitBlank for Vec<u8> {
-    /// The paragraphs, without the blank lines between them.
+    /// Splits into paragraphs, without the blank lines between them.
     fn split_inclusive_blank(&self) -> Vec<&[u8]> {
         let mut paragraphs = Vec::new();
         let mut rest = &self[..];
@@ -54,7 +55,7 @@ impl SplitBlank for Vec<u8> {
     }
 }
 
-/// As `import` wants it: key, tab, value, with escapes.
+/// Formats the packages as `import` reads them: key, tab, value, with escapes.
 fn tsv(packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
     let mut lines = Vec::new();
     for (key, value) in packages {
@@ -115,7 +116,7 @@ fn same_through_resp(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
     }
 }
 
-/// By prefix, in order, page by page.
+/// Reads the packages by prefix, in order, page by page, and compares them.
 fn same_through_http(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let mut web = http(server);
     for prefix in ["lib", "python3-", "z", "no-such-package-"] {

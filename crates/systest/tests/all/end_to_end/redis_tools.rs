@@ -8,7 +8,7 @@ use systest::report::skipped;
 use systest::rigs::{Root, missing};
 use systest::server::Server;
 
-/// Runs a tool of Redis with these words and this input.
+/// Runs a tool of Redis with these arguments and this input.
 fn run(server: &Server, tool: &str, words: &[&str], input: &[u8]) -> Output {
     let mut command = Command::new(tool);
     command.args(["-p", &server.address.port().to_string()]).args(words);
@@ -20,7 +20,7 @@ fn run(server: &Server, tool: &str, words: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// What `redis-cli` printed; it must have succeeded.
+/// Returns the output of `redis-cli`, which must succeed.
 fn cli(server: &Server, words: &[&str], input: &[u8]) -> String {
     let done = run(server, "redis-cli", words, input);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -105,21 +105,21 @@ fn redis_benchmark_is_served_unchanged() {
     let custom =
         ["-n", "2000", "-r", "1000", "-P", "16", "-q", "SETEX", "e:__rand_int__", "90", "x"];
     assert!(run(&server, "redis-benchmark", &custom, b"").status.success());
-    // One of the four runs drew its keys by chance; the others counted on one key, exactly.
+    // One of the four runs drew its keys at random; the others counted on one key, exactly.
     let counted = resp(&server).say("GET counter:__rand_int__").expect("answers");
     assert_eq!(
         counted,
         RespReply::Bulk(Some(b"6000".to_vec())),
         "three runs of 2,000 INCRs on one key"
     );
-    // What only lists and sets could answer is refused with a name.
+    // Commands that only lists and sets could answer are refused by name.
     let lists = run(&server, "redis-benchmark", &["-t", "lpush", "-n", "10", "-q"], b"");
     assert!(!lists.status.success());
     let said = String::from_utf8_lossy(&lists.stderr).into_owned();
     assert!(said.contains("unknown command 'LPUSH'"), "{said}");
 }
 
-/// The examples of a page: what is typed, and what is answered.
+/// Returns the examples of a page: the command, and its answer.
 fn examples(page: &str) -> Vec<(Vec<String>, String)> {
     let mut examples = Vec::new();
     for block in page.split("```").skip(1).step_by(2) {

@@ -1,6 +1,6 @@
-//! A member whose log is damaged while it is down says so, and is whole again by itself: where the
-//! log says later what must not be forgotten of it, under its id, and else as another node; one
-//! that has nobody to ask stops.
+//! A member whose log was damaged while it was down reports it, and repairs itself: under its own
+//! id, if a later part of the log shows which promises must be kept, and otherwise as another node.
+//! A node without peers stops.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use systest::attentive::{Hand, ShownValues};
 use systest::checkers::causal::CallAnswer;
 use systest::rigs::{Cluster, Options, Scratch, wait};
 
-/// How much is written, so that the log has a head, a middle and an end.
+/// Number of values written, so that the log has a head, a middle and an end.
 const VALUES: usize = 300;
 
-/// The segment that most was written to.
+/// Returns the segment with the most data.
 fn segment(data: &Path) -> PathBuf {
     let entries = std::fs::read_dir(data.join("log")).expect("a log");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -20,14 +20,14 @@ fn segment(data: &Path) -> PathBuf {
     logs.max_by_key(|path| end(path)).expect("a segment")
 }
 
-/// Where what was written in a segment ends: the rest of the file is zeros.
+/// Returns the offset of a segment's last byte of data: the rest of the file is zeros.
 fn end(segment: &Path) -> u64 {
     let mut bytes = Vec::new();
     std::fs::File::open(segment).and_then(|mut file| file.read_to_end(&mut bytes)).expect("read");
     bytes.iter().rposition(|byte| *byte != 0).expect("something was written") as u64
 }
 
-/// Changes one byte of the log, at so many percent of it.
+/// Changes one byte of the log, at this many percent of it.
 pub fn damage(data: &Path, percent: u64) {
     let segment = segment(data);
     let at = end(&segment) * percent / 100;
@@ -52,7 +52,7 @@ fn put_some(cluster: &Cluster, node: usize, round: u64, values: usize) {
     }
 }
 
-/// The folder that damaged data were set aside in.
+/// Returns the folder that damaged data were moved to.
 fn aside(data: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(data).expect("a directory");
     let mut paths = entries.map(|entry| entry.expect("an entry").path());
@@ -71,7 +71,7 @@ fn a_member_with_a_damaged_log_is_whole_again_by_itself() {
         put(&cluster, 1, round);
         let victim = if cluster.master() == 3 { 2 } else { 3 };
         let before = cluster.status(victim).expect("it answers")["node"].clone();
-        // The log says again what stands in it, every second; and then only this.
+        // The log repeats its decided indexes every second; after that it contains only these.
         std::thread::sleep(Duration::from_secs(3));
         put_some(&cluster, 1, round, 20);
         cluster.kill(victim);
@@ -95,7 +95,7 @@ fn a_member_with_a_damaged_log_is_whole_again_by_itself() {
             let count = members.as_array().map_or(0, Vec::len);
             if count == 3 { Ok(()) } else { Err(members.to_string()) }
         });
-        // It votes: without another it still makes a majority.
+        // It votes: with one node down it still completes a majority.
         let other = cluster.nodes().find(|node| *node != victim && *node != 1).expect("three");
         cluster.kill(other);
         put(&cluster, 1, round + 20);
@@ -103,7 +103,7 @@ fn a_member_with_a_damaged_log_is_whole_again_by_itself() {
         cluster.must_settle();
         std::fs::remove_dir_all(aside).expect("nobody needs it");
     }
-    // Told not to, it stops, and says what is damaged.
+    // With repair off it stops, and reports the damage.
     put(&cluster, 1, 9);
     let victim = if cluster.master() == 3 { 2 } else { 3 };
     cluster.kill(victim);
@@ -204,7 +204,7 @@ fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
     let count = left.iter().filter(|found| **found).count();
     let wanted = KEYS * copied as usize / 64;
     assert!(count.abs_diff(wanted) < KEYS / 5, "{count} of {KEYS} with {copied} of 64 partitions");
-    // It goes on: everything is written anew, and others take their parts with all of it.
+    // It goes on: everything is written anew, and others join and get all of it.
     for at in 0..KEYS {
         let seen = hand.get(1, &key(at), "").expect("it is read");
         assert_eq!(hand.put(1, &key(at), &seen, ""), CallAnswer::Done);

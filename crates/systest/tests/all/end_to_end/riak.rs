@@ -1,5 +1,5 @@
-//! Clients of Riak, of other makers and unchanged, against three nodes: the test modules of the
-//! Python client, and a load balancer in front while a node dies and comes back.
+//! Unmodified third-party clients of Riak against three nodes: the test modules of the Python
+//! client, and a load balancer in front while a node dies and returns.
 
 use super::arakoon::free_address;
 use super::clients::python;
@@ -12,7 +12,7 @@ use systest::report::{skipped, times};
 use systest::rigs::{Root, Scratch, StopOnDrop, find, missing};
 use systest::server::{Server, Setup};
 
-/// Three nodes on this machine's one address, as the client's tests know it, each with a port for
+/// Three nodes on this machine's one address, which the client's tests expect, each with a port for
 /// clients of Riak.
 struct Three {
     servers: Vec<Option<Server>>,
@@ -41,7 +41,7 @@ impl Three {
             assert!(Instant::now() < end, "three nodes do not share the ring");
             std::thread::sleep(Duration::from_millis(100));
         }
-        // The command returns when every member knows it.
+        // The command returns when every member knows the type.
         for node in &three.riak {
             let stats = Http::connect(*node).expect("it runs").ask("GET", "/stats", b"");
             let own = stats.expect("it answers").json()["riak_kv_vnodes_running"].as_u64();
@@ -50,14 +50,15 @@ impl Three {
         three
     }
 
-    /// A command of the tool, said to the first node; what it said.
+    /// Runs a command of the tool at the first node; returns its output.
     fn tool(&self, words: &[&str]) -> String {
         let first = self.servers[0].as_ref().expect("it runs");
         let done = super::output(first.tool(words));
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
-    /// The bucket types that the client's tests name, and Riak's default, which keeps one value.
+    /// Creates the bucket types that the client's tests name, and Riak's default, which keeps one
+    /// value.
     fn with_types(self) -> Three {
         let first = self.servers[0].as_ref().expect("it runs");
         super::tool(first, &["type", "alter", "available", "allow_mult=false"]);
@@ -108,7 +109,7 @@ fn riak_s_python_client_passes_the_rest_of_its_tests() {
     modules(name, &["btypes", "client", "pool"]);
 }
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -118,7 +119,7 @@ impl Drop for Guarded {
     }
 }
 
-/// HAProxy in front of the nodes, asking each in turn.
+/// Starts HAProxy in front of the nodes, which it uses in turn.
 fn balance(scratch: &Scratch, nodes: &[SocketAddr]) -> Option<(Guarded, SocketAddr)> {
     let (program, front) = (find("haproxy")?, free_address());
     let mut text = format!(
@@ -144,7 +145,8 @@ fn balance(scratch: &Scratch, nodes: &[SocketAddr]) -> Option<(Guarded, SocketAd
     Some((child, front))
 }
 
-/// Asks on a connection that is made anew when it is gone; an error: what was said in its place.
+/// Sends a request on a connection that is renewed when it is lost. Fails with the answer if it is
+/// not a success.
 fn ask(
     connection: &mut Option<Http>,
     front: SocketAddr,

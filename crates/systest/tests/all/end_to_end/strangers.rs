@@ -1,4 +1,5 @@
-//! Strangers at the address of nodes: what they are told, and that they take no member's place.
+//! Unknown processes at the nodes' address: the answers they get, and that they can't take a
+//! member's place.
 
 use crate::faults::hostile::enveloped;
 use base::codec::Writer;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use systest::client::Http;
 use systest::rigs::{Cluster, Options, Scratch};
 
-/// A hello between nodes, version 1, as `docs/inside/peers.md` draws it.
+/// Returns a hello between nodes, version 1, as `docs/inside/peers.md` specifies it.
 fn hello(cluster: u64, node: u64, wanted: u64, incarnation: u64) -> Vec<u8> {
     let mut body = vec![1];
     (0..2).for_each(|_| body.put_u32(1));
@@ -19,7 +20,7 @@ fn hello(cluster: u64, node: u64, wanted: u64, incarnation: u64) -> Vec<u8> {
     enveloped(&body)
 }
 
-/// Says hello; returns everything that is answered.
+/// Sends a hello; returns the whole answer.
 fn answer(address: &str, hello: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("the node listens to its peers");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket takes a timeout");
@@ -53,13 +54,14 @@ fn a_stranger_who_knows_every_id_takes_no_member_s_place() {
         (id(&member["node"]), member["peer"].as_str().expect("an address").to_string())
     };
     let ((n1, address), (n2, _), ours) = (member("n1"), member("n2"), id(&known["cluster"]));
-    // Who knows nothing learns nothing from being refused.
+    // A sender without knowledge learns nothing from a refusal.
     for guess in [hello(0xBAD, 0xBAD, 0xBAD, 1), hello(ours, 0xBAD, 0xBAD, 1)] {
         let told = answer(&address, &guess);
         assert!(!told.is_empty() && !holds(&told, n1) && !holds(&told, ours), "{told:?}");
     }
-    // Who knows all ids says that it is node 2 in a later life: let in once, it would shut node 2
-    // out for good, since the cluster remembers the highest life of each member.
+    // A sender that knows all ids claims to be node 2 in a later incarnation: admitted once, it
+    // would lock node 2 out for good, since the cluster remembers the highest incarnation of each
+    // member.
     for life in [2, 1 << 19, u64::MAX] {
         let told = answer(&address, &hello(ours, n2, n1, life));
         assert!(!holds(&told, n1), "it was welcomed: {told:?}");
@@ -71,7 +73,7 @@ fn a_stranger_who_knows_every_id_takes_no_member_s_place() {
         let life = member["incarnation"].as_u64().expect("a number");
         assert!(life < 10, "a stranger's life went on record: {member}");
     }
-    // And node 2 comes back from a crash as ever.
+    // Node 2 returns from a crash as before.
     cluster.kill(2);
     cluster.begin(2);
     cluster.must_serve();

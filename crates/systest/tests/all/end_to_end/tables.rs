@@ -1,4 +1,4 @@
-//! CSV files, and records that an import rejects: where they go, and how they come back.
+//! CSV files, and the records that an import rejects: their file, and their second import.
 
 use super::{fails, fresh, tool};
 use std::fs;

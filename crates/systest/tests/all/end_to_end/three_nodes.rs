@@ -1,4 +1,4 @@
-//! Three real nodes as clients meet them: any node is asked, and one of them dies meanwhile.
+//! Three real nodes as clients see them: any node accepts requests, and one of them dies meanwhile.
 
 use super::clients::python;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,20 +11,20 @@ use systest::rigs::{Cluster, Options, Scratch};
 /// Longer than any election takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Three nodes that serve Arakoon's cluster `ricky`, too.
+/// Starts three nodes that also serve Arakoon's cluster `ricky`.
 pub fn three(scratch: &Scratch) -> Cluster {
     let mut options = Options::of(3);
     options.words.extend(["--arakoon-clusters".into(), "ricky".into()]);
     Cluster::start(scratch, options)
 }
 
-/// The nodes as a client's configuration names them.
+/// Returns the nodes as a client's configuration names them.
 pub fn as_arakoon_has_it(cluster: &Cluster) -> Nodes {
     let name = |node: usize| (format!("n{node}"), cluster.client(node));
     Nodes { id: "ricky".into(), nodes: cluster.nodes().map(name).collect() }
 }
 
-/// Looks until it is there.
+/// Repeats until the function returns a value.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -87,7 +87,7 @@ fn every_node_takes_what_redis_and_http_clients_ask_and_names_the_master() {
         let other = (node != master).then(|| format!("n{master}"));
         assert_eq!(named, other.as_deref(), "only what comes from elsewhere names the master");
     }
-    // Buckets, too: made at one node, known at the next, emptied at a third.
+    // Buckets, too: created at one node, known at the next, emptied at a third.
     let bucket = |node: usize| Resp::connect(cluster.client(node)).expect("it listens");
     for round in 0..10 {
         let mut redis = bucket(1 + round % 3);
@@ -101,7 +101,7 @@ fn every_node_takes_what_redis_and_http_clients_ask_and_names_the_master() {
     }
 }
 
-/// The answer to a write has the version, whichever node takes it: the next write needs no read.
+/// The answer to a write has the version, at any node: the next write needs no read.
 #[test]
 fn a_compare_and_set_loop_goes_from_write_to_write_at_any_node() {
     let scratch = Scratch::new("three-versions");
@@ -153,11 +153,11 @@ fn arakoon_s_clients_are_sent_to_the_master_and_find_the_next_one() {
     assert_eq!(other.who_master().ok(), Some(Some(master.clone())));
     let refused = other.set(b"k", b"w").expect_err("it is not the master");
     assert_eq!((refused.code(), refused.message()), (Some(4), master));
-    // It has what the master has, a little later, for who is content with that.
+    // It has the master's rows a little later, for reads that accept that.
     let mut other = Arakoon::connect(cluster.client(follower), "ricky").expect("it listens");
     other.freshness = 1;
     until("the row at a slave", || other.get(b"k").ok().filter(|value| value == b"v"));
-    // Asked to drop its mastership, the master hands it over, and says when it is gone.
+    // On `drop_master` the master hands over, and answers when it is done.
     let before = client.who_master().expect("an answer");
     client.drop_master().expect("dropped");
     assert_ne!(client.who_master().expect("an answer"), before);

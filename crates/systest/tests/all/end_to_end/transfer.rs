@@ -1,4 +1,4 @@
-//! Import and export: whatever the bytes, whatever is wrong in a line, wherever it was cut off.
+//! Import and export: any bytes, any error in a line, any place of interruption.
 
 use super::{fresh, http, output, put, resp, tool};
 use proptest::collection::{btree_map, vec};
@@ -14,7 +14,7 @@ use systest::server::Server;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Everything in a bucket, through the front-end for Redis' clients.
+/// Returns all rows of a bucket, from an export in the raw format.
 fn rows_of(server: &Server, bucket: &str) -> Rows {
     let file = server.setup.data.with_file_name(format!("{bucket}-look.raw"));
     tool(server, &["export", "-b", bucket, text(&file)]);
@@ -132,7 +132,7 @@ fn an_import_that_was_killed_goes_on_where_it_was_acknowledged() {
     }
     import.kill().expect("ours");
     import.wait().expect("ours");
-    // What was loaded before is not loaded again: a row that is gone since stays gone.
+    // Rows loaded before are not loaded again: a row that was deleted since stays deleted.
     tool(&server, &["delete", "key0000000"]);
     let said = tool(&server, &[&words[..], &["--json"]].concat());
     let summary: serde_json::Value = serde_json::from_str(&said).expect("JSON");

@@ -1,5 +1,5 @@
-//! Commands of operators, to the letter: nodes that join as a witness and as a learner, votes that
-//! are given and taken, and buckets with the consistency and the group they are to have.
+//! Commands of operators, typed literally: nodes that join as a witness and as a learner, votes
+//! that are given and taken, and buckets with their consistency and group.
 
 use serde_json::Value;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use systest::client::{Resp, RespReply};
 use systest::rigs::{Cluster, Options, Scratch, wait};
 use systest::server::binary;
 
-/// A node that `credenza cluster join` began.
+/// A node that `credenza cluster join` started.
 struct Joined(Child);
 
 impl Drop for Joined {
@@ -43,7 +43,7 @@ fn refused(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Which part a member has in a group, as the first node sees it.
+/// Waits until a member has this role in a group, as the first node reports it.
 fn must_be(cluster: &Cluster, group: u64, name: &str, part: &str) {
     wait(&format!("{name} as {part} of group {group}"), || {
         let status = cluster.status(1).ok_or("it does not answer")?;

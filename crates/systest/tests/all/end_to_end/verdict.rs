@@ -1,5 +1,5 @@
 //! The verdict on a cluster that loses members and then its majority, as an operator, a health
-//! check, a program and the log have it.
+//! check, a program and the log see it.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The first line that a command prints, whatever its exit code.
+/// Returns the first line of a command's output, whatever its exit code.
 fn verdict(output: &Output) -> String {
     let said = text(&output.stdout);
     assert!(!said.contains('\x1b'), "no colours in a pipe: {said}");
     said.lines().next().unwrap_or_default().to_string()
 }
 
-/// Waits until a command's first line begins so.
+/// Waits until a command's first line begins with this text; returns the line.
 fn must_say(cluster: &Cluster, words: &[&str], begins: &str) -> String {
     let mut last = String::new();
     wait("the verdict", || {

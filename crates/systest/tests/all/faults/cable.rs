@@ -1,4 +1,4 @@
-//! A node on one host and clients on another, with a cable between them that loses, delays and is
+//! A node on one host and clients on another, with a link between them that loses, delays and is
 //! cut: calls without an answer stay unknown, and one order explains the whole history.
 
 use super::small;
@@ -49,13 +49,13 @@ fn clients_behind_a_bad_cable_see_one_order() {
     let recorder = network.on(CLIENTS, || Recorder::start(&[server.address], plan));
     std::thread::sleep(Duration::from_millis(500));
 
-    // Answers are lost: what was asked is done, and the clients can't know it.
+    // Answers are lost: the requests are executed, and the clients can't know it.
     let good = Cable::default();
     while_it_is(&network, good, Cable::CUT, Duration::from_secs(1));
-    // Questions are lost.
+    // Requests are lost.
     while_it_is(&network, Cable::CUT, good, Duration::from_secs(1));
     while_it_is(&network, Cable::CUT, Cable::CUT, Duration::from_secs(1));
-    // Everything is slow, some is lost, some comes twice, nothing in order.
+    // All packets are slow, some are lost, some duplicated, and none in order.
     let (delay, jitter) = (Duration::from_millis(10), Duration::from_millis(20));
     let bad = Cable { delay, jitter, loss: 50, twice: 100, ..Cable::default() };
     while_it_is(&network, bad, bad, Duration::from_secs(3));

@@ -1,4 +1,4 @@
-//! F-07: the process dies at every place where it can leave something half done.
+//! F-07: the process dies at every fail point.
 
 use super::{count, judge, small};
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use systest::report::{Figures, times};
 use systest::rigs::{Scratch, experiment};
 use systest::server::{Server, Setup, StartRefusal, tells_of_panic};
 
-/// Where nothing is half done.
+/// Fail point of a read, which leaves nothing half done.
 pub(crate) const READ: &str = "row.read";
-/// Longest wait until a place is reached.
+/// Longest wait until a fail point is reached.
 const REACHED_MAX: Duration = Duration::from_secs(40);
 
-/// Everything that lets every place be reached: writes, deletes, a bucket that comes and goes, a
-/// checkpoint. Ends when the server is gone; false when it never goes.
+/// Runs all operations that reach a fail point: writes, deletes, a bucket that is created and
+/// dropped, a checkpoint. Returns true when the server is gone, false if that never happens.
 fn provoke(server: &mut Server, round: usize, told: &mut Ledger, figures: &mut Figures) -> bool {
     let until = Instant::now() + REACHED_MAX;
     let load = Load::mix(server.address, round, 4, 6_000);
@@ -64,17 +64,18 @@ fn it_opens_again_whereever_it_died() {
     let laps = (1..).take(times(1, 8));
     let deaths = laps.flat_map(|nth| points.iter().map(move |(_, name)| (nth * nth, *name)));
     for (round, (nth, name)) in deaths.enumerate() {
-        // One node alone gets no snapshot: the store's own test dies there. A read leaves nothing
+        // A single node gets no snapshot: the store's own test covers that. A read leaves nothing
         // half done.
         if name.starts_with("install.") || name == READ {
             continue;
         }
-        // A process reaches the places of a first start once, and some others a few times only
+        // A process reaches the fail points of a first start once, and some others only a few times
         // within the wait.
         if nth > 1 && name.starts_with("first_start.") || rare.contains(name) {
             continue;
         }
-        // A first start is an empty directory; every other place gets data that has seen a life.
+        // A first start needs an empty directory; every other fail point gets data of an earlier
+        // run.
         let scratch = Scratch::new("f07");
         let plain = small(&scratch.join("data"));
         let mut told = Ledger::default();
@@ -85,7 +86,7 @@ fn it_opens_again_whereever_it_died() {
             told.join(load.stop());
         }
         if !dies_at(name, nth, &plain, round, &mut told, &mut figures) {
-            // Once each is what must be.
+            // Only the first occurrence is required.
             if nth == 1 {
                 missed.push(name);
             }
@@ -106,7 +107,7 @@ fn it_opens_again_whereever_it_died() {
     assert!(missed.is_empty(), "never reached: {missed:?}");
 }
 
-/// Runs until it dies at this place; false when it never does.
+/// Runs until it dies at this fail point. Returns false if it never does.
 fn dies_at(
     name: &str,
     nth: u64,
@@ -131,7 +132,7 @@ fn dies_at(
     }
 }
 
-/// A checkpoint that was cut off is no data directory, or a whole one; never something in between.
+/// Checks that an interrupted checkpoint is refused as a data directory, or complete.
 fn checkpoints_are_whole_or_refused(plain: &Setup, name: &str) {
     let folder = plain.data.join("checkpoints");
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -150,19 +151,19 @@ fn checkpoints_are_whole_or_refused(plain: &Setup, name: &str) {
     }
 }
 
-/// What a test's own assertion says of a server, if it fails.
+/// Returns the message of a failed assertion. `None`: it holds.
 fn complaint(judges: impl FnOnce()) -> Option<String> {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judges)).err()?;
     panic.downcast::<String>().ok().map(|words| *words)
 }
 
-/// The positive control of all that says "nothing panicked" and "it died at the armed place": a
-/// real panic of the binary, on its way up and at work, is seen by each of them, and a death is
-/// none.
+/// Positive control of the assertions "nothing panicked" and "it died at the armed fail point": a
+/// real panic of the binary, at its start and at run time, is found by each of them, and does not
+/// count as such a death.
 #[test]
 fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
     let scratch = Scratch::new("f07-panic");
-    // Each with a directory of its own: what is replayed counts as applied, too.
+    // Each has its own directory: replayed entries count as applied, too.
     let armed = |folder, words| small(&scratch.join(folder)).env("CREDENZA_FAILPOINT", words);
     let refusal = Server::start(&armed("first", "first_start.after=panic")).expect_err("it panics");
     assert!(tells_of_panic(&refusal.words) && refusal.words.contains("a test wanted"), "{refusal}");
@@ -171,7 +172,7 @@ fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
     {
         assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
     }
-    // An abort that says nothing is no death at the armed place either.
+    // A silent abort does not count as a death at the armed fail point either.
     let mute = StartRefusal { code: None, words: String::new() };
     assert!(complaint(|| mute.must_have_died_armed()).is_some(), "any end counts");
     let at_work = |folder, words| {
@@ -189,7 +190,7 @@ fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
         let seen = complaint(|| judge(&mut panicked));
         assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
     }
-    // Nor does a test pass that never looks: what a server said is looked at when it goes.
+    // A test that never checks fails, too: the server's output is checked on drop.
     panicked.setup.environment.clear();
     let seen = complaint(|| drop(panicked));
     assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");

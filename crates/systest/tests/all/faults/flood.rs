@@ -1,4 +1,4 @@
-//! Floods of writes: as fast as answers come, or at a given pace whatever comes back.
+//! Floods of writes: as fast as answers come, or at a given rate whatever the answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use systest::client::command;
 
 const CONNECTIONS: u64 = 64;
-/// Calls one connection has open when it waits for answers.
+/// Number of calls that one connection has open when it waits for answers.
 const DEPTH: usize = 64;
 const VALUE_BYTES: usize = 1_000;
-/// Calls one connection sends at once at most, when it has a pace.
+/// Most calls that one connection sends at once, when it has a rate.
 const STEP_MAX: u64 = 500;
 /// Longest wait for a socket.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What became of a flood with a pace.
+/// Results of a flood with a rate.
 #[derive(Debug, Default)]
 pub struct Flood {
-    /// Calls sent; a refused one is sent again at once and counts again.
+    /// Number of calls sent; a refused one is sent again at once and counts again.
     pub sent: u64,
-    /// Calls acknowledged.
+    /// Number of calls acknowledged.
     pub taken: u64,
-    /// Refusals by their first word.
+    /// Number of refusals by their first word.
     pub refused: BTreeMap<String, u64>,
     /// Milliseconds from the send of a call to its refusal.
     refusal_ms: Vec<u64>,
 }
 
 impl Flood {
-    /// All but one refusal in a hundred came within this.
+    /// Returns the 99th percentile of the time to a refusal.
     pub fn refusal_p99_ms(&self) -> u64 {
         let mut all = self.refusal_ms.clone();
         all.sort_unstable();
@@ -61,7 +61,8 @@ fn calls(connection: u64, count: u64) -> Vec<u8> {
     (0..count).flat_map(|n| command(&[b"SET", key(n).as_bytes(), &value])).collect()
 }
 
-/// Every connection sends again when all its calls are answered. Gives how many were taken.
+/// Sends on every connection again when all its calls are answered; returns the number of
+/// acknowledged calls.
 pub fn at_once(address: SocketAddr, seconds: u64) -> u64 {
     let one = |connection| {
         std::thread::spawn(move || {
@@ -82,21 +83,21 @@ pub fn at_once(address: SocketAddr, seconds: u64) -> u64 {
     clients.into_iter().map(|client| client.join().expect("a client does not panic")).sum()
 }
 
-/// What a connection's two halves know of each other.
+/// State shared by a connection's two halves.
 #[derive(Default)]
 struct Pair {
-    /// When calls up to this number were sent.
+    /// Times at which calls up to each number were sent.
     sent: Mutex<VecDeque<(u64, Instant)>>,
-    /// Refused calls that are to be sent again at once.
+    /// Number of refused calls that must be sent again at once.
     owed: AtomicU64,
 }
 
-/// Sends so many calls a second whatever comes back, and refused ones again at once.
+/// Sends this many calls a second whatever the answers, and refused ones again at once.
 pub fn steadily(address: SocketAddr, rate: u64, seconds: u64) -> Flood {
     crowd(address, CONNECTIONS, rate, seconds)
 }
 
-/// The same on so many connections.
+/// Sends at this rate in all, on several connections.
 pub fn crowd(address: SocketAddr, connections: u64, rate: u64, seconds: u64) -> Flood {
     let one = |connection| {
         let stream = connect(address);

@@ -1,4 +1,4 @@
-//! F-37, F-38: bytes that mean nothing, over the real sockets of all front-ends.
+//! F-37, F-38: malformed bytes, over the real sockets of all front-ends.
 
 use super::small;
 use base::codec::Writer;
@@ -10,16 +10,16 @@ use systest::report::{Figures, long, times};
 use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
-/// Numbers by chance that one seed repeats.
+/// Random numbers that one seed repeats.
 pub struct Dice(u64);
 
 impl Dice {
-    /// A seed, not 0.
+    /// Returns a generator with this seed, which must not be 0.
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    /// A number below.
+    /// Returns a number below `below`.
     pub fn roll(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// Valid beginnings that are then spoilt.
+/// Returns valid requests, which are then spoilt.
 fn resp_frames() -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = [
         "GET a",
@@ -91,7 +91,7 @@ fn http_frames() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Requests of an Arakoon client behind its prologue, several to a connection.
+/// Returns requests of an Arakoon client after its prologue, several to a connection.
 fn arakoon_frames() -> Vec<Vec<u8>> {
     let prologue = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
     let requests: [&[u8]; 9] = [
@@ -137,7 +137,7 @@ fn riak_frames() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Bodies of greetings between nodes, of every kind.
+/// Returns bodies of handshake messages between nodes, of every kind.
 fn greetings() -> Vec<Vec<u8>> {
     let life = |out: &mut Vec<u8>| (1..=3).for_each(|word| out.put_u64(word));
     let names = |out: &mut Vec<u8>| {
@@ -159,13 +159,13 @@ fn greetings() -> Vec<Vec<u8>> {
     let (mut go, mut refused) = (vec![3], vec![4, 6]);
     go.put_u64(5);
     refused.put_string(b"no");
-    // Each also with a MAC behind it, which no secret made.
+    // Each also with a MAC after it, which no secret made.
     let unsigned = [hello, welcome, go, refused];
     let signed = unsigned.clone().map(|body| [&body[..], &[1], &[0x5E; 32]].concat());
     unsigned.into_iter().chain(signed).collect()
 }
 
-/// A greeting whose length and checksum are right, whatever it says.
+/// Wraps any handshake message with valid length and checksum.
 pub fn enveloped(body: &[u8]) -> Vec<u8> {
     let mut bytes = b"CRDZPEER".to_vec();
     bytes.put_u32(body.len() as u32);
@@ -186,7 +186,7 @@ const CLAIMS: [&[u8]; 9] = [
     b"1e9",
 ];
 
-/// One spoilt frame out of a valid one.
+/// Returns one spoilt frame made from a valid one.
 pub fn spoil(frame: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     match dice.roll(8) {
@@ -227,7 +227,7 @@ pub fn spoil(frame: &[u8], dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// Sends frames on one connection until it is closed; how many were sent.
+/// Sends frames on one connection until it is closed; returns their number.
 fn send_until_closed(address: SocketAddr, frames: &mut dyn Iterator<Item = Vec<u8>>) -> u64 {
     let Ok(mut stream) = TcpStream::connect(address) else { return 0 };
     let _ = stream.set_nodelay(true);
@@ -243,7 +243,7 @@ fn send_until_closed(address: SocketAddr, frames: &mut dyn Iterator<Item = Vec<u
             Ok(0) => break,
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                // It waits for the rest of a frame that never ends.
+                // The server waits for the rest of an unfinished frame.
                 if sent % 4 == 0 {
                     break;
                 }

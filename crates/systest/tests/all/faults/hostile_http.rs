@@ -1,7 +1,7 @@
-//! F-37 at the HTTP front-end: requests whose framing means nothing, or two things at once.
+//! F-37 at the HTTP front-end: requests whose framing is malformed or ambiguous.
 //!
 //! Two readers in a row (a proxy and this server) must never see different ends of one request, so
-//! whatever could be understood in two ways is refused, and the connection ends with the refusal.
+//! any ambiguity is refused, and the connection ends with the refusal.
 
 use super::small;
 use std::io::{Read, Write};
@@ -12,13 +12,13 @@ use systest::report::Figures;
 use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
-/// What is put behind each refused request; were it read as one, it would leave a row.
+/// Request that follows each refused request; if it were executed, it would leave a row.
 const SMUGGLED: &str = "PUT /v1/buckets/default/default/keys/smuggled HTTP/1.1\r\n\
                         host: localhost\r\ncontent-length: 1\r\n\r\nx";
 
 const PUT: &str = "PUT /v1/buckets/default/default/keys/honest HTTP/1.1\r\nhost: localhost\r\n";
 
-/// Lines of a head that leave the end of the body uncertain, or are no lines.
+/// Lines of a head that leave the end of the body uncertain, or are malformed.
 const LINES: [&str; 34] = [
     "content-length: 5\r\ncontent-length: 6",
     "content-length: 5\r\ncontent-length: 5",
@@ -56,7 +56,7 @@ const LINES: [&str; 34] = [
     "content-length: 5\r\nx-credenza-sesion: 5",
 ];
 
-/// Bodies in chunks that are none.
+/// Malformed bodies in chunks.
 const CHUNKS: [&str; 18] = [
     "\r\n",
     "g\r\n",
@@ -78,7 +78,7 @@ const CHUNKS: [&str; 18] = [
     "0\r\nx: \0\r\n\r\n",
 ];
 
-/// Request lines that are none.
+/// Malformed request lines.
 const FIRST_LINES: [&str; 13] = [
     "PUT  /live HTTP/1.1",
     "PUT /live  HTTP/1.1",
@@ -111,7 +111,7 @@ fn corpus() -> Vec<Vec<u8>> {
     corpus.into_iter().map(String::into_bytes).collect()
 }
 
-/// Everything the server says until it closes.
+/// Returns everything that the server sends until it closes the connection.
 fn heard(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket has a timeout");
@@ -186,7 +186,7 @@ fn a_request_cut_anywhere_changes_nothing() {
     let mut web = Http::connect(server.address).expect("it listens");
     let path = "/v1/buckets/default/default/keys/honest";
     assert_eq!(web.ask("GET", path, b"").expect("answers").status, 404, "half a request is done");
-    // The whole ones are good: the test would see it if they were not.
+    // The whole ones are valid: the test would fail if they were not.
     for request in &whole {
         let mut web = Http::connect(server.address).expect("it listens");
         web.send(request.as_bytes()).expect("it listens");

@@ -1,11 +1,11 @@
-//! F-38: a member that greets as it must, and then says what means nothing, in every lane: spoilt
-//! examples of everything that nodes say to each other (`crates/systest/golden`).
+//! F-38: a member with a valid handshake that then sends malformed messages in every lane: spoilt
+//! examples of all messages between nodes (`crates/systest/golden`).
 //!
-//! The greeting and the frames are written here once more, from `docs/inside/peers.md` alone.
+//! The handshake and the frames are implemented here once more, from `docs/inside/peers.md` alone.
 //!
-//! Promises: the node that hears it lives on, answers its clients, and no thread of it panics.
-//! Never: says what a member may command (change the cluster, drop a bucket): members are trusted
-//! with that.
+//! Promises: the node that receives them survives, answers its clients, and no thread of it panics.
+//! Never: sends a valid command of a member (change the cluster, drop a bucket): members are
+//! trusted with that.
 
 use super::hostile::{Dice, enveloped, spoil};
 use super::small;
@@ -20,25 +20,25 @@ use systest::report::{Figures, times};
 use systest::rigs::{Scratch, experiment, resident_bytes};
 use systest::server::Server;
 
-/// The malicious member's id, name and life.
+/// Id, name and incarnation of the malicious member.
 const NODE: u64 = 0x00BA_DBAD;
 const NAME: &str = "bad";
 /// Lanes of a frame.
 const LANES: [u32; 4] = [0, 1, 2, 3];
 const CALL: u32 = 2;
-/// Messages of one connection before it is left for a new one.
+/// Number of messages of one connection before it is replaced by a new one.
 const MESSAGES: usize = 256;
 
-/// Knowledge of the cluster that a node needs to greet as a member.
+/// Knowledge of the cluster that a node needs for the handshake of a member.
 struct MemberKnowledge {
     cluster: u64,
     secret: ClusterSecret,
-    /// The node that is spoken to.
+    /// Id of the node that is attacked.
     target: u64,
     address: SocketAddr,
 }
 
-/// Lets the member in, as `serve --join` would.
+/// Adds the member, as `serve --join` would.
 fn join(server: &Server, address: SocketAddr) -> MemberKnowledge {
     let mut web = Http::connect(server.address).expect("the node listens");
     let known = web.ask("GET", "/v1/cluster/members", b"").expect("it answers").json();
@@ -60,7 +60,7 @@ fn join(server: &Server, address: SocketAddr) -> MemberKnowledge {
     }
 }
 
-/// A connection whose greetings are said.
+/// A connection with a complete handshake.
 struct Link {
     stream: TcpStream,
     salt: u64,
@@ -68,7 +68,8 @@ struct Link {
 }
 
 impl Link {
-    /// Greets in a later life each time: one that was lost counts as restarted.
+    /// Opens a connection in a later incarnation each time: a member whose connection was lost
+    /// counts as restarted.
     fn begin(of: &MemberKnowledge, life: u64) -> io::Result<Link> {
         let mut stream = TcpStream::connect(of.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -91,7 +92,7 @@ impl Link {
         }
         reader.take(4 + 8, "version and cluster").map_err(strange)?;
         let (theirs, signed) = (reader.take(8 + 24, "who").map_err(strange)?, welcome.len() - 33);
-        // What both said of themselves: their ids, lives, processes and nonces.
+        // The data that both sent: their ids, incarnations, processes and nonces.
         let mut words = Vec::new();
         [NODE, life, life, life].iter().for_each(|word| words.put_u64(*word));
         words.extend_from_slice(theirs);
@@ -112,7 +113,7 @@ impl Link {
         self.stream.write_all(&[&sum.to_le_bytes(), &head[..], message].concat())
     }
 
-    /// Reads away what is answered; an error once the other side has ended the connection.
+    /// Reads and discards the answers. Fails once the other side has closed the connection.
     fn drain(&mut self) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
         let mut scrap = [0; 16 * 1024];
@@ -129,14 +130,14 @@ impl Link {
     }
 }
 
-/// Says the last of these greetings, signed over all of them.
+/// Sends the last of these handshake messages, signed over all of them.
 fn say(stream: &mut TcpStream, of: &MemberKnowledge, said: &[&[u8]]) -> io::Result<()> {
     let mac = of.secret.mac(said);
     let body = [said[said.len() - 1], &[1], &mac].concat();
     stream.write_all(&enveloped(&body))
 }
 
-/// The body of the greeting that comes.
+/// Receives the body of the next handshake message.
 fn hear(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut envelope = [0; 20];
     stream.read_exact(&mut envelope)?;
@@ -145,7 +146,7 @@ fn hear(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Examples of what nodes say to each other: which lane, and the message.
+/// Returns examples of messages between nodes, each with its lane.
 fn examples() -> Vec<(u32, Vec<u8>)> {
     let folder = systest::tidy::root().join("crates/systest/golden");
     let lines = |file: &str| {
@@ -162,7 +163,7 @@ fn examples() -> Vec<(u32, Vec<u8>)> {
     for line in lines("consensus-v1.txt") {
         examples.extend([0, 1].map(|lane| (lane, bytes(&line))));
     }
-    // Beside the examples of questions, what the wire's own words for them begin with.
+    // In addition to the examples of requests, the prefixes of their encodings.
     for line in lines("moves-v1.txt").iter().chain(&lines("snapshots-v1.txt")) {
         examples.extend([(CALL, question(&bytes(line))), (3, bytes(line))]);
     }
@@ -171,7 +172,7 @@ fn examples() -> Vec<(u32, Vec<u8>)> {
         if harmless.iter().any(|kind| line.starts_with(kind)) {
             let letter = [&[1][..], &[0; 8], &bytes(&line)].concat();
             examples.push((CALL, question(&letter)));
-            // The same as a question about available buckets, with and without an envelope.
+            // The same bytes as a request about available buckets, with and without an envelope.
             let of_vnodes = [&[16, 2][..], &bytes(&line)].concat();
             let enclosed = [&[16, 8][..], &[0; 8], &of_vnodes].concat();
             examples.extend([(CALL, question(&of_vnodes)), (CALL, question(&enclosed))]);
@@ -185,7 +186,7 @@ fn examples() -> Vec<(u32, Vec<u8>)> {
     examples
 }
 
-/// A question under a token, to be answered within a second.
+/// Returns a request with a token, which must be answered within a second.
 fn question(words: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1];
     bytes.put_u64(7);
@@ -194,7 +195,7 @@ fn question(words: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One message: an example, or what it became; now and then in another lane or group.
+/// Returns one message: an example, or a spoilt one; sometimes in another lane or group.
 fn message(examples: &[(u32, Vec<u8>)], dice: &mut Dice) -> (u32, u32, Vec<u8>) {
     let (lane, bytes) = &examples[dice.roll(examples.len())];
     let bytes = if dice.roll(8) == 0 { bytes.clone() } else { spoil(bytes, dice) };
@@ -219,7 +220,7 @@ fn what_a_member_says_that_means_nothing_hurts_nobody() {
     let mut sent = 0;
     while sent < goal {
         links += 1;
-        // The node may be ending the link before, or dialling this member: it is asked again.
+        // The node may be closing the connection before, or connecting to this member: retry.
         let Ok(mut link) = Link::begin(&membership, links) else {
             assert!(server.alive(), "it died: {}", server.said());
             assert!(links < 50_000, "it lets its member in no more: {}", server.said());

@@ -1,4 +1,4 @@
-//! F-04: SIGKILL under load, again and again, on the same data.
+//! F-04: repeated SIGKILL under load, on the same data.
 
 use super::{count, judge, load_for_a_while, small};
 use systest::history::Ledger;
@@ -33,7 +33,8 @@ fn killed_under_load_again_and_again_it_loses_nothing_acknowledged() {
     figures.print();
 }
 
-/// The judge must shout when the data is an older copy: as if the last round had not been kept.
+/// Positive control of the checker: with an older copy of the data, as if the last round had been
+/// lost, it must report losses.
 fn control(figures: &mut Figures, mut server: Server, scratch: &Scratch) {
     server.kill();
     let copy = scratch.join("copy");

@@ -1,5 +1,5 @@
-//! Histories of concurrent clients of one node that is killed again and again: one order of all
-//! calls must explain every answer.
+//! Histories of concurrent clients of one node that is killed repeatedly: one order of all calls
+//! must explain every answer.
 
 use super::small;
 use std::path::Path;
@@ -17,17 +17,17 @@ fn plan(seed: u64) -> RecorderPlan {
     RecorderPlan { clients: 8, keys: 4, seed, pause, patience, pairs: 1, turns: Turns::Back }
 }
 
-/// What the clients meet between two pieces of work.
+/// Fault between two parts of a history.
 #[derive(Clone, Copy)]
 enum Fault<'a> {
-    /// The process dies and starts again.
+    /// The process is killed and restarted.
     Kill,
-    /// The same, and it starts on an older copy of its data: what a store does that acknowledges
-    /// before it has written.
+    /// The process is killed and restarted on an older copy of its data, as a store would be that
+    /// acknowledges before it has written.
     Forget { copy: &'a Path },
 }
 
-/// Clients work, the fault comes, they go on, and all stop.
+/// Runs clients before and after each fault; returns their history.
 fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
     let data = scratch.join(&format!("data-{seed}"));
     let mut server = Server::must(&small(&data));
@@ -78,7 +78,8 @@ fn concurrent_clients_of_a_node_that_is_killed_see_one_order() {
         figures.faults += kills as u64;
         judged(&history, &mut figures).must_be_linearizable();
     }
-    // The judge must see a node that forgets; where nobody wrote just then, it is asked again.
+    // Positive control: the checker must notice a node that lost data; if no client wrote just
+    // then, it is tried again.
     let copy = scratch.join("copy");
     let is_seen = |seed| {
         let forgetful = story(&scratch, seed, 1, Fault::Forget { copy: &copy });

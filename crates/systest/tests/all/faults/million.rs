@@ -1,4 +1,4 @@
-//! A million puts, SIGKILL, and how long until it serves again: flushing bounds the replay.
+//! A million puts, SIGKILL, and the time until it serves again: flushes bound the replay.
 
 use std::net::SocketAddr;
 use systest::client::{Resp, RespReply, command};
@@ -8,7 +8,7 @@ use systest::server::{Server, Setup};
 
 const PUTS: u64 = 1_000_000;
 const CLIENTS: u64 = 16;
-/// Calls a client has open at a time.
+/// Number of calls that a client has open at a time.
 const DEPTH: u64 = 100;
 
 fn key(n: u64) -> String {

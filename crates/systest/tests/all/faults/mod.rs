@@ -1,8 +1,8 @@
-//! Real faults under real processes, each with a ledger of what clients were told.
+//! Real faults under real processes, each with a ledger of the clients' answers.
 //!
 //! Promises: an experiment prints one line of figures, or one that says why it was skipped; a
 //! durability experiment has a positive control that must lose something.
-//! Never: believes a judge or a rig that was not tried before (`../rigs.rs`).
+//! Never: relies on a checker or a rig without a test of its own (`../rigs.rs`).
 //! Read next: `kill.rs`, then `power.rs`.
 
 mod cable;
@@ -29,7 +29,8 @@ use systest::load::Load;
 use systest::report::Figures;
 use systest::server::{Server, Setup};
 
-/// Small tables and segments, so that flushes, rolls and collapses happen within seconds.
+/// Returns a setup with small tables and segments, so that flushes, rolls and log truncations
+/// happen within seconds.
 fn small(data: &Path) -> Setup {
     Setup::on(data).with(&[
         "--memory-bytes-max",
@@ -43,21 +44,22 @@ fn small(data: &Path) -> Setup {
     ])
 }
 
-/// Lets clients write for a while that differs from round to round.
+/// Lets clients write for a time that differs from round to round.
 fn load_for_a_while(server: &Server, round: usize) -> Load {
     let load = Load::mix(server.address, round, 6, 900);
     std::thread::sleep(Duration::from_millis(250 + 130 * (round as u64 % 5)));
     load
 }
 
-/// Adds what a ledger counted to the figures.
+/// Adds the counts of a ledger to the figures.
 fn count(figures: &mut Figures, ledger: &Ledger) {
     figures.ok += ledger.ok;
     figures.fail += ledger.fail;
     figures.info += ledger.info;
 }
 
-/// Compares the ledger with the server; what is lost or strange goes into the figures and fails.
+/// Compares the ledger with the server; adds lost and unexpected rows to the figures, and fails on
+/// them.
 fn judge(figures: &mut Figures, ledger: &Ledger, server: &Server) {
     let verdict = ledger.judge(server.address).expect("every key can be read");
     figures.lost += verdict.lost.len() as u64;

@@ -1,5 +1,5 @@
-//! F-59: the experiments themselves are tried. Each rule that keeps data is broken in the real
-//! binary, once, and the experiment that guards it must refuse that binary by its judge's word.
+//! F-59: tests of the experiments themselves. Each rule that keeps data safe is broken in the real
+//! binary, once, and the experiment that guards it must fail with its checker's message.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
@@ -11,7 +11,8 @@ use systest::report::{long, say, skipped};
 use systest::rigs::{Scratch, experiment, find};
 use systest::server::{MUTANT, Server, Setup};
 
-/// A rule that is broken, who has to notice, and by what words one knows that the judge did.
+/// A broken rule, the experiment that must fail, and the messages by which its checker is
+/// recognized.
 struct Mutant {
     rule: &'static str,
     fault: &'static str,
@@ -52,19 +53,19 @@ const MUTANTS: [Mutant; 5] = [
     },
 ];
 
-/// Whether it is caught is a matter of chance for some: they are tried so often.
+/// Number of tries: some mutants are caught only by chance.
 const TRIES: usize = 5;
-/// No experiment takes so long in its short form.
+/// Time limit of an experiment in its short form.
 const TRY_MAX: Duration = Duration::from_secs(900);
 
-/// What became of one try.
+/// Outcome of one try.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The judge refused it.
+    /// The checker reported the mutant.
     Caught,
-    /// Nothing was noticed.
+    /// The experiment passed.
     Survived,
-    /// The experiment can't be done on this machine.
+    /// The experiment can't run on this machine.
     Skipped(String),
 }
 
@@ -108,7 +109,7 @@ fn every_mutant_is_caught_by_the_experiment_that_guards_its_rule() {
 }
 
 impl Mutant {
-    /// The experiment once, by itself, in its short form, with a binary that breaks the rule.
+    /// Runs the experiment once, alone, in its short form, with a binary that breaks the rule.
     fn try_once(&self, binary: &Path, scratch: &Scratch) -> End {
         let path = scratch.join("said");
         let file = || File::options().create(true).append(true).open(&path).expect("it is ours");
@@ -133,7 +134,7 @@ impl Mutant {
     }
 }
 
-/// Runs a command and all it starts to the end, or ends them all when that does not come.
+/// Runs a command with all its processes to the end, or kills them all at the time limit.
 fn to_its_end(command: &mut Command) -> Option<ExitStatus> {
     let mut child = command.process_group(0).spawn().expect("a test can be run");
     let until = Instant::now() + TRY_MAX;
@@ -149,7 +150,7 @@ fn to_its_end(command: &mut Command) -> Option<ExitStatus> {
     None
 }
 
-/// The binary whose rules can be broken, in a folder of its own.
+/// Builds the binary whose rules can be broken, in its own folder.
 fn build() -> PathBuf {
     let folder = systest::tidy::root().join("target/mutants");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));

@@ -1,4 +1,5 @@
-//! F-32, F-34, F-35: more than it can take: calls, bytes, connections. It refuses, lives, recovers.
+//! F-32, F-34, F-35: overload by calls, bytes and connections. The node refuses, survives and
+//! recovers.
 
 use super::flood::{at_once, crowd, steadily};
 use super::{count, judge, small};
@@ -13,7 +14,7 @@ use systest::rigs::{
 };
 use systest::server::{Server, Setup};
 
-/// Seconds of each part of the experiment: short, long.
+/// Seconds of each part of the experiment: short form, long form.
 const SECONDS: (usize, usize) = (4, 30);
 
 #[test]
@@ -50,7 +51,7 @@ fn three_times_too_many_calls_are_survived_and_forgotten() {
     figures.print();
 }
 
-/// What a client of HTTP saw, and how much memory the node took, while others flooded it.
+/// Measurements of an HTTP client during a flood by others: its answers, and the node's memory.
 #[derive(Default)]
 struct Watch {
     taken: u64,
@@ -59,7 +60,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Puts one row after the other until told to end.
+    /// Puts one row after the other until stopped.
     fn keep(server: &Server, over: &AtomicBool) -> Watch {
         let mut watch = Watch::default();
         let mut web = Http::connect(server.address).expect("it listens");
@@ -93,7 +94,7 @@ fn what_a_slow_disk_can_not_take_is_refused_in_words_and_forgotten_afterwards() 
     }
     let _permit = experiment();
     let scratch = Scratch::new("f32-slow");
-    // A quarter of the store's memory, 4 MiB, may wait undecided.
+    // Limit of undecided updates: a quarter of the store's memory, 4 MiB.
     let setup = small(&scratch.join("data"));
     let mut server = Server::must(&setup);
     let mut figures = Figures::begin(name);
@@ -147,7 +148,7 @@ fn two_hundred_and_fifty_six_mebibytes_are_enough() {
     let group = MemoryGroup::new("f34", 256 << 20);
     let wrapper = group.wrapper();
     let words: Vec<_> = wrapper.iter().map(String::as_str).collect();
-    // No setting: it must see by itself how little there is, the allocator too.
+    // Without a setting the node must itself detect the small memory, the allocator too.
     let setup = Setup::on(&scratch.join("data")).under(&words);
     let mut server = Server::must(&setup);
     let mut figures = Figures::begin(name);

@@ -1,4 +1,4 @@
-//! F-20: power loss on ext4 and XFS: what was acknowledged was synced.
+//! F-20: power loss on ext4 and XFS: every acknowledged write was synced.
 
 use super::{count, judge, load_for_a_while, small};
 use std::time::Duration;
@@ -7,10 +7,11 @@ use systest::report::{Figures, skipped, times};
 use systest::rigs::{Mount, Root, Scratch, System, experiment, missing};
 use systest::server::{Server, Setup};
 
-/// A node that sees its disk die must end by itself within this.
+/// Time limit for a node whose disk fails to end by itself.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// One cut under load; what clients were told. The mount has power again afterwards.
+/// Cuts the power once under load; returns the clients' answers. The mount has power again
+/// afterwards.
 fn cut(mount: &mut Mount, setup: &Setup, round: usize, figures: &mut Figures) -> Ledger {
     let mut server = Server::must(setup);
     let load = load_for_a_while(&server, round);
@@ -57,8 +58,8 @@ fn power_loss(system: System) {
     figures.print();
 }
 
-/// The same with syncs that answer 0 and do nothing: the judge must shout, or the data must not
-/// even open.
+/// Positive control with syncs that return 0 and do nothing: the checker must report losses, or the
+/// data must not open.
 fn control(mount: &mut Mount, figures: &mut Figures) {
     let setup = small(&mount.point().join("lied")).under(&["eatmydata"]);
     let mut unread = Figures::begin("control");

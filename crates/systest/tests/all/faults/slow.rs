@@ -1,4 +1,4 @@
-//! F-36: clients that say little, read nothing, or never finish; the others must not feel them.
+//! F-36: clients that send little, read nothing, or never finish; other clients must not feel them.
 
 use super::small;
 use base::limits::{HELLO_MS_MAX, REQUEST_READ_MS_MAX};
@@ -10,7 +10,7 @@ use systest::report::{Figures, long, skipped, times};
 use systest::rigs::{Root, Scratch, experiment, missing};
 use systest::server::Server;
 
-/// How a hostile client begins, after which it says nothing more, or one byte a second.
+/// First bytes of a hostile client, after which it sends nothing more, or one byte a second.
 const BEGINNINGS: [(&str, &[u8]); 6] = [
     ("silent", b""),
     ("half a request line", b"GET /v1/buc"),
@@ -31,7 +31,7 @@ fn hang(address: SocketAddr, beginning: &[u8]) -> TcpStream {
     stream
 }
 
-/// Whether the other side has closed.
+/// Returns true if the other side has closed the connection.
 fn closed(stream: &mut TcpStream) -> bool {
     let mut scrap = [0; 4096];
     loop {
@@ -43,7 +43,7 @@ fn closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// The 99th percentile of a normal client's calls, in microseconds.
+/// Returns the 99th percentile of a normal client's calls, in microseconds.
 fn p99(server: &Server, calls: usize) -> u128 {
     let mut redis = Resp::connect(server.address).expect("a normal client is let in");
     let mut times = Vec::new();
@@ -74,7 +74,7 @@ fn slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them() {
     figures.faults = hanging.len() as u64;
     figures.also("p99_us_during", p99(&server, calls));
     figures.ok = 2 * calls as u64;
-    // One byte a second is no more than silence: the clock is not set back by it.
+    // One byte a second is no more than silence: it does not restart the timeout.
     let until = Duration::from_millis(HELLO_MS_MAX.max(REQUEST_READ_MS_MAX) + 15_000);
     let mut ended: Vec<(&str, Duration)> = Vec::new();
     while !hanging.is_empty() && begun.elapsed() < until {
@@ -98,7 +98,7 @@ fn slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them() {
     assert!(left.is_empty(), "{} are never closed: {:?}", left.len(), left.first());
 }
 
-/// The attacks of slowhttptest, with its own judge: did the service stay available?
+/// The attacks of slowhttptest, with its own verdict whether the service stayed available.
 #[test]
 fn slowhttptest_does_not_make_the_service_unavailable() {
     let name = "F-36 slowhttptest";
@@ -163,7 +163,7 @@ fn a_client_that_never_reads_is_cut_off_and_costs_no_memory() {
         let clients = redis.say("PING").expect("it is answered");
         assert_eq!(clients, RespReply::Simple("PONG".into()));
         let open = systest::rigs::sockets(server.pid());
-        // The one that asks is there too.
+        // The connection that asks is counted, too.
         if open <= own + 1 {
             break;
         }

@@ -1,4 +1,4 @@
-//! F-28, F-29: no space, no inodes, a disk that turned read-only.
+//! F-28, F-29: no space, no inodes, a disk that became read-only.
 
 use super::{count, judge, small};
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use systest::report::{Figures, skipped};
 use systest::rigs::{Mount, Root, Scratch, System, experiment, missing};
 use systest::server::{Server, Setup};
 
-/// Writes are taken again this soon after space is back.
+/// Time limit for accepting writes again once space is free.
 const RECOVER_MAX: Duration = Duration::from_secs(20);
 
 fn writing(client: usize) -> Writing {
     Writing { client, keys: 300, depth: 4, bytes: 8_000, protocol: ClientProtocol::Resp }
 }
 
-/// Lets clients write until every client is refused or gone, or time is up.
+/// Lets clients write until every client is refused or gone, or the time limit passes.
 fn write_until_refused(server: &Server, first: usize, figures: &mut Figures) -> Ledger {
     let load = Load::start(server.address, &[writing(first), writing(first + 1)]);
     let until = Instant::now() + Duration::from_secs(15);
@@ -40,7 +40,7 @@ fn write_until_refused(server: &Server, first: usize, figures: &mut Figures) -> 
     ledger
 }
 
-/// Takes away what the node gets back by collapsing its log, until it refuses for good.
+/// Takes the space that the node frees by truncating its log, until it refuses for good.
 fn keep_full(mount: &Mount, redis: &mut Resp) {
     let until = Instant::now() + Duration::from_secs(15);
     let mut refused = 0;
@@ -69,7 +69,7 @@ fn must_recover(server: &Server, figures: &mut Figures) {
     figures.also("recovered_ms", begun.elapsed().as_millis());
 }
 
-/// A node for a disk of 64 MiB.
+/// Returns a setup for a disk of 64 MiB.
 fn tiny(data: &std::path::Path) -> Setup {
     Setup::on(data).with(&["--memory-bytes-max", "16MiB", "--segment-bytes", "1MiB"]).with(&[
         "--log-bytes-max",
@@ -95,7 +95,7 @@ fn a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itsel
     assert_eq!(redis.say("SET before kept").expect("answers").error(), None);
     let mut told = Ledger::default();
     for round in 0..2 {
-        // A filler from outside, down to below the reserve; then the node's own writes.
+        // First a file from outside, down to below the reserve; then the node's own writes.
         let filler = mount.fill(if round == 0 { 16 << 20 } else { 2 << 20 });
         figures.faults += 1;
         told.join(write_until_refused(&server, round * 10, &mut figures));
@@ -115,10 +115,10 @@ fn a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itsel
     figures.print();
 }
 
-/// Fills a node's disk to the last block while clients write, until its log has no room; with the
-/// file that fills it.
+/// Fills a node's disk to the last block during writes, until its log has no space; returns the
+/// file that fills it, too.
 fn filled_under_load(mount: &Mount) -> (Setup, Server, Load, PathBuf) {
-    // No reserve: the file system itself says no.
+    // No reserve: the file system itself refuses.
     let setup = tiny(&mount.point().join("data")).with(&["--disk-reserve-bytes", "0"]);
     let server = Server::must(&setup);
     let load = Load::start(server.address, &[writing(1), writing(2)]);
@@ -158,8 +158,8 @@ fn a_disk_that_is_truly_full_loses_nothing_and_starts_again_when_there_is_space(
     figures.print();
 }
 
-/// Its log has taken writes that can't be finished, and it is told to end: it does not wait for
-/// room that may never come.
+/// The log has accepted writes that can't be finished, and the node is stopped: it does not wait
+/// for space that may never come.
 #[test]
 fn a_node_on_a_truly_full_disk_ends_when_it_is_told_to() {
     let name = "F-28 SIGTERM on a full disk";

@@ -7,11 +7,11 @@ use systest::report::{Figures, skipped};
 use systest::rigs::{Mount, Root, Scratch, System, Trace, experiment, missing};
 use systest::server::Server;
 
-/// A node whose log can't be synced is gone at once; on a busy machine after this at the latest.
+/// Time limit for a node whose log can't be synced to end, on a busy machine.
 const SECONDS_TO_STOP_MAX: f64 = 10.0;
 
-/// Lets a call fail under load; the node must end with code 7, and a new start must know
-/// everything.
+/// Makes a call fail under load; the node must end with code 7, and a restart must have every
+/// acknowledged write.
 fn fails_and_stops(name: &str, short: &str, calls: &str, what: &str) {
     if let Some(why) = missing(Root::Needed, &["strace"]) {
         return skipped(name, &why);
@@ -72,7 +72,7 @@ fn interrupted_and_slow_calls_change_nothing() {
     let scratch = Scratch::new("f27");
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin(name);
-    // Not `write`: the runtime wakes itself by one, on a file that no signal ever interrupts.
+    // Not `write`: the runtime wakes itself by it, on a file that no signal ever interrupts.
     let calls = "pwrite64,pwritev,fdatasync,fsync,fallocate,ftruncate";
     for (round, what) in
         ["error=EINTR:when=2+5", "delay_enter=20000:when=1+3"].into_iter().enumerate()

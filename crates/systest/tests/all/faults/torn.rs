@@ -7,7 +7,7 @@ use systest::rigs::rot::{Rot, files, spoil, tail};
 use systest::rigs::{Scratch, experiment, must, text};
 use systest::server::{Server, Setup};
 
-/// Under its old id it would acknowledge and promise as if it had never lived.
+/// Under its old id it would acknowledge and promise as if it had never existed.
 #[test]
 fn a_node_whose_log_is_gone_does_not_begin_anew() {
     let scratch = Scratch::new("gone");
@@ -33,8 +33,8 @@ fn a_hole_in_the_log_is_named_and_never_cut_silently() {
     let setup = Setup::on(&scratch.join("data"));
     let mut figures = Figures::begin("F-24 hole in the log");
     // So much that no hole lies in the head of a segment that has just begun, where nothing is
-    // read, or in the newest part, which a torn write may have spoilt. Asked of a log that nobody
-    // writes to any more: a busy one may begin a segment between the question and its end.
+    // read, or in the newest part, which a torn write may have damaged. The log must be idle: a
+    // busy one may begin a segment between the measurement and its end.
     let mut ledger = Ledger::default();
     let is_full = (0..20).any(|round| {
         let mut server = Server::must(&setup);
@@ -54,8 +54,8 @@ fn a_hole_in_the_log_is_named_and_never_cut_silently() {
         figures.faults += 1;
         match Server::start(&setup) {
             Ok(mut server) => {
-                // What the store has made durable is not read any more: nothing is lost by it, and
-                // a log that is cut here would have lost all that came later.
+                // Entries that the store has made durable are not read any more: nothing is lost by
+                // them, and a log that is cut here would have lost all later ones.
                 let verdict = ledger.judge(server.address).expect("readable");
                 assert_eq!(verdict.lost.first(), None, "a hole at {share} % is passed over");
                 server.kill();
@@ -97,7 +97,7 @@ fn a_torn_tail_is_cut_and_nothing_acknowledged_with_it() {
         if turn % 2 == 0 {
             torn[from..to].fill(0xA5);
         } else {
-            // What looks like one of ours: the beginning of this segment's first frame.
+            // Bytes that look valid: the beginning of this segment's first frame.
             torn[from..to].copy_from_slice(&kept[4_096..4_096 + to - from]);
         }
         std::fs::write(&segment, &torn).expect("ours to write");
@@ -148,7 +148,8 @@ fn damage_in_the_store_is_found_and_never_served() {
                     assert!(odd.is_none(), "damaged bytes were served: {odd:?}");
                     answered += verdict.strange.len();
                 }
-                // Merging met the damage first: nothing can be written any more, so it ends.
+                // A merge found the damage first: nothing can be written any more, so the node
+                // ends.
                 Err(_) => {
                     let status = server.wait(std::time::Duration::from_secs(10)).expect("it ended");
                     let said = server.said();

@@ -1,5 +1,5 @@
-//! Histories that a true register answered, with their moments chosen at random: always accepted;
-//! and the same with one lie: always refused.
+//! Histories of a correct register, with random moments: the checker must always accept them, and
+//! always refuse them with one falsified answer.
 
 use super::{ENOUGH, history};
 use rand::rngs::StdRng;
@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use systest::checkers::replay::Decided;
 use systest::checkers::{CallOperation, CallOutcome, ClientCall, check};
 
-/// What a true register answers to clients whose calls overlap: each call happens at a moment
-/// between its beginning and its end; one without an answer at any moment after its beginning, or
-/// never. Every value is written once.
+/// Returns the history of a correct register with concurrent clients: each call takes effect at a
+/// moment between its beginning and its end; one without an answer at any moment after its
+/// beginning, or never. Every value is written once.
 fn lived(seed: u64, clients: u32, calls: usize, unknown: f64) -> Vec<ClientCall> {
     lived_and_logged(seed, clients, calls, unknown).0
 }
 
-/// The same, and what it did in order; a read of anything closes what is decided together.
+/// Returns such a history, and its effects in order as a log; a read of any key closes a decided
+/// value.
 pub fn lived_and_logged(
     seed: u64,
     clients: u32,
@@ -108,8 +109,8 @@ fn what_a_true_register_answers_is_accepted() {
     assert_eq!((report.calls, report.keys), (6_400, 2));
 }
 
-/// The known writes of a key that surely came one after the other: each of the pair is over before
-/// the next begins, and a read that begins after the second.
+/// Finds known writes of a key that certainly came one after the other, and a read after them: each
+/// of the pair ends before the next begins, and the read begins after the second.
 fn place_for_a_lie(calls: &[ClientCall]) -> Option<(usize, usize, usize)> {
     let is_put =
         |call: &ClientCall| matches!(call.operation, CallOperation::Put(_)) && call.is_known();
@@ -144,11 +145,12 @@ fn tampered_histories_are_refused() {
             CallOperation::Put(value) => Some(value.clone()),
             _ => None,
         };
-        // A stale read: the value of a write that another had surely replaced.
+        // A stale read: the value of a write that another had certainly replaced.
         let mut stale = calls.clone();
         stale[read].outcome = CallOutcome::Found(written(older));
         refused("stale read", &stale);
-        // A lost write: acknowledged, but whoever saw it finds that nobody wrote it.
+        // A lost write: acknowledged, but the clients that saw its value find that no call wrote
+        // it.
         let seen = calls.iter().find_map(|call| match &call.outcome {
             CallOutcome::Found(Some(value)) if call.operation == CallOperation::Get => {
                 Some(value.clone())
@@ -163,7 +165,7 @@ fn tampered_histories_are_refused() {
             _ => true,
         });
         refused("a read of what nobody wrote", &lost);
-        // A lost write as clients meet it: at the end, a key holds what it held before the write.
+        // A lost write as clients see it: at the end, a key holds the value from before the write.
         let end = calls.iter().map(|call| call.ended).max().unwrap_or(0);
         let key = &calls[older].key;
         let finally = |lines: &[&str]| {
@@ -179,13 +181,13 @@ fn tampered_histories_are_refused() {
         let mut gone = finally(&["1 get k - 1 2"]);
         gone.last_mut().expect("one was added").outcome = CallOutcome::Found(written(older));
         refused("lost write", &gone);
-        // A read from the future: what is written only after it.
+        // A read from the future: a value that is written only after it.
         let mut future = calls.clone();
         future[newer] =
             ClientCall { client: 2_000, began: end + 10, ended: end + 20, ..calls[newer].clone() };
         future[read].outcome = CallOutcome::Found(written(newer));
         refused("read from the future", &future);
-        // A split brain: two sides go on, each with its own; one side alone is good.
+        // A split brain: two sides go on, each with its own values; one side alone is correct.
         let (left, right) =
             (["1 put k L 1 2", "1 get k L 5 6"], ["2 put k R 3 4", "2 get k R 7 8"]);
         check(&finally(&left), ENOUGH).must_be_linearizable();

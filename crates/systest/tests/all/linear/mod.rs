@@ -1,9 +1,9 @@
-//! The judge of linearizability is tried before it judges: histories whose verdict is known, random
-//! ones of a true register, tampered ones, and a naive twin.
+//! Tests of the linearizability checker: histories with a known verdict, random ones of a correct
+//! register, tampered ones, and comparison with a naive checker.
 //!
-//! Promises: every history whose verdict is written down is put to the naive twin, too.
+//! Promises: every history with a known verdict is passed to the naive checker, too.
 //! Never: needs a server.
-//! Read next: `twin.rs`, `lived.rs`, then `replayed.rs` (the judge that has the log).
+//! Read next: `twin.rs`, `lived.rs`, then `replayed.rs` (the checker with a log).
 
 mod lived;
 mod replayed;
@@ -21,9 +21,9 @@ fn bytes(text: &str) -> CallValue {
     (text != "-").then(|| text.as_bytes().to_vec())
 }
 
-/// `client put KEY VALUE BEGAN ENDED`, `client get KEY VALUE ...`,
-/// `client del KEY yes|no|done ...`, `client tas KEY EXPECT WANTED FOUND ...`;
-/// `-` is the absent value, and an end of `?` or `x` makes the outcome unknown or the call refused.
+/// Parses `client put KEY VALUE BEGAN ENDED`, `client get KEY VALUE ...`, `client del KEY
+/// yes|no|done ...`, `client tas KEY EXPECT WANTED FOUND ...`; `-` is the absent value, and an end
+/// of `?` or `x` makes the outcome unknown or the call refused.
 fn history(lines: &[&str]) -> Vec<ClientCall> {
     let call = |line: &&str| {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -68,7 +68,7 @@ fn refused(lines: &[&str]) {
 fn histories_that_hold() {
     accepted(&[]);
     accepted(&["1 get a - 0 1", "1 put a x 2 3", "2 get a x 4 5"]);
-    // While a write runs, reads may see it or not; once seen, it stays.
+    // During a write, reads may see it or not; once seen, it stays.
     accepted(&["1 put a x 0 9", "2 get a - 1 2", "2 get a x 3 4", "3 get a x 5 6"]);
     accepted(&["1 put a x 0 5", "2 put a y 0 5", "3 get a x 6 7", "3 get a x 8 9"]);
     accepted(&["1 put a x 0 5", "2 put a y 0 5", "3 get a y 6 7"]);
@@ -80,7 +80,7 @@ fn histories_that_hold() {
     accepted(&["1 tas a - x - 0 1", "2 tas a - y x 2 3", "2 tas a x - x 4 5", "3 get a - 6 7"]);
     accepted(&["1 del a no 0 1", "1 put a x 2 3", "2 del a yes 4 5", "3 del a no 6 7"]);
     accepted(&["1 put a x 0 x", "2 get a - 1 2"]);
-    // A write of what is there already is no call that changes nothing: it may have come later.
+    // A write of the present value is not a call without effect: it may have come later.
     accepted(&[
         "1 del a done 1 7",
         "2 put a y 1 8",
@@ -90,7 +90,7 @@ fn histories_that_hold() {
     ]);
     // A test-and-set of unknown outcome whose value was seen did write it.
     accepted(&["1 tas a x y - 0 ?", "2 put a x 1 2", "3 get a y 3 4", "3 get a y 5 6"]);
-    // Two unknown deletes explain two vanishings.
+    // Two unknown deletes explain two removals.
     accepted(&[
         "1 del a done 0 ?",
         "2 del a done 0 ?",
@@ -104,7 +104,7 @@ fn histories_that_hold() {
 #[test]
 fn histories_that_do_not_hold() {
     refused(&["1 put a x 0 1", "2 get a - 2 3"]);
-    // Seen, then unseen again.
+    // Seen, then not seen again.
     refused(&["1 put a x 0 9", "2 get a x 1 2", "3 get a - 3 4"]);
     refused(&["1 put a x 0 ?", "2 get a x 1 2", "2 get a - 3 4"]);
     // Two readers disagree about the order of two writes.
@@ -122,9 +122,9 @@ fn histories_that_do_not_hold() {
         "3 put a y 5 6",
         "3 get a - 7 8",
     ]);
-    // Split brain: each side serves its own, later than the other's write.
+    // Split brain: each side serves its own value, later than the other's write.
     refused(&["1 put a x 0 1", "2 put a y 2 3", "1 get a x 4 5", "2 get a y 6 7"]);
-    // One bad key among good ones is named.
+    // One wrong key among correct ones is named.
     let calls = history(&["1 put a x 0 1", "2 put b x 0 1", "3 get a x 2 3", "4 get b - 2 3"]);
     let LinearVerdict::Violated(found) = check(&calls, ENOUGH).verdict else { panic!("not seen") };
     assert_eq!(found.len(), 1);
@@ -148,7 +148,7 @@ fn a_broken_recorder_is_no_evidence() {
 
 #[test]
 fn too_much_work_is_undecided_and_never_good() {
-    // Many concurrent writes, and a read at the end of what nobody wrote last.
+    // Many concurrent writes, and a read at the end of a value that no call can have written last.
     let mut lines: Vec<_> = (0..12).map(|n| format!("{n} put a v{n} 0 9")).collect();
     lines.extend((0..12).map(|n| format!("{} get a v{n} 10 20", 20 + n)));
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();

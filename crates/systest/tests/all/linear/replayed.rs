@@ -1,12 +1,12 @@
-//! The judge that has the log: what a true register did is explained by what it logged; and with
-//! one lie, in the history or in the log, it is not.
+//! Tests of the replay checker: the log of a correct register explains its history; with one
+//! falsified answer or entry, it does not.
 
 use super::lived::lived_and_logged;
 use super::{ENOUGH, bytes, history};
 use systest::checkers::replay::{Decided, ReplayReport, ReplayVerdict, replay};
 use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, check};
 
-/// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes the key away.
+/// Parses `INDEX KEY=VALUE ...`, each value of the log a line; `-` deletes the key.
 fn log(lines: &[&str]) -> Vec<Decided> {
     let effect = |word: &str| {
         let (key, value) = word.split_once('=').expect("KEY=VALUE");
@@ -23,7 +23,7 @@ fn log(lines: &[&str]) -> Vec<Decided> {
 fn explained(calls: &[&str], lines: &[&str]) {
     let calls = history(calls);
     replay(&calls, &log(lines)).must_explain();
-    // What a log explains has an order.
+    // A history that a log explains has an order.
     check(&calls, ENOUGH).must_be_linearizable();
 }
 
@@ -48,14 +48,14 @@ fn logs_that_explain_what_was_seen() {
     explained(&["1 put a x 0 1", "2 del a yes 2 ?", "3 get a - 4 5"], &["1 a=x", "2 a=-"]);
     explained(&["1 put a x 0 1", "2 tas a x - x 2 ?", "3 get a - 4 5"], &["1 a=x", "2 a=-"]);
     explained(&["1 tas a - x - 0 1", "2 tas a - y x 2 3", "3 del a no 0 9"], &["5 a=x"]);
-    // Two deletes that look alike: which was first is told by what else was seen.
+    // Two deletes that look alike: other reads show which one was first.
     explained(
         &["1 put a x 0 1", "2 del a yes 2 9", "1 put a y 4 5", "3 del a yes 6 7", "3 get a - 8 9"],
         &["1 a=x", "2 a=-", "3 a=y", "4 a=-"],
     );
-    // What was written together stands together.
+    // Keys that were written together have one index.
     explained(&["1 put a x 0 1", "2 put b x 0 1"], &["4 a=x b=x"]);
-    // Inside one decided value a delete may find what no reader sees.
+    // Within one decided value a delete may find a value that no reader sees.
     explained(&["1 put a x 0 9", "2 del a yes 0 9", "3 get a - 0 9"], &["4 a=x a=-"]);
 }
 
@@ -74,14 +74,14 @@ fn logs_that_do_not() {
         "something else was",
     );
     violated(&["1 put a x 0 1", "2 put b x 0 1"], &["4 a=x", "5 b=x"], "was written once");
-    // A stale read; a read from the future; a write that is logged before it was asked for.
+    // A stale read; a read from the future; a write that is logged before it was requested.
     let two = ["1 a=x", "2 a=y"];
     violated(&["1 put a x 0 1", "2 put a y 2 3", "3 get a x 4 5"], &two, "has no place");
     violated(&["1 put a x 0 1", "3 get a y 2 3", "2 put a y 4 5"], &two, "has no place");
     violated(&["1 put a x 3 ?", "2 put b y 0 1"], &["1 a=x", "2 b=y"], "has no place");
-    // A read of what only a part of a decided value did.
+    // A read of a part of a decided value.
     violated(&["1 put a x 0 9", "2 put a y 0 9", "3 get a x 1 8"], &["4 a=x a=y"], "has no place");
-    // Each key by itself is fine; the order of both is not that of the clients.
+    // Each key by itself is correct; the order of both is not that of the clients.
     let calls = ["1 put a x 0 1", "2 put b y 2 3"];
     check(&history(&calls), ENOUGH).must_be_linearizable();
     violated(&calls, &["1 b=y", "2 a=x"], "has no place");
@@ -99,7 +99,7 @@ fn what_says_nothing_is_no_evidence() {
     unusable(&["1 put a x 5 4"], &["1 a=x"]);
 }
 
-/// What a register did, and its log.
+/// Returns the history of a register, and its log.
 fn lived(seed: u64) -> (Vec<ClientCall>, Vec<Decided>) {
     let unknown = [0.0, 0.02, 0.1][seed as usize % 3];
     lived_and_logged(seed, 2 + seed as u32 % 7, 40, unknown)
@@ -113,7 +113,8 @@ fn what_a_true_register_did_is_explained_by_its_log() {
         let report = replay(&calls, &log);
         guessed += report.guessed;
         match report.verdict {
-            // Eight clients delete two keys all the time: it may be wrong who took what.
+            // Eight clients delete two keys all the time: the match of deletes with removals may be
+            // wrong.
             ReplayVerdict::Undecided(_) => undecided += 1,
             _ => report.must_explain(),
         }
@@ -121,7 +122,7 @@ fn what_a_true_register_did_is_explained_by_its_log() {
     assert!(guessed > 0 && undecided < 10, "{guessed} guessed, {undecided} undecided");
 }
 
-/// A known write whose value the log has, and where.
+/// Returns the indexes of a known write whose value the log has, in the history and in the log.
 fn some_write(calls: &[ClientCall], log: &[Decided]) -> (usize, usize, usize) {
     let places = log.iter().enumerate().flat_map(|(at, decided)| {
         let effects = decided.effects.iter().enumerate();

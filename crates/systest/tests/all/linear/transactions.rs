@@ -1,5 +1,5 @@
-//! The judge of transactions: what a true store did is explained by its log; one planted lie is
-//! not.
+//! Tests of the transaction checker: the log of a correct store explains its history; with one
+//! falsified answer or entry, it does not.
 
 use systest::checkers::transactions::{
     Committed, Level, StepAnswer, Transaction, TransactionOutcome, TransactionReport,
@@ -28,7 +28,7 @@ fn number(sum: i64) -> StepAnswer {
     StepAnswer::Number(sum.to_string().into_bytes())
 }
 
-/// A transaction on a connection of its own.
+/// Returns a transaction on its own connection.
 fn done(steps: &[TransactionStep], said: &[StepAnswer], (began, ended): (u64, u64)) -> Transaction {
     Transaction {
         connection: began as u32,
@@ -52,8 +52,8 @@ fn at_level(level: Level, connection: u32, mut one: Transaction) -> Transaction 
     one
 }
 
-/// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes a key away, `VALUE!` expires at
-/// 100.
+/// Parses `INDEX KEY=VALUE ...`, each value of the log a line; `-` deletes a key, `VALUE!` expires
+/// at 100.
 fn log(lines: &[&str]) -> Vec<Committed> {
     let effect = |word: &str| {
         let (key, text) = word.split_once('=').expect("KEY=VALUE");
@@ -146,7 +146,7 @@ fn skew_and_torn_sequences_are_refused() {
     refused("answers", &[swap(0, "-", "x")], &["1 a=x", "2 b=x"]);
     refused("answers", &[swap(0, "-", "x")], &["1 a=x"]);
     refused("answers", &[swap(0, "-", "x"), swap(2, "-", "y")], &["1 a=x b=x", "2 a=y b=y"]);
-    // Of two tests without an answer either may have held alone.
+    // Of two tests without an answer either may have succeeded alone.
     let write = |key: &str| done(&[set(key, "w")], &[StepAnswer::Done], (0, 1));
     let unknown = ended(TransactionOutcome::Unknown, swap(2, "-", "x"));
     let report = explained(&[write("a"), unknown.clone()], &["1 a=w", "2 b=x"]);
@@ -156,7 +156,7 @@ fn skew_and_torn_sequences_are_refused() {
     refused("answers", &[write("c"), unknown], &["1 c=w", "2 b=x"]);
     let no = ended(TransactionOutcome::Refused, swap(2, "-", "x"));
     refused("refused, and in the log", &[write("a"), no], &["1 a=w", "2 b=x"]);
-    // What stands between two halves of a transaction is seen by nobody.
+    // No reader sees the state between two halves of a transaction.
     let gets = |said: [&str; 2]| done(&[get("a"), get("b")], &said.map(row), (1, 9));
     explained(&[swap(0, "-", "x"), gets(["-", "-"])], &["1 a=x b=x"]);
     refused("no state", &[swap(0, "-", "x"), gets(["x", "-"])], &["1 a=x b=x"]);
@@ -210,7 +210,7 @@ fn levels_are_held() {
     explained(&with(&[least(4, "x"), least(6, "y")]), &two);
     refused("no state", &with(&[least(6, "x")]), &two);
     refused("no state", &with(&[least(4, "-")]), &two);
-    // An index may be ahead of what is shown, and never behind it.
+    // An index may be later than the state shown, and never earlier.
     let claims = |index, text| Transaction { index: Some(index), ..dirty(77, 5, text) };
     explained(&with(&[claims(5, "x"), claims(6, "x"), claims(6, "y")]), &two);
     refused("no state", &with(&[claims(5, "y")]), &two);
@@ -229,7 +229,7 @@ fn pipelines_keep_their_order() {
     refused("no state", &[&both("y")[..], &[other]].concat(), &["1 a=y", "2 a=x"]);
 }
 
-/// A transaction of a pipeline on connection 5, from 1 to 9.
+/// Returns a transaction of a pipeline on connection 5, from 1 to 9.
 fn piped(steps: &[TransactionStep], said: &[StepAnswer]) -> Transaction {
     at_level(Level::Consistent, 5, done(steps, said, (1, 9)))
 }
@@ -242,7 +242,7 @@ fn piped_get(key: &str, text: &str) -> Transaction {
     piped(&[get(key)], &[row(text)])
 }
 
-/// Updates of others, each on a connection of its own, under way as long as the pipeline.
+/// Returns updates of others, each on its own connection, in progress as long as the pipeline.
 fn others(steps: &[TransactionStep]) -> Vec<Transaction> {
     let other = |(at, step): (usize, &TransactionStep)| {
         let one = done(std::slice::from_ref(step), &[StepAnswer::Done], (1, 9));
@@ -263,7 +263,7 @@ fn pipelined_reads_behind_an_update_may_show_part_of_a_value() {
     // A later value than that of the update, and a part of it.
     let two = [set("b", "p"), set("b", "q")];
     explained(&with(&[x.clone(), piped_get("b", "p")], &two), &["1 a=x", "2 b=p b=q"]);
-    // Several updates of the pipeline in one value, and what was read between them.
+    // Several updates of the pipeline in one value, and reads between them.
     let own = [x, piped_get("a", "x"), piped_set("a", "z"), piped_get("a", "z")];
     explained(&own, &["1 a=x a=z"]);
     explained(&own, &["1 a=x", "2 a=z"]);
@@ -272,7 +272,7 @@ fn pipelined_reads_behind_an_update_may_show_part_of_a_value() {
     let sums = [add(1), piped_get("n", "1"), add(3), piped_get("n", "3")];
     let other = done(&[TransactionStep::Add("n".into(), 1)], &[number(2)], (0, 9));
     explained(&[&sums[..], &[other]].concat(), &["1 n=1 n=2 n=3"]);
-    // What was read in front of the update, and whole values.
+    // Reads before the update, and whole values.
     let front = [piped_get("b", "-"), piped_set("a", "x"), piped_get("b", "y")];
     explained(&with(&front, &after), &["1 a=x b=y"]);
     explained(&with(&front, &after), &["1 b=y", "2 a=x"]);
@@ -296,7 +296,7 @@ fn parts_of_a_value_are_shown_to_nobody_else() {
     let mut early = x.clone();
     (early.began, early.ended) = (0, 1);
     refused("no state", &with(&[early, part.clone()]), &later);
-    // A read alone is no update that others would have to wait for.
+    // A read alone is not an update that others would have to wait for.
     refused("no state", &with(&[piped_get("a", "-"), part, piped_get("a", "x"), x]), &one);
 }
 
@@ -315,18 +315,18 @@ fn pipelines_that_break_their_order_are_refused() {
     refused("done at place", &ahead, &["1 a=x a=z"]);
     let back = [x.clone(), piped_get("b", "y"), piped_get("b", "-")];
     refused("no state", &with(&back, &y), &["1 a=x b=y"]);
-    // Halves of what holds together.
+    // Halves of a sequence.
     let both = done(&[set("b", "y"), set("c", "y")], &[StepAnswer::Done, StepAnswer::Done], (0, 9));
     let half = [x.clone(), piped_get("b", "y"), piped_get("c", "-"), both.clone()];
     refused("no state", &half, &["1 a=x b=y c=y"]);
     explained(&[x.clone(), piped_get("b", "-"), piped_get("c", "y"), both], &["1 a=x b=y c=y"]);
-    // What was answered before the pipeline began, and what was asked for behind its end.
+    // Updates answered before the pipeline began, and updates requested after its end.
     let write = |at| done(&[set("b", "y")], &[StepAnswer::Done], (at, at));
     let seen = |text| [x.clone(), piped_get("b", text)];
     let (old, new) = ([&seen("-")[..], &[write(0)]].concat(), [&seen("y")[..], &[write(10)]]);
     refused("no state", &old, &["1 b=y", "2 a=x"]);
     refused("no state", &new.concat(), &["1 a=x b=y"]);
-    // Who comes later sees no less than the pipeline did.
+    // A later reader sees no earlier state than the pipeline did.
     let after = done(&[get("b")], &[row("-")], (10, 11));
     let late = others(&[set("b", "q")]);
     let seen = [&seen("q")[..], &late[..], &[after]].concat();
@@ -345,7 +345,7 @@ fn an_update_names_the_value_that_holds_it() {
     explained(&[named(4, x.clone()), named(6, y.clone())], &both);
     refused("another index", &[named(4, x.clone()), named(7, y.clone())], &both);
     refused("another index", &[named(4, x.clone()), named(4, y.clone())], &both);
-    // One that changes nothing was evaluated on the values before, and on a part of its own.
+    // An update without effect was evaluated on the values before, and on a part of its own.
     let swap = TransactionStep::TestAndSet("a".into(), value("other"), b"z".to_vec());
     let kept = |text: &str| done(std::slice::from_ref(&swap), &[row(text)], (1, 9));
     let history = |kept: Transaction| [x.clone(), y.clone(), at_level(Level::Consistent, 3, kept)];
@@ -366,14 +366,15 @@ fn rows_live_their_time_and_do_not_come_back() {
     assert_eq!(report.expired, 1);
     explained(&with(&[read(5, "x"), read(SECOND, "-")]), &["7 m=x!", "101 m=-"]);
     refused("no state", &with(&[read(SECOND / 2, "-")]), &["7 m=x!"]);
-    // By the log it was time; by the clock of who asked for it, it was not.
+    // By the log the time had passed; by the clock of the client that requested it, it had not.
     refused("no state", &with(&[read(SECOND / 2, "-")]), &["7 m=x!", "101 m=-"]);
     explained(&with(&[read(SECOND, "-"), read(2 * SECOND, "-")]), &["7 m=x!", "101 m=-"]);
     refused("is shown again", &with(&[read(SECOND, "-"), read(SECOND + 9, "x")]), &["7 m=x!"]);
-    // Whoever reads while it is taken away may see either; not so who saw it gone before.
+    // A reader during the removal may see either; not one that comes after a reader that saw it
+    // gone.
     let again = [read(SECOND, "-"), read(SECOND + 9, "x")];
     refused("is shown again", &with(&again), &["7 m=x!", "101 m=-"]);
-    // Taken away before its time, by the group's own clock; and a row that never expires.
+    // Removed before its time, by the group's own clock; and a row that never expires.
     refused("nobody asked", &with(&[]), &["7 m=x!", "99 m=-"]);
     refused(
         "nobody asked",

@@ -1,5 +1,5 @@
-//! The naive twin of the judge: all keys at once, every order, every choice of unknown calls, no
-//! memory; and the two agree on thousands of small histories with any answers.
+//! Naive linearizability checker: all keys at once, every order, every choice of unknown calls, no
+//! memory; the two checkers must agree on thousands of small histories with any answers.
 
 use super::{ENOUGH, bytes};
 use rand::rngs::StdRng;
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use systest::checkers::{CallOperation, CallOutcome, CallValue, ClientCall, LinearVerdict, check};
 
-/// Whether any order explains the history.
+/// Returns true if any order explains the history.
 pub fn brute(calls: &[ClientCall]) -> bool {
     let calls: Vec<_> = calls.iter().filter(|call| call.outcome != CallOutcome::Refused).collect();
     ordered(&calls, &BTreeMap::new())
@@ -30,7 +30,7 @@ fn ordered(left: &[&ClientCall], table: &BTreeMap<&str, Vec<u8>>) -> bool {
     })
 }
 
-/// Does it on a plain table; false when it can't have been answered so.
+/// Applies a call to a plain table. Returns false if it can't have been answered so.
 fn apply<'a>(call: &'a ClientCall, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
     let before = table.get(call.key.as_str()).cloned();
     let mut set = |value: &CallValue| match value {
@@ -55,7 +55,7 @@ fn any_value(dice: &mut StdRng) -> CallValue {
     bytes(["-", "x", "y"][dice.random_range(0..3)])
 }
 
-/// A call with any answer, true or not.
+/// Returns a call with any answer, correct or not.
 fn any_call(dice: &mut StdRng, client: u32) -> ClientCall {
     let (operation, outcome) = match dice.random_range(0..6) {
         0 | 1 => (CallOperation::Get, CallOutcome::Found(any_value(dice))),

@@ -1,6 +1,6 @@
-//! The faults of a soak: their names, and which of them can be on together.
+//! Faults of a soak: their names, and the rules for combining two of them.
 
-/// What can be done to a cluster.
+/// Kind of fault of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     KillMaster,
@@ -30,7 +30,7 @@ pub enum Fault {
 
 use Fault::*;
 
-/// All of them.
+/// All faults.
 pub const ALL: [Fault; 23] = [
     KillMaster,
     KillFollower,
@@ -58,7 +58,7 @@ pub const ALL: [Fault; 23] = [
 ];
 
 impl Fault {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             KillMaster => "kill of the master",
@@ -87,36 +87,36 @@ impl Fault {
         }
     }
 
-    /// True if it is short enough for the short form.
+    /// Returns true if it is short enough for the short form.
     pub fn is_quick(self) -> bool {
         !matches!(self, FullDisk | WipedMember | PowerCutOfAll | KillAll)
     }
 
-    /// True if it is several faults in succession: a flapping cable is cut again each time, and
-    /// each hostile request that writes megabytes keeps what is behind it in the log waiting.
+    /// Returns true if it is several faults in succession: a flapping link is cut again each time,
+    /// and each hostile request that writes megabytes delays all values after it in the log.
     pub fn is_several(self) -> bool {
         matches!(self, FlappingCables | Hostile)
     }
 
-    /// True if it takes no node away.
+    /// Returns true if it stops no node.
     fn is_gentle(self) -> bool {
         matches!(self, LossyCables | WrongClock | BucketMove | MastershipMove | Hostile)
     }
 
-    /// True if nothing can be decided while it lasts.
+    /// Returns true if nothing can be decided while it lasts.
     pub fn takes_majority(self) -> bool {
         matches!(self, KillMajority | KillAll | PowerCutOfAll)
     }
 
-    /// True if both can be on at once and a majority stays whole.
+    /// Returns true if both can be active at the same time while a majority stays healthy.
     pub fn is_beside(self, first: Fault) -> bool {
-        // Cables are all healed when the first of two ends.
+        // All links are healed when the first of two such faults ends.
         let cables = [IsolateMaster, CutOffMinority, OneWayCut, FlappingCables, LossyCables];
         let tangled = cables.contains(&self) && cables.contains(&first);
         // Groups do not move while their members change.
         let placing = [self, first].contains(&BucketMove)
             && [WipedMember, MembersWhileDown].iter().any(|one| [self, first].contains(one));
-        // Requests want somebody who hears them.
+        // Hostile requests need a node that receives them.
         let unheard = self == Hostile && [KillAll, PowerCutOfAll].contains(&first);
         self.is_gentle() && self != first && !tangled && !placing && !unheard
     }

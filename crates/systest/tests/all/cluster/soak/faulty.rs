@@ -1,5 +1,5 @@
-//! A cluster to which every fault of a soak can be done: how each begins, what it does while it
-//! lasts, how it is undone, and which nodes can't serve meanwhile by its nature.
+//! A cluster with all faults of a soak: how each begins, what it does while it lasts, how it ends,
+//! and the nodes that can't serve meanwhile by its nature.
 
 use super::faults::Fault::{self, *};
 use super::{SECOND, hostile};
@@ -12,21 +12,21 @@ use systest::client::{Http, Resp, RespReply};
 use systest::report::long;
 use systest::rigs::{Cable, Cluster, Frozen, NodeClock, Options, Scratch, resident_bytes, wait};
 
-/// The group that data moves to and back.
+/// Group that data moves to and back.
 pub(super) const SECOND_GROUP: u64 = 2;
-/// A bucket that always lives there.
+/// Bucket that stays in that group.
 const SECOND_BUCKET: &str = "default/second";
-/// How often cables flap.
+/// Time between the cuts of flapping links.
 const FLAP: Duration = Duration::from_millis(400);
-/// How wrong a wall clock becomes, seconds.
+/// Errors of a wall clock, in seconds.
 const WRONG_BY: [i64; 4] = [3_600, -3_600, 86_400, -600];
 
-/// A fault that is on.
+/// A fault in progress.
 pub struct Ongoing {
     fault: Fault,
     /// Nodes that can't serve meanwhile, from 1.
     pub hurt: Vec<usize>,
-    /// True if the others are a majority.
+    /// True if the other nodes are a majority.
     pub leaves_majority: bool,
     hold: Duration,
     frozen: Option<Frozen>,
@@ -34,26 +34,26 @@ pub struct Ongoing {
 }
 
 impl Ongoing {
-    /// True of a move of a bucket, which comes to its end by itself.
+    /// Returns true for the move of a bucket, which ends by itself.
     pub fn is_move(&self) -> bool {
         self.fault == BucketMove
     }
 }
 
-/// A cluster to which everything can be done.
+/// A cluster that all faults can be injected into.
 pub struct Faulty {
     /// The cluster.
     pub cluster: Cluster,
-    /// What hostile requests came to.
+    /// Results of the hostile requests.
     pub hostile: hostile::Report,
     clocks: Vec<NodeClock>,
-    /// The group of the default bucket.
+    /// Group of the default bucket at present.
     pub(super) home: u64,
     pub(super) down: Vec<usize>,
 }
 
 impl Faulty {
-    /// Starts the nodes, each with a clock that can be moved, a ring of available buckets, and a
+    /// Starts the nodes, each with a clock that can be shifted, a ring of available buckets, and a
     /// second group.
     pub fn start(scratch: &Scratch, options: Options, seed: u64) -> Faulty {
         let mut cluster = Cluster::start(scratch, options);
@@ -74,15 +74,15 @@ impl Faulty {
         faulty
     }
 
-    /// Memory of the node that holds most, bytes.
+    /// Returns the memory of the node that holds most, in bytes.
     pub fn resident_bytes(&mut self) -> u64 {
         let nodes: Vec<_> = self.cluster.nodes().collect();
         let each = nodes.iter().map(|node| resident_bytes(self.cluster.server(*node).pid()));
         each.max().unwrap_or_default()
     }
 
-    /// A command of the tool, said to the nodes that are up in turn until one does it: behind a
-    /// cable that is cut one way a node may not reach the directory's master while others do.
+    /// Runs a command of the tool, at the nodes that are up in turn until one does it: behind a
+    /// link that is cut one way a node may not reach the directory's master while others do.
     fn operate(&self, words: &[&str]) {
         let mut turns = self.up().collect::<Vec<_>>().into_iter().cycle();
         wait(&words.join(" "), || {
@@ -95,7 +95,7 @@ impl Faulty {
         });
     }
 
-    /// The nodes that no fault keeps from serving.
+    /// Returns the nodes that no fault keeps from serving.
     pub(super) fn up(&self) -> impl Iterator<Item = usize> {
         self.cluster.nodes().filter(|node| !self.down.contains(node))
     }
@@ -106,7 +106,8 @@ impl Faulty {
         let leaves_majority = hurt.len() <= self.minority();
         let seconds = if long() { 3.0..8.0 } else { 1.5..2.5 };
         let mut hold = Duration::from_secs_f64(dice.random_range(seconds));
-        // Longer than the pause that is allowed for: a master that stays would not show otherwise.
+        // The disk hangs for longer than the allowed pause: otherwise a master that stays would not
+        // be noticed.
         if matches!(fault, HungDiskOfMaster | HungDiskOfFollower) {
             hold += 3 * SECOND;
         }
@@ -176,7 +177,7 @@ impl Faulty {
         }
     }
 
-    /// Nothing passes between these and the others; clients reach all of them.
+    /// Cuts these nodes off from the others; clients reach all of them.
     fn cut_off(&self, some: &[usize]) {
         for node in some {
             for other in self.cluster.nodes().filter(|other| !some.contains(other)) {
@@ -189,14 +190,14 @@ impl Faulty {
         let members = self.cluster.said(self.master(), self.home).map(|said| said.members);
         let voters: Vec<_> = members.into_iter().flatten().map(|(name, _)| name).collect();
         let to = &voters[dice.random_range(0..voters.len())];
-        // It is refused if that one is not near; the next draw moves it.
+        // It is refused if that node lags too far; the next draw moves it.
         let _ = self.cluster.tool(
             self.master(),
             &["cluster", "move-master", to, "--group", &self.home.to_string()],
         );
     }
 
-    /// The voters of the second group: three at most.
+    /// Places the second group on the wanted nodes, three at most.
     fn place(&self, wanted: impl Fn(usize) -> bool) {
         let chosen = self.cluster.nodes().filter(|node| wanted(*node)).take(3);
         let names: Vec<_> = chosen.map(|node| format!("n{node}")).collect();
@@ -206,7 +207,7 @@ impl Faulty {
         self.operate(&words.collect::<Vec<_>>());
     }
 
-    /// Lets the faults last, and does what belongs to them meanwhile.
+    /// Waits for the length of the faults, and does their repeated actions meanwhile.
     pub fn hold(&mut self, all: &[Ongoing], dice: &mut StdRng) {
         let hold = all.iter().map(|one| one.hold).max().unwrap_or_default();
         if all.iter().any(|one| one.fault == Hostile) {
@@ -236,7 +237,7 @@ impl Faulty {
         self.cluster.said(self.master(), self.home).map(|said| said.ballot).unwrap_or_default()
     }
 
-    /// Undoes a fault.
+    /// Ends a fault.
     pub fn end(&mut self, one: Ongoing) {
         let Ongoing { fault, hurt, frozen, filler, .. } = one;
         drop(frozen);
@@ -263,7 +264,7 @@ impl Faulty {
             WipedMember => self.cluster.replace(hurt[0]),
             MembersWhileDown => {
                 self.cluster.begin(hurt[0]);
-                // Out of the group, it must still bring requests to those that are in it.
+                // A node without the group must still forward requests to its members.
                 self.must_serve_second(hurt[0]);
                 self.down.retain(|node| !hurt.contains(node));
                 self.place(|_| true);
@@ -299,7 +300,7 @@ impl Faulty {
         });
     }
 
-    /// Makes the bucket that always lives in the second group.
+    /// Creates the bucket that stays in the second group.
     fn make_second_bucket(&self) {
         let (address, path) = (self.cluster.client(1), format!("/v1/buckets/{SECOND_BUCKET}"));
         let body = format!("{{\"group\": {SECOND_GROUP}}}");
@@ -316,7 +317,7 @@ impl Faulty {
         });
     }
 
-    /// Waits until every node takes writes of both groups' buckets.
+    /// Waits until every node accepts writes to the buckets of both groups.
     pub fn must_serve_all(&self) {
         self.cluster.must_serve();
         self.cluster.nodes().for_each(|node| self.must_serve_second(node));
@@ -339,7 +340,7 @@ impl Faulty {
         });
     }
 
-    /// The default bucket goes back to where the judges of levels look.
+    /// Moves the default bucket back to the group whose applied indexes are checked.
     pub fn come_home(&mut self) {
         if self.home != 1 {
             self.move_to(1);

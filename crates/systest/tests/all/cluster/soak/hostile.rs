@@ -1,9 +1,9 @@
-//! Hostile but valid requests: a catalogue of what any client may send and no other client must
-//! feel. Each is within the limits of its command; each costs a server that is careless about sums,
-//! about what it does under a lock, or about what it buffers, far more than it costs the sender.
+//! Hostile but valid requests: a catalogue of requests that any client may send and no other client
+//! must feel. Each is within the limits of its command; each costs a server that is careless about
+//! sums, about work under a lock, or about buffers, far more than it costs the sender.
 //!
-//! What is answered does not matter, a refusal is as good as a result. What matters is that the
-//! master stays, that other clients are served, and that memory stays within its bound.
+//! The answers do not matter, a refusal is as good as a result. What matters is that the master
+//! stays, that other clients are served, and that memory stays within its bound.
 
 use super::{MEMORY_BYTES_MAX, MEMORY_SLACK_BYTES, SECOND, mib};
 use std::io;
@@ -14,18 +14,18 @@ use systest::client::{Http, Resp, RespReply, command};
 use systest::report::{BoundChecks, say, times};
 use systest::rigs::{Cluster, StopOnDrop, resident_bytes};
 
-/// How long the sender waits for an answer.
+/// Time that the sender waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What its keys begin with.
+/// Prefix of its keys.
 const PREFIX: &str = "zz-hostile-";
-/// How often memory is looked at.
+/// Interval of the memory measurements.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A request, or a few that belong together.
 struct Hostile {
     name: &'static str,
     send: fn(SocketAddr) -> io::Result<()>,
-    /// It writes tens of MiB.
+    /// True if it writes tens of MiB.
     is_large: bool,
 }
 
@@ -53,26 +53,26 @@ const CATALOGUE: [Hostile; 11] = [
     Hostile::small("lists of an available bucket", available_lists),
 ];
 
-/// What came of them.
+/// Results of the hostile requests.
 #[derive(Debug, Default)]
 pub struct Report {
     next: usize,
     sent: u64,
     broken: u64,
     most_bytes: u64,
-    /// How often the master changed while nothing else was wrong.
+    /// Number of changes of the master while no other fault was active.
     pub master_changes: u64,
 }
 
 impl Report {
-    /// The seed chooses where in the catalogue it begins.
+    /// Returns an empty report; the seed chooses the first request of the catalogue.
     pub fn of(seed: u64) -> Report {
         Report { next: seed as usize % CATALOGUE.len(), ..Report::default() }
     }
 
-    /// Sends one after the other for so long, at least one, from where clients are. `narrow`:
-    /// cables lose so much that tens of MiB take longer than anybody may be held up, for all values
-    /// of a group are replicated in one order; those are left out.
+    /// Sends one request after the other for a time, at least one, from the clients' host.
+    /// `narrow`: links lose so much that tens of MiB would delay others for too long, because all
+    /// values of a group are replicated in one order; such requests are left out.
     pub fn send(
         &mut self,
         cluster: &Cluster,
@@ -115,7 +115,7 @@ fn peak(pids: &[u32], over: &AtomicBool) -> u64 {
     most
 }
 
-/// Holds what they did against its bounds.
+/// Checks the results against their bounds.
 pub fn bounds(checks: &mut BoundChecks, name: &str, report: &Report) {
     if report.sent == 0 {
         return;
@@ -127,8 +127,8 @@ pub fn bounds(checks: &mut BoundChecks, name: &str, report: &Report) {
     checks.hold(&what, mib(report.most_bytes as f64), mib(limit));
 }
 
-/// Says what others felt. `hostile_but_valid.rs` holds it against a bound, beside nothing else:
-/// here the cores are busy with all other loads.
+/// Prints the latency of other clients. `hostile_but_valid.rs` checks it against a bound on an
+/// otherwise idle machine: here the cores are busy with all other loads.
 pub fn felt(name: &str, p99: Duration) {
     let seconds = p99.as_secs_f64();
     say(&format!("{name}: p99 of others beside hostile requests: {seconds:.3} s"));
@@ -138,7 +138,7 @@ fn connect(to: SocketAddr) -> io::Result<Resp> {
     Resp::with_patience(to, PATIENCE)
 }
 
-/// Sends all at once, then reads as many answers.
+/// Sends all commands at once, then reads as many replies.
 fn pipeline(redis: &mut Resp, commands: &[Vec<u8>]) -> io::Result<Vec<RespReply>> {
     redis.send(&commands.concat())?;
     commands.iter().map(|_| redis.receive()).collect()
@@ -148,7 +148,7 @@ fn key(name: &str, at: usize) -> String {
     format!("{PREFIX}{name}-{at:07}")
 }
 
-/// Takes away what was written. Other faults may have it refused for a while.
+/// Deletes the rows that were written. Other faults may have it refused for a while.
 fn clear(to: SocketAddr, name: &str) -> io::Result<()> {
     let (prefix, begun) = (format!("{PREFIX}{name}"), Instant::now());
     loop {
@@ -166,7 +166,7 @@ fn fill(redis: &mut Resp, name: &str, count: usize) -> io::Result<()> {
         let keys: Vec<_> = (begin..(begin + PART).min(count)).map(|at| key(name, at)).collect();
         let pairs = keys.iter().flat_map(|key| [key.as_bytes(), b"x"]);
         let words: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(pairs).collect();
-        // Where other faults leave no majority each would be waited for, and refused.
+        // Without a majority each would be waited for, and refused.
         if let RespReply::Error(refused) = redis.call(&words)? {
             return Err(io::Error::other(refused));
         }
@@ -194,7 +194,7 @@ fn large_reads(to: SocketAddr) -> io::Result<()> {
 fn long_prefix(to: SocketAddr) -> io::Result<()> {
     let mut redis = connect(to)?;
     fill(&mut redis, "prefix", times(20_000, 300_000))?;
-    // So many at once are refused.
+    // This many rows at once are refused.
     redis.say(&format!("CREDENZA.DELPREFIX {PREFIX}prefix"))?;
     clear(to, "prefix")
 }

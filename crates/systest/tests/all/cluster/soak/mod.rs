@@ -1,15 +1,15 @@
-//! Everyday work under every fault at once, for as long as garbage needs to build up: recorders
-//! with their judges, loads that leave garbage, a client that sends hostile but valid requests, and
+//! Everyday work under all faults, for as long as garbage needs to build up: recorders with their
+//! checkers, loads that leave garbage, a client that sends hostile but valid requests, and
 //! open-loop probes at each node that measure what each fault costs clients.
 //!
 //! The seed is printed and chooses the faults: `CREDENZA_SEED=7 cargo test -p systest soak` draws
 //! the same. `CREDENZA_FAULTS=kill,hang` draws only those whose name holds one of the words, and
-//! `CREDENZA_SOAK_SECONDS=240` ends the long form earlier.
-//! The short form draws some; the long form goes on for half an hour, draws each fault again and
-//! again, and two at once in every second turn.
+//! `CREDENZA_SOAK_SECONDS=240` ends the long form earlier. The short form draws some; the long form
+//! goes on for half an hour, draws each fault again and again, and two at once in every second
+//! turn.
 //!
 //! Promises: no acknowledged write is lost, histories are linearizable or causal, and clients' own
-//! checks hold, whatever was drawn. The long form holds pauses, rates and memory against bounds.
+//! checks hold, whatever was drawn. The long form checks pauses, rates and memory against bounds.
 //! Never: counts a pause at a node that the fault itself keeps from serving.
 //! Read next: `faults.rs` and `faulty.rs`, then `hostile.rs` and `timeline.rs`.
 
@@ -39,31 +39,31 @@ use systest::rigs::{
 };
 use timeline::Timeline;
 
-/// The lease of a cluster where nobody says anything: pauses are held against what users see.
+/// Lease of a cluster with default settings: pauses are compared with what users see.
 const LEASE: Duration = Duration::from_millis(600);
-/// Duration of the long form.
+/// Length of the long form.
 const LONG: Duration = Duration::from_secs(30 * 60);
-/// Faults of a short form, and the time after which none is begun any more.
+/// Number of faults of a short form, and the time after which none is begun any more.
 const SHORT_FAULTS: usize = 4;
 const SHORT: Duration = Duration::from_secs(20);
-/// Between faults, so that what comes later is not blamed on the one before.
+/// Time between faults, so that late effects are not attributed to the next one.
 const CALM: Duration = Duration::from_secs(2);
-/// Longest pause of acknowledged writes while a majority is whole: one fault, and two at once.
+/// Longest pause of acknowledged writes while a majority is healthy: one fault, and two at once.
 const PAUSE_MAX_S: f64 = 2.0;
 const PAUSE_OF_TWO_MAX_S: f64 = 3.0;
-/// Spans whose rates are printed, seconds.
+/// Length of the spans whose rates are printed, seconds.
 const SPAN_SECONDS: usize = 180;
-/// Duration of the two spans whose rates are compared: those of three minutes differ by a tenth in
-/// one soak, up and down, for they have different faults beside them.
+/// Length of the two spans whose rates are compared. Rates of three minutes differ by a tenth in
+/// one soak, because they have different faults.
 const COMPARED_SECONDS: usize = 600;
-/// The first of the two, once everybody is warm.
+/// The first of the two, after the warm-up.
 const FIRST_SPAN: std::ops::Range<usize> = 120..120 + COMPARED_SECONDS;
-/// Memory that a node may hold above what its settings allow its tables.
+/// Memory that a node may hold above the memory of its tables by the settings.
 const MEMORY_SLACK_BYTES: u64 = 512 << 20;
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 /// Time until all nodes serve again after a fault, above which their logs are printed.
 const SLOW_RECOVERY: Duration = Duration::from_secs(2);
-/// Copies of each key of an available bucket.
+/// Number of copies of each key of an available bucket.
 const COPIES: usize = 3;
 
 #[test]
@@ -100,20 +100,20 @@ fn soak(name: &str, nodes: usize) {
             break;
         }
         let first = soak.draw(&mut deck);
-        // Two at once: one that takes nodes away, and one that takes none.
+        // Two at once: one that stops nodes, and one that stops none.
         let second = (long() && turn % 2 == 1).then(|| soak.draw_beside(first)).flatten();
         soak.turn(&[Some(first), second].into_iter().flatten().collect::<Vec<_>>());
     }
     soak.end();
 }
 
-/// Duration of the long form: from the environment, or half an hour.
+/// Returns the length of the long form: from the environment, or half an hour.
 fn long_time() -> Duration {
     let given = std::env::var("CREDENZA_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     given.map_or(LONG, Duration::from_secs)
 }
 
-/// From the environment, or by the clock.
+/// Returns the seed: from the environment, or from the clock.
 fn seed() -> u64 {
     let given = std::env::var("CREDENZA_SEED").ok().and_then(|text| text.parse().ok());
     given.unwrap_or_else(|| {
@@ -138,7 +138,7 @@ fn options(nodes: usize) -> Options {
     }
 }
 
-/// A soak under way.
+/// A running soak.
 struct Soak {
     figures: Figures,
     faulty: Faulty,
@@ -153,7 +153,7 @@ struct Soak {
 }
 
 impl Soak {
-    /// Starts everybody who writes down what he is told.
+    /// Starts all clients that record their answers.
     fn begin(name: &str, faulty: Faulty, seed: u64) -> Soak {
         let figures = Figures::begin(name);
         let cluster = &faulty.cluster;
@@ -204,7 +204,7 @@ impl Soak {
         soak
     }
 
-    /// The next fault of the deck, which is shuffled anew when it is used up.
+    /// Returns the next fault of the deck, which is shuffled anew when it is used up.
     fn draw(&mut self, deck: &mut Vec<Fault>) -> Fault {
         if deck.is_empty() {
             deck.extend(ALL.into_iter().filter(|fault| is_wanted(*fault)));
@@ -216,7 +216,7 @@ impl Soak {
         deck.remove(at)
     }
 
-    /// A fault that takes no node away, beside one that does.
+    /// Draws a fault that stops no node, to run beside one that does. `None`: none fits.
     fn draw_beside(&mut self, first: Fault) -> Option<Fault> {
         let bearable: Vec<_> =
             ALL.into_iter().filter(|fault| fault.is_beside(first) && is_wanted(*fault)).collect();
@@ -224,21 +224,21 @@ impl Soak {
         bearable.get(at).copied()
     }
 
-    /// Some faults at once, from their beginning until everybody is served again.
+    /// Runs some faults at once, from their beginning until all nodes serve again.
     fn turn(&mut self, faults: &[Fault]) {
         let from = self.probes.now();
-        // Said first, so that a turn that does not come to its end is known, too.
+        // Printed first, so that a turn that does not end is known, too.
         let names: Vec<_> = faults.iter().map(|fault| fault.name()).collect();
         say(&format!("    begins: {}", names.join(" + ")));
         let mut in_order = faults.to_vec();
-        // A move is asked for while somebody can take it.
+        // A move is requested while there is a majority that can start it.
         in_order.sort_by_key(|fault| fault.takes_majority());
         let mut under_way: Vec<_> =
             in_order.iter().map(|fault| self.faulty.begin(*fault, &mut self.dice)).collect();
         self.faulty.hold(&under_way, &mut self.dice);
         let hurt = under_way.iter().flat_map(|one| one.hurt.clone()).collect();
         let majority = under_way.iter().all(|one| one.leaves_majority);
-        // The end of a move is waited for when nothing holds it up any more.
+        // The end of a move is awaited last, when no fault delays it any more.
         under_way.sort_by_key(Ongoing::is_move);
         for one in under_way {
             self.faulty.end(one);
@@ -248,7 +248,7 @@ impl Soak {
         self.figures.faults += faults.len() as u64;
         let to = self.probes.now();
         if to - mended > SLOW_RECOVERY {
-            // The nodes' logs are gone once the pause is judged, at the end.
+            // The nodes' logs are gone when pauses are checked, at the end.
             say(&format!(
                 "    slow: {:?}\n{}",
                 to - mended,
@@ -265,7 +265,7 @@ impl Soak {
         self.timeline.memory.push((self.probes.now(), most));
     }
 
-    /// Stops everybody and judges everything.
+    /// Stops all clients and checks everything.
     fn end(self) {
         let Soak { mut figures, mut faulty, plan, timeline, .. } = self;
         faulty.come_home();
@@ -305,7 +305,7 @@ impl Soak {
         judge_available(&mut faulty.cluster, &plan.place, &witnessed.deeds);
         assert!(ok > 100 && ledger.ok > 100 && causal_ok > 50, "clients did almost nothing");
         assert!(everyday.ok > 100, "everyday clients did almost nothing: {everyday:?}");
-        // Last of all: what took too long is no worse than what is wrong.
+        // Times are checked last: a broken bound must not hide a wrong result.
         let mut checks = BoundChecks::default();
         timeline.bounds(&mut checks, figures.name(), &probes, faulty.cluster.size());
         hostile::bounds(&mut checks, figures.name(), &faulty.hostile);
@@ -314,7 +314,7 @@ impl Soak {
     }
 }
 
-/// Judges what the available bucket's copies hold, as they lie on the disks of stopped nodes.
+/// Checks the available bucket's copies, as they are on the disks of stopped nodes.
 fn judge_available(cluster: &mut Cluster, place: &str, deeds: &[Deed]) {
     cluster.must_reach_all();
     cluster.must_be_quiet();
@@ -323,7 +323,7 @@ fn judge_available(cluster: &mut Cluster, place: &str, deeds: &[Deed]) {
     assert_eq!(copies.differences(), Vec::<String>::new());
 }
 
-/// What is held over the whole soak: memory, the rate at its end, and that each fault was drawn.
+/// Checks the bounds of the whole soak: memory, the rate at its end, and that each fault was drawn.
 fn bounds(
     checks: &mut BoundChecks,
     name: &str,
@@ -337,7 +337,7 @@ fn bounds(
     if !long() {
         return;
     }
-    // What was never drawn proves nothing.
+    // A fault that was never drawn proves nothing.
     let never: Vec<_> = ALL.into_iter().filter(|one| timeline.count(*one) == 0).collect();
     assert!(is_chosen() || never.is_empty(), "never drawn: {never:?}");
     let end = everyday.by_second.len();
@@ -366,8 +366,8 @@ fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// Median of acknowledged steps a second, of the seconds in which no fault was on: two spans of a
-/// soak have different faults.
+/// Returns the median of acknowledged steps a second over the seconds without a fault: two spans of
+/// a soak have different faults.
 fn calm_rate(
     timeline: &Timeline,
     told: &everyday::EverydayAnswers,
@@ -379,7 +379,7 @@ fn calm_rate(
     percentile(seconds, 50).as_secs_f64()
 }
 
-/// Whether faults were named.
+/// Returns true if the environment selects faults.
 fn is_chosen() -> bool {
     std::env::var("CREDENZA_FAULTS").is_ok()
 }

@@ -1,5 +1,5 @@
-//! The time line of a soak: which faults were on when, what each cost clients, and the longest
-//! pauses of all with the fault that was on.
+//! Time line of a soak: the faults with their times, what each cost clients, and the longest pauses
+//! of all with the active faults.
 
 use super::faults::{ALL, Fault};
 use super::hostile;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use systest::probes::{Acknowledged, Pause};
 use systest::report::{BoundChecks, Figures, say};
 
-/// How many of the longest pauses are printed.
+/// Number of the longest pauses that are printed.
 const WORST: usize = 5;
 
-/// Faults that were on together.
+/// Faults that were active together.
 struct Turn {
     faults: Vec<Fault>,
     from: Duration,
-    /// When the faults were undone.
+    /// Time at which the faults were undone.
     mended: Duration,
-    /// When every node served again.
+    /// Time at which every node served again.
     to: Duration,
-    /// The nodes that did not serve by the faults' nature, from 1.
+    /// Nodes that could not serve because of the faults' nature, from 1.
     hurt: Vec<usize>,
-    /// True if a majority was whole all the time.
+    /// True if a majority was healthy all the time.
     majority: bool,
 }
 
-/// All of it, in order.
+/// All turns of a soak, in order.
 #[derive(Default)]
 pub struct Timeline {
     turns: Vec<Turn>,
@@ -34,7 +34,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Adds a turn: when it began, when it was undone, when all served again.
+    /// Adds a turn: its beginning, its end, and the time at which all nodes served again.
     pub fn add(
         &mut self,
         faults: &[Fault],
@@ -48,18 +48,18 @@ impl Timeline {
         self.turns.push(turn);
     }
 
-    /// How often a fault was on.
+    /// Returns the number of turns with this fault.
     pub fn count(&self, fault: Fault) -> usize {
         self.turns.iter().flat_map(|turn| &turn.faults).filter(|one| **one == fault).count()
     }
 
-    /// Returns true if no fault was on in this second of the probes' clock.
+    /// Returns true if no fault was active in this second of the probes' clock.
     pub fn is_calm(&self, second: u64) -> bool {
         let (from, to) = (Duration::from_secs(second), Duration::from_secs(second + 1));
         !self.turns.iter().any(|turn| turn.from < to && from < turn.to)
     }
 
-    /// Prints what each turn cost, and the worst.
+    /// Prints what each turn cost, and the longest pauses.
     pub fn print(&self, probes: &Acknowledged, nodes: usize) {
         let mut all: Vec<_> =
             self.turns.iter().map(|turn| (turn.pause(probes, nodes), turn)).collect();
@@ -80,7 +80,7 @@ impl Timeline {
         }
     }
 
-    /// Adds how often each fault was on to the figures.
+    /// Adds the number of turns of each fault to the figures.
     pub fn figures(&self, figures: &mut Figures) {
         for fault in ALL {
             if self.count(fault) > 0 {
@@ -89,7 +89,7 @@ impl Timeline {
         }
     }
 
-    /// Holds pauses against their bounds.
+    /// Checks pauses against their bounds.
     pub fn bounds(
         &self,
         checks: &mut BoundChecks,
@@ -123,8 +123,9 @@ impl Turn {
         )
     }
 
-    /// The longest time without an acknowledged write at a node that the faults left whole. From
-    /// when all is mended on every node counts; one that just starts has its time until it serves.
+    /// Returns the longest time without an acknowledged write at a node that the faults left
+    /// healthy. After the faults were undone every node counts, except one that was started and
+    /// does not serve yet.
     fn pause(&self, probes: &Acknowledged, nodes: usize) -> Pause {
         let whole: Vec<_> = (1..=nodes).filter(|node| !self.hurt.contains(node)).collect();
         probes.longest(&whole, (self.from, self.to))

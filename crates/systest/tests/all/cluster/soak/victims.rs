@@ -1,4 +1,4 @@
-//! Victims of a fault: the nodes that are to be hurt.
+//! Victims of a fault: choice of the nodes that it affects.
 
 use super::faults::Fault::{self, *};
 use super::faulty::{Faulty, SECOND_GROUP};
@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use systest::rigs::wait;
 
 impl Faulty {
-    /// Nodes that can't serve while the fault lasts.
+    /// Returns the nodes that can't serve while the fault lasts.
     pub(super) fn victims(&self, fault: Fault, dice: &mut StdRng) -> Vec<usize> {
         match fault {
             KillMaster | PauseMaster | IsolateMaster | FlappingCables | HungDiskOfMaster => {
@@ -24,13 +24,14 @@ impl Faulty {
             }
             KillAll | PowerCutOfAll => self.cluster.nodes().collect(),
             PowerCutOfOne | Restart => vec![dice.random_range(1..=self.cluster.size())],
-            // The others join by asking node 1.
+            // The others join node 1 when they start.
             WipedMember => vec![dice.random_range(2..=self.cluster.size())],
             _ => Vec::new(),
         }
     }
 
-    /// The master of the default bucket's group, once there is one among the nodes that are up.
+    /// Waits for a master of the default bucket's group among the nodes that are up, and returns
+    /// it.
     pub(super) fn master(&self) -> usize {
         let mut master = None;
         wait("a master of the data", || {
@@ -44,7 +45,7 @@ impl Faulty {
         master.expect("it was waited for")
     }
 
-    /// Any nodes but the master, in an order of chance.
+    /// Returns this many random nodes other than the master.
     pub(super) fn followers(&self, count: usize, dice: &mut StdRng) -> Vec<usize> {
         let master = self.master();
         let mut others: Vec<_> = self.cluster.nodes().filter(|node| *node != master).collect();
@@ -54,7 +55,7 @@ impl Faulty {
         others
     }
 
-    /// Draws as many followers as may be away while each group that is written to keeps its
+    /// Draws as many followers as may be down while each group that is written to keeps its
     /// majority: one of the groups may have fewer members than the cluster has nodes.
     fn spared_followers(&self, dice: &mut StdRng) -> Vec<usize> {
         let groups: Vec<_> = [self.home, SECOND_GROUP].map(|group| self.voters(group)).into();
@@ -69,7 +70,7 @@ impl Faulty {
         away
     }
 
-    /// The voters of a group, as the newest of its members says that is up.
+    /// Returns the voters of a group, as the most recent of its members that is up reports them.
     fn voters(&self, group: u64) -> Vec<usize> {
         let said = self.up().filter_map(|node| self.cluster.said(node, group));
         let newest = said.max_by_key(|one| (one.ballot.clone(), one.applied));
@@ -78,7 +79,7 @@ impl Faulty {
         voters.filter_map(|(name, _)| name.strip_prefix('n')?.parse().ok()).collect()
     }
 
-    /// Most nodes that may be away while a majority is whole.
+    /// Returns the most nodes that may be down while a majority is healthy.
     pub(super) fn minority(&self) -> usize {
         (self.cluster.size() - 1) / 2
     }
