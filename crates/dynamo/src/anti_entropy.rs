@@ -1,14 +1,14 @@
-//! Copies of a partition are compared in the background, and what differs is brought together:
-//! for keys that nobody reads.
+//! Anti-entropy: compares the copies of a partition in the background and repairs differences, also
+//! for keys that are never read.
 //!
-//! Of each two owners of a partition the one that stands first in its list asks. What differs is
-//! sent, fetched and merged like any write of another replica, so it does not matter who does it,
-//! nor that rows go on changing meanwhile. The ring may change, too: then the other refuses rows
-//! that are not its to keep any more, and the comparison is another round's.
+//! Of each two owners of a partition the one that stands first in its list asks. Differing rows are
+//! sent, fetched and merged like any write of another replica. So it does not matter which side
+//! does it, nor that rows change meanwhile. The ring may change, too: then the other refuses rows
+//! that it does not keep any more, and a later round compares them.
 //!
-//! Promises: equal copies cost one question and one answer a round; what a comparison moves is in
-//! proportion to what differs; at most [`MENDING`] rows of it are on their way at a time.
-//! Never: takes anything away (a merge only adds what is newer).
+//! Promises: equal copies cost one question and one answer a round; the data moved are in
+//! proportion to the differences; at most [`MENDING`] rows are under way at a time.
+//! Never: removes a row (a merge only adds what is newer).
 
 use super::hash_trees::{TreeId, which};
 use super::held::held;
@@ -219,7 +219,7 @@ impl Available {
         .await
     }
 
-    /// Sees to it that there is a tree.
+    /// Builds the tree, unless there is one.
     async fn whole_tree(self: &Arc<Available>, which: TreeId) -> Result<()> {
         if self.vnode_store.hashed(which, |_| ()).is_some() {
             return Ok(());
@@ -312,7 +312,7 @@ impl Available {
         let named = read_row_tail(tail).ok_or_else(|| corrupt(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.schema.find(&bucket) else { return Ok(()) };
-        // Whoever sends it may let go of it afterwards, whatever the bucket's own writes risk.
+        // The sender may drop its copy afterwards, whatever risk the bucket accepts for its writes.
         let policy = WritePolicy { sync: true, ..WritePolicy::of(&properties) };
         let key_ref = KeyRef::new(bucket, key);
         let within = Duration::from_millis(FORWARD_MS_MAX);

@@ -92,12 +92,12 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
     Ok(())
 }
 
-/// Says again which batch was the last.
+/// Record that repeats the number of the last batch.
 pub fn last_batch(index: u64, sync: bool) -> Append {
     job(index, Bytes::new(), sync)
 }
 
-/// A batch's record; without a payload it says again which batch was the last.
+/// Record of a batch. Without a payload it repeats the number of the last batch.
 pub(super) fn job(index: u64, payload: Bytes, sync: bool) -> Append {
     let (ballot, decided) = (Ballot::default(), LogIndex(0));
     Append {

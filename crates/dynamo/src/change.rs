@@ -75,7 +75,7 @@ impl KeyRequest<'_> {
         Ok(TypeFound { kind, tombstone: tombstone && value.is_none(), value, context })
     }
 
-    /// A stored value as clients see it who ask for the values under a key, whatever they are.
+    /// Converts a stored value for clients that read all siblings of a key.
     pub(super) fn sibling(&self, dot: Option<(&Actor, u64)>, value: &Stored) -> Result<Sibling> {
         let mut sibling = value.sibling(dot).map_err(corrupt)?;
         if value.is_typed() {

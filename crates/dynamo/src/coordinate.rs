@@ -1,8 +1,8 @@
-//! One request for one key, from here to the replicas and back: what `logic::quorum` wants done is
-//! done, and what happens is told to it.
+//! Coordinator of one request for one key: executes the effects of `logic::quorum`, and feeds it
+//! the replicas' answers.
 //!
-//! The caller is answered as soon as enough have answered; what is left (the last replicas of a
-//! write, the repairs of a read) goes on behind it, until it is done or the time is up.
+//! The client is answered as soon as enough replicas have answered. The rest (the last replicas of
+//! a write, the repairs of a read) continues in the background until it is done or times out.
 
 use super::handoff::ExtraReceivers;
 use super::held::{HeldRow, held};
@@ -127,8 +127,9 @@ impl Available {
     }
 }
 
-/// The outcome of a write that is logged here; an error: the errand broke off with the node. No
-/// error may say that nothing was done: whoever hears that has another node write it again.
+/// Returns the outcome of a write that is logged here. An error means that the task ended with the
+/// node. It never means that nothing was done, because the client would then have another node
+/// write it again.
 fn came_of(stored: std::result::Result<Stored, oneshot::error::RecvError>) -> Result<()> {
     match stored {
         Ok(Stored::Enough) => Ok(()),
@@ -144,7 +145,7 @@ fn came_of(stored: std::result::Result<Stored, oneshot::error::RecvError>) -> Re
     }
 }
 
-/// A read on its way to the replicas.
+/// Task that drives a read.
 struct GetDriver {
     available: Arc<Available>,
     key_ref: KeyRef,
@@ -248,8 +249,8 @@ impl GetDriver {
     }
 
     fn repair(&self, node: NodeId, versions: HeldRow, (deadline, within): (u64, Duration)) {
-        // What was read long ago, by a node that slept meanwhile, might by now be what a tombstone
-        // deleted that is itself gone.
+        // A read from long ago, by a node that stalled meanwhile, may hold what a tombstone deleted
+        // that is itself gone by now.
         if world::milliseconds() > deadline + LATE_MS {
             return;
         }
@@ -275,7 +276,7 @@ impl GetDriver {
     }
 }
 
-/// A read was asked by a ring that is outdated, of which this node has learned meanwhile.
+/// Returns the error of a read by an outdated ring, of which this node has learned meanwhile.
 fn outdated() -> Error {
     Error::new(Reason::Changed, "the ring has changed: ask again by the one that is known now")
 }

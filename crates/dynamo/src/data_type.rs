@@ -1,10 +1,10 @@
 //! Data type in a row, and a change of it as the replica that coordinates it applies it.
 //!
-//! A key's data type stands in its row as one value. A change takes all values of the row together,
-//! is applied to that under the dot of its own write, and replaces them; what other replicas took
-//! at the same time stands beside it until the next change, or reader, merges both. What the row
-//! has heard of, the data type has heard of, too: so what a deleted one held does not come back by
-//! way of a replica that missed the delete.
+//! A key's data type stands in its row as one value. The coordinating replica merges all values of
+//! the row, applies the change to the result under the dot of its own write, and replaces them. A
+//! concurrent change of another replica is kept as a sibling, until the next change or read merges
+//! both. The data type has seen every write that the row has seen: so the content of a deleted one
+//! does not come back from a replica that missed the delete.
 
 use super::layout::{Row, Stored};
 use base::datatype::{FieldKind, TypeOperation};
@@ -15,7 +15,7 @@ use logic::causal::{MintedWrite, Minter};
 use logic::types::{self, Refused, Typed};
 use runtime::world;
 
-/// Change of a data type, as a client asked for it.
+/// Change of a data type, as the client requested it.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub(super) operation: TypeOperation,
@@ -93,7 +93,7 @@ impl Change {
     }
 }
 
-/// Merges the values of a row; none: there is none.
+/// Merges the values of a row. `None`: it has none.
 pub(super) fn together(row: &Row, kind: FieldKind) -> Result<Option<Typed<Actor>>> {
     let mut all: Option<Typed<Actor>> = None;
     for value in row.values().filter(|value| !value.is_tombstone()) {

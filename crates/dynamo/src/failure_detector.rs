@@ -31,7 +31,7 @@ pub struct PeerHealth {
 }
 
 impl PeerHealth {
-    /// Begins with nothing watched.
+    /// Creates a detector that watches no node yet.
     pub fn new(metrics: Arc<Metrics>) -> PeerHealth {
         PeerHealth { watch: Mutex::default(), metrics }
     }
@@ -41,7 +41,7 @@ impl PeerHealth {
         self.watch.lock().expect("no one panics while holding it").standing(node)
     }
 
-    /// Returns true if requests speak against a node.
+    /// Returns true if a node's requests fail or are late.
     pub fn doubts(&self, node: NodeId) -> bool {
         self.watch.lock().expect("no one panics while holding it").doubts(node)
     }
@@ -100,7 +100,7 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
 }
 
 impl Available {
-    /// Asks, and tells how that went.
+    /// Awaits a request and records its outcome.
     pub(super) async fn witnessed<T>(
         &self,
         node: NodeId,
@@ -127,7 +127,7 @@ impl Available {
             Err(Kind::Unknown) if !was_late => {
                 self.failure_detector.hear(Event::Unanswered { node, after, now })
             }
-            // It has answered: what it says concerns the request.
+            // The node has answered: the error concerns the request.
             Err(Kind::Unknown) => Vec::new(),
             Err(_) => self.failure_detector.hear(Event::Answered { node, after, now }),
         };

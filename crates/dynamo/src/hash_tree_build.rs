@@ -25,7 +25,7 @@ impl VnodeStore {
             Ok((_, before)) => {
                 state.hash_trees.changed(key, (before.as_ref(), after), &self.copies)
             }
-            // Whoever writes hears of it; the trees are built again from what can be read.
+            // The writer gets this error. The trees are rebuilt from readable rows.
             Err(_) => state.hash_trees.forget(),
         }
     }
@@ -47,7 +47,8 @@ impl VnodeStore {
         self.state().hash_trees.whole(which).map(look)
     }
 
-    /// Builds a tree, unless there is one or it is being built. Long: off the threads that answer.
+    /// Builds a tree, unless there is one or it is being built. Takes long: not for threads that
+    /// answer.
     pub(super) fn build(&self, which: TreeId) -> Result<()> {
         let Some(snapshot) = self.begin_tree(which)? else { return Ok(()) };
         let read = || -> Result<HashTree> {
@@ -89,7 +90,7 @@ impl VnodeStore {
         Ok(state.hash_trees.begin(which, unseen).then_some(snapshot))
     }
 
-    /// Trees were built for other numbers of copies than there are now.
+    /// Drops all trees, which were built for other numbers of copies.
     pub(super) fn forget_trees(&self) {
         self.state().hash_trees.forget();
     }

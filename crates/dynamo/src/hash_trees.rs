@@ -22,8 +22,8 @@ pub(super) type TreeId = (SlotSpan, u8);
 /// Returns the number of copies of a bucket's keys. `None`: there is no such bucket.
 pub type CopyCount = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
 
-/// All whole trees together take at most about so much memory: of more, those that were not looked
-/// at for the longest time are forgotten, and built again when they are asked for.
+/// Approximate memory of all whole trees together, in bytes. Beyond it the least recently used are
+/// dropped, and built again when they are needed.
 const TREES_BYTES_MAX: usize = 256 << 20;
 
 /// See the head of this file.
@@ -85,7 +85,7 @@ impl HashTrees {
         true
     }
 
-    /// The snapshot's rows are read. False: it was forgotten meanwhile.
+    /// Ends a build. Returns false if the tree was dropped meanwhile.
     pub(super) fn built(&mut self, which: TreeId, mut tree: HashTree) -> bool {
         match self.trees.get_mut(&which) {
             Some(known @ CachedHash::Building(_)) => {

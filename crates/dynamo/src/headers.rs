@@ -1,4 +1,4 @@
-//! The bytes of what stands beside a value: content type, metadata, links, indexes.
+//! Encoding of a value's headers: content type, metadata, links, indexes.
 
 use base::codec::{Malformed, Reader};
 use base::limits::{CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX};

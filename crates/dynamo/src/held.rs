@@ -16,8 +16,7 @@ impl Versions for HeldRow {
     }
 }
 
-/// Decodes a row. One that has heard of writes and holds none is still something: what it has heard
-/// of matters to a merge.
+/// Decodes a row. A row without values is kept if it has seen writes, which matter to a merge.
 pub fn held(row: Option<&Bytes>) -> Result<Option<HeldRow>> {
     let row = row.map(|bytes| read_row(bytes).map_err(corrupt)).transpose()?;
     Ok(row.map(HeldRow))

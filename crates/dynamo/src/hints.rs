@@ -1,14 +1,14 @@
 //! Hinted handoff: rows kept for a node that was down are sent to it when it is back.
 //!
-//! A fallback that stores a row in place of an owner keeps a *hint* beside it, in the same batch.
-//! Once the owner can be reached it is sent the row; the hint goes when the owner has answered that
-//! the row is on its disk, and not before. Then the row goes too, if this node is no owner and
-//! nobody else is waiting for it.
+//! A fallback that stores a row in place of an owner keeps a *hint* with it, in the same batch.
+//! Once the owner can be reached it is sent the row. The hint is removed when the owner has
+//! answered that the row is on its disk, and not before. Then the row is removed, too, if this node
+//! is no owner and no other hint needs it.
 //!
-//! Promises: a hint goes only after an acknowledgement of the node it names (whose greeting said
-//! who it is), or, where that node left the ring, of all that own the key now; a row that was
-//! written again meanwhile keeps its hint, and so does one whose owners have changed.
-//! Never: sends to itself and calls that home.
+//! Promises: a hint is removed only after an acknowledgement of the node that it names (whose
+//! greeting proved its identity) or, if that node left the ring, of all that own the key now. A row
+//! that was written again meanwhile keeps its hint, and so does one whose owners have changed.
+//! Never: sends a row to itself and counts that as handed back.
 
 use super::hash_trees::rows_behind;
 use super::join_set::JoinSet;
@@ -191,8 +191,8 @@ impl Available {
         if let Some(row) = &sent
             && let Some(properties) = self.schema.find(&key_ref.bucket)
         {
-            // What goes home must not be lost there, whatever the bucket's writes risk: nobody
-            // else will send it again.
+            // The row must not be lost at its owner, whatever risk the bucket accepts: no other
+            // node sends it again.
             let policy = WritePolicy { sync: true, ..WritePolicy::of(&properties) };
             let within = Duration::from_millis(FORWARD_MS_MAX);
             for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
@@ -207,11 +207,11 @@ impl Available {
         Ok(true)
     }
 
-    /// The hint goes, unless the row is another one by now, or others are to have it; so does the
-    /// row, if nobody needs it here. Gives the ticket.
+    /// Removes the hint, unless the row has changed or other nodes are to have it. Removes the row,
+    /// too, if this node does not need it. Returns the ticket.
     fn release(&self, one: &HintDelivery, sent: Option<&Bytes>) -> Result<Option<u64>> {
         let HintDelivery { key_ref, primary, epoch, .. } = one;
-        // Whoever took it may keep the key no more.
+        // The node that took it may not keep the key any more.
         if self.is_stale(*epoch, key_ref) && !flawed(Flaw::HintGoesAnywhere) {
             return Ok(None);
         }
@@ -232,13 +232,13 @@ impl Available {
         Ok(Some(self.vnode_store.change(state, changes, false)))
     }
 
-    /// Returns true if this node keeps a row for nobody else, and not as its own.
+    /// Returns true if this node keeps a row only for the hint's node, and not as its own.
     fn is_only_a_guest(&self, state: &VnodeStoreState, one: &HintDelivery) -> Result<bool> {
         let HintDelivery { key_ref, primary, .. } = one;
         let Some(ring) = self.schema.ring() else { return Ok(false) };
         let Some(copies) = (self.vnode_store.copies)(&key_ref.bucket) else { return Ok(false) };
         let (partition, copies) = (key_ref.partition(&ring), usize::from(copies));
-        // Who is to have the partition has it row by row; who had it lets go of it by and by.
+        // New owners get the partition row by row; former owners remove it later.
         let forgets = flawed(Flaw::GuestsForget);
         if ring.owners(partition, copies).contains(&self.node)
             || !forgets && ring.receivers(partition, copies).contains(&self.node)
@@ -256,7 +256,7 @@ impl Available {
 }
 
 impl VnodeStore {
-    /// For whom how much is kept.
+    /// Returns the hints that are kept, by node.
     pub fn kept(&self) -> BTreeMap<NodeId, StoredHints> {
         self.state().waiting.all()
     }

@@ -22,7 +22,7 @@ impl<T> JoinSet<T> {
         self.all.push(Box::pin(one));
     }
 
-    /// Awaits the rest for their own sake, at most so long.
+    /// Awaits the remaining tasks for their effects, at most so long.
     pub(super) async fn finish(mut self, within: Duration) {
         let all = async {
             while !self.all.is_empty() {
@@ -32,7 +32,8 @@ impl<T> JoinSet<T> {
         let _ = timeout(within, all).await;
     }
 
-    /// The next that is ready, the longest waiting first; never, if nobody is awaited.
+    /// Returns the next result, of the task that has waited longest. Never resolves if there is no
+    /// task.
     pub(super) async fn next(&mut self) -> T {
         poll_fn(|context| {
             for at in 0..self.all.len() {

@@ -1,4 +1,4 @@
-//! Owners of a key on the ring, and the nodes that stand beside them.
+//! Owners of a key on the ring, with fallbacks and former owners.
 
 use super::Available;
 use super::vnode_ops::KeyRef;
@@ -7,8 +7,8 @@ use logic::quorum::Replicas;
 use runtime::mutants::{Flaw, flawed};
 use std::collections::BTreeSet;
 
-/// A node, and the epoch of the ring by which it was chosen to be asked. That ring may be an older
-/// one by the time it is asked.
+/// A node, with the epoch of the ring by which it was chosen. The ring may have changed by the time
+/// it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingTarget {
     /// Node that coordinates.
@@ -29,14 +29,14 @@ pub struct KeyOwners {
     pub replicas: Replicas,
     /// Nodes that are to have copies soon, and are sent every write.
     pub receivers: Vec<NodeId>,
-    /// Nodes that kept it a moment ago, and may not have heard that they do not any more.
+    /// Former owners, which may not know yet that they are.
     pub former: Vec<NodeId>,
     /// Epoch of the ring.
     pub epoch: u64,
 }
 
 impl Available {
-    /// Finds the nodes that keep a key of which there are `n` copies.
+    /// Returns the nodes that keep a key of which there are `n` copies.
     pub fn key_owners(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<KeyOwners> {
         let ring = self.schema.ring().ok_or_else(no_ring)?;
         let key_ref = KeyRef::new(bucket.clone(), key.clone());
@@ -49,7 +49,7 @@ impl Available {
         }
         let copies = ring.owners(partition, n.into()).len();
         let mut fallbacks = primaries.split_off(copies);
-        // Whoever coordinates and is no owner stands in first.
+        // The coordinator is the first fallback if it is no owner.
         if let Some(at) = fallbacks.iter().position(|node| *node == self.node) {
             fallbacks[..=at].rotate_right(1);
         }
@@ -64,14 +64,14 @@ impl Available {
         Ok(KeyOwners { key_ref, partition, nodes, replicas, receivers, former, epoch })
     }
 
-    /// Says whether a node can be asked now: this one, or one with a connection.
+    /// Returns true if a node can be asked now: this one, or one with a connection.
     pub fn reaches(&self, node: NodeId) -> bool {
         let linked = || self.peers.get().is_some_and(|peers| peers.linked(node));
         node == self.node || (linked() && !self.failure_detector.doubts(node))
     }
 }
 
-/// Refusal where there is no ring.
+/// Returns the error for a missing ring.
 pub fn no_ring() -> Error {
     let text = "the cluster has no ring yet: `credenza cluster ring init`";
     Error::new(Reason::NotSupported, text)

@@ -44,7 +44,7 @@ pub enum Space {
     Record = 0,
     /// Rows of a store from before partitions had digests, which the node rewrites as it starts.
     FormerRow = 1,
-    /// Hints of such a store, likewise.
+    /// Hints of such a store, which the node rewrites, too.
     FormerHint = 2,
     /// Partitions that arrived here, by the ring they arrived under.
     Arrival = 3,
@@ -60,7 +60,7 @@ const EXPIRES: u8 = 4;
 /// The bytes are those of a data type (logic::types).
 const TYPED: u8 = 8;
 
-/// A key's row: its values and all that was heard of it.
+/// Row of a key: its values and the context of all writes seen.
 pub type Row = Clock<Actor, Stored>;
 
 /// The key of the mark of all vnodes.
@@ -87,7 +87,7 @@ pub fn record_key(slot: Slot) -> Bytes {
     front(slot.0, Space::Record, 0).into()
 }
 
-/// The key of how far a partition's copy has come, of the buckets with so many copies.
+/// Key of the progress of a partition's copy, of the buckets with so many copies.
 pub fn arrival_key(partition: Partition, copies: u8) -> Bytes {
     let mut key = front(partition.0, Space::Arrival, 1);
     key.push(copies);
@@ -111,7 +111,7 @@ pub fn row_key(bucket: &BucketName, key: &[u8]) -> Bytes {
     row_key_in(Slot::of(bucket, key), bucket, key)
 }
 
-/// The row of a key that lies in this slot.
+/// Key of a row in this slot.
 pub fn row_key_in(slot: Slot, bucket: &BucketName, key: &[u8]) -> Bytes {
     let mut row = front(slot.0, Space::Row, 2 + bucket.full().len() + key.len());
     named(bucket, key, &mut row);
@@ -268,7 +268,7 @@ impl Stored {
         self.0.first().is_some_and(|flags| flags & TYPED != 0)
     }
 
-    /// Returns true if it says that the key was deleted.
+    /// Returns true if it marks a delete.
     pub fn is_tombstone(&self) -> bool {
         self.0.first().is_some_and(|flags| flags & TOMBSTONE != 0)
     }

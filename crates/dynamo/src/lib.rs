@@ -129,7 +129,7 @@ pub struct Available {
     pub snitch: Snitch,
     /// Free space of the disk.
     pub space: Arc<DiskSpace>,
-    /// Room for keys that are asked beside others.
+    /// Permits for keys that are asked concurrently.
     pub key_permits: KeyPermits,
     /// Progress of what this node receives when the ring changes.
     pub moving: HandoffTracker,

@@ -1,9 +1,8 @@
-//! Keys and buckets, page by page: every partition is asked once, of a node that keeps it.
+//! Lists of keys and buckets, page by page: each partition is read once, at a node that keeps it.
 //!
-//! A node that is lost while it is asked has another asked in its place.
-//!
-//! What is listed is what those replicas have: a key that a node missed while it was down is listed
-//! once it has been repaired there.
+//! If a node is lost during the list, another takes its place. A list shows the rows of the
+//! replicas that were read: a key that a replica missed while it was down is listed once it has
+//! been repaired.
 
 use super::key_owners::{RingTarget, no_ring};
 use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
@@ -28,7 +27,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A list is asked for so often again while the ring changes, after such a pause.
+/// Maximum number of attempts of a list while the ring changes, after such a pause each.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -105,8 +104,8 @@ impl Available {
         Ok(BucketNames { names, more })
     }
 
-    /// A page of names from all around the ring, of those that keep so many copies. A list changes
-    /// nothing: where a node is lost while it is asked, another that keeps the same is asked.
+    /// Reads a page of names from all around the ring, at nodes that keep so many copies. A list
+    /// changes nothing: if a node is lost, another that keeps the same partitions is asked.
     async fn walk(
         self: &Arc<Available>,
         copies: usize,
@@ -119,7 +118,7 @@ impl Available {
         loop {
             match self.walk_past(&lost, copies, &names, rows_max).await {
                 Ok(page) => return Ok(page),
-                // Who was asked knows that the ring is another one.
+                // The asked node knows a newer ring.
                 Err((_, error)) if error.reason == Reason::Changed && changes < ATTEMPTS => {
                     changes += 1;
                     sleep(PAUSE).await;
@@ -129,7 +128,7 @@ impl Available {
                         return Err(error);
                     }
                 }
-                // A client has nothing to decide again: it sends the list once more.
+                // The client has nothing to decide: it repeats the list.
                 Err((_, error)) if error.reason == Reason::Changed => {
                     return Err(Error { reason: Reason::MetadataChanged, ..error });
                 }
@@ -164,7 +163,7 @@ impl Available {
             let page = if node != self.node {
                 self.page_of(RingTarget { node, epoch }, names.question(spans, rows_max)).await
             } else {
-                // Those before it may have taken so long that the ring is another one by now.
+                // The nodes before may have taken so long that the ring has changed meanwhile.
                 match self.covers_still(epoch, &spans, copies) {
                     Ok(()) => self.names_here(spans, names, rows_max).await,
                     Err(error) => Err(error),
@@ -208,8 +207,9 @@ impl Available {
         Ok(Coverage { epoch: ring.epoch(), plan })
     }
 
-    /// A page of the names that a node keeps. It is told by which ring it was chosen: by the time
-    /// it is asked that may be an older one, by which it keeps what it has let go of since.
+    /// Reads a page of the names that a node keeps. The request names the ring by which it was
+    /// chosen: by the time it arrives that may be outdated, and the node may have removed the
+    /// partition.
     async fn page_of(&self, chosen: RingTarget, question: VnodeQuestion) -> Result<NamePage> {
         let (node, within) = (chosen.node, Duration::from_millis(FORWARD_MS_MAX));
         let asking = self.ask_chosen(chosen, question.write(), within);

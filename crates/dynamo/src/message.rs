@@ -35,7 +35,7 @@ pub(super) const BARE_ROWS_MAX: usize = 512;
 
 pub(super) type MessageResult<T> = std::result::Result<T, Malformed>;
 
-/// A question in its envelope: chosen who is asked by a ring of this epoch.
+/// Adds the envelope to a question: the epoch of the ring by which the receiver was chosen.
 pub(super) fn enclose(epoch: u64, question: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(10 + question.len());
     out.put_u8(CallKind::Vnodes.byte());
@@ -77,8 +77,8 @@ pub(super) enum VnodeQuestion {
     Buckets { spans: Vec<SlotSpan>, kind: String, after: Option<String>, rows_max: usize },
     /// Asks if any vnode here holds a row; answered by yes or no.
     Holds(WriteAdmission),
-    /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
-    /// answer of `logic::sync`.
+    /// Part of a comparison of two copies of a partition, of the buckets with so many copies. The
+    /// answer is one of `logic::sync`.
     Compare { which: TreeId, question: sync::SyncQuestion },
     /// Rows of a partition, of the buckets with so many copies, behind this place in their order:
     /// whether more follow, up to where these go, and the rows.

@@ -1,5 +1,5 @@
-//! Rows and hints of earlier versions, which kept them by the ring's partitions: at the start each
-//! is put where its slot is, once.
+//! Migration of rows and hints of earlier versions, which stored them by the ring's partitions: a
+//! start moves each to its slot, once.
 //!
 //! The ring of those versions could not change its number of partitions while it held data, so who
 //! minted for a partition goes on as the vnode of the slot of the same number: its counters are
@@ -84,7 +84,7 @@ fn read_former_key(tree_key: &Bytes) -> Option<Bytes> {
     Some(now.into())
 }
 
-/// Between which tree keys those lie that earlier versions used for a partition's rows and hints.
+/// Returns the range of tree keys that earlier versions used for a partition's rows and hints.
 fn former_keys(partition: Partition) -> (Bytes, Bytes) {
     let bound = |space| Bytes::from(front(partition.0, space, 0));
     (bound(Space::FormerRow), bound(Space::Arrival))

@@ -1,9 +1,9 @@
-//! Requests of several keys of an available bucket: the keys are asked beside each other and
-//! answered in the order in which they were named. A key that a batch changes twice is changed in
-//! that order, too.
+//! Requests of several keys of an available bucket: the keys are asked concurrently, and answered
+//! in the order in which they were named. A key that a batch changes twice is changed in that
+//! order, too.
 //!
-//! Promises: of one request no more keys at a time than the limits below, and of all requests no
-//! more than the node's seats allow; the first error in the order of the keys is the answer.
+//! Promises: one request asks no more keys at a time than the limits below, and all requests no
+//! more than the node's permits; the first error in the order of the keys is the answer.
 //! Never: outlives the request.
 
 use crate::Available;
@@ -20,7 +20,7 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Most keys of one request that are asked at the same time: as many as a connection may have
+/// Maximum number of keys of one request that are asked at a time: as many as a connection may have
 /// requests under way.
 pub const KEYS_BESIDE_MAX: usize = 64;
 /// Fewer where their values are expected to be more bytes together.
@@ -32,7 +32,7 @@ const ROWS_AT_FIRST: usize = 1_024;
 /// Maximum number of keys that all requests together ask beside the first of each.
 const SEATS: usize = 1_024;
 
-/// Room for keys beside the first of their request.
+/// Permits for keys beyond the first of each request.
 pub struct KeyPermits(Arc<Semaphore>);
 
 impl Default for KeyPermits {
@@ -41,7 +41,7 @@ impl Default for KeyPermits {
     }
 }
 
-/// A key that is being asked.
+/// A key whose request is running.
 struct RunningKey<T> {
     answer: oneshot::Receiver<Result<T>>,
     _seat: Option<OwnedSemaphorePermit>,
@@ -72,7 +72,7 @@ impl KeyPermits {
     }
 }
 
-/// Begins a task that ends as soon as nobody waits for it any more.
+/// Begins a task that is cancelled once its receiver is dropped.
 fn begin<T: Send + 'static>(
     task: impl Future<Output = Result<T>> + Send + 'static,
 ) -> oneshot::Receiver<Result<T>> {
@@ -207,8 +207,9 @@ impl MultiKeyRequest {
     }
 }
 
-/// The error of a batch of so many steps. With others beside it, a step that was not done does not
-/// say that nothing was; whoever hears that asks again. Other errors say what a key is like.
+/// Returns the error of a batch of so many steps. If there are other steps, an error of one must
+/// not say that nothing was done, or the client would repeat all. Other errors describe a key, and
+/// stay.
 fn partly(error: Error, steps: usize) -> Error {
     if steps < 2 || error.kind() != Kind::Unavailable {
         return error;
@@ -237,7 +238,7 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::{Barrier, watch};
 
-    /// Counts how many are under way, and how many ever were.
+    /// Counter of running tasks, and of all tasks so far.
     #[derive(Default)]
     struct JoinSet {
         now: AtomicUsize,

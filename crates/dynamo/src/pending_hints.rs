@@ -1,5 +1,4 @@
-//! Count of hints that are kept here for nodes that are down: figures for operators, kept beside
-//! the hints themselves.
+//! Count of the hints that are kept here for nodes that are down: figures for operators.
 
 use base::NodeId;
 use std::collections::BTreeMap;
@@ -38,7 +37,7 @@ impl PendingHints {
         kept.rows += rows;
     }
 
-    /// The store is about to be asked what is kept.
+    /// Clears the counts before the store is read.
     pub fn forget(&mut self) {
         self.kept.clear();
     }
@@ -54,7 +53,7 @@ impl PendingHints {
         }
     }
 
-    /// For whom how much is kept.
+    /// Returns the hints that are kept, by node.
     pub fn all(&self) -> BTreeMap<NodeId, StoredHints> {
         self.kept.clone()
     }

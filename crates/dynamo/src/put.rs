@@ -1,9 +1,9 @@
-//! A write on its way to all who keep the key, and to those who are to keep it soon.
+//! Write driver: sends a write to all nodes that keep the key, and to those that soon will.
 //!
-//! While the ring changes, each write also goes to those who are to have copies
-//! (`logic::ring::Ring::receivers`), and to those who had one a moment ago. They do not count
-//! towards what the client asked for, but it is answered only after they have answered, or have let
-//! it wait for a while; who is to have it and did not take it is sent it later, by a hint.
+//! While the ring changes, each write also goes to the next owners (`logic::ring::Ring::receivers`)
+//! and to the former ones. They do not count towards the quorum, but the client is answered only
+//! after they have answered or are late. A next owner that did not take the write gets it later, by
+//! a hint.
 
 use super::handoff::ExtraReceivers;
 use super::join_set::JoinSet;
@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 /// Maximum wait for next and former owners, in milliseconds, unless they are doubted before.
 const PATIENCE_MS: u64 = 3_000;
 
-/// A write on its way to the replicas.
+/// Driver of a write.
 pub(super) struct PutDriver {
     pub available: Arc<Available>,
     pub key_ref: KeyRef,
@@ -128,14 +128,14 @@ impl PutDriver {
         self.ask_beside(since, beside, deadline, tasks);
     }
 
-    /// Waits no longer for those nodes beside the owners.
+    /// Stops waiting for these additional nodes.
     fn give_up(&self, beside: &mut ExtraReceivers, whom: impl Fn(NodeId) -> bool) {
         for node in beside.give_up(whom) {
             self.remember(node, beside);
         }
     }
 
-    /// Sends it to nodes that are to keep the key; for who can't be reached a hint is kept.
+    /// Sends the write to next owners. Keeps a hint for a node that can't be reached.
     fn ask_beside(
         &self,
         nodes: Vec<NodeId>,
@@ -173,7 +173,7 @@ impl PutDriver {
             tasks.push(async move { (node, available.vnode_store.settled(ticket).await.is_ok()) });
             return;
         }
-        // As with repairs: nobody is sent what was written long ago.
+        // As with repairs: an old write is not sent.
         if world::milliseconds() > deadline {
             tasks.push(async move { (node, false) });
             return;
@@ -193,7 +193,7 @@ impl PutDriver {
                         available.learn_ring(node, epoch, until(deadline)).await;
                     }
                 }
-                // By the ring it knows the write goes to those who are to have it, too.
+                // By the ring that the node knows the write also goes to other nodes.
                 Err(error) if error.reason == Reason::Changed => {
                     available.learn_ring(node, epoch, until(deadline)).await;
                 }

@@ -1,20 +1,22 @@
-//! Rows without living values go, when nobody can bring back what they deleted.
+//! Reaping of tombstones: a row without living values is dropped when no node can bring back what
+//! it deleted.
 //!
-//! A tombstone has to stay as long as anyone may still hold what it deleted: an owner that missed
-//! it, a fallback with a hint, a request that is under way. So the first owner of each partition
-//! goes through its rows, and of each that holds nothing living it asks *all* members of the
-//! cluster, twice: does every owner have exactly this row, on disk, and nobody else any? Between
-//! the two lies more time than any request, repair or hint is under way. Agreed twice, the
-//! owners drop it. Nobody who is away can be asked, so while a member is away nothing goes.
+//! A tombstone has to stay as long as any node may hold what it deleted: an owner that missed it, a
+//! fallback with a hint, a request under way. So the first owner of each partition goes through its
+//! rows. For each row without living values it asks *all* members of the cluster, twice: does every
+//! owner have exactly this row, on disk, and no other node any? Between the two lies more time than
+//! any request, repair or hint is under way. If all agree twice, the owners drop it. A member that
+//! is away can't answer, so while one is away nothing is dropped.
 //!
-//! What goes leaves no gap for dots to be given twice: a vnode counts on above all it ever gave
-//! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard
-//! of them and holds them no more, which is a delete like any other.
+//! A dropped row leaves no gap through which a dot could be given twice: a vnode counts on above
+//! all that it ever gave (`logic::causal::Minter`). Expired values are dropped on the way: the row
+//! keeps their dots in its context, as with any other delete.
 //!
 //! Promises: a turn asks about at most [`BARE_ROWS_MAX`] rows, all in one question to each member;
-//! reading takes a tenth of the time, and less where nothing goes; a row that differs anywhere, or
+//! reads take a tenth of the time, and less if nothing is dropped; a row that differs anywhere, or
 //! changed in between, stays.
-//! Never: drops a row while the ring changes; asks a clock on the wall whether a row may go.
+//! Never: drops a row while the ring changes; uses a wall clock to decide whether a row may be
+//! dropped.
 
 use super::hash_trees::hash;
 use super::join_set::JoinSet;
@@ -38,35 +40,37 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// After a turn the reaper rests so many times as long as it took to read, and at least so long.
+/// Ratio of the rest after a turn to the time that its reads took. The rest is at least
+/// [`REST_MIN`].
 const RESTS: u32 = 9;
 const REST_MIN: Duration = Duration::from_millis(10);
-/// Between two rounds it rests so long; where nothing went in the last one, likewise many times as
-/// long as that one read, up to the second of these.
+/// Pause between two rounds. If the last round dropped nothing, the pause is as many times as long
+/// as that round's reads took, up to the second of these.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Rows, living ones among them, and their bytes that are read in a turn, and one row more.
+/// Maximum number of rows, living ones included, and of their bytes, that a turn reads; it reads
+/// one row more.
 const PAGE_ROWS_MAX: usize = 4_096;
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of keys that are asked about in a turn, and one key more.
+/// Maximum bytes of the keys that a turn asks about; it asks about one key more.
 const ASKED_BYTES_MAX: usize = 256 << 10;
-/// Most rows that were agreed on once and wait for the second time, and bytes of the store's memory
-/// for each of them.
+/// Maximum number of rows that were agreed on once and wait for the second time, and bytes of the
+/// store's memory for each of them.
 const AGREED_MAX: u64 = 1 << 19;
 const MEMORY_PER_AGREED: u64 = 256;
 
-/// The tree key behind which the next page begins; none: it begins at the first row.
+/// Tree key behind which the next page begins. `None`: at the first row.
 type ReapCursor = Option<Bytes>;
 
-/// The bare rows of a page.
+/// Rows of a page without living values.
 struct TombstonePage {
     bare: Vec<Tombstone>,
-    /// True if values were found whose time to live is over.
+    /// True if expired values were found.
     expired: bool,
     next: ReapCursor,
 }
 
-/// A row without living values, of whose partition this node is the first owner.
+/// A row without living values in a partition of which this node is the first owner.
 struct Tombstone {
     key_ref: KeyRef,
     digest: u128,
@@ -79,7 +83,7 @@ struct Agreement {
     round: u64,
 }
 
-/// Goes through the rows, turn by turn, until the node stops.
+/// Reaps turn by turn until the node stops.
 pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
     let mut reaper = Reaper::default();
     while !*stop.borrow_and_update() {
@@ -98,8 +102,8 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
 struct Reaper {
     epoch: u64,
     place: ReapCursor,
-    /// The number of the round through all rows, how long it read so far, and whether anything
-    /// went, or was agreed on, in it.
+    /// Number of the round through all rows, the time that its reads took, and true if a row was
+    /// dropped or agreed on in it.
     round: u64,
     read: Duration,
     goes_on: bool,
@@ -141,7 +145,7 @@ impl Reaper {
         Ok(self.rest_after(read))
     }
 
-    /// Rows to be asked about for the first time, and for the second.
+    /// Returns the rows to ask about for the first time, and those for the second time.
     fn sorted(&mut self, rows: Vec<Tombstone>, after_ms: u64) -> (Vec<Tombstone>, Vec<Tombstone>) {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for row in rows {
@@ -159,7 +163,7 @@ impl Reaper {
         (first, second)
     }
 
-    /// The rest after a turn that read for so long.
+    /// Returns the rest after a turn whose reads took so long.
     fn rest_after(&mut self, read: Duration) -> Duration {
         self.read += read;
         if self.place.is_some() {
@@ -186,8 +190,8 @@ fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
 }
 
 impl Available {
-    /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
-    /// and for which this node speaks.
+    /// Reads a page of rows and drops expired values. Returns the rows without living values of
+    /// which this node is the first owner.
     fn bare_rows(&self, ring: &Ring, after: ReapCursor) -> Result<TombstonePage> {
         let snapshot = self.trees.snapshot();
         let mut page = TombstonePage { bare: Vec::new(), expired: false, next: None };
@@ -266,8 +270,7 @@ impl Available {
         ring.owners(key_ref.partition(ring), copies.into())
     }
 
-    /// Asks the nodes; one answer for each row, true if every node that was `asked` about it says
-    /// yes.
+    /// Asks the nodes. Returns one answer for each row: true if every node in `asked` confirmed it.
     async fn all_say_yes(
         self: &Arc<Available>,
         all: impl IntoIterator<Item = NodeId>,
@@ -306,8 +309,8 @@ impl Available {
         agreed
     }
 
-    /// All owners drop the rows. One that does not sends it to the others again, and it is looked
-    /// at anew.
+    /// Makes all owners drop the rows. An owner that keeps a row sends it to the others again, and
+    /// it is checked anew.
     async fn reap(self: &Arc<Available>, ring: &Ring, rows: Vec<Tombstone>) -> Result<()> {
         let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.key_ref)).collect();
         let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();
@@ -318,7 +321,7 @@ impl Available {
         self.reap_here(named(&those(rows, said)), ring.epoch()).await.map(|_| ())
     }
 
-    /// An answer to whoever asks whether rows may go, or that they go.
+    /// Answers whether rows may be dropped, or drops them.
     pub(super) async fn are_bare(
         self: &Arc<Available>,
         rows: Vec<(KeyRef, u128)>,
@@ -345,8 +348,8 @@ impl Available {
         unhurried(look).await
     }
 
-    /// Returns true if this node has of a key just the row of this digest, firm, if it is an owner,
-    /// and nothing otherwise.
+    /// Returns true if this node, as an owner, has exactly the durable row of this digest, or, as
+    /// another node, no row of the key.
     fn has_just(&self, (key_ref, digest): &(KeyRef, u128), epoch: u64) -> Result<bool> {
         let Some(ring) = self.schema.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {
@@ -369,7 +372,7 @@ impl Available {
         let dropped = move || {
             let (mut gone, mut last) = (Vec::with_capacity(rows.len()), None);
             for row in &rows {
-                // One that can't be dropped now stays; what became of the others is told.
+                // A row that can't be dropped now stays. The results of the others are reported.
                 let ticket = available.drop_just(row, epoch).unwrap_or(None);
                 gone.push(ticket.is_some());
                 last = ticket.or(last);

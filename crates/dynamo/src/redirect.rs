@@ -27,7 +27,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Once an answer is late it is looked so often whether its node is still there.
+/// Pause between checks of a late answer whether its node is still there.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time of complete silence, in milliseconds, after which a node is neither waited for nor asked:
 /// three missing heartbeats.

@@ -23,8 +23,8 @@ impl Replaying {
         self.in_doubt = true;
     }
 
-    /// A record of theirs; without `apply` it is only counted. One without a payload says again
-    /// which batch was written last.
+    /// Replays a record. Without `apply_it` it is only counted. A record without a payload repeats
+    /// the number of the last batch.
     pub fn show(&mut self, record: &OwnedRecord, trees: &dyn Trees, apply_it: bool) -> Result<()> {
         if record.kind != RecordKind::Vnode {
             let text = "the log holds a record of a kind this version does not write";

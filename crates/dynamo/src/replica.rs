@@ -50,7 +50,7 @@ pub struct ReceivedRow {
     pub key_ref: KeyRef,
     /// The bucket's rules for siblings, and whether the row is synced.
     pub policy: WritePolicy,
-    /// The node in whose place this one keeps it, if it is for another.
+    /// Node for which a fallback keeps it. `None`: this node is an owner.
     pub hint: Option<NodeId>,
     /// Its versions, as [`crate::layout`] writes them.
     pub row: Bytes,
@@ -76,7 +76,7 @@ fn take_up(
     let (owner, peers) = (Arc::downgrade(available), peers.clone());
     available.vnode_store.when_settled(ticket, move |settled| {
         let Some(owner) = owner.upgrade() else { return };
-        // It is looked at behind the write: whoever compares with this node from now on finds it.
+        // Checked after the write: a node that compares with this one from now on finds the row.
         let goes_on = settled.is_ok() && owner.is_stale(epoch, &brought.key_ref);
         if !goes_on {
             let answer = fitting(settled.map(|()| reply::stored(true)));

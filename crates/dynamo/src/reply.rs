@@ -10,15 +10,15 @@ use base::limits::KEY_BYTES_MAX;
 use base::{Error, Result};
 use bytes::Bytes;
 
-/// An answer that says something.
+/// Builds a successful answer.
 pub(super) fn told(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0];
     fill(&mut out);
     out
 }
 
-/// A row is kept; whether all have it who are to have it by the ring that this node knows, where
-/// that is newer than the sender's.
+/// Answer to a stored row. `everywhere`: true if all nodes that must have it by a newer ring than
+/// the sender's have it.
 pub(super) fn stored(everywhere: bool) -> Vec<u8> {
     told(|out| {
         if !everywhere {
@@ -27,8 +27,8 @@ pub(super) fn stored(everywhere: bool) -> Vec<u8> {
     })
 }
 
-/// True if the row, which is stored, has to go to other nodes as well. An answer without a byte
-/// says that all who have to store it do.
+/// Returns true if the stored row has to go to other nodes as well. An answer without a byte says
+/// that all who have to store it do.
 pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
     stored.first() == Some(&1)
 }

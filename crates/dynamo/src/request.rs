@@ -1,9 +1,9 @@
-//! A client's request of an available bucket: what it means, who coordinates it, what is answered.
+//! Client requests of available buckets: their meaning, coordinator, and answers.
 //!
-//! Plain words are understood where they have a meaning: a `Get` answers the value if there is one
-//! (several are a `conflict` with the remedy), a `Set` overwrites whatever the coordinating replica
-//! has, as clients that say `SET` mean it; what other replicas took at the same time stays beside
-//! it. Blind writes, which overwrite nothing, are said with `AvailableCall::Store` and no context.
+//! Plain calls work where they have a meaning. A `Get` answers the value if there is one; several
+//! are a `conflict` with the remedy. A `Set` overwrites whatever the coordinating replica has, as
+//! clients that say `SET` mean it; concurrent writes of other replicas stay as siblings. Blind
+//! writes, which overwrite nothing, use `AvailableCall::Store` without a context.
 
 use super::contexts::{ContextCodec, seen_in, shortened};
 use super::layout::{Row, Stored};
@@ -321,7 +321,8 @@ impl KeyRequest<'_> {
         }
     }
 
-    /// Deletes what the context has seen; without one, what a read finds. None: nothing was there.
+    /// Deletes what the context has seen. Without a context, deletes what a read finds. `None`:
+    /// nothing was there.
     async fn remove(
         &self,
         key: &Key,

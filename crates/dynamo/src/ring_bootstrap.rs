@@ -1,9 +1,9 @@
 //! First ring: an even part for every member, all at once, only while the ring holds nothing.
 //!
 //! A partition whose owner changes has to be copied before the new owner answers for it
-//! (`handoff/`). This is the short way of a cluster that was just made, where there is nothing to
-//! be copied: every owner of today is asked whether it holds a row; one that holds none promises to
-//! take none for a while. So no write is left at a node that nobody asks any more.
+//! (`handoff/`). A new cluster has nothing to copy, so it takes this short way: every present owner
+//! is asked whether it holds a row. One that holds none promises to take none for a while. So no
+//! write stays on a node that is not asked any more.
 
 use super::message::{VnodeQuestion, WriteAdmission};
 use crate::Available;
@@ -15,13 +15,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node that holds nothing takes no write for so long, unless the ring changes before.
+/// Time for which a node that holds nothing takes no write, in milliseconds, unless the ring
+/// changes before.
 const FENCE_MS: u64 = 10_000;
 
 impl Available {
     /// Makes sure that no owner holds a row, and that none will until the ring has changed.
     pub async fn nothing_moves(self: &Arc<Available>) -> Result<()> {
-        // Nobody refuses a write for a ring that can't be given out.
+        // No node refuses writes for a ring that can't be claimed.
         self.nothing_held(WriteAdmission::Open).await?;
         self.nothing_held(WriteAdmission::Fenced).await
     }
@@ -29,7 +30,7 @@ impl Available {
     async fn nothing_held(self: &Arc<Available>, meanwhile: WriteAdmission) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        // Who was taken out of the cluster is not waited for.
+        // Removed members are not waited for.
         let members = ring.layout().nodes().keys();
         for node in members.filter(|node| self.members.member(**node).is_some()) {
             let holds = if *node == self.node {
@@ -102,7 +103,7 @@ impl Available {
             return self.has_rows();
         }
         let epoch = self.schema.ring().map_or(0, |ring| ring.epoch());
-        // What came before the fence is in the store when everything written so far is.
+        // Writes before the fence are in the store once everything written so far is.
         let last = self.vnode_store.fence(epoch, world::milliseconds() + FENCE_MS);
         self.vnode_store.settled(last).await?;
         let holds = self.has_rows()?;

@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node has so long to say how far it is, or how much it keeps.
+/// Timeout of a node's report of its progress or size.
 const WITHIN: Duration = Duration::from_secs(3);
-/// All have so long to hear of a ring that is given out, milliseconds; and it is looked so often.
+/// Maximum time for all members to learn of a claimed ring, in milliseconds, and the pause between
+/// checks.
 const KNOWN_MS: u64 = 5_000;
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -47,8 +48,8 @@ impl Available {
         Ok(())
     }
 
-    /// Waits until every member that keeps data says that it knows a ring as new as this one: who
-    /// goes by the ring of one node reads from that one alone.
+    /// Waits until every member that keeps data knows a ring as new as this one: a client that goes
+    /// by the ring of one node reads from that node alone.
     async fn all_know(&self, epoch: u64) -> Result<()> {
         let until = world::milliseconds() + KNOWN_MS;
         let known = self.members.cluster();

@@ -15,11 +15,10 @@ pub struct SchemaCache {
 
 struct KnownSchema {
     types: BTreeMap<String, Arc<Properties>>,
-    /// Buckets whose properties are not their type's.
+    /// Buckets whose properties differ from their type's.
     custom: BTreeMap<BucketName, Arc<Properties>>,
     ring: Option<Arc<Ring>>,
-    /// Since which epoch each partition has the owners and receivers that it has, as far as this
-    /// node has heard.
+    /// Epoch since which each partition has its owners and receivers, as far as this node knows.
     changed: Vec<u64>,
     /// Properties of the type `available`, if no row overrides them.
     built_in: Arc<Properties>,
@@ -78,7 +77,7 @@ impl SchemaCache {
         told.changed.get(partitions).and_then(|all| all.iter().max().copied()).unwrap_or(0)
     }
 
-    /// The ring, once there is one.
+    /// Returns the ring. `None`: there is none yet.
     pub fn ring(&self) -> Option<Arc<Ring>> {
         self.told.read().expect("no one panics while holding it").ring.clone()
     }
@@ -97,8 +96,8 @@ impl SchemaCache {
         told.ring = ring.map(Arc::new);
     }
 
-    /// Another node knows this ring, which was decided; it is in force here too, unless a newer one
-    /// is. The directory's row may come later, and says nothing new then.
+    /// Learns a decided ring from another node. It is in force here, too, unless a newer one is.
+    /// The directory's row may come later, and changes nothing then.
     pub(super) fn learn(&self, ring: Ring) {
         self.set_ring(Some(ring));
     }
@@ -138,8 +137,8 @@ impl SchemaCache {
     }
 }
 
-/// Since when each partition of a ring has the owners and receivers that it has: also where it was
-/// half of one before, or two.
+/// Returns the epoch since which each partition of a ring has its owners and receivers, also if it
+/// was half of a partition before, or two.
 fn changed(before: Option<(&Ring, &[u64])>, ring: &Ring, numbers: &[usize]) -> Vec<u64> {
     let since = |span: SlotSpan| {
         let Some((before, changed)) = before else { return ring.epoch() };

@@ -36,7 +36,7 @@ impl Slot {
     }
 }
 
-/// A partition of a ring of so many.
+/// A partition of a ring, as a range of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotSpan {
     /// The partition.
@@ -69,7 +69,7 @@ impl SlotSpan {
         (slots.start / each..=(slots.end - 1) / each).map(Partition)
     }
 
-    /// The partition of a ring of so many in which a slot lies.
+    /// Returns the partition that holds a slot, in a ring of so many.
     pub fn around(slot: Slot, of: u32) -> SlotSpan {
         SlotSpan { partition: Partition(slot.0 / (SLOTS / of)), of }
     }

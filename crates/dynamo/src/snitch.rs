@@ -1,13 +1,13 @@
 //! Snitch: chooses the owner that coordinates a write for a node that keeps no copy of the key.
 //!
-//! A node whose disk has become slow answers reads and probes as ever, so nothing speaks against
-//! it; and as one of several replicas nobody waits for it. But who coordinates through it waits
-//! twice. So the first owner that is there coordinates, unless it takes far longer than another to
-//! make a row firm: then that other one does.
+//! A node with a slow disk answers reads and probes as ever, so the failure detector does not
+//! notice; and as one of several replicas it delays no write. But a write that it coordinates waits
+//! twice. So the first reachable owner coordinates, unless it takes far longer than another to make
+//! a row durable: then that other one does.
 //!
-//! Promises: only answers to writes count; a node that is passed by goes on being measured, for it
-//! goes on being sent its copies, and is chosen again when it is as quick as others.
-//! Never: says that a node is away.
+//! Promises: only answers to writes count; a node that is passed over is still measured, because it
+//! still receives its copies, and is chosen again when it is as quick as others.
+//! Never: reports a node as down.
 
 use base::NodeId;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const SLOW_TIMES: u64 = 3;
 /// and minimum response time for that, in microseconds.
 const SLOW_MIN_MICROS: u64 = 15_000;
 
-/// The moving average of what a node took: each answer counts an eighth.
+/// Moving average of a node's response times: each answer counts an eighth.
 #[derive(Clone, Copy, Debug, Default)]
 struct ResponseTime {
     micros: u64,

@@ -17,7 +17,7 @@ pub struct AvailableStatus {
     pub ring_epoch: u64,
     /// Partitions of which this node is the first owner.
     pub partitions: u64,
-    /// Hints kept here, by the name of the node that is to get them.
+    /// Hints kept here, by the name of the node that gets them.
     pub hints: Vec<HintsStatus>,
     /// Names of ring nodes that this node suspects; coordinators ask others instead.
     pub suspected_nodes: Vec<String>,

@@ -1,9 +1,9 @@
 //! Waiters for a batch to be in the store: each is called once, when its own batch is there, and
-//! nobody is woken by another's.
+//! none is woken by another's.
 //!
-//! Promises: whoever waits hears of the end, good or bad, in the order of the batches and, within
-//! one, in the order of coming.
-//! Never: calls anybody while it holds its lock.
+//! Promises: each waiter learns the outcome, in the order of the batches and, within one, in the
+//! order of registration.
+//! Never: calls a waiter while it holds its lock.
 
 use base::Result;
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ impl Tickets {
         self.waiting.lock().expect("no one panics while holding it")
     }
 
-    /// Calls `then` once the batch of this ticket is in the store, or never will be. `known`: what
-    /// is known of it by now; what it does not know yet is told later by [`Tickets::tell`].
+    /// Calls `then` once the batch of this ticket is in the store, or never will be. `known`
+    /// returns what is known already. Otherwise [`Tickets::tell`] reports it later.
     pub(super) fn wait(
         &self,
         ticket: u64,
@@ -31,7 +31,7 @@ impl Tickets {
         then: impl FnOnce(Result<()>) + Send + 'static,
     ) {
         let mut waiting = self.waiting();
-        // Under the lock: what happens behind this look is told to all who wait by then.
+        // Under the lock: a later outcome is reported to all waiters registered by then.
         match known() {
             None => waiting.entry(ticket).or_default().push(Box::new(then)),
             Some(known) => {

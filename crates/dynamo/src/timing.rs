@@ -5,11 +5,11 @@ use base::error::shutting_down;
 use runtime::world;
 use std::time::Duration;
 
-/// Silence of a node, milliseconds, that counts against it: a request has a fallback asked beside
-/// it, and doubts it.
+/// Silence of a node that counts against it, in milliseconds: the request asks a fallback as well,
+/// and doubts the node.
 pub const LATE_MS: u64 = 500;
-/// Longest wait, behind a request that has ended, for nodes that were asked: until they have
-/// answered, or their silence was heard.
+/// Maximum wait for asked nodes after a request has ended: until they have answered, or their
+/// silence was noted.
 pub const TO_THE_END: Duration = Duration::from_millis(2 * LATE_MS);
 
 /// Returns the time that is left until then, milliseconds of this node's clock.
@@ -17,9 +17,9 @@ pub fn until(ms: u64) -> Duration {
     Duration::from_millis(ms.saturating_sub(world::milliseconds()))
 }
 
-/// Returns for how long a node is asked by a request that has so much time left: also by one in a
-/// hurry long enough for its silence to be heard. Else who is silent would never be doubted by such
-/// requests, and who is merely slower than they would like would be.
+/// Returns the time for which a node is asked by a request with so much time left. It is at least
+/// the time after which silence is noted. Otherwise a silent node would never be doubted by urgent
+/// requests.
 pub fn asked_for(left: Duration) -> Duration {
     left.max(Duration::from_millis(LATE_MS))
 }

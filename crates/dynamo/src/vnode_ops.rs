@@ -18,10 +18,10 @@ use logic::ring::Ring;
 use runtime::mutants::{Flaw, flawed};
 use runtime::world;
 
-/// A merge of what others took may hold this many times what one vnode takes.
+/// Maximum size of a merge of other replicas' writes, as a multiple of what one vnode takes.
 const MERGED_TIMES: usize = 2;
 
-/// A key and where it lies.
+/// A key with its slot.
 #[derive(Clone, Debug)]
 pub struct KeyRef {
     /// Slot of the ring that the key falls into.
@@ -38,7 +38,7 @@ impl KeyRef {
         KeyRef { slot: Slot::of(&bucket, &key), bucket, key }
     }
 
-    /// The partition in which it lies.
+    /// Returns the partition that holds it.
     pub fn partition(&self, ring: &Ring) -> Partition {
         self.slot.partition(ring)
     }
@@ -80,7 +80,7 @@ impl WritePolicy {
         }
     }
 
-    /// Without values whose time is over; of several the newest, where the bucket asks for it.
+    /// Removes expired values and, if the bucket asks for it, all but the newest.
     pub fn settle(self, row: Row) -> Row {
         let now = world::unix_ms();
         let row = row.without(|value| value.has_expired(now));
@@ -146,8 +146,7 @@ pub struct EvaluatedWrite {
 }
 
 impl VnodeStore {
-    /// Keys never stand in the log, so what it names one by tells whoever knows the key and nobody
-    /// else.
+    /// Keys never stand in the log: the hash identifies one only to a reader who knows it.
     fn warn_of_siblings(&self, key_ref: &KeyRef, siblings: usize) {
         if let Some(left_out) = self.many_siblings.due() {
             let key_hash = format!("{:016x}", base::codec::checksum(&key_ref.key, 0));
@@ -266,7 +265,7 @@ impl VnodeStore {
         Ok(())
     }
 
-    /// Values whose time is over go: the row has heard of them.
+    /// Removes expired values. The row still has them in its context.
     pub(super) fn expire(&self, key_ref: &KeyRef, policy: WritePolicy) -> Result<()> {
         let key = key_ref.row_key();
         let mut guard = self.admit()?;
@@ -314,7 +313,7 @@ impl VnodeStore {
     }
 }
 
-/// Returns true if a row has a value whose time is not over.
+/// Returns true if a row has a value that is not expired.
 pub fn living(row: &Row) -> bool {
     let now = world::unix_ms();
     row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))

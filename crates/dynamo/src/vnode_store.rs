@@ -30,7 +30,7 @@ use std::time::Duration;
 use store::{Position, Trees};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// An open batch is closed when it has so many bytes, even while another is being written.
+/// Size at which an open batch is closed, even while another is being written.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of changes that are not yet in the store; one more is answered `overloaded`.
 const UNFIRM_BYTES_MAX: usize = 64 << 20;
@@ -63,7 +63,7 @@ pub struct VnodeStore {
     pub(super) many_siblings: Complaint,
 }
 
-/// Tells if this node is the only member of its cluster.
+/// Returns true if this node is the only member of its cluster.
 pub type IsSoleMember = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Changes that are logged, or will be, and are not in the store yet.
@@ -82,7 +82,7 @@ pub struct VnodeStoreState {
     /// milliseconds.
     fence: Option<(u64, u64)>,
     pub(super) hash_trees: HashTrees,
-    /// For whom hints may be kept; none: the store was not asked yet.
+    /// Nodes for which hints may be kept. `None`: the store was not read yet.
     pub(super) hinted: Option<BTreeSet<NodeId>>,
     pub(super) waiting: PendingHints,
 }
@@ -94,7 +94,7 @@ impl VnodeStoreState {
     }
 }
 
-/// A batch that the keeper has.
+/// A batch that the log writer has.
 struct SentBatch {
     index: u64,
     payload: Bytes,
@@ -240,8 +240,8 @@ impl VnodeStore {
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
         }
-        // Nothing was changed: who waits for it waits for what was changed before, and not for a
-        // batch that may never come.
+        // Nothing was changed: the ticket is that of the last change, not of a batch that may never
+        // come.
         if state.open.changes == 0 {
             return index - 1;
         }
@@ -253,7 +253,7 @@ impl VnodeStore {
         index
     }
 
-    /// Gives the open batch to the keeper.
+    /// Hands the open batch to the log writer.
     fn close(&self, state: &mut VnodeStoreState) {
         if state.open.changes == 0 {
             return;
@@ -262,13 +262,13 @@ impl VnodeStore {
         let batch = std::mem::replace(&mut state.open, next);
         let payload = Bytes::from(batch.payload);
         state.wrote = true;
-        // Whatever the keeper writes from now on begins behind what it has written.
+        // A record handed over from now on begins behind what is written.
         let bound = self.log_writer.end();
         state.pending.push_back(SentBatch { index: batch.index, payload: payload.clone(), bound });
         self.log_writer.write([job(batch.index, payload, batch.sync)]);
     }
 
-    /// Returns true if it wrote since it was asked last.
+    /// Returns true if it wrote since the last call.
     pub fn has_written(&self) -> bool {
         std::mem::take(&mut self.state().wrote)
     }
@@ -303,7 +303,7 @@ impl VnodeStore {
         self.tickets.wait(ticket, known, then);
     }
 
-    /// The keeper's news.
+    /// Takes the log writer's completions.
     pub fn done(&self, done: &[LoggedRecord]) {
         self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(done);
         self.wake.notify_one();
@@ -318,7 +318,7 @@ impl VnodeStore {
         self.wake.notify_one();
     }
 
-    /// Applies what is firm, and writes what gathered meanwhile, until the node stops.
+    /// Applies durable batches, and writes what gathered meanwhile, until the node stops.
     pub async fn drive(&self, mut stop: watch::Receiver<bool>) -> Result<()> {
         let mut stopping = false;
         loop {
@@ -360,8 +360,8 @@ impl VnodeStore {
                 front.map(|sent| (sent.index, sent.payload.clone()))
             };
             let Some((index, payload)) = next else { return Ok(()) };
-            // The disk is behind. A stopping node must come to its end, whatever memory that takes:
-            // nobody flushes for it any more.
+            // The disk lags. A stopping node must come to its end, whatever memory that takes: its
+            // flushes have ended.
             while self.trees.pressure().must_wait() && !*stop.borrow() {
                 self.maintenance.raise();
                 world::sleep(FULL_PAUSE).await;

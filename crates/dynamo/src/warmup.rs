@@ -1,11 +1,11 @@
-//! A node's first moments: it has started, and looks for the others.
+//! Warm-up of a node that has started and looks for the others.
 //!
 //! Its front-ends open before its links do. Until it reaches a majority of each partition's owners
-//! it does not say that it is ready, and what it coordinates waits, within the request's own time,
-//! rather than fail for want of answers. That ends after [`FIRST_MS`] at the latest: a node whose
-//! fellows are down serves what it can.
+//! it is not ready, and requests that it coordinates wait, within their own timeout, rather than
+//! fail for want of answers. That ends after [`FIRST_MS`] at the latest: a node whose peers are
+//! down serves what it can.
 //!
-//! Never: looks back. Who is lost later is `failure_detector.rs`' affair, and a request's.
+//! Never: begins again. Nodes lost later concern `failure_detector.rs` and each request.
 
 use crate::Available;
 use base::{AvailableCall, Call, Error, Partition, Reason, Request, Result};
@@ -34,7 +34,7 @@ impl Warmup {
 
 impl Available {
     /// Succeeds once this node has found the others that it needs, or has looked for them long
-    /// enough; the error says whom it still looks for.
+    /// enough. The error names those that are missing.
     pub fn finds_others(&self) -> Result<()> {
         let Warmup { began_ms, over } = &self.warmup;
         if over.load(Ordering::Acquire) {

@@ -83,7 +83,8 @@ impl Cleanup {
         &mut self.sweep
     }
 
-    /// Rows that nobody knows of lie in these partitions. What is looked at once more still is.
+    /// Adds partitions with rows that the ring does not name. Keeps those that are scheduled for
+    /// another look.
     pub(super) fn found(&mut self, strays: BTreeSet<Partition>) {
         self.strays.extend(strays);
     }
@@ -118,7 +119,7 @@ struct Reading {
 }
 
 impl Available {
-    /// Lets go of a partition; whether nothing of it is left.
+    /// Removes the rows of a partition. Returns true if none is left.
     pub(super) async fn clear(
         self: &Arc<Available>,
         ring: &Ring,

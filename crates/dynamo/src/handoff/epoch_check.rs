@@ -3,12 +3,13 @@
 //!
 //! Every question names the ring by which its sender chose the receiver. A node that knows a newer
 //! ring, in which that partition changed, answers neither a read nor a list of keys that it no
-//! longer keeps. The sender fetches its ring, and asks again. It passes a write on to the nodes
-//! that keep the key now or will. A coordinator checks once more, when its write is done, which
-//! nodes the ring names. As long as a former owner still has rows of a partition, it is sent every
-//! write: it may not have learned of the change, and neither may its readers. So a reader by an old
-//! or a new ring finds an acknowledged write, or a hint exists that will bring it there. A write
-//! with `pw` needs more than hints: `pw` of the present owners and `pw` of the next must have it.
+//! longer keeps; the sender fetches its ring, and asks again. Such a node passes a write on to the
+//! nodes that keep the key now or will. A coordinator checks once more, when its write is done,
+//! which nodes the ring names. As long as a former owner still has rows of a partition, it is sent
+//! every write: it may not have learned of the change, and neither may its readers. So a reader by
+//! an old or a new ring finds an acknowledged write, or a hint exists that will bring it there. A
+//! write with `pw` needs more than hints: `pw` of the present owners and `pw` of the next must have
+//! it.
 
 use crate::Available;
 use crate::join_set::JoinSet;
@@ -43,7 +44,7 @@ pub struct ExtraReceivers {
 }
 
 impl ExtraReceivers {
-    /// Begins with the replicas that are asked anyway.
+    /// Begins with the owners, which are asked anyway.
     pub fn new(me: NodeId, owners: &KeyOwners) -> ExtraReceivers {
         let asked = owners.replicas.primaries.iter().copied().collect();
         let first = owners.receivers.iter().chain(&owners.former).copied().collect();
@@ -81,7 +82,7 @@ impl ExtraReceivers {
         nodes
     }
 
-    /// Returns true if this answer was one of those awaited beside the owners'.
+    /// Records an answer. Returns true if it was awaited in addition to the owners'.
     pub fn answered(&mut self, by: NodeId, stored: bool) -> bool {
         if stored {
             self.stored.insert(by);
@@ -89,8 +90,8 @@ impl ExtraReceivers {
         self.owed.remove(&by)
     }
 
-    /// By how much fewer have it than a write asked for: of the key's owners, by the ring as it is
-    /// known now, or of those who own it when it has gone over.
+    /// Returns the shortfall against `pw`: among the key's owners by the present ring, or among
+    /// those that will own it once it has gone over. `None`: both have enough.
     pub fn short_of(&self, pw: u8, available: &Available, key_ref: &KeyRef) -> Option<Shortfall> {
         if pw == 0 || flawed(Flaw::CountsOwnersOfNow) {
             return None;
@@ -137,16 +138,16 @@ impl Available {
         epoch < self.schema.changed_at(key_ref.slot)
     }
 
-    /// Refuses a question of a sender that may not know who keeps the key: it would go by this
-    /// node's answer and those of nodes that are not to be asked any more, or by this one alone. It
-    /// asks this node for the ring, and then again ([`Available::learn_ring`]).
+    /// Refuses a request whose sender may not know the nodes that keep the key: it would count this
+    /// node's answer with those of former owners. The sender then fetches this node's ring, and
+    /// asks again ([`Available::learn_ring`]).
     pub fn keeps_still(&self, epoch: u64, key_ref: &KeyRef) -> Result<()> {
         if self.is_stale(epoch, key_ref) { Err(gone_over()) } else { Ok(()) }
     }
 
-    /// Asks a node what concerns it as one that keeps a key, or is to. It hears by which ring it
-    /// was taken for that, whatever this node has heard since: should it keep the key no more, it
-    /// refuses, and this node learns its ring.
+    /// Sends a request to a node that keeps the key, or will. The request names the ring by which
+    /// the node was chosen, whatever this node has learned since. If the node keeps the key no
+    /// more, it refuses, and this node learns its ring.
     pub async fn ask_chosen(
         &self,
         RingTarget { node, epoch }: RingTarget,
@@ -164,8 +165,8 @@ impl Available {
         answer
     }
 
-    /// Asks a node that refused what this one asked by its ring for the one it knows; whether that
-    /// is newer than the one of this epoch.
+    /// Fetches the ring of a node that refused a request. Returns true if it is newer than the one
+    /// of this epoch.
     pub async fn learn_ring(&self, from: NodeId, epoch: u64, within: Duration) -> bool {
         if !self.knows_newer(epoch)
             && let Ok(bytes) = self.ask_vnode(from, VnodeQuestion::Ring.write(), within).await
@@ -211,8 +212,9 @@ impl Available {
         Err(Error::new(Reason::Changed, text))
     }
 
-    /// Hands a write, which a sender brought here by an older ring, on to all who keep the key now
-    /// or are to keep it; who does not take it in a moment gets it by a hint. Whether all took it.
+    /// Passes a write, which a sender brought here by an older ring, on to all nodes that keep the
+    /// key now or will. A node that does not take it at once gets it by a hint. Returns true if all
+    /// took it.
     pub async fn hand_on(
         self: &Arc<Available>,
         epoch: u64,
@@ -220,7 +222,7 @@ impl Available {
         policy: WritePolicy,
         row: Bytes,
     ) -> bool {
-        // It is looked at behind the write: whoever compares with this node from now on finds it.
+        // Checked after the write: a node that compares with this one from now on finds the row.
         if !self.is_stale(epoch, &key_ref) {
             return true;
         }

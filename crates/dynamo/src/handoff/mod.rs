@@ -1,19 +1,19 @@
-//! The ring changes while it is used: copies of partitions come to their new owners, and former
-//! owners let go of theirs.
+//! Handoff of partitions when the ring changes while it is used: copies go to the new owners, and
+//! former owners remove theirs.
 //!
-//! Whoever is to have a copy fetches it (`receive.rs`) from those who have one (`send.rs`), then
-//! compares it with theirs, and says to the directory that it has it. Meanwhile the old owners
-//! answer, and every write goes to the new ones too. When the last copy of a partition has come, it
-//! goes over; who does not own it any more makes sure that the new owners have everything, and lets
-//! go of its rows (`cleanup.rs`). Nodes hear of the ring's changes at different times: whom a
-//! request went to by an older ring says so, or hands on what it was given (`epoch_check.rs`); what
-//! was left lying where it has no business is found and let go of, too (`orphan_sweep.rs`).
+//! A new owner fetches a copy (`receive.rs`) from nodes that have one (`send.rs`), then compares it
+//! with theirs, and reports to the directory. Meanwhile the old owners answer, and every write also
+//! goes to the new ones. When the last copy of a partition has come, it goes over. A former owner
+//! makes sure that the new owners have every row, and removes its own (`cleanup.rs`). Nodes learn
+//! of the changes at different times: a node that was asked by an older ring says so, or passes the
+//! write on (`epoch_check.rs`). Leftover rows that the ring does not name are found and removed,
+//! too (`orphan_sweep.rs`).
 //!
-//! Promises: a partition goes over after its new owner has all that so many old owners have as make
-//! every acknowledged write known to one of them; nobody lets go of a row that an owner has not;
-//! what moves is bounded in memory and in bytes a second; cut short anywhere, it goes on.
-//! Never: two things at once on one node, so that nothing is let go of that is just arriving.
-//! Read next: `receive.rs`, `cleanup.rs`, then `epoch_check.rs`. `docs/inside/ring.md` tells it.
+//! Promises: a partition goes over after its new owner has the rows of enough old owners that every
+//! acknowledged write is among them; no node removes a row that an owner lacks; transfers are
+//! bounded in memory and in bytes a second; after an interruption they continue.
+//! Never: does two things at once on one node, so that no row is removed that is just arriving.
+//! Read next: `receive.rs`, `cleanup.rs`, then `epoch_check.rs`, and `docs/inside/ring.md`.
 
 pub mod cleanup;
 pub mod epoch_check;
@@ -65,14 +65,15 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Outcome of a turn: there was something to do, or nothing.
+/// Outcome of a turn: work was done, or there was none.
 enum TurnOutcome {
     Nothing,
     On,
 }
 
 impl Available {
-    /// One step: lets go of what is not this node's any more, or receives a partition.
+    /// Runs one step: removes rows of a partition that this node does not own any more, or receives
+    /// one.
     async fn move_on(
         self: &Arc<Available>,
         clearing: &mut Cleanup,
@@ -115,7 +116,7 @@ impl Available {
         failed.map_or(Ok(TurnOutcome::Nothing), Err)
     }
 
-    /// Lets go of a partition, and tells the directory if it waits for that.
+    /// Removes the rows of a partition, and reports to the directory if it waits for that.
     async fn let_go_of(
         self: &Arc<Available>,
         ring: &Ring,
@@ -124,7 +125,7 @@ impl Available {
         stop: &watch::Receiver<bool>,
     ) -> Result<()> {
         let cleared = self.clear(ring, partition, clearing, stop).await;
-        // Whatever comes of it, others have their turn before it is tried again.
+        // Whatever the result, other partitions have their turn before a retry.
         clearing.later(partition, &cleared);
         if !cleared? {
             return Ok(());
@@ -165,7 +166,7 @@ impl Available {
         }
         let node = self.node;
         self.tell_directory(RingCall::Received { since, partition, node }).await?;
-        // Told once is enough; what this node knows of the ring shows it in a moment.
+        // One report is enough: this node's ring shows the effect in a moment.
         let heard = || {
             let ring = self.schema.ring();
             ring.is_none_or(|ring| self.copies_to_receive(&ring, partition).is_empty())

@@ -1,15 +1,16 @@
-//! Rows that lie at a node which neither keeps them nor is known to have them left over.
+//! Sweep of orphaned rows: rows on a node that neither owns them nor is recorded as having
+//! leftovers.
 //!
-//! A node that starts may know an older ring than it knew before it fell, by which it owns a
-//! partition that it has let go of, and told so. Until it hears more it takes writes for it, and
-//! may even have answered them. So once a ring has been in force here for a while it is looked for
-//! rows that have no business here, and they are let go of like leftovers (`cleanup.rs`): all
-//! owners have them before they go. The first time is a while after the start, however often the
-//! ring changes then: whoever has let go of a partition is brought what comes late (`cleanup.rs`),
-//! and has forgotten by now that it was to look for that.
+//! A node that starts may know an older ring than before its crash, by which it owns a partition
+//! that it has removed and reported. Until it learns more it takes writes for it, and may even have
+//! answered them. So once a ring has been in force here for a while, the node looks for rows that
+//! it should not keep, and removes them like leftovers (`cleanup.rs`): all owners have them before
+//! they go. The first sweep is a while after the start, however often the ring changes then: a node
+//! that has removed a partition is sent late writes (`cleanup.rs`), and after a restart does not
+//! know that it was to look for them.
 //!
-//! Never: while rows are kept for nodes that are away. Those have their business here, and go home
-//! by themselves.
+//! Never: runs while this node keeps hints. Their rows belong here, and are handed back by
+//! themselves.
 
 use crate::Available;
 use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
@@ -29,18 +30,18 @@ use std::ops::Bound;
 use std::sync::Arc;
 use store::Snapshot;
 
-/// For which ring it was looked.
+/// State of the sweep: the ring in force, and the ring last swept for.
 #[derive(Default)]
 pub(super) struct OrphanSweep {
-    /// The ring in force here, and since when, milliseconds.
+    /// Epoch of the ring in force here, and the time since which it is, in milliseconds.
     known: Option<(u64, u64)>,
-    /// The last ring that was looked for.
+    /// Epoch of the ring of the last sweep.
     done: Option<u64>,
 }
 
 impl OrphanSweep {
-    /// Returns true if it is time: the ring of this epoch, or the first time any, has been in force
-    /// here for so long.
+    /// Returns true if a sweep is due: the ring of this epoch, or at first any ring, has been in
+    /// force here for `wait_ms` milliseconds.
     pub(super) fn is_due(&mut self, epoch: u64, wait_ms: u64) -> bool {
         let now = world::milliseconds();
         let first = self.done.is_none() && !flawed(Flaw::LooksOnce);
@@ -57,7 +58,7 @@ impl OrphanSweep {
 }
 
 impl Available {
-    /// The partitions of which rows lie here that are not this node's to keep.
+    /// Returns the partitions of which rows lie here that this node should not keep.
     pub(super) async fn strays(
         self: &Arc<Available>,
         ring: &Arc<Ring>,
@@ -79,8 +80,8 @@ impl Available {
         .await
     }
 
-    /// Returns true if rows of buckets with one of these numbers of copies lie here: the first row
-    /// of each bucket says it.
+    /// Returns true if rows of buckets with one of these numbers of copies lie here. The first row
+    /// of each bucket decides.
     fn has_rows_of(
         &self,
         snapshot: &dyn Snapshot,

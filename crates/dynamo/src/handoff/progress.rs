@@ -57,7 +57,7 @@ impl HandoffTracker {
         self.known.lock().expect("no one panics while holding it")
     }
 
-    /// A partition is about to be received, in the change of this name; `left`: of so many.
+    /// Begins a partition in the change of epoch `since`; `left`: number of partitions to receive.
     pub(super) fn begins(&self, since: u64, left: u64) {
         let mut known = self.known();
         if known.since != since {

@@ -1,5 +1,5 @@
-//! A copy of a partition comes to this node: page by page from one that has it, then compared with
-//! all that have it.
+//! Receiver of a partition's copy: fetches it page by page from one owner, then compares it with
+//! all owners.
 //!
 //! ```text
 //! arrival = since u64 | whole u8 | after    the change's name, whether all pages came, up to where
@@ -65,7 +65,7 @@ impl Arrival {
 }
 
 impl Available {
-    /// Brings a copy of a partition here, of the buckets with so many copies.
+    /// Receives a copy of a partition, of the buckets with so many copies.
     pub(super) async fn receive(
         self: &Arc<Available>,
         ring: &Ring,
@@ -120,7 +120,7 @@ impl Available {
         Ok(arrival.unwrap_or_default())
     }
 
-    /// Fetches what is left of a partition's rows. While one page is synced, the next one is on its
+    /// Fetches the remaining rows of a partition. While one page is synced, the next one is under
     /// way.
     async fn fetch_pages(
         self: &Arc<Available>,
@@ -185,7 +185,8 @@ impl Available {
             let named = read_row_tail(&tail).ok_or_else(|| corrupt(Malformed("row's key")))?;
             let (bucket, key) = named;
             let Some(properties) = self.schema.find(&bucket) else { continue };
-            // What is here is let go of there: it must not be lost, whatever the bucket risks.
+            // The sender removes its rows later: they must not be lost here, whatever risk the
+            // bucket accepts.
             let policy = WritePolicy { sync: true, ..WritePolicy::of(&properties) };
             let key_ref = KeyRef::new(bucket, key);
             self.vnode_store.merge(&key_ref, read_row(&row).map_err(corrupt)?, policy, None)?;

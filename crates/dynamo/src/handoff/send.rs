@@ -1,5 +1,4 @@
-//! The side that has a partition: gives its rows page by page to whoever is to have them, and tells
-//! how much there is.
+//! Sender of a partition: gives its rows page by page to new owners, and reports its size.
 
 use crate::Available;
 use crate::hash_trees::{TreeId, which};
@@ -14,9 +13,9 @@ use base::limits::PEER_CALL_BYTES_MAX;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A page has at most so many bytes of rows, but one row at least.
+/// Maximum number of bytes of rows in a page, which has one row at least.
 pub(super) const PAGE_BYTES: usize = 256 * 1024;
-/// A page is ended behind so many rows that were looked at, whether they belong to it or not.
+/// Maximum number of rows read for a page, whether they belong to it or not.
 const LOOKED_AT_MAX: usize = 8_192;
 /// Bytes that are read to estimate how much is here.
 const WEIGHED_BYTES: u64 = 64 << 20;
@@ -97,7 +96,7 @@ impl PartitionWeight {
 }
 
 impl Available {
-    /// A page of a partition's rows, of the buckets with so many copies.
+    /// Returns a page of a partition's rows, of the buckets with so many copies.
     pub async fn rows_to_give(
         self: &Arc<Available>,
         of: TreeId,
