@@ -48,8 +48,7 @@ const REST_MIN: Duration = Duration::from_millis(10);
 /// as that round's reads took, up to the second of these.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Maximum number of rows, living ones included, and of their bytes, that a turn reads; it reads
-/// one row more.
+/// Maximum number of rows, living ones included, that a turn reads, and of their bytes, plus a row.
 const PAGE_ROWS_MAX: usize = 4_096;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of the keys that a turn asks about; it asks about one key more.
