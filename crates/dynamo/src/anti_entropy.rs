@@ -18,7 +18,6 @@ use super::layout::{read_row_tail, row_tail};
 use super::message::VnodeQuestion;
 use super::slots::SlotSpan;
 use super::span_rows::rows_of;
-use super::timing::unhurried;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use crate::Available;
 use base::codec::{Malformed, Reader};
@@ -35,7 +34,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Between two comparisons.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -56,14 +54,15 @@ pub(super) enum SyncDirection {
 }
 
 /// Compares, round by round, until the node stops.
-pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+pub async fn run(available: Arc<Available>) {
+    let stop = available.tasks.stop().clone();
     let round_ms = available.settings.anti_entropy_interval_ms;
     if round_ms == 0 {
         return;
     }
     let mut copies = Vec::new();
     let counts = &available.metrics.available;
-    while !*stop.borrow_and_update() {
+    while !stop.is_cancelled() {
         let began = world::milliseconds();
         let now = available.schema.copies();
         if now != copies {
@@ -72,7 +71,7 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
         }
         let numbers: BTreeSet<u8> = copies.iter().map(|(_, copies)| *copies).collect();
         for (which, other) in available.pairs(&numbers) {
-            if *stop.borrow_and_update() {
+            if stop.is_cancelled() {
                 return;
             }
             if !available.reaches(other.node) {
@@ -100,7 +99,7 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
         Metrics::count(&counts.anti_entropy_rounds);
         let left = (began + round_ms).saturating_sub(world::milliseconds());
         let least = IDLE.min(Duration::from_millis(round_ms));
-        rest(&mut stop, Duration::from_millis(left).max(least)).await;
+        rest(&stop, Duration::from_millis(left).max(least)).await;
     }
 }
 
@@ -212,7 +211,7 @@ impl Available {
             return Err(forgotten());
         };
         let available = self.clone();
-        unhurried(move || {
+        self.unhurried(move || {
             let (rows, more) = available.scan(which, &leaves, after.as_ref(), None, true)?;
             Ok(SyncAnswer::Rows { rows, more })
         })
@@ -225,7 +224,7 @@ impl Available {
             return Ok(());
         }
         let available = self.clone();
-        unhurried(move || available.vnode_store.build(which)).await?;
+        self.unhurried(move || available.vnode_store.build(which)).await?;
         self.vnode_store.hashed(which, |_| ()).ok_or_else(forgotten)
     }
 
@@ -237,7 +236,7 @@ impl Available {
         upto: Option<Key>,
     ) -> Result<Vec<RowDigest>> {
         let available = self.clone();
-        unhurried(move || {
+        self.unhurried(move || {
             let rows = available.scan(which, &leaves, after.as_ref(), upto.as_ref(), false)?;
             Ok(rows.0)
         })

@@ -57,7 +57,7 @@ impl Available {
             epoch,
             pw: needs.pw,
         };
-        world::spawn(errand.run((Store::new(needs, replicas), beside), sender, within));
+        self.tasks.spawn_short(errand.run((Store::new(needs, replicas), beside), sender, within));
         came_of(receiver.await).map(|()| written)
     }
 
@@ -80,7 +80,7 @@ impl Available {
         let (sender, receiver) = oneshot::channel();
         let KeyOwners { key_ref, replicas, epoch, .. } = owners;
         let errand = GetDriver { available: self.clone(), key_ref, policy, epoch };
-        world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
+        self.tasks.spawn_short(errand.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(Fetched::Found(held)) => {
                 let row = policy.settle(held.0);
@@ -270,7 +270,7 @@ impl GetDriver {
         let row = super::layout::write_row(&versions.0);
         let question = VnodeQuestion::Store { key_ref, policy, hint: None, row }.write();
         let chosen = RingTarget { node, epoch: self.epoch };
-        world::spawn(async move {
+        self.available.tasks.spawn_short(async move {
             let _ = available.ask_chosen(chosen, question, within).await;
         });
     }

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Pause between checks of links, and between probes.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -65,10 +64,11 @@ impl PeerHealth {
 }
 
 /// Looks at links and sends probes until the node stops.
-pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+pub async fn run(available: Arc<Available>) {
+    let stop = available.tasks.stop().clone();
     let mut linked = BTreeSet::new();
     let mut members = BTreeSet::new();
-    while !*stop.borrow_and_update() {
+    while !stop.is_cancelled() {
         let now = Millis(world::milliseconds());
         let known = available.members.cluster();
         let others: BTreeSet<NodeId> = known.members.iter().map(|member| member.node).collect();
@@ -88,14 +88,14 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
             }
         }
         for node in available.failure_detector.hear(Event::Tick { now }) {
-            let available = available.clone();
-            world::spawn(async move {
+            let (tasks, available) = (&available.tasks, available.clone());
+            tasks.spawn_short(async move {
                 let question = VnodeQuestion::Holds(WriteAdmission::Open).write();
                 let asking = available.ask_vnode(node, question, PROBE);
                 let _ = available.witnessed(node, asking).await;
             });
         }
-        rest(&mut stop, PAUSE).await;
+        rest(&stop, PAUSE).await;
     }
 }
 

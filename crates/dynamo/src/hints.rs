@@ -17,7 +17,6 @@ use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
 use super::message::VnodeQuestion;
 use super::pending_hints::StoredHints;
 use super::slots::Slot;
-use super::timing::unhurried;
 use super::vnode_ops::{KeyRef, WritePolicy};
 use super::vnode_store::{VnodeStore, VnodeStoreState};
 use crate::Available;
@@ -33,7 +32,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
-use tokio::sync::watch;
 
 /// Pause between checks for nodes that are back.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -56,26 +54,27 @@ struct HintDelivery {
 type HintCursor = (Slot, Option<Bytes>);
 
 /// Hands hints back until the node stops.
-pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
-    while !*stop.borrow_and_update() {
-        if let Err(error) = available.hand_back(&stop).await {
+pub async fn run(available: Arc<Available>) {
+    let stop = available.tasks.stop().clone();
+    while !stop.is_cancelled() {
+        if let Err(error) = available.hand_back().await {
             tracing::warn!(target: "node", %error, "hints stay for now");
         }
-        rest(&mut stop, PAUSE).await;
+        rest(&stop, PAUSE).await;
     }
 }
 
 impl Available {
     /// Hands back, once, what is kept for whoever can be reached. What is kept for others is not
     /// even read: a node may be away for long, and much may be kept for it.
-    async fn hand_back(self: &Arc<Available>, stop: &watch::Receiver<bool>) -> Result<()> {
+    async fn hand_back(self: &Arc<Available>) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
         let available = self.clone();
-        let named = unhurried(move || available.vnode_store.hinted_nodes()).await?;
+        let named = self.unhurried(move || available.vnode_store.hinted_nodes()).await?;
         let gone = |node: &NodeId| !ring.layout().nodes().contains_key(node);
         for primary in named.into_iter().filter(|node| gone(node) || self.reaches(*node)) {
             let kept = self.vnode_store.begin_handing_back(primary);
-            let handed = self.hand_back_to(&ring, primary, stop).await;
+            let handed = self.hand_back_to(&ring, primary).await;
             if kept || handed.as_ref().map_or(true, |(_, left)| *left) {
                 self.vnode_store.names_again(primary);
             }
@@ -93,18 +92,17 @@ impl Available {
         self: &Arc<Available>,
         ring: &Arc<Ring>,
         primary: NodeId,
-        stop: &watch::Receiver<bool>,
     ) -> Result<(usize, bool)> {
         let (mut sent, mut left) = (0, false);
         let mut next = Some((Slot(0), None));
         while let Some(from) = next {
             let (available, ring) = (self.clone(), ring.clone());
             let (page, behind) =
-                unhurried(move || available.homeward(&ring, primary, from)).await?;
-            let (went, stays) = self.hand_page(page, stop).await;
+                self.unhurried(move || available.homeward(&ring, primary, from)).await?;
+            let (went, stays) = self.hand_page(page).await;
             sent += went;
             left |= stays;
-            if *stop.borrow() {
+            if self.tasks.is_cancelled() {
                 return Ok((sent, true));
             }
             next = behind;
@@ -113,11 +111,7 @@ impl Available {
     }
 
     /// Sends these; how many went home, and whether any stay.
-    async fn hand_page(
-        self: &Arc<Available>,
-        page: Vec<HintDelivery>,
-        stop: &watch::Receiver<bool>,
-    ) -> (usize, bool) {
+    async fn hand_page(self: &Arc<Available>, page: Vec<HintDelivery>) -> (usize, bool) {
         let all = page.len();
         let (mut tasks, mut waiting, mut sent) = (JoinSet::new(), 0, 0);
         for one in page {
@@ -125,7 +119,7 @@ impl Available {
                 sent += usize::from(tasks.next().await);
                 waiting -= 1;
             }
-            if *stop.borrow() {
+            if self.tasks.is_cancelled() {
                 break;
             }
             let available = self.clone();

@@ -68,7 +68,7 @@ use base::{ClusterId, NodeId, Result, RingCall};
 use failure_detector::PeerHealth;
 use handoff::HandoffTracker;
 use multi_key::KeyPermits;
-use runtime::{DiskSpace, Metrics};
+use runtime::{DiskSpace, Metrics, TaskScope};
 use schema_cache::SchemaCache;
 use snitch::Snitch;
 use std::future::Future;
@@ -137,4 +137,6 @@ pub struct Available {
     pub trees: Arc<dyn Trees>,
     /// Counters of this node.
     pub metrics: Arc<Metrics>,
+    /// Parent of the loops and of the requests' tasks.
+    pub tasks: TaskScope,
 }

@@ -9,7 +9,6 @@ use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_pref
 use super::message::VnodeQuestion;
 use super::reply;
 use super::slots::{Slot, SlotSpan};
-use super::timing::unhurried;
 use super::vnode_ops::living;
 use crate::Available;
 use base::codec::Malformed;
@@ -236,7 +235,7 @@ impl Available {
         rows_max: usize,
     ) -> Result<NamePage> {
         let available = self.clone();
-        unhurried(move || match names {
+        self.unhurried(move || match names {
             ListedNames::Keys { bucket, after } => {
                 available.scan_keys(&spans, &bucket, after.as_ref(), rows_max)
             }

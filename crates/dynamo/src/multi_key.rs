@@ -13,8 +13,8 @@ use base::{
     Body, BucketName, Call, Error, Key, Kind, LogIndex, Outcome, Properties, Read, ReadLevel,
     Reason, Reply, Request, Result, Row, Update, check,
 };
+use runtime::TaskScope;
 use runtime::submit::Submitted;
-use runtime::world;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
@@ -33,12 +33,10 @@ const ROWS_AT_FIRST: usize = 1_024;
 const SEATS: usize = 1_024;
 
 /// Permits for keys beyond the first of each request.
-pub struct KeyPermits(Arc<Semaphore>);
-
-impl Default for KeyPermits {
-    fn default() -> KeyPermits {
-        KeyPermits(Arc::new(Semaphore::new(SEATS)))
-    }
+pub struct KeyPermits {
+    free: Arc<Semaphore>,
+    /// Parent of the keys' tasks.
+    tasks: TaskScope,
 }
 
 /// A key whose request is running.
@@ -48,6 +46,11 @@ struct RunningKey<T> {
 }
 
 impl KeyPermits {
+    /// Makes them all; `tasks` is the parent of the keys' tasks.
+    pub fn new(tasks: TaskScope) -> KeyPermits {
+        KeyPermits { free: Arc::new(Semaphore::new(SEATS)), tasks }
+    }
+
     /// Runs tasks concurrently, as many as there are permits for, and at least one. Takes their
     /// results in order; `take` returns the bytes that each brought.
     async fn beside<T: Send + 'static>(
@@ -58,12 +61,12 @@ impl KeyPermits {
         let (mut going, mut expected) = (VecDeque::new(), KEY_BYTES);
         loop {
             while going.len() < (BESIDE_BYTES_MAX / expected).clamp(1, KEYS_BESIDE_MAX) {
-                let seat = self.0.clone().try_acquire_owned().ok();
+                let seat = self.free.clone().try_acquire_owned().ok();
                 if seat.is_none() && !going.is_empty() {
                     break;
                 }
                 let Some(task) = tasks.next() else { break };
-                going.push_back(RunningKey { answer: begin(task), _seat: seat });
+                going.push_back(RunningKey { answer: begin(&self.tasks, task), _seat: seat });
             }
             let Some(first) = going.pop_front() else { return Ok(()) };
             let bytes = take(first.answer.await.unwrap_or_else(|_| Err(shutting_down()))?)?;
@@ -74,10 +77,11 @@ impl KeyPermits {
 
 /// Begins a task that is cancelled once its receiver is dropped.
 fn begin<T: Send + 'static>(
+    tasks: &TaskScope,
     task: impl Future<Output = Result<T>> + Send + 'static,
 ) -> oneshot::Receiver<Result<T>> {
     let (mut told, answer) = oneshot::channel();
-    world::spawn(async move {
+    tasks.spawn_short(async move {
         let done = tokio::select! {
             biased;
             done = task => done,
@@ -261,6 +265,9 @@ mod tests {
         }
     }
 
+    fn permits(number: usize) -> KeyPermits {
+        KeyPermits { free: Arc::new(Semaphore::new(number)), tasks: TaskScope::new("test") }
+    }
     /// Returns the numbers of tasks in the order in which they were taken; each brings so many
     /// bytes. The tasks hang if they wait for others that never begin.
     async fn taken<F>(
@@ -297,7 +304,7 @@ mod tests {
                 Ok(number)
             }
         };
-        let found = taken(&KeyPermits::default(), (0..40).map(task), 10).await;
+        let found = taken(&permits(SEATS), (0..40).map(task), 10).await;
         assert_eq!(found, (0..40).collect::<Vec<_>>());
     }
 
@@ -316,7 +323,7 @@ mod tests {
             }
         };
         let all = 64 + 3 * KEYS_BESIDE_MAX;
-        assert_eq!(taken(&KeyPermits::default(), (0..all).map(task), 10).await.len(), all);
+        assert_eq!(taken(&permits(SEATS), (0..all).map(task), 10).await.len(), all);
         assert_eq!(tasks.most.load(Ordering::SeqCst), KEYS_BESIDE_MAX);
     }
 
@@ -340,10 +347,10 @@ mod tests {
 
     #[tokio::test]
     async fn large_values_and_a_busy_node_leave_room_for_few() {
-        assert_eq!(most(&KeyPermits::default(), BESIDE_BYTES_MAX / 4).await, 4);
-        assert_eq!(most(&KeyPermits::default(), 3 * BESIDE_BYTES_MAX).await, 1);
-        assert_eq!(most(&KeyPermits(Arc::new(Semaphore::new(3))), 10).await, 3);
-        assert_eq!(most(&KeyPermits(Arc::new(Semaphore::new(0))), 10).await, 1, "one in any case");
+        assert_eq!(most(&permits(SEATS), BESIDE_BYTES_MAX / 4).await, 4);
+        assert_eq!(most(&permits(SEATS), 3 * BESIDE_BYTES_MAX).await, 1);
+        assert_eq!(most(&permits(3), 10).await, 3);
+        assert_eq!(most(&permits(0), 10).await, 1, "one in any case");
     }
 
     #[test]
@@ -359,7 +366,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_error_by_place_is_the_answer_and_nothing_goes_on_behind_it() {
-        let (tasks, key_permits) = (Arc::new(JoinSet::default()), KeyPermits::default());
+        let (tasks, key_permits) = (Arc::new(JoinSet::default()), permits(SEATS));
         let task = |number: usize| {
             let tasks = tasks.clone();
             async move {
@@ -385,7 +392,7 @@ mod tests {
         while tasks.now.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(key_permits.0.available_permits(), SEATS);
+        assert_eq!(key_permits.free.available_permits(), SEATS);
         let full = key_permits.beside((0..9).map(|number| async move { Ok(number) }), |number| {
             if number == 2 { Err(Error::new(Reason::TooLarge, "all of them")) } else { Ok(0) }
         });

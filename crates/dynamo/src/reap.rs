@@ -22,7 +22,6 @@ use super::hash_trees::hash;
 use super::join_set::JoinSet;
 use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
 use super::message::{BARE_ROWS_MAX, VnodeQuestion};
-use super::timing::unhurried;
 use super::vnode_ops::{KeyRef, WritePolicy, living};
 use crate::Available;
 use base::codec::Malformed;
@@ -38,7 +37,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Ratio of the rest after a turn to the time that its reads took. The rest is at least
 /// [`REST_MIN`].
@@ -83,9 +81,10 @@ struct Agreement {
 }
 
 /// Reaps turn by turn until the node stops.
-pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+pub async fn run(available: Arc<Available>) {
+    let stop = available.tasks.stop().clone();
     let mut reaper = Reaper::default();
-    while !*stop.borrow_and_update() {
+    while !stop.is_cancelled() {
         let time = match reaper.turn(&available).await {
             Ok(time) => time,
             Err(error) => {
@@ -93,7 +92,7 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
                 PAUSE
             }
         };
-        rest(&mut stop, time).await;
+        rest(&stop, time).await;
     }
 }
 
@@ -122,7 +121,7 @@ impl Reaper {
         }
         let began = world::nanoseconds();
         let (place, owner, asked) = (self.place.clone(), available.clone(), ring.clone());
-        let page = unhurried(move || owner.bare_rows(&asked, place)).await?;
+        let page = available.unhurried(move || owner.bare_rows(&asked, place)).await?;
         let read = Duration::from_nanos(world::nanoseconds().saturating_sub(began));
         self.place = page.next;
         self.goes_on |= page.expired;
@@ -344,7 +343,7 @@ impl Available {
             let said = |row| available.has_just(row, epoch).unwrap_or(false);
             Ok(rows.iter().map(said).collect())
         };
-        unhurried(look).await
+        self.unhurried(look).await
     }
 
     /// Returns true if this node, as an owner, has exactly the durable row of this digest, or, as
@@ -378,7 +377,7 @@ impl Available {
             }
             Ok((gone, last))
         };
-        let (gone, last) = unhurried(dropped).await?;
+        let (gone, last) = self.unhurried(dropped).await?;
         if let Some(ticket) = last {
             self.vnode_store.settled(ticket).await?;
         }

@@ -15,7 +15,6 @@ use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::wire::write_answer_to;
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
-use runtime::world;
 use std::sync::Arc;
 use transport::{IncomingCall, Peers, incoming};
 
@@ -83,7 +82,8 @@ fn take_up(
             incoming::reply(permit, &peers, asked, answer);
             return;
         }
-        world::spawn(async move {
+        let tasks = owner.tasks.clone();
+        tasks.spawn_short(async move {
             let ReceivedRow { key_ref, policy, row, .. } = brought;
             let everywhere = owner.hand_on(epoch, key_ref, policy, row).await;
             incoming::reply(permit, &peers, asked, reply::stored(everywhere).into());

@@ -1,5 +1,6 @@
 //! Time of requests to replicas, and long reads off the threads that answer.
 
+use crate::Available;
 use base::Result;
 use base::error::shutting_down;
 use runtime::world;
@@ -24,10 +25,13 @@ pub fn asked_for(left: Duration) -> Duration {
     left.max(Duration::from_millis(LATE_MS))
 }
 
-/// Does a long read off the threads that answer.
-pub async fn unhurried<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let stopping = || Err(shutting_down());
-    world::apart(read).await.unwrap_or_else(stopping)
+impl Available {
+    /// Does a long read off the threads that answer.
+    pub(super) async fn unhurried<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let stopping = || Err(shutting_down());
+        self.tasks.run_blocking(read).await.unwrap_or_else(stopping)
+    }
 }

@@ -22,7 +22,7 @@ use logic::causal::Minter;
 use runtime::complaint::Complaint;
 use runtime::log_writer::{LogWriterHandle, LoggedRecord, store_error};
 use runtime::maintenance_signal::MaintenanceSignal;
-use runtime::world;
+use runtime::{CancellationToken, world};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -319,13 +319,13 @@ impl VnodeStore {
     }
 
     /// Applies durable batches, and writes what gathered meanwhile, until the node stops.
-    pub async fn drive(&self, mut stop: watch::Receiver<bool>) -> Result<()> {
+    pub async fn drive(&self, stop: CancellationToken) -> Result<()> {
         let mut stopping = false;
         loop {
             tokio::select! {
                 biased;
                 () = self.wake.notified() => {}
-                _ = stop.wait_for(|stop| *stop), if !stopping => {
+                () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     self.state().closing = true;
                 }
@@ -349,7 +349,7 @@ impl VnodeStore {
         }
     }
 
-    async fn apply_done(&self, stop: &watch::Receiver<bool>) -> Result<()> {
+    async fn apply_done(&self, stop: &CancellationToken) -> Result<()> {
         let done =
             std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"));
         let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
@@ -362,7 +362,7 @@ impl VnodeStore {
             let Some((index, payload)) = next else { return Ok(()) };
             // The disk lags. A stopping node must come to its end, whatever memory that takes: its
             // flushes have ended.
-            while self.trees.pressure().must_wait() && !*stop.borrow() {
+            while self.trees.pressure().must_wait() && !stop.is_cancelled() {
                 self.maintenance.raise();
                 world::sleep(FULL_PAUSE).await;
             }

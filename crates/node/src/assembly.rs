@@ -20,6 +20,7 @@ use crate::lifecycle::Lifecycle;
 use crate::locator::GroupLocator;
 use crate::metadata::Directory;
 use crate::metadata::catalog::Catalog;
+use crate::node_tasks::NodeTasks;
 use crate::peer_links::PeerLinks;
 use crate::readiness::Readiness;
 use crate::ring;
@@ -69,20 +70,21 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     let Parts { began_ms, node, data, lives, known, trees, reader, groups, witness, vnodes } =
         parts;
     let settings = Arc::new(settings);
-    let file_tasks = Arc::<FileTasks>::default();
+    let (file_tasks, tasks) = (Arc::<FileTasks>::default(), NodeTasks::new());
     let forced_master = settings.forced_among(&known).0;
-    let shared = shared(&settings, (node, witness), (trees, reader), (&file_tasks, forced_master));
+    let shared =
+        shared(&settings, (node, witness), (trees, reader), forced_master, (&file_tasks, &tasks));
     let cluster = known.cluster;
     let catalog = Arc::new(Catalog::new(known));
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(groups.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(GroupId::DIRECTORY)?, catalog.clone())?;
-    let available = available(&settings, &shared, &catalog, (lives.incarnation, vnodes));
+    let available = available(&settings, &shared, &catalog, (lives.incarnation, vnodes), &tasks);
     let own = (node, settings.name.clone());
     let data = Arc::new(OpenDataDir::new(data));
     let handles = Handles {
         links: Arc::new(PeerLinks::new(own, Arc::clone(&shared.peers), &catalog)),
-        lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone())),
+        lifecycle: Arc::new(Lifecycle::new(groups.clone(), available.vnode_store.clone(), tasks)),
         disk: Arc::new(DiskHealth {
             log_writer: shared.log_writer.clone(),
             metrics: shared.metrics.clone(),
@@ -126,14 +128,15 @@ fn shared(
     settings: &NodeSettings,
     (node, witness): (NodeId, bool),
     (trees, reader): (Arc<dyn Trees>, LogReader),
-    (file_tasks, forced_master): (&Arc<FileTasks>, u64),
+    forced_master: u64,
+    (file_tasks, tasks): (&Arc<FileTasks>, &NodeTasks),
 ) -> Shared {
     let (log_writer, metrics) = (LogWriterHandle::new(), Arc::new(Metrics::default()));
     let around = (metrics.clone(), file_tasks.clone());
     Shared {
         node,
-        snapshots: Snapshots::new(trees.clone(), around, Pace::default()),
-        comparisons: Comparisons::new(trees.clone()),
+        snapshots: Snapshots::new(trees.clone(), around, Pace::default(), tasks.requests.clone()),
+        comparisons: Comparisons::new(trees.clone(), tasks.requests.clone()),
         trees,
         log_writer,
         reader,
@@ -146,6 +149,7 @@ fn shared(
             catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
             kept_bytes_max: settings.log_bytes_max,
         },
+        tasks: tasks.requests.clone(),
         witness,
         forced_master: Arc::new(AtomicU64::new(forced_master)),
     }
@@ -157,6 +161,7 @@ fn available(
     shared: &Shared,
     catalog: &Arc<Catalog>,
     found: (u64, Mark),
+    tasks: &NodeTasks,
 ) -> Arc<Available> {
     Arc::new(Available {
         node: shared.node,
@@ -165,17 +170,18 @@ fn available(
         schema: catalog.available.clone(),
         members: Members::new((shared.node, settings.name.clone()), catalog.watch_cluster()),
         peers: Arc::clone(&shared.peers),
-        incoming: Arc::<CallAdmission>::default(),
+        incoming: Arc::new(CallAdmission::new(tasks.requests.clone())),
         directory: OnceLock::new(),
         vnode_store: vnode_store(shared, catalog.clone(), found),
         failure_detector: PeerHealth::new(shared.metrics.clone()),
         warmup: Warmup::begin(),
         snitch: Snitch::default(),
-        key_permits: KeyPermits::default(),
+        key_permits: KeyPermits::new(tasks.available.clone()),
         space: Arc::new(DiskSpace::default()),
         moving: HandoffTracker::default(),
         trees: shared.trees.clone(),
         metrics: shared.metrics.clone(),
+        tasks: tasks.available.clone(),
     })
 }
 
@@ -343,6 +349,7 @@ impl Handles {
             directory: self.directory.clone(),
             disk: self.disk.clone(),
             signal: shared.maintenance.clone(),
+            merging: MaintenanceSignal::default(),
             file_tasks: self.file_tasks.clone(),
             lifecycle: self.lifecycle.clone(),
         })

@@ -35,21 +35,21 @@ pub(crate) struct ReplicaAudit {
 impl ReplicaAudit {
     /// Goes on until the node stops.
     pub(crate) async fn run(self: Arc<ReplicaAudit>) {
-        let mut stop = self.lifecycle.stop_signal();
+        let stop = self.lifecycle.stop_signal();
         let mut due = BTreeMap::new();
-        while !*stop.borrow_and_update() {
+        while !stop.is_cancelled() {
             self.comparisons.sweep();
             if let Some(error) = self.comparisons.damage() {
                 return self.lifecycle.fail(error);
             }
             tokio::select! {
                 biased;
-                _ = stop.changed() => {}
+                () = stop.cancelled() => {}
                 () = self.look_for_due(&mut due) => {}
             }
             tokio::select! {
                 biased;
-                _ = stop.changed() => {}
+                () = stop.cancelled() => {}
                 () = self.comparisons.wake.notified() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }

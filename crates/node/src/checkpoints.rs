@@ -6,7 +6,6 @@ use base::{Error, Reason, Result};
 use runtime::log_writer::store_error;
 use std::path::PathBuf;
 use store::StoredCheckpoint;
-use tokio::task::spawn_blocking;
 
 /// A checkpoint as it stands in its folder.
 #[derive(Clone, Debug)]
@@ -25,7 +24,8 @@ impl Node {
     /// Lists the checkpoints in a folder, by their names.
     pub async fn checkpoints(&self, folder: PathBuf) -> Result<Vec<CheckpointStatus>> {
         let list = move || store::checkpoints(&folder).map_err(store_error);
-        let found = spawn_blocking(list).await.unwrap_or_else(|_| Err(shutting_down()))?;
+        let found = self.lifecycle.tasks.requests.run_blocking(list).await;
+        let found = found.unwrap_or_else(|| Err(shutting_down()))?;
         let status = |StoredCheckpoint { name, is_whole, made_ms, bytes }| CheckpointStatus {
             name,
             is_whole,
@@ -44,6 +44,7 @@ impl Node {
                 Err(Error::new(Reason::NotFound, text))
             }
         };
-        spawn_blocking(remove).await.unwrap_or_else(|_| Err(shutting_down()))
+        let removed = self.lifecycle.tasks.requests.run_blocking(remove).await;
+        removed.unwrap_or_else(|| Err(shutting_down()))
     }
 }

@@ -6,19 +6,18 @@
 //! disk hangs.
 
 use crate::disk_health::DiskHealth;
-use runtime::world;
+use runtime::{CancellationToken, world};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Number of checks in the length of a lease.
 const LOOKS_PER_LEASE: u64 = 4;
 
 /// Watches the disk until the node stops.
-pub(crate) async fn watch(disk: Arc<DiskHealth>, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn watch(disk: Arc<DiskHealth>, stop: CancellationToken) {
     let pause = Duration::from_millis((disk.lease_ms / LOOKS_PER_LEASE).max(1));
     let mut hangs_for = 0;
-    while !*stop.borrow() {
+    while !stop.is_cancelled() {
         let unanswered_ms = disk.log_writer.unanswered_ms();
         match disk.hangs() {
             true => {
@@ -37,6 +36,6 @@ pub(crate) async fn watch(disk: Arc<DiskHealth>, mut stop: watch::Receiver<bool>
             }
             false => {}
         }
-        world::rest(&mut stop, pause).await;
+        world::rest(&stop, pause).await;
     }
 }

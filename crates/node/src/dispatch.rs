@@ -38,7 +38,8 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
         ..PeerSettings::new(status.view.cluster, cluster.links.node, incarnation)
     };
     let exchange = Arc::new(Dispatcher::new(node));
-    let peers = Peers::start(settings, Some(listener), exchange);
+    let tasks = node.lifecycle.tasks.peers.clone();
+    let peers = Peers::start(settings, Some(listener), exchange, tasks);
     let _ = cluster.links.peers.set(peers); // Nobody else sets it.
     Ok(())
 }

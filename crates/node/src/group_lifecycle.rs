@@ -8,13 +8,14 @@ use crate::recovery;
 use crate::settings::NodeSettings;
 use base::{Placement, Reason, Result};
 use replication::group::Group;
-use runtime::{FileTasks, world};
+use runtime::FileTasks;
 use std::sync::Arc;
 
 /// Runs a group's driver on this node.
 pub(crate) fn drive(lifecycle: &Arc<Lifecycle>, group: Arc<Group>) {
-    let (owner, stop) = (lifecycle.clone(), lifecycle.stop_signal());
-    world::spawn(async move {
+    let (owner, tasks) = (lifecycle.clone(), &lifecycle.tasks.groups);
+    let stop = tasks.stop().clone();
+    tasks.spawn(&format!("group {}", group.id), async move {
         if let Err(error) = group.drive(stop).await {
             owner.fail(error);
         }
@@ -55,8 +56,8 @@ impl GroupHost {
         if !group.driver.end() {
             return;
         }
-        let host = self.clone();
-        tokio::spawn(async move {
+        let (host, name) = (self.clone(), format!("end of group {}", group.id));
+        self.lifecycle.tasks.loops.spawn(&name, async move {
             group.driver.ends().await;
             let id = group.id;
             host.groups.remove(id);
@@ -65,11 +66,11 @@ impl GroupHost {
                 let _task = file_tasks.begin()?;
                 flusher.drop_prefix(&id.0.to_be_bytes())
             };
-            match tokio::task::spawn_blocking(dropping).await {
-                Ok(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
-                Ok(Err(error)) if error.reason == Reason::Corrupt => host.lifecycle.fail(error),
-                Ok(Err(error)) => tracing::warn!(target: "node", %error, "a group's rows stay"),
-                Err(error) => tracing::error!(target: "node", %error, "ending a group broke off"),
+            match host.lifecycle.tasks.loops.run_blocking(dropping).await {
+                Some(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
+                Some(Err(error)) if error.reason == Reason::Corrupt => host.lifecycle.fail(error),
+                Some(Err(error)) => tracing::warn!(target: "node", %error, "a group's rows stay"),
+                None => tracing::error!(target: "node", group = id.0, "ending a group broke off"),
             }
         });
     }

@@ -53,11 +53,20 @@ pub(crate) struct Housekeeper {
     pub disk: Arc<DiskHealth>,
     /// Raised when there is something to do.
     pub signal: Arc<MaintenanceSignal>,
+    /// Raised when the thread that merges is to look about.
+    pub merging: MaintenanceSignal,
     pub file_tasks: Arc<FileTasks>,
     pub lifecycle: Arc<Lifecycle>,
 }
 
 impl Housekeeper {
+    /// Lets the threads begin nothing more, and wakes them to see that.
+    pub(crate) fn close(&self) {
+        self.file_tasks.close();
+        self.signal.raise();
+        self.merging.raise();
+    }
+
     /// Runs the maintenance thread.
     pub(crate) fn keep_house(&self) {
         let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
@@ -120,14 +129,14 @@ impl Housekeeper {
             drop(working);
             match merged {
                 Ok(true) => {}
-                Ok(false) => std::thread::sleep(PAUSE),
+                Ok(false) => self.merging.wait(PAUSE),
                 Err(error) if error.kind() == Kind::Corrupt => {
                     self.lifecycle.fail(error);
                     return;
                 }
                 Err(error) => {
                     tracing::warn!(target: "store", %error, "merging put off");
-                    std::thread::sleep(PAUSE_IDLE);
+                    self.merging.wait(PAUSE_IDLE);
                 }
             }
         }

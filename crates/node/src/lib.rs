@@ -28,6 +28,7 @@ mod location;
 mod locator;
 mod master_alarm;
 mod metadata;
+mod node_tasks;
 mod peer_links;
 mod process;
 mod read;
@@ -188,8 +189,9 @@ impl Node {
             self.router.directory.knows(digest)?;
         }
         let group = self.router.locator.groups.find(group)?;
-        let found = tokio::task::spawn_blocking(move || group.decided_value(index)).await;
-        found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
+        let find = move || group.decided_value(index);
+        let found = self.lifecycle.tasks.requests.run_blocking(find).await;
+        found.unwrap_or_else(|| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
     }
 
     /// Makes a join token, which lets nodes in from now on: for so long, or until all are revoked.
@@ -266,9 +268,9 @@ impl Node {
     /// holds every update answered before.
     pub async fn checkpoint(&self, target: std::path::PathBuf) -> Result<()> {
         let checkpointer = self.checkpointer.clone();
-        tokio::task::spawn_blocking(move || checkpointer.checkpoint(&target))
-            .await
-            .unwrap_or_else(|_| Err(shutting_down()))
+        let make = move || checkpointer.checkpoint(&target);
+        let made = self.lifecycle.tasks.requests.run_blocking(make).await;
+        made.unwrap_or_else(|| Err(shutting_down()))
     }
 }
 

@@ -4,8 +4,10 @@
 //! more.
 
 use crate::groups::Groups;
+use crate::node_tasks::NodeTasks;
 use base::Error;
 use dynamo::vnode_store::VnodeStore;
+use runtime::CancellationToken;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
@@ -16,18 +18,22 @@ pub(crate) struct Lifecycle {
     vnode_store: Arc<VnodeStore>,
     /// True once no request is taken any more.
     pub stopping: AtomicBool,
-    /// Signal that ends the loops in the background.
-    stop: watch::Sender<bool>,
+    /// Parents of everything in the background.
+    pub tasks: NodeTasks,
     failed: watch::Sender<Option<Error>>,
 }
 
 impl Lifecycle {
-    pub(crate) fn new(groups: Arc<Groups>, vnode_store: Arc<VnodeStore>) -> Lifecycle {
+    pub(crate) fn new(
+        groups: Arc<Groups>,
+        vnode_store: Arc<VnodeStore>,
+        tasks: NodeTasks,
+    ) -> Lifecycle {
         Lifecycle {
             groups,
             vnode_store,
             stopping: AtomicBool::new(false),
-            stop: watch::Sender::new(false),
+            tasks,
             failed: watch::Sender::new(None),
         }
     }
@@ -86,13 +92,8 @@ impl Lifecycle {
         !self.stopping.swap(true, Ordering::AcqRel)
     }
 
-    /// Ends the loops in the background.
-    pub(crate) fn end_loops(&self) {
-        self.stop.send_replace(true);
-    }
-
-    /// Turns true when the loops in the background are to end.
-    pub(crate) fn stop_signal(&self) -> watch::Receiver<bool> {
-        self.stop.subscribe()
+    /// Returns what is cancelled when the loops in the background are to end.
+    pub(crate) fn stop_signal(&self) -> CancellationToken {
+        self.tasks.loops.stop().clone()
     }
 }

@@ -25,12 +25,12 @@ const PAUSE_MS: u64 = 5_000;
 
 /// Goes on until the node stops.
 pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) {
-    let mut stop = lifecycle.stop_signal();
+    let stop = lifecycle.stop_signal();
     let lease_ms = readiness.settings.lease_ms;
     let pause = Duration::from_millis((lease_ms / LOOKS_PER_LEASE).max(1));
     let mut alarm = Alarm::new(world::milliseconds() + FIRST_MS, LEASES * lease_ms);
     // A node that stops gives its groups away.
-    while !*stop.borrow() && !lifecycle.is_stopping() {
+    while !stop.is_cancelled() && !lifecycle.is_stopping() {
         let unreached = readiness.unreached();
         let Look { lost, back } = alarm.look(world::milliseconds(), &unreached);
         if !lost.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) 
             let (groups, lasted) = (readiness::named(&groups), text_of_ms(longest_ms));
             tracing::info!(target: "node", "{groups}: the master is reached again, after {lasted}");
         }
-        world::rest(&mut stop, pause).await;
+        world::rest(&stop, pause).await;
     }
 }
 

@@ -20,7 +20,7 @@ use replication::read::{self, still_master};
 use replication::seals::sealed;
 use runtime::metrics::Metrics;
 use runtime::submit::{Submitted, Ticket};
-use runtime::world::{self, timeout};
+use runtime::world::timeout;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,9 +168,9 @@ impl Router {
         // Released when the caller has the answer.
         let _room = self.answers.room(bytes_of_read(read)).await?;
         let read = read.clone();
-        world::apart(move || read::read(&group, &bucket, &read))
-            .await
-            .unwrap_or_else(|| Err(shutting_down()))
+        let read = move || read::read(&group, &bucket, &read);
+        let read = self.lifecycle.tasks.requests.run_blocking(read).await;
+        read.unwrap_or_else(|| Err(shutting_down()))
     }
 }
 

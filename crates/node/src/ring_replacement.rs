@@ -9,12 +9,11 @@
 use crate::metadata::Directory;
 use base::{Error, NodeId, Partition, Reason, Result};
 use dynamo::Available;
-use runtime::world;
 use runtime::world::rest;
+use runtime::{CancellationToken, world};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -34,14 +33,14 @@ pub(crate) struct RingReplacement {
 }
 
 /// Hands parts of the ring over until the node stops.
-pub(crate) async fn run(heirs: RingReplacement, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(heirs: RingReplacement, stop: CancellationToken) {
     let (mut refused, mut away) = (RefusedAttempts::default(), UnreachableSince::new());
-    while !*stop.borrow_and_update() {
+    while !stop.is_cancelled() {
         match heirs.pay(&mut away).await {
             Ok(()) => refused = RefusedAttempts::default(),
             Err(error) => refused.note(&error),
         }
-        rest(&mut stop, PAUSE).await;
+        rest(&stop, PAUSE).await;
     }
 }
 

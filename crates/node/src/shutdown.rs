@@ -6,13 +6,10 @@ use crate::route::Router;
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
 use replication::group::Group;
-use runtime::FileTasks;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{Lane, PeerStatus};
 
-/// Pause between checks of a stop whether all file tasks have ended.
-const WORK_PAUSE: Duration = Duration::from_millis(5);
 /// Time for which a node that steps down waits for other masters. If all nodes stop there are none.
 const STEP_DOWN_WAIT: Duration = Duration::from_secs(1);
 /// Time for which a stop waits for its last messages to be sent.
@@ -23,13 +20,8 @@ const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 const STOP_WAIT: Duration = Duration::from_secs(30);
 /// That time while the log has no space on the disk: requests in flight can't end.
 const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
-
-/// Resolves when nobody is at work on the files; a stopping node begins nothing.
-async fn files_rest(file_tasks: &FileTasks) {
-    while file_tasks.any() {
-        tokio::time::sleep(WORK_PAUSE).await;
-    }
-}
+/// A stop waits this long for tasks that have nothing more to wait for.
+pub(crate) const TASKS_WAIT: Duration = Duration::from_secs(5);
 
 /// See [`Node::step_down`].
 pub(crate) async fn step_down(node: &Node) {
@@ -73,10 +65,9 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
     if !lifecycle.begin_stop() {
         return Ok(());
     }
-    housekeeper.file_tasks.close();
-    housekeeper.signal.raise();
+    housekeeper.close();
     groups.close();
-    lifecycle.end_loops();
+    lifecycle.tasks.end_loops();
     let retired = async {
         for group in groups.all() {
             group.driver.ends().await;
@@ -103,8 +94,13 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
     let ended = ended.await;
     // Whoever is at work still writes files: then the directory stays locked until that ends, or
     // until the process does, which harms nothing.
-    if tokio::time::timeout(STOP_WAIT, files_rest(&housekeeper.file_tasks)).await.is_ok() {
+    if tokio::time::timeout(STOP_WAIT, housekeeper.file_tasks.ended()).await.is_ok() {
         node.cluster.data.close();
+    }
+    let left = lifecycle.tasks.all.end(TASKS_WAIT).await;
+    if !left.is_empty() {
+        let tasks = left.join(", ");
+        tracing::warn!(target: "node", tasks, "the node has stopped, and tasks have not ended");
     }
     ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
     if let Some(error) = lifecycle.failure() {

@@ -76,46 +76,45 @@ async fn found(
 /// Begins all that goes on in the background. `is_written_down`: see [`cluster::reconcile`].
 fn start_loops(node: &Node, is_written_down: bool) {
     let Node { router, cluster, lifecycle, .. } = node;
-    let stop = || lifecycle.stop_signal();
+    let (loops, stop) = (&lifecycle.tasks.loops, || lifecycle.stop_signal());
     let groups = router.locator.groups.all();
     groups.into_iter().for_each(|group| drive(lifecycle, group));
     start_vnode_loops(&router.available, lifecycle);
-    tokio::spawn(cluster::reconcile(cluster.clone(), is_written_down));
+    loops.spawn("cluster", cluster::reconcile(cluster.clone(), is_written_down));
     let (directory, available) = (router.directory.clone(), router.available.clone());
-    tokio::spawn(ring_replacement::run(RingReplacement { directory, available }, stop()));
-    tokio::spawn(cluster.calls.audit.clone().run());
-    tokio::spawn(disk_alarm::watch(cluster.disk.clone(), stop()));
-    tokio::spawn(master_alarm::watch(router.readiness.clone(), lifecycle.clone()));
-    world::spawn(transfer::reconcile(node.moves.clone()));
+    let replacement = RingReplacement { directory, available };
+    loops.spawn("ring replacement", ring_replacement::run(replacement, stop()));
+    loops.spawn("audit", cluster.calls.audit.clone().run());
+    loops.spawn("disk alarm", disk_alarm::watch(cluster.disk.clone(), stop()));
+    let alarm = master_alarm::watch(router.readiness.clone(), lifecycle.clone());
+    loops.spawn("master alarm", alarm);
+    loops.spawn("moves", transfer::reconcile(node.moves.clone()));
 }
 
 /// All that goes on in the background of available buckets.
 pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Lifecycle>) {
-    let stop = || lifecycle.stop_signal();
-    let (vnode_store, owner, stopped) = (available.vnode_store.clone(), lifecycle.clone(), stop());
-    world::spawn(async move {
-        if let Err(error) = vnode_store.drive(stopped).await {
+    let (vnode_store, owner) = (available.vnode_store.clone(), lifecycle.clone());
+    let tasks = &available.tasks;
+    let stop = tasks.stop().clone();
+    tasks.spawn("vnodes", async move {
+        if let Err(error) = vnode_store.drive(stop).await {
             owner.fail(error);
         }
     });
-    world::spawn(failure_detector::run(available.clone(), stop()));
-    world::spawn(hints::run(available.clone(), stop()));
-    world::spawn(anti_entropy::run(available.clone(), stop()));
-    world::spawn(handoff::run(available.clone(), stop()));
-    world::spawn(reap::run(available.clone(), stop()));
+    tasks.spawn("failure detector", failure_detector::run(available.clone()));
+    tasks.spawn("hinted handoff", hints::run(available.clone()));
+    tasks.spawn("anti-entropy", anti_entropy::run(available.clone()));
+    tasks.spawn("handoff", handoff::run(available.clone()));
+    tasks.spawn("tombstones", reap::run(available.clone()));
 }
 
 fn start_threads(node: &Node) -> Result<()> {
     let (keeper, merger) = (node.housekeeper.clone(), node.housekeeper.clone());
-    start_thread("housekeeper", move || keeper.keep_house())?;
-    start_thread("merger", move || merger.keep_merging())
-}
-
-fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(life)
-        .map(|_| ())
+    let loops = &node.lifecycle.tasks.loops;
+    let started = loops.start_thread("housekeeper", move || keeper.keep_house());
+    let started =
+        started.and_then(|()| loops.start_thread("merger", move || merger.keep_merging()));
+    started
         .map_err(|error| Error::new(Reason::StartFailed, format!("no thread to be had: {error}")))
 }
 

@@ -17,7 +17,6 @@ use replication::read::still_master;
 use replication::submit::{Stamp, Submission};
 use runtime::metrics::Metrics;
 use runtime::submit::{Submitted, Ticket};
-use runtime::world;
 use std::sync::Arc;
 
 /// Attempts to find a bucket that is altered again and again.
@@ -151,7 +150,8 @@ impl Router {
         let (bucket, group) = self.locator.bucket(name)?;
         let read = async || {
             let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
-            let read = world::apart(move || group.read_steps(&bucket, &update)).await;
+            let read = move || group.read_steps(&bucket, &update);
+            let read = self.lifecycle.tasks.requests.run_blocking(read).await;
             let stopping = || Err(shutting_down());
             read.map_or_else(stopping, |(index, outcome)| answer(Stamp::of_read(index), outcome))
         };

@@ -16,16 +16,16 @@ use base::limits::DECIDED_MS_MAX;
 use base::{Error, Millis, NodeId, Reason, Result};
 use logic::consensus::{Event, Role, ValueHandle};
 use runtime::mutants::{Flaw, flawed};
-use runtime::world;
+use runtime::{CancellationToken, world};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 
 impl Group {
-    /// Drives the group until `stop` is true or it fails.
-    pub async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
+    /// Drives the group until `stop` is cancelled or it fails.
+    pub async fn drive(self: Arc<Group>, stop: CancellationToken) -> Result<()> {
         self.begin();
+        let mut retires = false;
         let mut fetches = Fetches::default();
         loop {
             if self.driver.is_dropped() {
@@ -33,14 +33,14 @@ impl Group {
                 self.fail(Error::new(Reason::Moved, text));
                 return Ok(());
             }
-            let sleep = match self.turn(*stop.borrow()) {
+            let sleep = match self.turn(stop.is_cancelled()) {
                 Ok(sleep) => sleep,
                 Err(error) => {
                     self.fail(error.clone());
                     return Err(error);
                 }
             };
-            if *stop.borrow() && self.has_retired() {
+            if stop.is_cancelled() && self.has_retired() {
                 self.driver.stop();
                 return Ok(());
             }
@@ -52,7 +52,10 @@ impl Group {
                 }
                 () = self.driver.woken() => {}
                 () = world::sleep(sleep) => {}
-                _ = stop.changed() => self.retire(),
+                () = stop.cancelled(), if !retires => {
+                    retires = true;
+                    self.retire();
+                }
             }
         }
     }

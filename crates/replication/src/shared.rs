@@ -5,6 +5,7 @@ use super::snapshot::Snapshots;
 use base::NodeId;
 use base::limits::UNDECIDED_BYTES_MAX;
 use bytes::Bytes;
+use runtime::TaskScope;
 use runtime::log_writer::LogWriterHandle;
 use runtime::maintenance_signal::MaintenanceSignal;
 use runtime::metrics::Metrics;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub comparisons: Arc<Comparisons>,
     /// Bounds of memory, time and traffic.
     pub limits: GroupLimits,
+    /// Parent of the requests' work that blocks.
+    pub tasks: TaskScope,
     /// True if this node is a witness: it keeps rows of the directory only.
     pub witness: bool,
     /// Id of the only node that may become master of groups in which it votes. 0: any voter may.

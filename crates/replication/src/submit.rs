@@ -48,7 +48,8 @@ impl Turn<'_> {
         retry: Option<RetryId>,
     ) -> Result<Submission> {
         let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
-        let evaluated = world::apart(move || {
+        let tasks = group.shared.tasks.clone();
+        let evaluated = tasks.run_blocking(move || {
             // A retry may be answered with what the first attempt came to, whatever it would cost
             // now.
             if retry.is_none() {

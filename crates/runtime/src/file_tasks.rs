@@ -3,51 +3,40 @@
 
 use base::Result;
 use base::error::shutting_down;
-use std::sync::{Arc, Mutex, MutexGuard};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Tracker of the tasks that write files: merges, log truncation, checkpoints, received snapshots.
 /// A stop waits for all of them and lets none begin: once the process ends, the files may belong to
 /// the next one.
 #[derive(Default)]
-pub struct FileTasks(Mutex<Running>);
-
-#[derive(Default)]
-struct Running {
-    tasks: usize,
-    closed: bool,
-}
+pub struct FileTasks(TaskTracker);
 
 /// Guard of a running task; dropping it ends the task.
-pub struct FileTask(Arc<FileTasks>);
+pub struct FileTask(
+    #[expect(dead_code, reason = "it counts until it is dropped")] TaskTrackerToken,
+);
 
 impl FileTasks {
     /// Begins a task. Errors: `shutting_down`.
-    pub fn begin(self: &Arc<FileTasks>) -> Result<FileTask> {
-        let mut running = self.running();
-        if running.closed {
-            return Err(shutting_down());
-        }
-        running.tasks += 1;
-        Ok(FileTask(self.clone()))
+    pub fn begin(&self) -> Result<FileTask> {
+        // It counts before it looks: whoever closes meanwhile waits for it, or is seen here.
+        let task = FileTask(self.0.token());
+        if self.0.is_closed() { Err(shutting_down()) } else { Ok(task) }
     }
 
     /// Refuses new tasks from now on.
     pub fn close(&self) {
-        self.running().closed = true;
+        self.0.close();
     }
 
     /// Returns true if a task is running.
     pub fn any(&self) -> bool {
-        self.running().tasks > 0
+        !self.0.is_empty()
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.0.lock().expect("no one panics while holding it")
-    }
-}
-
-impl Drop for FileTask {
-    fn drop(&mut self) {
-        self.0.running().tasks -= 1;
+    /// Resolves when none is running and none can begin.
+    pub async fn ended(&self) {
+        self.0.wait().await;
     }
 }

@@ -2,7 +2,7 @@
 //! mutants.
 //!
 //! Promises: all code takes time, random numbers and tasks from here, so a simulation replaces all
-//! of them at once.
+//! of them at once; every task has a parent (`tasks.rs`).
 //! Never: knows a group, a vnode or a peer.
 //! Read next: `world.rs`.
 
@@ -16,6 +16,7 @@ pub mod mutants;
 pub mod sample;
 pub mod submit;
 pub mod sync;
+pub mod tasks;
 pub mod world;
 
 pub use complaint::Complaint;
@@ -24,3 +25,5 @@ pub use file_tasks::{FileTask, FileTasks};
 pub use maintenance_signal::MaintenanceSignal;
 pub use metrics::Metrics;
 pub use sample::{Sample, SampleKind};
+pub use tasks::TaskScope;
+pub use tokio_util::sync::CancellationToken;

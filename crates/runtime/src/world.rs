@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// Boxed future without a result.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -105,8 +105,8 @@ pub fn secret<const BYTES: usize>() -> [u8; BYTES] {
     rand::random()
 }
 
-/// Spawns a task that ends by itself or with the node.
-pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+/// Spawns a task. Its parent is a [`TaskScope`](crate::TaskScope), which alone calls this.
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     match entered() {
         Some(world) => world.spawn(Box::pin(task)),
         None => drop(tokio::spawn(task)),
@@ -122,11 +122,11 @@ pub async fn sleep(time: Duration) {
     }
 }
 
-/// Resolves after this time, or at once when the node stops.
-pub async fn rest(stop: &mut watch::Receiver<bool>, time: Duration) {
+/// Resolves after this time, or at once when the token is cancelled.
+pub async fn rest(stop: &CancellationToken, time: Duration) {
     tokio::select! {
         biased;
-        _ = stop.changed() => {}
+        () = stop.cancelled() => {}
         () = sleep(time) => {}
     }
 }
@@ -140,8 +140,10 @@ pub async fn timeout<T>(time: Duration, task: impl Future<Output = T>) -> Option
     }
 }
 
-/// Runs long work on a thread that may block. `None`: the node is stopping.
-pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Runs long work on a thread that may block. `None`: the program is ending.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     if IS_ENTERED.get() {
         return Some(work());
     }

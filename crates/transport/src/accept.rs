@@ -9,12 +9,13 @@ use super::peer_table::PeerTable;
 use super::refusal::Refusal;
 use super::transcript::Transcript;
 use base::limits::{PEER_GREETING_MS_MAX, PEER_GREETINGS_MAX, PEER_GREETINGS_PER_ADDRESS_MAX};
+use runtime::CancellationToken;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -60,17 +61,13 @@ impl Drop for GreetingPlace {
 }
 
 /// Accepts connections until the node stops.
-pub(super) async fn accept(
-    table: Arc<PeerTable>,
-    listener: TcpListener,
-    mut stop: watch::Receiver<bool>,
-) {
+pub(super) async fn accept(table: Arc<PeerTable>, listener: TcpListener, stop: CancellationToken) {
     let (greetings, mut tasks) = (Arc::<Greetings>::default(), JoinSet::new());
     let mut pause = ACCEPT_PAUSE.0;
     loop {
         tokio::select! {
             biased;
-            () = stopped(&mut stop) => break,
+            () = stop.cancelled() => break,
             Some(_) = tasks.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
@@ -90,11 +87,6 @@ pub(super) async fn accept(
         }
     }
     tasks.shutdown().await;
-}
-
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the network is gone, which is the same.
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Reads the greeting of one caller, within its time limit, and passes the call on or refuses it.

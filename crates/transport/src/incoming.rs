@@ -9,7 +9,8 @@ use base::GroupId;
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
 use bytes::Bytes;
-use runtime::world::{self, sleep, timeout};
+use runtime::TaskScope;
+use runtime::world::{sleep, timeout};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,28 +24,31 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct CallAdmission {
     calls: Arc<Semaphore>,
     units: Arc<Semaphore>,
-}
-
-impl Default for CallAdmission {
-    fn default() -> CallAdmission {
-        CallAdmission {
-            calls: Arc::new(Semaphore::new(FORWARDED_MAX)),
-            units: Arc::new(Semaphore::new(FORWARDED_BYTES_MAX / UNIT_BYTES)),
-        }
-    }
+    tasks: TaskScope,
 }
 
 /// Permit of a call in progress; dropping it ends the call's share of the bound.
 pub struct CallPermit {
+    tasks: TaskScope,
     _call: OwnedSemaphorePermit,
     _units: OwnedSemaphorePermit,
 }
 
 impl CallAdmission {
+    /// Admits up to the limits; the scope is the parent of the calls' tasks.
+    pub fn new(tasks: TaskScope) -> CallAdmission {
+        CallAdmission {
+            calls: Arc::new(Semaphore::new(FORWARDED_MAX)),
+            units: Arc::new(Semaphore::new(FORWARDED_BYTES_MAX / UNIT_BYTES)),
+            tasks,
+        }
+    }
+
     /// Admits a call of this size. `None`: too many calls or bytes are in progress.
     pub fn admit(&self, bytes: usize) -> Option<CallPermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
         Some(CallPermit {
+            tasks: self.tasks.clone(),
             _call: self.calls.clone().try_acquire_owned().ok()?,
             _units: self.units.clone().try_acquire_many_owned(units).ok()?,
         })
@@ -81,7 +85,7 @@ impl CallAdmission {
     {
         let Some(permit) = self.admit_or_decline(peers, &asked) else { return false };
         let peers = peers.clone();
-        world::spawn(async move {
+        self.tasks.spawn_short(async move {
             // The caller reads no answer after this time.
             let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
             let served = async {
@@ -100,8 +104,8 @@ impl CallAdmission {
 /// Answers at once. If the lane is full, the answer waits and keeps the permit.
 pub fn reply(permit: CallPermit, peers: &Peers, asked: IncomingCall, answer: Bytes) {
     if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
-        let peers = peers.clone();
-        world::spawn(async move {
+        let (peers, tasks) = (peers.clone(), permit.tasks.clone());
+        tasks.spawn_short(async move {
             let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
             let _ = timeout(within, send(&peers, &asked, &answer)).await;
             drop(permit);

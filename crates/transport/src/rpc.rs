@@ -16,7 +16,7 @@ use base::codec::{Malformed, Reader};
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_CALLS_MAX, PEER_HEAD_BYTES_MAX};
 use base::{Error, GroupId, NodeId, Reason};
 use bytes::{Buf, Bytes};
-use runtime::world;
+use runtime::{TaskScope, world};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -220,8 +220,12 @@ impl Peers {
         settings: PeerSettings,
         listener: Option<TcpListener>,
         receiver: Arc<dyn Receiver>,
+        tasks: TaskScope,
     ) -> Peers {
-        let tcp = |sink| Arc::new(TcpNetwork::start(settings, listener, sink)) as Arc<dyn Network>;
+        let tcp = |sink| {
+            let network = TcpNetwork::start(settings, listener, sink, tasks);
+            Arc::new(network) as Arc<dyn Network>
+        };
         Peers::over(tcp, receiver, world::chance())
     }
 

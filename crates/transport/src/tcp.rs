@@ -11,85 +11,94 @@ use super::peer_table::PeerTable;
 use super::settings::PeerSettings;
 use base::NodeId;
 use base::limits::PEERS_MAX;
+use runtime::TaskScope;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Number of calls of one peer that may wait for its task.
 const CALLS: usize = 4;
 
-/// Tasks to await at the stop.
+/// A stop waits so long for the tasks of all peers.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// The tasks of peers, also of those that left: a peer that comes back waits for its former task,
+/// so that `broken` is told before `connected`.
 #[derive(Default)]
-struct Tasks {
-    listener: Option<JoinHandle<()>>,
-    /// Tasks of peers, also of those that left: a peer that comes back waits for its former task,
-    /// so that `broken` is reported before `connected`.
-    peers: BTreeMap<NodeId, JoinHandle<()>>,
+struct PeerTasks {
+    running: BTreeMap<NodeId, JoinHandle<()>>,
     stopping: bool,
 }
 
 /// Network over TCP.
 pub struct TcpNetwork {
     table: Arc<PeerTable>,
-    tasks: Mutex<Tasks>,
-    stop: watch::Sender<bool>,
+    tasks: Mutex<PeerTasks>,
+    scope: TaskScope,
     runtime: Handle,
 }
 
 impl TcpNetwork {
     /// Begins to listen (a single node needs no listener); no node is dialled before
-    /// [`Network::set_members`]. Must be called within a Tokio runtime.
+    /// [`Network::set_members`]. Must be called within a Tokio runtime. The scope is the parent of
+    /// its tasks.
     pub fn start(
         settings: PeerSettings,
         listener: Option<TcpListener>,
         sink: Arc<dyn Sink>,
+        scope: TaskScope,
     ) -> TcpNetwork {
         let table = Arc::new(PeerTable::new(Endpoint::new(settings, sink)));
-        let (stop, stopped) = watch::channel(false);
-        let listener =
-            listener.map(|listener| tokio::spawn(accept(table.clone(), listener, stopped)));
-        let tasks = Mutex::new(Tasks { listener, ..Tasks::default() });
-        TcpNetwork { table, tasks, stop, runtime: Handle::current() }
+        if let Some(listener) = listener {
+            let stop = scope.stop().clone();
+            scope.spawn("listener", accept(table.clone(), listener, stop));
+        }
+        TcpNetwork { table, tasks: Mutex::default(), scope, runtime: Handle::current() }
     }
 
-    fn begin(&self, tasks: &mut Tasks, member: Member) -> Arc<Peer> {
+    fn begin(&self, tasks: &mut PeerTasks, member: Member) -> Arc<Peer> {
         let (sender, calls) = mpsc::channel(CALLS);
-        let node = member.node;
+        let (node, name) = (member.node, format!("peer {}", member.name));
         let peer = Arc::new(Peer::new(member, sender));
         let stop = peer.stop.subscribe();
         let endpoint = self.table.endpoint.clone();
         let life = Life { endpoint, peer: peer.clone(), calls, stop };
-        let former = tasks.peers.remove(&node);
-        let task = self.runtime.spawn(async move {
+        let former = tasks.running.remove(&node);
+        let task = self.scope.track(&name, async move {
             if let Some(former) = former {
                 // Only that it has ended counts here, well or not.
                 let _ = former.await;
             }
             life.live().await;
         });
-        tasks.peers.insert(node, task);
+        tasks.running.insert(node, self.runtime.spawn(task));
         peer
     }
 
     async fn end(&self) {
-        let _ = self.stop.send(true);
-        let (listener, peers) = {
+        {
             let mut tasks = self.tasks.lock().expect("no one panics while holding it");
             tasks.stopping = true;
             let mut peers = self.table.peers.write().expect("no one panics while holding it");
             for peer in std::mem::take(&mut *peers).into_values() {
                 peer.stop.send_replace(Some(Broken::Stopping));
             }
-            (tasks.listener.take(), std::mem::take(&mut tasks.peers))
-        };
-        for task in listener.into_iter().chain(peers.into_values()) {
-            if let Err(error) = task.await {
-                tracing::error!(target: "peers", "a task ended abnormally: {error}");
-            }
         }
+        let left = self.scope.end(STOP_WAIT).await;
+        if !left.is_empty() {
+            let tasks = left.join(", ");
+            tracing::warn!(target: "peers", tasks, "tasks of connections have not ended");
+        }
+    }
+}
+
+impl Drop for TcpNetwork {
+    fn drop(&mut self) {
+        self.scope.cancel();
     }
 }
 
@@ -147,7 +156,7 @@ impl Network for TcpNetwork {
         for peer in before.into_values() {
             peer.stop.send_replace(Some(Broken::Removed));
         }
-        tasks.peers.retain(|node, task| peers.contains_key(node) || !task.is_finished());
+        tasks.running.retain(|node, task| peers.contains_key(node) || !task.is_finished());
     }
 
     fn set_credential(&self, credential: Credential) {

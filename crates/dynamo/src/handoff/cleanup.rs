@@ -25,7 +25,6 @@ use crate::key_owners::RingTarget;
 use crate::layout::{record_key, row_tail};
 use crate::slots::{Slot, SlotSpan};
 use crate::span_rows::rows_of;
-use crate::timing::unhurried;
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
@@ -36,7 +35,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Snapshot;
-use tokio::sync::watch;
 
 /// Number of rows removed at a time.
 const ROWS: usize = 256;
@@ -125,13 +123,12 @@ impl Available {
         ring: &Ring,
         partition: Partition,
         clearing: &mut Cleanup,
-        stop: &watch::Receiver<bool>,
     ) -> Result<bool> {
         let mut all = true;
         for n in self.schema.numbers() {
             let of = (SlotSpan::new(ring, partition), n);
             if !self.keeps(ring, of) {
-                all &= self.clear_copies(ring, of, clearing, stop).await?;
+                all &= self.clear_copies(ring, of, clearing).await?;
             }
         }
         Ok(all)
@@ -150,7 +147,6 @@ impl Available {
         ring: &Ring,
         of: TreeId,
         clearing: &mut Cleanup,
-        stop: &watch::Receiver<bool>,
     ) -> Result<bool> {
         // What was taken is to be seen, too.
         self.vnode_store.settled(self.vnode_store.last()).await?;
@@ -191,7 +187,7 @@ impl Available {
         let mut all = true;
         while !reading.rows.is_empty() {
             let now = self.schema.ring();
-            if *stop.borrow() || now.is_none_or(|now| self.keeps(&now, of)) {
+            if self.tasks.is_cancelled() || now.is_none_or(|now| self.keeps(&now, of)) {
                 return Err(Error::new(Reason::Changed, "the ring has changed, or the node stops"));
             }
             let (ticket, stays) = self.let_go(std::mem::take(&mut reading.rows))?;
@@ -206,7 +202,7 @@ impl Available {
     /// The next rows as they were.
     async fn read_on(self: &Arc<Available>, of: TreeId, mut reading: Reading) -> Result<Reading> {
         let available = self.clone();
-        unhurried(move || {
+        self.unhurried(move || {
             let Reading { snapshot, after, rows: found } = &mut reading;
             let mut upto = None;
             for row in rows_of(&**snapshot, of.0, after.as_deref()) {

@@ -37,7 +37,6 @@ use runtime::world;
 use runtime::world::{rest, sleep};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Pause between checks whether the ring needs an action of this node.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -47,10 +46,11 @@ const SOON: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Does this node's part in changes of the ring, until it stops.
-pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
+pub async fn run(available: Arc<Available>) {
+    let stop = available.tasks.stop().clone();
     let mut clearing = Cleanup::default();
-    while !*stop.borrow_and_update() {
-        let pause = match available.move_on(&mut clearing, &stop).await {
+    while !stop.is_cancelled() {
+        let pause = match available.move_on(&mut clearing).await {
             Ok(TurnOutcome::Nothing) => PAUSE,
             Ok(TurnOutcome::On) => Duration::ZERO,
             // Others hear of the ring's change in a moment.
@@ -61,7 +61,7 @@ pub async fn run(available: Arc<Available>, mut stop: watch::Receiver<bool>) {
                 AGAIN
             }
         };
-        rest(&mut stop, pause).await;
+        rest(&stop, pause).await;
     }
 }
 
@@ -74,11 +74,7 @@ enum TurnOutcome {
 impl Available {
     /// Runs one step: removes rows of a partition that this node does not own any more, or receives
     /// one.
-    async fn move_on(
-        self: &Arc<Available>,
-        clearing: &mut Cleanup,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<TurnOutcome> {
+    async fn move_on(self: &Arc<Available>, clearing: &mut Cleanup) -> Result<TurnOutcome> {
         let Some(ring) = self.schema.ring() else { return Ok(TurnOutcome::Nothing) };
         let epoch = ring.epoch();
         if clearing.sweep().is_due(epoch, self.settings.ring_grace_ms)
@@ -89,7 +85,7 @@ impl Available {
         }
         let mut failed = None;
         if let Some(partition) = clearing.next(&ring, self.node, self.settings.ring_grace_ms) {
-            match self.let_go_of(&ring, partition, clearing, stop).await {
+            match self.let_go_of(&ring, partition, clearing).await {
                 Ok(()) => return Ok(TurnOutcome::On),
                 // What this node is to receive does not wait for those who are to have the rest.
                 Err(error) => failed = Some(error),
@@ -104,12 +100,12 @@ impl Available {
             if copies.is_empty() {
                 continue;
             }
-            match self.receive_all(&ring, (partition, since), &copies, stop).await {
+            match self.receive_all(&ring, (partition, since), &copies).await {
                 Ok(()) => return Ok(TurnOutcome::On),
                 // Another one may have what it needs.
                 Err(error) => failed = Some(error),
             }
-            if *stop.borrow() || self.changed_since(&ring) {
+            if self.tasks.is_cancelled() || self.changed_since(&ring) {
                 break;
             }
         }
@@ -122,9 +118,8 @@ impl Available {
         ring: &Ring,
         partition: Partition,
         clearing: &mut Cleanup,
-        stop: &watch::Receiver<bool>,
     ) -> Result<()> {
-        let cleared = self.clear(ring, partition, clearing, stop).await;
+        let cleared = self.clear(ring, partition, clearing).await;
         // Whatever the result, other partitions have their turn before a retry.
         clearing.later(partition, &cleared);
         if !cleared? {
@@ -154,7 +149,6 @@ impl Available {
         ring: &Ring,
         (partition, since): (Partition, u64),
         copies: &[u8],
-        stop: &watch::Receiver<bool>,
     ) -> Result<()> {
         let left = || (0..ring.partitions()).map(Partition);
         let left = left().filter(|it| !self.copies_to_receive(ring, *it).is_empty()).count();
@@ -162,7 +156,7 @@ impl Available {
         self.weigh_what_comes(ring, partition).await;
         for n in copies.iter().filter(|_| !flawed(Flaw::ReceivesNothing)) {
             let which: TreeId = (SlotSpan::new(ring, partition), *n);
-            self.receive(ring, which, since, stop).await?;
+            self.receive(ring, which, since).await?;
         }
         let node = self.node;
         self.tell_directory(RingCall::Received { since, partition, node }).await?;
@@ -172,7 +166,7 @@ impl Available {
             ring.is_none_or(|ring| self.copies_to_receive(&ring, partition).is_empty())
         };
         let until = world::milliseconds() + AGAIN.as_millis() as u64;
-        while !heard() && world::milliseconds() < until && !*stop.borrow() {
+        while !heard() && world::milliseconds() < until && !self.tasks.is_cancelled() {
             sleep(Duration::from_millis(5)).await;
         }
         tracing::info!(target: "node", partition = partition.0, "received a partition");

@@ -15,7 +15,6 @@
 use crate::Available;
 use crate::layout::{bucket_prefix, read_row_key, rows_prefix};
 use crate::slots::{Slot, SlotSpan};
-use crate::timing::unhurried;
 use base::codec::Malformed;
 use base::error::corrupt;
 use base::range::prefix_end;
@@ -64,7 +63,7 @@ impl Available {
         ring: &Arc<Ring>,
     ) -> Result<BTreeSet<Partition>> {
         let (available, ring) = (self.clone(), ring.clone());
-        unhurried(move || {
+        self.unhurried(move || {
             let snapshot = available.trees.snapshot();
             let numbers = available.schema.numbers();
             let mut strays = BTreeSet::new();

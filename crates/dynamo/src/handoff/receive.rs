@@ -29,7 +29,6 @@ use logic::ring::Ring;
 use runtime::world::sleep;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Progress of one copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +70,6 @@ impl Available {
         ring: &Ring,
         which: TreeId,
         since: u64,
-        stop: &watch::Receiver<bool>,
     ) -> Result<()> {
         let sources = self.sources(ring, which)?;
         let mut arrival = self.arrival(which)?;
@@ -79,7 +77,7 @@ impl Available {
             arrival = Arrival { since, ..Arrival::default() };
         }
         if !arrival.whole {
-            self.fetch_pages(which, sources[0], arrival, stop).await?;
+            self.fetch_pages(which, sources[0], arrival).await?;
         }
         for other in sources {
             let chosen = RingTarget { node: other, epoch: ring.epoch() };
@@ -127,7 +125,6 @@ impl Available {
         which: TreeId,
         from: NodeId,
         mut arrival: Arrival,
-        stop: &watch::Receiver<bool>,
     ) -> Result<()> {
         let mut next = self.fetch_page(which, from, arrival.after.clone()).await?;
         loop {
@@ -142,7 +139,7 @@ impl Available {
             let (settled, page) = tokio::join!(self.vnode_store.settled(ticket), fetching);
             settled?;
             next = page?;
-            if *stop.borrow() {
+            if self.tasks.is_cancelled() {
                 return Err(shutting_down());
             }
             let ring = self.schema.ring();

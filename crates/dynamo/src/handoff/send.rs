@@ -6,7 +6,6 @@ use crate::layout::row_tail;
 use crate::message::{MessageResult, TAIL_BYTES_MAX};
 use crate::slots::SlotSpan;
 use crate::span_rows::rows_of;
-use crate::timing::unhurried;
 use base::Result;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::PEER_CALL_BYTES_MAX;
@@ -104,7 +103,8 @@ impl Available {
         bytes_max: usize,
     ) -> Result<RowPage> {
         let available = self.clone();
-        unhurried(move || available.read_page(of, after.as_ref(), bytes_max.min(PAGE_BYTES))).await
+        self.unhurried(move || available.read_page(of, after.as_ref(), bytes_max.min(PAGE_BYTES)))
+            .await
     }
 
     fn read_page(&self, of: TreeId, after: Option<&Bytes>, bytes_max: usize) -> Result<RowPage> {
@@ -129,7 +129,7 @@ impl Available {
     /// About how much is here of what this node owns.
     pub async fn weight(self: &Arc<Available>) -> Result<PartitionWeight> {
         let available = self.clone();
-        unhurried(move || available.weigh()).await
+        self.unhurried(move || available.weigh()).await
     }
 
     fn weigh(&self) -> Result<PartitionWeight> {

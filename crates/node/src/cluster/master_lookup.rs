@@ -86,7 +86,7 @@ fn tell_group(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
         );
     }
     let peers = peers.clone();
-    world::spawn(async move {
+    calls.lifecycle.tasks.requests.spawn_short(async move {
         let configuration = group.configuration();
         let confirmed = timeout(WITHIN, still_master(&group)).await;
         let is_master = matches!(confirmed, Some(Ok(())));

@@ -57,15 +57,15 @@ struct ClusterReconciler {
 /// Reconciles until the node stops. `is_written_down`: true if the data directory listed other
 /// members when this run began.
 pub(crate) async fn reconcile(agent: Arc<ClusterAgent>, is_written_down: bool) {
-    let mut stop = agent.lifecycle.stop_signal();
+    let stop = agent.lifecycle.stop_signal();
     let mut changes = agent.directory.catalog.watch_cluster();
     let mut tending = ClusterReconciler { is_written_down, ..ClusterReconciler::default() };
-    while !*stop.borrow_and_update() {
+    while !stop.is_cancelled() {
         changes.mark_unchanged();
         tending.look(&agent).await;
         tokio::select! {
             biased;
-            _ = stop.changed() => {}
+            () = stop.cancelled() => {}
             _ = changes.changed() => {}
             () = tokio::time::sleep(PAUSE) => {}
         }

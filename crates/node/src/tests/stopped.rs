@@ -3,6 +3,7 @@
 use super::Place;
 use super::house::{House, wait};
 use crate::Node;
+use crate::shutdown::TASKS_WAIT;
 use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
 use logic::consensus::Configuration;
 use replication::layout::{self, Mark};
@@ -121,6 +122,46 @@ fn the_directory_stays_locked_while_threads_of_a_node_that_was_let_go_may_write(
     let opened = DataDir::open(place.path());
     assert!(matches!(opened, Err(StoreError::Locked { .. })), "two would write it");
     drop(housekeeper);
+}
+
+/// Tasks of a node that have not ended.
+pub(super) fn unended(node: &Node) -> Vec<String> {
+    node.lifecycle.tasks.all.unended()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_alone_that_stops_leaves_no_task_behind() {
+    let place = Place::new();
+    let node = place.start().await;
+    super::update(&node, super::set("key", "value")).await.expect("written");
+    assert!(unended(&node).contains(&"groups: group 1".to_string()), "{:?}", unended(&node));
+    node.stop().await.expect("it stops");
+    assert_eq!(unended(&node), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_stop_one_by_one_leave_no_task_behind() {
+    let mut house = House::new(3, 3).await;
+    house.write("key", "value").await.expect("written");
+    for which in 0..3 {
+        let node = house.nodes[which].clone().expect("it runs");
+        assert!(unended(&node).iter().any(|task| task.starts_with("peers: peer")));
+        house.stop(which).await;
+        assert_eq!(unended(&node), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_hangs_is_named_and_the_stop_ends_without_it() {
+    let place = Place::new();
+    let node = place.start().await;
+    node.lifecycle.tasks.loops.spawn("hangs", std::future::pending());
+    let began = std::time::Instant::now();
+    let stopped = tokio::time::timeout(Duration::from_secs(60), node.stop()).await;
+    stopped.expect("it waits no longer than it must").expect("it stops");
+    assert!(began.elapsed() >= TASKS_WAIT, "it was waited for");
+    assert_eq!(unended(&node), ["loops: hangs"]);
+    DataDir::open(place.path()).expect("it is free all the same");
 }
 
 /// All that a node is made of.

@@ -139,7 +139,7 @@ impl Mover {
 
     async fn copy_all(&mut self, copier: &Copier, tracked: &Arc<ChangeCapture>) -> Result<()> {
         let counter = copier.clone();
-        let (rows_total, bytes_total) = apart(move || counter.count()).await?;
+        let (rows_total, bytes_total) = self.apart(move || counter.count()).await?;
         let (phase, sealed) = (MovePhase::Copying, self.sealed);
         self.show(|progress| {
             let phase = if sealed { MovePhase::Sealed } else { phase };
@@ -149,7 +149,7 @@ impl Mover {
         while let Some(at) = cursor {
             let began_ms = world::milliseconds();
             let (copier, tracked) = (copier.clone(), tracked.clone());
-            let round = apart(move || copier.scan(&tracked, at)).await?;
+            let round = self.apart(move || copier.scan(&tracked, at)).await?;
             cursor = round.next;
             let rows = round.items.iter().filter_map(|item| match item {
                 Item::Row { key, row } => Some((key.len() + row.len()) as u64),
@@ -174,7 +174,7 @@ impl Mover {
     async fn copy_again(&mut self, copier: &Copier, mut keys: Vec<Bytes>) -> Result<()> {
         while !keys.is_empty() && !flawed(Flaw::CopiesOnce) {
             let (copier, count) = (copier.clone(), keys.len());
-            let (items, left) = apart(move || copier.again(keys)).await?;
+            let (items, left) = self.apart(move || copier.again(keys)).await?;
             keys = left;
             self.send(items).await?;
             let (copied, left) = ((count - keys.len()) as u64, keys.len() as u64);
@@ -308,12 +308,16 @@ impl Mover {
         Ok(())
     }
 
+    /// Acts on a thread that may block.
+    async fn apart<T: Send + 'static>(
+        &self,
+        act: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let tasks = &self.moves.lifecycle.tasks.loops;
+        tasks.run_blocking(act).await.unwrap_or_else(|| Err(shutting_down()))
+    }
+
     fn show(&self, change: impl FnOnce(&mut MoveProgress)) {
         self.moves.transfers.change(self.bucket.id, change);
     }
-}
-
-/// On a thread that may wait.
-async fn apart<T: Send + 'static>(act: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    world::apart(act).await.unwrap_or_else(|| Err(shutting_down()))
 }

@@ -63,17 +63,17 @@ struct MoveReconciler {
 
 /// Goes on until the node stops.
 pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
-    let mut stop = moves.lifecycle.stop_signal();
+    let stop = moves.lifecycle.stop_signal();
     let mut changes = moves.directory.catalog.watch_moving();
     let (tells, mut told) = mpsc::channel(MOVES_MAX);
     let mut tending = MoveReconciler::new(tells);
-    while !*stop.borrow_and_update() {
+    while !stop.is_cancelled() {
         changes.mark_unchanged();
         tending.begin(&moves);
         tending.tidy(&moves).await;
         tokio::select! {
             biased;
-            _ = stop.changed() => {}
+            () = stop.cancelled() => {}
             Some(ended) = told.recv() => tending.ended(&moves, ended),
             _ = changes.changed() => {}
             () = world::sleep(PAUSE) => {}
@@ -119,7 +119,8 @@ impl MoveReconciler {
             let Ok(room) = tells.clone().try_reserve_owned() else { return };
             self.busy.insert(group);
             let busy = Busy::with(room, group, name.clone());
-            world::spawn(async move {
+            let tasks = moves.lifecycle.tasks.loops.clone();
+            tasks.spawn(&format!("move of {name}"), async move {
                 tokio::select! {
                     biased;
                     () = tells.closed() => {}

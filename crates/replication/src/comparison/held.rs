@@ -8,13 +8,12 @@ use base::error::shutting_down;
 use base::{Error, GroupId, Kind, LogIndex, Result};
 use bytes::Bytes;
 use runtime::log_writer::store_error;
-use runtime::world;
+use runtime::{TaskScope, world};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Snapshot, StoreError, TreeRow, Trees};
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, Semaphore};
 use transport::{IncomingCall, Peers};
 
 /// Maximum number of open snapshots. A marker that finds as many is skipped.
@@ -37,7 +36,10 @@ pub struct Comparisons {
     pub wake: Notify,
     /// Error of rows that this node can't read: the node must stop.
     damage: Mutex<Option<Error>>,
-    answers: Mutex<JoinSet<()>>,
+    /// Room for answers.
+    seats: Arc<Semaphore>,
+    /// Parent of the answers, and of reads.
+    tasks: TaskScope,
 }
 
 /// The state behind one marker.
@@ -50,7 +52,7 @@ struct MarkerSnapshot {
 
 impl Comparisons {
     /// Begins with no reports.
-    pub fn new(trees: Arc<dyn Trees>) -> Arc<Comparisons> {
+    pub fn new(trees: Arc<dyn Trees>, tasks: TaskScope) -> Arc<Comparisons> {
         Arc::new(Comparisons {
             trees,
             open: Mutex::default(),
@@ -58,7 +60,8 @@ impl Comparisons {
             asked: Mutex::default(),
             wake: Notify::new(),
             damage: Mutex::default(),
-            answers: Mutex::default(),
+            seats: Arc::new(Semaphore::new(ANSWERS_MAX)),
+            tasks,
         })
     }
 
@@ -111,12 +114,12 @@ impl Comparisons {
         read: impl FnOnce(&dyn Snapshot) -> Result<T> + Send + 'static,
     ) -> Result<Option<T>> {
         let Some(snapshot) = self.find(group, round) else { return Ok(None) };
-        let reading = tokio::task::spawn_blocking(move || {
+        let reading = self.tasks.run_blocking(move || {
             read(&**snapshot.lock().expect("no one panics while holding it"))
         });
         match reading.await {
-            Ok(read) => read.map(Some).inspect_err(|error| self.look_at(error)),
-            Err(_) => Err(shutting_down()),
+            Some(read) => read.map(Some).inspect_err(|error| self.look_at(error)),
+            None => Err(shutting_down()),
         }
     }
 
@@ -136,16 +139,16 @@ impl Comparisons {
     /// A question came. `applied`: how far this replica is.
     pub fn asked(self: &Arc<Self>, peers: &Peers, asked: IncomingCall, applied: Option<LogIndex>) {
         let question = ComparisonQuestion::read(&asked.payload);
-        let mut answers = self.answers.lock().expect("no one panics while holding it");
-        while answers.try_join_next().is_some() {}
-        let (Ok(question), true) = (question, answers.len() < ANSWERS_MAX) else {
+        let seat = self.seats.clone().try_acquire_owned();
+        let (Ok(question), Ok(seat)) = (question, seat) else {
             peers.decline(&asked);
             return;
         };
         let (own, peers) = (self.clone(), peers.clone());
-        answers.spawn(async move {
+        self.tasks.spawn_short(async move {
             let answer = own.answer(asked.group, question, applied).await;
             let _ = peers.answer(&asked, answer.write()); // What finds no room is asked again.
+            drop(seat);
         });
     }
 

@@ -40,6 +40,7 @@ use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use logic::consensus::Configuration;
 use message::{Offer, SnapshotQuestion};
 use part_queue::PartQueues;
+use runtime::TaskScope;
 use runtime::file_tasks::{FileTask, FileTasks};
 use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
@@ -48,7 +49,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Ingest, RowChange, Trees};
-use tokio::task::JoinSet;
 use transport::{IncomingCall, IncomingMessage, Peers};
 
 use super::layout::{self, Mark};
@@ -65,8 +65,8 @@ pub struct Snapshots {
     sender: Arc<Sender>,
     intakes: PartQueues,
     progress: Mutex<BTreeMap<GroupId, SnapshotProgress>>,
-    /// Tasks that answer and send.
-    tasks: Mutex<JoinSet<()>>,
+    /// Parent of the tasks that answer and send.
+    tasks: TaskScope,
 }
 
 /// Timeouts of snapshot transfers.
@@ -127,9 +127,10 @@ impl Snapshots {
         trees: Arc<dyn Trees>,
         around: (Arc<Metrics>, Arc<FileTasks>),
         pace: Pace,
+        tasks: TaskScope,
     ) -> Arc<Snapshots> {
         let (metrics, file_tasks) = around;
-        let sender = Sender::new(Arc::clone(&trees), Arc::clone(&metrics), pace.idle);
+        let sender = Sender::new(trees.clone(), metrics.clone(), pace.idle, tasks.clone());
         Arc::new(Snapshots {
             sender: Arc::new(sender),
             trees,
@@ -138,7 +139,7 @@ impl Snapshots {
             pace,
             intakes: PartQueues::default(),
             progress: Mutex::default(),
-            tasks: Mutex::default(),
+            tasks,
         })
     }
 
@@ -157,9 +158,12 @@ impl Snapshots {
             }
         };
         let (sender, peers) = (Arc::clone(&self.sender), peers.clone());
-        let mut tasks = self.tasks.lock().expect("no one panics while holding it");
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { sender.answer(peers, asked, question, first).await });
+        let (stop, name) = (self.tasks.stop().clone(), format!("snapshot of {}", asked.group));
+        self.tasks.spawn(&name, async move {
+            // A receiver that hears no more of it asks another node.
+            let answered = sender.answer(peers, asked, question, first);
+            let _ = stop.run_until_cancelled(answered).await;
+        });
     }
 
     /// A part came; must not wait.

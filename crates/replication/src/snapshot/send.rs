@@ -9,7 +9,7 @@ use bytes::Bytes;
 use logic::consensus::Configuration;
 use runtime::log_writer::store_error;
 use runtime::metrics::Metrics;
-use runtime::world;
+use runtime::{TaskScope, world};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -34,6 +34,7 @@ pub(super) struct Sender {
     /// Time without a request or a delivered part, after which a snapshot is closed.
     idle: Duration,
     open: Mutex<BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>>,
+    tasks: TaskScope,
 }
 
 /// A snapshot that a receiver fetches.
@@ -66,8 +67,13 @@ struct SendPosition {
 }
 
 impl Sender {
-    pub fn new(trees: Arc<dyn Trees>, metrics: Arc<Metrics>, idle: Duration) -> Sender {
-        Sender { trees, metrics, idle, open: Mutex::default() }
+    pub fn new(
+        trees: Arc<dyn Trees>,
+        metrics: Arc<Metrics>,
+        idle: Duration,
+        tasks: TaskScope,
+    ) -> Sender {
+        Sender { trees, metrics, idle, open: Mutex::default(), tasks }
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Mutex<OpenSnapshot>>>> {
@@ -98,15 +104,14 @@ impl Sender {
         let (answer, open) = match question {
             SnapshotQuestion::Begin { stream } => {
                 let sender = Arc::clone(&self);
-                let begun =
-                    tokio::task::spawn_blocking(move || sender.begin(from, group, stream, first));
-                match begun.await {
-                    Ok(Ok(begun)) => begun,
-                    Ok(Err(error)) => {
+                let begin = move || sender.begin(from, group, stream, first);
+                match self.tasks.run_blocking(begin).await {
+                    Some(Ok(begun)) => begun,
+                    Some(Err(error)) => {
                         tracing::warn!(target: "store", %error, "no snapshot for another node");
                         (SnapshotAnswer::Busy, None)
                     }
-                    Err(_) => return,
+                    None => return,
                 }
             }
             SnapshotQuestion::Resume { stream, id, after } => self.resume(from, id, stream, after),
@@ -200,7 +205,7 @@ impl Sender {
 
     /// Sends until the end, a break, or another stream; then keeps the snapshot for a while.
     async fn stream(&self, peers: &Peers, open: Arc<Mutex<OpenSnapshot>>, stream: u32) {
-        while let Some(parts) = next(&open, stream).await {
+        while let Some(parts) = self.next(&open, stream).await {
             match parts {
                 Ok(parts) => {
                     if !self.send(peers, &open, parts).await {
@@ -216,6 +221,21 @@ impl Sender {
         }
         sleep(self.idle).await;
         self.close(&open, stream);
+    }
+
+    /// Returns the parts of the next chunk. `None`: there are no more, or another stream was
+    /// requested.
+    async fn next(
+        &self,
+        open: &Arc<Mutex<OpenSnapshot>>,
+        stream: u32,
+    ) -> Option<Result<Vec<(PartHead, Bytes)>>> {
+        let open = Arc::clone(open);
+        let next = self.tasks.run_blocking(move || {
+            let mut open = lock(&open);
+            if open.stream == stream { open.next() } else { Ok(None) }
+        });
+        next.await.and_then(Result::transpose)
     }
 
     /// Returns true if all were taken by the network.
@@ -278,19 +298,6 @@ pub(super) fn offer(
 
 fn lock(open: &Mutex<OpenSnapshot>) -> MutexGuard<'_, OpenSnapshot> {
     open.lock().expect("no one panics while holding it")
-}
-
-/// Returns the parts of the next chunk. `None`: there are no more, or another stream was requested.
-async fn next(
-    open: &Arc<Mutex<OpenSnapshot>>,
-    stream: u32,
-) -> Option<Result<Vec<(PartHead, Bytes)>>> {
-    let open = Arc::clone(open);
-    let next = tokio::task::spawn_blocking(move || {
-        let mut open = lock(&open);
-        if open.stream == stream { open.next() } else { Ok(None) }
-    });
-    next.await.ok().and_then(Result::transpose)
 }
 
 impl OpenSnapshot {

@@ -87,7 +87,11 @@ pub(super) async fn run(
     }
     drop(listener);
     let bound = Duration::from_millis(shared.settings.shutdown_timeout_ms);
-    let _ = timeout(bound, async { while connections.join_next().await.is_some() {} }).await;
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if timeout(bound, ended).await.is_err() {
+        let connections = connections.len();
+        tracing::warn!(target: "server", connections, "connections that had not ended are cut");
+    }
     connections.shutdown().await;
 }
 

@@ -91,6 +91,34 @@ const NODE: &[ForbiddenWord] = &[
     word("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
 ];
 
+const PARENTS: &[ForbiddenWord] = &[
+    word_but(
+        "tokio::spawn",
+        "a task has a parent that awaits it: begin it in a `runtime::TaskScope`",
+        &["world.rs"],
+    ),
+    // But for the first, what their caller awaits at once: the start, the stop, and who holds a
+    // `FileTask` or the data directory.
+    word_but(
+        "spawn_blocking",
+        "work that blocks counts while it runs: use `TaskScope::run_blocking`",
+        &[
+            "world.rs",
+            "startup.rs",
+            "cluster/recover.rs",
+            "shutdown.rs",
+            "data_dir.rs",
+            "snapshot/receive.rs",
+        ],
+    ),
+    word_but(
+        "thread::Builder",
+        "a thread has a parent that awaits it: use `TaskScope::start_thread`",
+        &["tasks.rs", "log_writer.rs"],
+    ),
+    word("thread::spawn", "a thread has a parent that awaits it: use `TaskScope::start_thread`"),
+];
+
 const SERVER: &[ForbiddenWord] = &[
     word("std::fs", "a front-end touches no file: ask the node"),
     word("std::env", "settings are passed in, never reached for"),
@@ -117,12 +145,20 @@ pub const CRATES: [CrateRule; 14] = [
     CrateRule { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
     CrateRule { name: "store", imports: &["base"], never: &[STORE, QUIET] },
-    CrateRule { name: "runtime", imports: &["base", "store"], never: &[NODE, ORDERED, QUIET] },
-    CrateRule { name: "transport", imports: &["base", "runtime"], never: &[NODE, ORDERED, QUIET] },
+    CrateRule {
+        name: "runtime",
+        imports: &["base", "store"],
+        never: &[NODE, PARENTS, ORDERED, QUIET],
+    },
+    CrateRule {
+        name: "transport",
+        imports: &["base", "runtime"],
+        never: &[NODE, PARENTS, ORDERED, QUIET],
+    },
     // The two paths do not import each other.
-    CrateRule { name: "replication", imports: PATH, never: &[NODE, ORDERED, QUIET] },
-    CrateRule { name: "dynamo", imports: PATH, never: &[NODE, ORDERED, QUIET] },
-    CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, ORDERED, QUIET] },
+    CrateRule { name: "replication", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
+    CrateRule { name: "dynamo", imports: PATH, never: &[NODE, PARENTS, ORDERED, QUIET] },
+    CrateRule { name: "node", imports: NODE_IMPORTS, never: &[NODE, PARENTS, ORDERED, QUIET] },
     CrateRule { name: "server", imports: &["base", "node"], never: &[SERVER, QUIET] },
     CrateRule { name: "program", imports: &["base"], never: &[] },
     CrateRule { name: "cli", imports: &["base", "store", "node", "server", "program"], never: &[] },

@@ -8,6 +8,7 @@ use crate::{
 };
 use base::{ClusterId, NodeId};
 use bytes::Bytes;
+use runtime::TaskScope;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -125,7 +126,7 @@ impl Home {
     pub(super) fn at(settings: PeerSettings, listener: TcpListener) -> Home {
         let address = listener.local_addr().expect("it is bound");
         let (id, post) = (settings.node, Arc::<Post>::default());
-        let peers = Peers::start(settings, Some(listener), post.clone());
+        let peers = Peers::start(settings, Some(listener), post.clone(), TaskScope::new("peers"));
         Home { id, peers, post, address }
     }
 

@@ -3,6 +3,7 @@
 use super::{bucket, fetch, get, keys, living, refused, remove, store, values};
 use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
+use crate::tests::stopped::unended;
 use crate::tests::{bytes, set};
 use base::{
     Body, BucketName, Call, ClusterCall, DirectoryCall, NodeId, Reason, RingCall, RingDescription,
@@ -155,5 +156,18 @@ async fn everything_is_there_after_all_have_stopped_and_started() {
         assert_eq!(living(cluster.node(1), &key).await, [bytes("1"), bytes("2")], "{key}");
         store(cluster.node(0), &key, "3", Some(&context)).await.expect("a write");
         assert_eq!(living(cluster.node(2), &key).await, [bytes("3")], "a context outlives them");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_a_ring_that_stop_leave_no_task_behind() {
+    let mut cluster = three().await;
+    store(cluster.node(0), "k", "v", None).await.expect("a write");
+    for which in 0..3 {
+        let node = cluster.node(which).clone();
+        let loops = unended(&node);
+        assert!(loops.contains(&"available: hinted handoff".to_string()), "{loops:?}");
+        cluster.stop(which).await;
+        assert_eq!(unended(&node), Vec::<String>::new());
     }
 }

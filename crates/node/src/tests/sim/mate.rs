@@ -10,6 +10,7 @@ use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use replication::comparison::Comparisons;
 use replication::group::{Group, GroupLimits, Shared};
 use replication::snapshot::{Pace, Snapshots};
+use runtime::TaskScope;
 use runtime::log_writer::{
     self, AppendSink, LogWriter, LogWriterHandle, LoggedRecord, record, store_error,
 };
@@ -207,8 +208,9 @@ impl Mate {
         let metrics = Arc::<Metrics>::default();
         let reader = log.reader();
         let writer = LogWriter::new(log, log_writer.clone(), metrics.clone(), self.interval);
-        let snapshots =
-            Snapshots::new(self.trees.clone(), (metrics.clone(), Arc::default()), Pace::default());
+        let (around, tasks) = ((metrics.clone(), Arc::default()), TaskScope::new("simulated"));
+        let trees = self.trees.clone();
+        let snapshots = Snapshots::new(trees, around, Pace::default(), tasks.clone());
         let shared = Shared {
             node: self.node,
             trees: self.trees.clone(),
@@ -216,7 +218,7 @@ impl Mate {
             reader,
             metrics,
             snapshots,
-            comparisons: Comparisons::new(self.trees.clone()),
+            comparisons: Comparisons::new(self.trees.clone(), tasks.clone()),
             maintenance: Arc::new(MaintenanceSignal::default()),
             peers: Arc::new(all),
             limits: GroupLimits {
@@ -226,6 +228,7 @@ impl Mate {
                 catch_up_bytes_per_second: 10_000,
                 kept_bytes_max: 1 << 20,
             },
+            tasks,
             witness: self.witness,
             forced_master: Arc::default(),
         };

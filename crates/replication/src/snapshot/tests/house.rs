@@ -6,6 +6,7 @@ use base::limits::PEER_BULK_WINDOW_BYTES;
 use base::{BucketId, ConfigurationId, GroupId, LogIndex, NodeId};
 use bytes::Bytes;
 use logic::consensus::Configuration;
+use runtime::TaskScope;
 use runtime::file_tasks::FileTasks;
 use runtime::metrics::Metrics;
 use std::collections::BTreeMap;
@@ -182,7 +183,7 @@ impl<T: Trees + 'static> Home<T> {
         };
         let file_tasks = Arc::<FileTasks>::default();
         let around = (metrics.clone(), file_tasks.clone());
-        let snapshots = Snapshots::new(trees.clone(), around, pace);
+        let snapshots = Snapshots::new(trees.clone(), around, pace, TaskScope::new("test"));
         let receiver =
             Arc::new(SnapshotReceiver { snapshots: snapshots.clone(), peers: OnceLock::new() });
         let plug = |sink| {

@@ -264,7 +264,7 @@ impl Mate {
 
 /// Ends a life in good order; the mate is dead when it resolves. `false`: it did not come to that.
 pub(super) async fn end_well(node: Node) -> bool {
-    node.lifecycle.end_loops();
+    node.lifecycle.tasks.end_loops();
     let ended =
         runtime::world::timeout(Duration::from_secs(5), node.router.available.vnode_store.ends());
     ended.await == Some(true) && node.router.available.vnode_store.end_well().is_ok()

@@ -122,7 +122,8 @@ impl Mate {
             .all()
             .into_iter()
             .for_each(|group| crate::group_lifecycle::drive(&node.lifecycle, group));
-        world::spawn(transfer::reconcile(node.moves.clone()));
+        let loops = &node.lifecycle.tasks.loops;
+        loops.spawn("moves", transfer::reconcile(node.moves.clone()));
         let (log_writer, metrics) =
             (node.housekeeper.disk.log_writer.clone(), node.router.metrics.clone());
         let writer = LogWriter::new(log, log_writer, metrics, NEVER);

@@ -1,0 +1,41 @@
+//! Parents of a node's tasks, in the order in which a stop ends them.
+//!
+//! First the loops, the groups and the available path: they take nothing new and finish what they
+//! have. Then the requests under way, when the connections are closed that they may wait for.
+
+use runtime::TaskScope;
+
+/// Scopes of a node's tasks.
+pub(crate) struct NodeTasks {
+    /// Parent of all others.
+    pub all: TaskScope,
+    /// Loops and threads of the node itself.
+    pub loops: TaskScope,
+    /// Drivers of the groups.
+    pub groups: TaskScope,
+    /// Loops of the available path, and its requests' tasks.
+    pub available: TaskScope,
+    /// Requests of other nodes, and work of all requests that blocks.
+    pub requests: TaskScope,
+    /// Connections with other nodes.
+    pub peers: TaskScope,
+}
+
+impl NodeTasks {
+    pub(crate) fn new() -> NodeTasks {
+        let all = TaskScope::new("node");
+        NodeTasks {
+            loops: all.child("loops"),
+            groups: all.child("groups"),
+            available: all.child("available"),
+            requests: all.child("requests"),
+            peers: all.child("peers"),
+            all,
+        }
+    }
+
+    /// Has what goes on in the background come to its end; requests and connections go on.
+    pub(crate) fn end_loops(&self) {
+        [&self.loops, &self.groups, &self.available].into_iter().for_each(TaskScope::cancel);
+    }
+}
