@@ -1,4 +1,4 @@
-//! `credenza bench`: starts the load tool, a program of its own, so that the server is shipped
+//! `credenza bench`: starts the load tool, a separate program, so that the server is shipped
 //! without charts and drivers of other servers.
 
 use base::Kind;
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The program that this becomes.
+/// Name of the program that replaces this process.
 const PROGRAM: &str = "credenza-bench";
 
 pub const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Becomes the load tool.
+    /// Replaces this process by the load tool.
     pub fn run(self, json: bool) -> Outcome {
         let mut command = Command::new(program::beside_this_program(PROGRAM));
         command.args(&self.words);

@@ -1,4 +1,4 @@
-//! `credenza bucket`: makes, shows, changes and drops buckets.
+//! `credenza bucket`: creates, shows, changes and drops buckets.
 
 use super::bucket as bucket_name;
 use super::empty_prefix::EmptyPrefix;
@@ -116,7 +116,7 @@ pub struct Sure {
 }
 
 impl BucketCommand {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(self) -> Outcome {
         match self {
             BucketCommand::Create(create) => create.send().await,
@@ -200,13 +200,13 @@ impl BucketArguments {
     }
 }
 
-/// True if a property, as it is written on the command line, makes a bucket available.
+/// Returns true if a property, as written on the command line, makes a bucket available.
 fn is_available(property: &str) -> bool {
     let spelling = property.split_once('=').filter(|(_, mode)| *mode == "available");
     spelling.is_some_and(|(name, _)| [CONSISTENCY, PROMISE].contains(&name))
 }
 
-/// Properties as a JSON object.
+/// Returns properties as a JSON object.
 pub fn as_object(properties: &[String]) -> Outcome<String> {
     let mut object = Map::new();
     for property in properties {
@@ -227,7 +227,7 @@ impl Create {
         }
         let properties = &mut self.change.properties;
         properties.extend(self.consistency.map(|mode| format!("{CONSISTENCY}={mode}")));
-        // What is available by its type needs no such property, and no other type can have it.
+        // A bucket of an available type needs no such property, and no other type can have it.
         let (asked, bucket) = (properties.len(), &mut self.change.one.bucket);
         properties.retain(|property| !is_available(property));
         if properties.len() < asked && bucket.kind() == BucketName::DEFAULT {
@@ -239,7 +239,7 @@ impl Create {
         self.change.send(Method::PUT).await
     }
 
-    /// A group has as many voters as are asked for.
+    /// Checks that a group has the requested number of voters.
     async fn check_voters(&self, group: u32, voters: u32) -> Outcome {
         let call = HttpCall::new(Method::GET, "/v1/cluster");
         let cluster = self.change.one.list.client()?.call(call).await?.json()?;
@@ -293,7 +293,7 @@ impl Sure {
     }
 }
 
-/// A JSON value as a cell of a table.
+/// Formats a JSON value as a cell of a table.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => base::codec::printable(text.as_bytes()),

@@ -59,7 +59,7 @@ enum Action {
 }
 
 impl Checkpoint {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(self) -> Outcome {
         match (self.name, self.action) {
             (None, Some(Action::List)) => list(&self.address, self.json).await,
@@ -80,7 +80,7 @@ impl Checkpoint {
     }
 }
 
-/// Makes one and prints where it is.
+/// Makes a checkpoint and prints its path.
 async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
     let body = json!({ "target": name }).to_string();
     let call = HttpCall::json(Method::POST, "/v1/admin/checkpoint", body);
@@ -91,7 +91,7 @@ async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
     output::text(&format!("{}\n", plain(&answer["target"])))
 }
 
-/// Prints those that are there.
+/// Prints the checkpoints of the node.
 async fn list(address: &Address, as_json: bool) -> Outcome {
     let call = HttpCall::new(Method::GET, "/v1/admin/checkpoints");
     let answer = Client::new(address)?.call(call).await?.json()?;

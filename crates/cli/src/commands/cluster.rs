@@ -1,4 +1,4 @@
-//! `credenza cluster`: members of the cluster, and how it goes with them.
+//! `credenza cluster`: members of the cluster, and their state.
 
 use super::cluster_status;
 use super::recover::Recover;
@@ -153,11 +153,11 @@ pub struct MoveMaster {
 }
 
 impl ClusterCommand {
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Outcome {
         match self {
             ClusterCommand::Init(init) => init.run(),
-            // A node has a runtime of its own.
+            // A node has its own runtime.
             ClusterCommand::Join(join) => join.run(),
             ClusterCommand::Asks(asks) => super::online(asks.run()),
         }
@@ -165,7 +165,7 @@ impl ClusterCommand {
 }
 
 impl Asks {
-    /// Does it.
+    /// Runs the command.
     async fn run(self) -> Outcome {
         match self {
             Asks::Status(show) => cluster_status::show(&show.address, show.json).await,
@@ -202,7 +202,7 @@ impl Init {
 }
 
 impl Named {
-    /// Where it is asked for.
+    /// Returns the path of a request about the member.
     pub fn path(&self, rest: &str) -> String {
         format!("/v1/cluster/members/{}{rest}", crate::client::encode(self.name.as_bytes()))
     }
@@ -214,7 +214,7 @@ impl Named {
 }
 
 impl MemberPart {
-    /// Whoever votes has a copy already, and keeps its vote.
+    /// Adds a learner. Fails if the member is a voter: it has a copy already, and keeps its vote.
     async fn add(self) -> Outcome {
         let view = ViewCommand::of(&self.named.address).await?;
         for group in view.cluster["groups"].as_array().into_iter().flatten() {
@@ -240,8 +240,8 @@ impl MemberPart {
 }
 
 impl Remove {
-    /// Says what follows: the member goes step by step, and its part of the ring is given away
-    /// apart from that.
+    /// Removes the member and prints the next steps: the member leaves its groups step by step, and
+    /// its part of the ring is given to others by another command.
     async fn run(self) -> Outcome {
         let Named { name, wait, address } = &self.named;
         let view = ViewCommand::of(address).await?;
@@ -283,7 +283,7 @@ impl MoveMaster {
             }
             let path = format!("/v1/cluster/groups/{number}/transfer");
             let body = json!({ "to": self.name }).to_string();
-            // Whichever node is asked has the master do it.
+            // Any node forwards the request to the master.
             Client::new(&self.address)?.call(HttpCall::json(Method::POST, path, body)).await?;
         }
         if found { Ok(()) } else { Err(Failure::invalid("no such group: `credenza group status`")) }
@@ -301,7 +301,8 @@ impl Show {
             true => output::text("nothing is to be done: everything is as it is wanted\n")?,
             false => left.iter().try_for_each(|step| output::text(&format!("{step}\n")))?,
         }
-        // Nobody has to, so it is no step: but whoever added a node for available buckets wonders.
+        // This is no required step, but an operator who added a node for available buckets expects
+        // it to get a part.
         let idle = ring::members_without_a_part(&self.address, &view.cluster).await?;
         match idle.is_empty() {
             true => Ok(()),

@@ -1,5 +1,5 @@
-//! `credenza cluster status`: a verdict on the cluster, its members and its groups, as the node
-//! that is asked sees them.
+//! `credenza cluster status`: a verdict on the cluster, its members and its groups, as one node
+//! sees them.
 
 use super::bucket::plain;
 use super::group_verify;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 const MEMBERS: [&str; 8] =
     ["member", "node", "peers at", "clients at", "membership", "connection", "health", "hints"];
-/// Heads of the table of groups.
+/// Column heads of the table of groups.
 pub const GROUPS: [&str; 5] = ["group", "master", "desired", "actual", "safe to restart"];
 
 /// Shows the cluster.
@@ -47,7 +47,8 @@ fn page(view: &ViewCommand, paint: Paint) -> String {
     text
 }
 
-/// The node's warnings, and where replicas differ, which other masters may have said.
+/// Returns the node's warnings, and the differences between replicas, which other masters may have
+/// reported.
 fn warnings(cluster: &Value) -> Vec<String> {
     let warnings = cluster["warnings"].as_array().into_iter().flatten();
     let mut warnings: Vec<_> = warnings.map(plain).collect();
@@ -59,24 +60,24 @@ fn warnings(cluster: &Value) -> Vec<String> {
     warnings
 }
 
-/// Members in the order of their names.
+/// Returns the members, sorted by name.
 fn members(cluster: &Value) -> Vec<&Value> {
     let mut all: Vec<_> = cluster["members"].as_array().into_iter().flatten().collect();
     all.sort_by_key(|member| plain(&member["name"]));
     all
 }
 
-/// Names of members that the node does not reach.
+/// Returns the names of members that the node does not reach.
 fn down(cluster: &Value) -> BTreeSet<String> {
     let down = |member: &&Value| member["connected"] == false;
     members(cluster).into_iter().filter(down).map(|member| plain(&member["name"])).collect()
 }
 
-/// Verdict on the cluster: how many members are up, and whether writes go on. `true` where nothing
-/// is to be done.
+/// Returns the verdict on the cluster: the number of members that are up, and the state of writes.
+/// `true`: the operator has nothing to do.
 fn verdict(cluster: &Value) -> (bool, String) {
     let all = members(cluster).len();
-    // One that leaves may be stopped.
+    // A leaving member may be stopped.
     let stays =
         |member: &&&Value| member["membership"] != "leaving" && member["connected"] == false;
     let down: Vec<_> =
@@ -108,7 +109,7 @@ fn verdict(cluster: &Value) -> (bool, String) {
     }
 }
 
-/// True if too few voters of a group are connected for one of them to lead.
+/// Returns true if too few voters of a group are connected for one of them to lead.
 fn lacks_quorum(cluster: &Value, group: &Value) -> bool {
     let down = down(cluster);
     let voters = group["members"].as_array().into_iter().flatten();
@@ -135,7 +136,7 @@ fn member_rows(cluster: &Value) -> Vec<Vec<String>> {
             (_, false, Some(away)) => format!("none for {}", text_of_ms(away)),
             (_, false, None) => "none".into(),
         };
-        // What requests say is said; where there is no connection, nothing need say more.
+        // The failure detector's opinion adds nothing if there is no connection.
         let health = match member["connected"] == false {
             true => "down".into(),
             false => text("health"),
@@ -146,7 +147,7 @@ fn member_rows(cluster: &Value) -> Vec<Vec<String>> {
     members(cluster).iter().map(row).collect()
 }
 
-/// A line of the table of groups for each.
+/// Returns one row of the table for each group.
 pub fn group_rows(cluster: &Value) -> Vec<Vec<String>> {
     let (groups, down) = (cluster["groups"].as_array().into_iter().flatten(), down(cluster));
     let row = |group: &Value| {
@@ -162,8 +163,8 @@ pub fn group_rows(cluster: &Value) -> Vec<Vec<String>> {
     groups.map(row).collect()
 }
 
-/// Members of a group in one cell, by name: voters as they are, others with their part, how far
-/// each has the log on disk, and who is down.
+/// Returns the members of a group as one cell, by name: voters plainly, others with their role,
+/// with the log position that each has on disk, and those that are down.
 pub fn members_text(members: &Value, down: &BTreeSet<String>) -> String {
     let members = members.as_array().into_iter().flatten();
     let mut cells: Vec<_> = members

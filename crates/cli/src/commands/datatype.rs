@@ -156,7 +156,7 @@ pub struct Update {
 }
 
 impl Datatype {
-    /// Does it, and prints the value as it is then.
+    /// Runs the command, and prints the new value.
     pub async fn run(self) -> Outcome {
         let (target, operation) = match self {
             Datatype::Get(get) => return get.run().await,
@@ -234,7 +234,7 @@ impl TypeTarget {
     }
 }
 
-/// Prints a value: a number, an element a line, or a map as JSON.
+/// Prints a value: a number, one element a line, or a map as JSON.
 fn show(found: &Value, as_json: bool) -> Outcome {
     if as_json { output::json(found) } else { output::text(&shown(&found["value"])) }
 }

@@ -37,7 +37,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Deletes it.
+    /// Deletes the key.
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
         let path = match &self.context {

@@ -1,4 +1,4 @@
-//! A bucket's properties as far as they decide which requests it takes.
+//! Description of a bucket: the properties that decide which requests it accepts.
 
 use super::BucketAddress;
 use crate::client::{Client, HttpCall};
@@ -12,8 +12,8 @@ pub struct Described {
 }
 
 impl Described {
-    /// Asks the node. An error if there is no such bucket, or if it holds data types: their values
-    /// are changed and never written as a whole, so no file of records can hold them.
+    /// Asks the node. Fails if there is no such bucket, or if it holds data types: their values are
+    /// changed and never written as a whole, so a file of records can't hold them.
     pub async fn of(place: &BucketAddress, client: &mut Client) -> Outcome<Described> {
         let bucket = client.call(HttpCall::new(Method::GET, place.path(""))).await?.json()?;
         let properties = &bucket["properties"];

@@ -10,9 +10,9 @@ use program::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
-/// A call that found no master, no room or no answer is repeated so often, ...
+/// Most repetitions of a call that found no master, no space or no answer.
 const RETRIES_MAX: u32 = 60;
-/// ... after such a pause each time.
+/// Pause before each repetition.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Empties a prefix.
@@ -39,7 +39,7 @@ pub struct EmptyPrefix {
 }
 
 impl EmptyPrefix {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(self) -> Outcome {
         let prefix = self.encoding.bytes(&self.prefix)?;
         if !self.yes {
@@ -73,7 +73,7 @@ impl EmptyPrefix {
         output::text(&format!("{removed} keys deleted\n"))
     }
 
-    /// One call: how many keys it deleted, and where the next goes on.
+    /// Deletes one part; returns the number of keys deleted, and the token for the next part.
     async fn part(
         &self,
         client: &mut Client,
@@ -88,7 +88,7 @@ impl EmptyPrefix {
     }
 }
 
-/// Whether the same call may go well later. What is deleted twice is deleted once.
+/// Returns true if the same call may succeed later. A repeated delete is harmless.
 fn is_passing(failure: &Failure) -> bool {
     matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown))
 }

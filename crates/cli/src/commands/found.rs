@@ -1,9 +1,9 @@
-//! Choice of a node with an empty disk to found a cluster or to join one. A founder's first start
-//! looks like its return with a new disk, and only the others can tell.
+//! Choice of a node with an empty disk between founding a cluster and joining one. A founder's
+//! first start looks like its return with a new disk, and only the other nodes know the difference.
 //!
-//! Founding a second cluster would leave clients with an empty database that takes their writes,
-//! beside the one that has their data. So it is founded only where most of the list, this node
-//! included, say that they belong to no cluster: of a majority that had one, at least one knows it.
+//! A second cluster would give clients an empty database that accepts their writes, beside the one
+//! that has their data. So a node founds a cluster only if a majority of the list, itself included,
+//! reports that it belongs to none: of a majority that had one, at least one node knows it.
 
 use super::join::{PAUSE, SAID_EVERY, blocking, clients, join_through};
 use crate::settings::Settings;
@@ -12,8 +12,8 @@ use node::Joining;
 use program::{Failure, Outcome};
 use server::ClusterlessFlag;
 
-/// Joins, if the settings say so and the data directory belongs to no cluster yet; or finds out
-/// that this node is the one to found it.
+/// Joins a cluster, if the settings say so and the data directory belongs to none yet. Returns
+/// without joining if this node must found one.
 pub async fn join_or_found(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcome {
     if !settings.join.is_empty() {
         return join_through(settings, clusterless, &settings.join, settings.join_as).await;
@@ -33,7 +33,7 @@ pub async fn join_or_found(settings: &Settings, clusterless: &ClusterlessFlag) -
     join_through(settings, clusterless, &settings.bootstrap_peers, Part::Voter).await
 }
 
-/// Asks until one of the others has a cluster (`false`), or enough have none.
+/// Asks the other nodes until one has a cluster (`false`), or enough have none (`true`).
 async fn nobody_has_one(others: &[String]) -> Outcome<bool> {
     let mut clients = clients(others, None)?;
     let (all, bucket) = (others.len() + 1, BucketName::default());

@@ -1,4 +1,4 @@
-//! `credenza group`: groups, and where they are placed.
+//! `credenza group`: groups, and their placement.
 
 use super::bucket::plain;
 use super::cluster_status::{GROUPS, group_rows, members_text};
@@ -95,7 +95,7 @@ pub struct Quorum {
     address: Address,
 }
 
-/// How many voters; none: a majority.
+/// Number of voters in the quorum. `None`: a majority.
 #[derive(Clone, Copy)]
 struct Wished(Option<u8>);
 
@@ -117,7 +117,7 @@ pub struct Drop {
 }
 
 impl Group {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(self) -> Outcome {
         match self {
             Group::Status(status) => status.show().await,
@@ -150,7 +150,7 @@ impl Create {
         }
         let number = plain(&made["group"]);
         let mine = |group: &&Value| group["group"] == made["group"];
-        // It is made, whether or not this can be shown.
+        // The group exists, whether or not it can be shown.
         let cluster = ViewCommand::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
         let shown = cluster["groups"].as_array().into_iter().flatten().find(mine);
         let members = shown

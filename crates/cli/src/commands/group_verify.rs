@@ -1,4 +1,4 @@
-//! `credenza group verify`: compares the replicas of groups, and waits for what comes of it.
+//! `credenza group verify`: compares the replicas of groups, and waits for the result.
 
 use super::bucket::plain;
 use super::view::ViewCommand;
@@ -10,9 +10,10 @@ use program::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Pause between two looks at the progress.
+/// Pause between two queries of the progress.
 const PAUSE: Duration = Duration::from_millis(300);
-/// Reports of the master that may be missing in a row: a busy one misses a second now and then.
+/// Most consecutive reports of the master that may be missing: a busy one sometimes misses a
+/// second.
 const MISSED_MAX: usize = 10;
 
 /// Speaks of one group, or of all.
@@ -28,7 +29,7 @@ pub struct GroupVerify {
 }
 
 impl GroupVerify {
-    /// One group after the other. The node that is asked passes it on to the group's master.
+    /// Compares one group after the other. The node forwards each request to the group's master.
     pub async fn run(self) -> Outcome {
         let view = ViewCommand::of(&self.address).await?;
         let groups = view.cluster["groups"].as_array().into_iter().flatten();
@@ -70,7 +71,8 @@ impl GroupVerify {
     }
 }
 
-/// Has one group compared, telling how far it is.
+/// Compares the replicas of one group, with its progress on a bar; returns the result. Fails if the
+/// master changes.
 async fn one(node: &Address, master: &str, group: u64) -> Outcome<Value> {
     let path = format!("/v1/cluster/groups/{group}/verify");
     let mut client = Client::new(node)?;
@@ -125,7 +127,7 @@ fn line(group: u64, comparison: &Value) -> Vec<String> {
     vec![group.to_string(), rows, bytes, names.join(", "), result]
 }
 
-/// Known differences, a sentence for each.
+/// Returns the known differences, a sentence for each.
 pub fn differences(groups: &Value) -> Vec<String> {
     let mut sentences = Vec::new();
     for group in groups.as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Request of a fresh node to be let into a cluster; the first step of `credenza serve --join`.
+//! Request of a fresh node to join a cluster; the first step of `credenza serve --join`.
 
 use crate::settings::Settings;
 use base::{Body, BucketName, DirectoryCall, Error, JoinToken, Kind, Part};
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// Longest wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// What a member does that does not let a node in.
+/// Message about a member that does not admit this node yet.
 const NOT_YET: &str = "does not let this node in yet";
-/// Between two attempts.
+/// Pause between two attempts.
 pub const PAUSE: Duration = Duration::from_millis(500);
-/// Attempts between two words about it.
+/// Number of attempts between two messages about them.
 pub const SAID_EVERY: u32 = 20;
 
-/// Joins with the help of one of these members, unless the data directory belongs to a cluster.
+/// Joins through one of these members, unless the data directory belongs to a cluster.
 pub async fn join_through(
     settings: &Settings,
     clusterless: &ClusterlessFlag,
@@ -47,12 +47,13 @@ pub async fn join_through(
     Ok(())
 }
 
-/// Said to whoever started it: the sentence is enough, the word for front-ends is not needed.
+/// Converts an error for the person who starts the node: its text suffices, without the reason for
+/// front-ends.
 pub fn not_started(error: Error) -> Failure {
     Failure::new(error.kind(), error.text())
 }
 
-/// Does what waits for the disk elsewhere.
+/// Runs work that waits for the disk on a thread for blocking calls.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> base::Result<T> + Send + 'static,
 ) -> Outcome<T> {
@@ -62,7 +63,7 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(not_started)
 }
 
-/// A client of each of these nodes, which shows them this token.
+/// Returns a client of each of these nodes, which presents this token.
 pub fn clients<'a>(
     nodes: &'a [String],
     token: Option<&JoinToken>,
@@ -76,9 +77,9 @@ pub fn clients<'a>(
     nodes.iter().map(client).collect()
 }
 
-/// Asks one member after the other until there is an answer: a member may start later than this
-/// node, and a cluster may be without a master for a while. `not_yet`: what each that does not
-/// answer yet is said to do. `token`: shown to them.
+/// Asks one member after the other until one answers: a member may start later than this node, and
+/// a cluster may be without a master for a while. `not_yet`: message about a member that does not
+/// answer yet. `token`: presented to the members.
 pub async fn ask(
     members: &[String],
     call: DirectoryCall,
@@ -105,8 +106,8 @@ pub async fn ask(
     Err(Failure::new(Kind::Unavailable, "nobody let this node in"))
 }
 
-/// Whether asking again may help. What is not known to have happened may be asked again: the same
-/// node is let in once.
+/// Returns true if a retry may help. A request with an unknown outcome may be repeated: the same
+/// node is admitted once.
 fn passes(error: &Error) -> bool {
     matches!(error.kind(), Kind::Unavailable | Kind::Unknown)
 }

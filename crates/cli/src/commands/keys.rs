@@ -22,7 +22,7 @@ Examples:
 Pages are printed as they arrive. The keys of an available bucket lie all around the ring: every
 page asks every partition, so listing one is work for the whole cluster.";
 
-/// Keys in a page.
+/// Number of keys in a page.
 const PAGE_KEYS: u64 = PAGE_ROWS_MAX as u64 / 10;
 
 /// `credenza keys`.
@@ -40,7 +40,7 @@ pub struct KeysCommand {
 }
 
 impl KeysCommand {
-    /// Prints them.
+    /// Prints the keys.
     pub async fn run(self) -> Outcome {
         let query = self.span.query(self.encoding)?;
         let mut pages = KeyPages::new(self.place.client()?, self.place.path("/keys"), query);
@@ -77,18 +77,19 @@ pub struct KeyPages {
 }
 
 impl KeyPages {
-    /// Begins with the first key of the query.
+    /// Starts at the first key of the query.
     pub fn new(client: Client, path: String, query: String) -> KeyPages {
         KeyPages { client, path, query, after: None, more: true }
     }
 
-    /// Begins behind this key.
+    /// Starts after this key.
     pub fn behind(mut self, key: &[u8]) -> KeyPages {
         self.after = Some(encode(key));
         self
     }
 
-    /// The next page's keys as JSON, at most so many, maybe none; `None` at the end.
+    /// Returns the next page's keys as JSON, at most `keys_max`, which may be none. `None`: the
+    /// end.
     pub async fn next(&mut self, keys_max: u64) -> Outcome<Option<Vec<Value>>> {
         if !self.more {
             return Ok(None);

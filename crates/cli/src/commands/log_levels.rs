@@ -1,4 +1,4 @@
-//! `credenza log-levels`: how much a running node logs.
+//! `credenza log-levels`: log levels of a running node.
 
 use crate::client::{Address, Client, HttpCall};
 use crate::output;
@@ -29,12 +29,12 @@ pub struct LogLevels {
 }
 
 impl LogLevels {
-    /// Shows them, after the change if there is one.
+    /// Prints the levels, after the change if there is one.
     pub async fn run(self) -> Outcome {
         const PATH: &str = "/v1/admin/log-levels";
         let call = match self.changes.split_first() {
             None => HttpCall::new(Method::GET, PATH),
-            // The verb that others put before a change may stand there.
+            // The optional verb, which other tools have before a change.
             Some((verb, changes)) if verb == "set" => {
                 HttpCall::json(Method::PUT, PATH, body(changes)?)
             }

@@ -2,7 +2,7 @@
 //!
 //! Promises: a command that fails says so in one line that names the remedy, and exits with its
 //! kind's code.
-//! Never: does the work itself: online commands ask the native front-end, offline ones the store's
+//! Never: does the work itself: online commands call the native front-end, offline ones the store's
 //! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
@@ -132,8 +132,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs it to its end. `json`: how a load is reported; the other commands have that by
-    /// themselves.
+    /// Runs the command to its end. `json`: report a load in JSON; the other commands have their
+    /// own flag.
     pub fn run(self, json: bool) -> Outcome {
         match self {
             Command::Serve(command) => command.run(),
@@ -163,7 +163,7 @@ impl Command {
     }
 }
 
-/// Which bucket of which node, and how to answer.
+/// Address of a bucket on a node, and the format of the answer.
 #[derive(clap::Args)]
 pub struct BucketAddress {
     #[command(flatten)]
@@ -182,7 +182,7 @@ impl BucketAddress {
         Client::new(&self.address)
     }
 
-    /// Returns a command of this bucket as one types it.
+    /// Returns a command on this bucket as a user types it.
     fn command(&self, verb: &str, key: &str, encoding: Encoding) -> String {
         let bucket = match self.bucket == BucketName::default() {
             true => String::new(),
@@ -191,13 +191,13 @@ impl BucketAddress {
         format!("credenza {verb} {}{bucket}{}", shell_word(key), encoding.flags())
     }
 
-    /// A path below the bucket.
+    /// Returns a path below the bucket.
     fn path(&self, rest: &str) -> String {
         format!("/v1/buckets/{}{rest}", self.bucket)
     }
 }
 
-/// How fresh an answer must be.
+/// Read level of a request.
 #[derive(clap::Args)]
 pub struct Freshness {
     /// `consistent`, `dirty` (whatever the node has), or `at_least:INDEX`
@@ -209,7 +209,7 @@ fn bucket(text: &str) -> Result<BucketName, String> {
     BucketName::parse(text).map_err(|error| error.text())
 }
 
-/// Runs a command that speaks with a node.
+/// Runs a command that calls a node.
 fn online(command: impl Future<Output = Outcome>) -> Outcome {
     for warning in misspelt_variables() {
         eprintln!("credenza: {warning}");

@@ -1,5 +1,5 @@
-//! `credenza bucket move` and `credenza bucket status`: where a bucket lives, and how far it is on
-//! its way to another group.
+//! `credenza bucket move` and `credenza bucket status`: the group of a bucket, and the progress of
+//! its move to another one.
 
 use super::bucket as bucket_name;
 use super::bucket::plain;
@@ -76,8 +76,8 @@ impl Move {
         watched
     }
 
-    /// Waits until it is there; gives up when nothing has moved for as long as the address'
-    /// timeout, and leaves the move as it is.
+    /// Waits until the move has ended. Gives up if nothing has changed for as long as the address's
+    /// timeout; the move goes on.
     async fn watch(&self, client: &mut Client, group: u32, bar: &ProgressBar) -> Outcome {
         let (mut before, mut moved) = (Value::Null, Instant::now());
         loop {
@@ -91,7 +91,7 @@ impl Move {
                     }
                     progress["waits_for"].as_str().unwrap_or_default().to_string()
                 }
-                // A node that is asked while it restarts or hands over answers a moment later.
+                // A node that restarts or hands over answers a moment later.
                 Err(failure) if failure.kind() == Some(Kind::Unavailable) => failure.to_string(),
                 Err(failure) => return Err(failure),
             };
@@ -108,7 +108,7 @@ impl Move {
         }
     }
 
-    /// It rests: there, or here because someone gave the move up.
+    /// Checks where the bucket is after the move. Fails if it was cancelled.
     fn arrived(&self, group: u32, seen: &Value) -> Outcome {
         if seen["group"] == group {
             return Ok(());

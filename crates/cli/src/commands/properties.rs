@@ -1,9 +1,9 @@
-//! Properties of buckets as the help of commands shows them.
+//! Properties of buckets in the help of commands.
 
 use base::Consistency;
 use base::properties::{PROPERTIES, Property, PropertyShape};
 
-/// Properties that are fixed with the type: no bucket can be made with others.
+/// Properties that are fixed by the type: no bucket can be created with others.
 const OF_TYPES: [&str; 3] = ["datatype", "hll_precision", "write_once"];
 
 /// Lists all properties that a type can have, with their values.
@@ -11,7 +11,7 @@ pub fn of_types() -> String {
     listed(|_| true)
 }
 
-/// Lists all properties that a bucket can be made with, with their values.
+/// Lists all properties that a bucket can be created with, with their values.
 pub fn of_buckets() -> String {
     listed(|property| !OF_TYPES.contains(&property.name))
 }

@@ -52,7 +52,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// Writes it.
+    /// Writes the value.
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
         if self.beside || self.context.is_some() {
@@ -72,7 +72,7 @@ impl Put {
         Ok(())
     }
 
-    /// Writes a sibling: in place of those that the context has seen, or of none.
+    /// Writes a sibling, which replaces the values that the context has seen, or none.
     async fn store(&self, key: &[u8]) -> Outcome {
         let path = format!("/siblings/{}{}", encode(key), seen(self.context.as_deref()));
         let mut call = HttpCall::new(Method::PUT, self.place.path(&path));
@@ -83,12 +83,12 @@ impl Put {
     }
 }
 
-/// The query that sends a context.
+/// Returns the query that sends a context.
 pub fn seen(context: Option<&str>) -> String {
     context.map(|text| format!("?context={}", encode(text.as_bytes()))).unwrap_or_default()
 }
 
-/// The header of a condition.
+/// Returns the header of a condition. `None`: no condition.
 pub fn condition(absent: bool, version: Option<u64>) -> Option<(&'static str, String)> {
     match version {
         Some(version) => Some(("if-match", format!("\"{version}\""))),
@@ -96,7 +96,7 @@ pub fn condition(absent: bool, version: Option<u64>) -> Option<(&'static str, St
     }
 }
 
-/// What a condition says when its key is gone.
+/// Returns the error of a condition whose key has been deleted.
 pub fn changed() -> Error {
     Error::new(Reason::Changed, "the key is not there any more: read again and decide again")
 }

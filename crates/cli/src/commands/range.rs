@@ -42,7 +42,7 @@ pub struct Range {
     freshness: Freshness,
 }
 
-/// Which keys.
+/// Range of keys.
 #[derive(clap::Args)]
 pub struct RangeArguments {
     /// Keys that begin with this
@@ -57,7 +57,7 @@ pub struct RangeArguments {
 }
 
 impl RangeArguments {
-    /// As parameters of a query.
+    /// Returns the range as parameters of a query.
     pub fn query(&self, encoding: Encoding) -> Outcome<String> {
         let mut query = String::new();
         let ends = [("prefix", &self.prefix), ("from", &self.from), ("to", &self.to)];
@@ -71,7 +71,7 @@ impl RangeArguments {
 }
 
 impl Range {
-    /// Prints it.
+    /// Prints the range.
     pub async fn run(self) -> Outcome {
         let mut query = self.span.query(self.encoding)?;
         query.push_str(&format!("&consistency={}", encode(self.freshness.consistency.as_bytes())));
@@ -116,18 +116,18 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// From the beginning of the range.
+    /// Starts at the beginning of the range.
     pub fn new(client: Client, path: String, query: String) -> Pages {
         Pages { client, path, query, after: None, more: true }
     }
 
-    /// From behind this key.
+    /// Starts after this key.
     pub fn behind(mut self, key: &[u8]) -> Pages {
         self.after = Some(encode(key));
         self
     }
 
-    /// The next page's rows, at most so many; none at the end.
+    /// Returns the next page's rows, at most `rows_max`. `None`: the end.
     pub async fn next(&mut self, rows_max: usize) -> Outcome<Option<Vec<serde_json::Value>>> {
         if !self.more {
             return Ok(None);
@@ -146,12 +146,12 @@ impl Pages {
     }
 }
 
-/// The bytes of a row's key or value.
+/// Returns the bytes of a row's key or value.
 pub fn bytes_of(entry: &serde_json::Value, name: &str) -> Outcome<Vec<u8>> {
     from_json(&entry[name]).ok_or_else(strange)
 }
 
-/// An available bucket has no ranges, but its keys can be listed.
+/// Adds a hint to the failure: an available bucket has no ranges, but its keys can be listed.
 fn list_instead(failure: Failure) -> Failure {
     match failure.reason() {
         Some(Reason::NotSupported) => failure.and("; `credenza keys` lists the keys of any bucket"),

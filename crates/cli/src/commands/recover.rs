@@ -1,5 +1,5 @@
-//! `credenza cluster recover`: a majority is lost for good, and one of those that are left goes on
-//! without them.
+//! `credenza cluster recover`: after a majority is lost for good, one of the remaining members goes
+//! on alone.
 
 use super::join::not_started;
 use crate::output;
@@ -25,7 +25,7 @@ pub struct Recover {
 }
 
 impl Recover {
-    /// Shows it, and does it if that was said.
+    /// Shows the state, and recovers if that was confirmed.
     pub async fn run(self) -> Outcome {
         if !self.data.join("IDENTITY").exists() {
             let text = format!("{} is no data directory", self.data.display());
@@ -82,7 +82,7 @@ impl Recover {
     }
 }
 
-/// What becomes of available buckets.
+/// Describes what happens to available buckets.
 fn available(ring: &RingRemains) -> String {
     let RingRemains { partitions, copied, others } = ring;
     let lost = match partitions - copied {

@@ -1,6 +1,6 @@
-//! A member that finds its log or store damaged. If nothing but values are missing in its log, and
-//! another member has them, it fetches these and goes on. Else it lets the cluster take its place,
-//! sets its data aside, and joins anew.
+//! Repair of a member that finds its log or store damaged. If its log lacks only values, and
+//! another member has them, it fetches these and goes on. Otherwise it asks the cluster to free its
+//! place, moves its data aside, and joins anew.
 
 use super::{found, join};
 use crate::settings::Settings;
@@ -10,14 +10,14 @@ use program::{Failure, Outcome};
 use server::ClusterlessFlag;
 use server::native::NativeClient;
 
-/// Said at once, for where no majority of sound members is left this waits for a person.
+/// Printed at once, because without a majority of undamaged members this waits for an operator.
 const NOT_YET: &str = "can't let this damaged member's place be taken yet (that takes a majority \
                        of sound voters; where the others are damaged or lost, too, stop them all \
                        and look with `credenza cluster recover --data DIR` at what each has)";
 
-/// How often the members are asked for what is lost after some of them are a majority again:
-/// whoever has it may have begun to listen only since it was asked, or not know yet that it was
-/// decided.
+/// Number of rounds in which members are asked for lost values after some of them are a majority
+/// again: the one that has a value may have started to listen only after the last round, or not
+/// know yet that the value was decided.
 const ROUNDS_WITH_MAJORITY: u32 = 6;
 
 /// Starts the node, damaged or not.
@@ -37,8 +37,8 @@ pub async fn start(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcom
     Node::start(settings.node.clone()).await.map_err(join::not_started)
 }
 
-/// Mends the log where it is; `false`: that can't be, or a majority that can let this node's place
-/// be taken is there before what it lost.
+/// Repairs the log in place. Returns `false` if that is impossible, or if no member had all the
+/// values by the time a majority could free this node's place.
 async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
     let node = settings.node.clone();
     let mut mending = match join::blocking(move || LogRepair::look(&node)).await {
@@ -66,8 +66,8 @@ async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Fetches what the log lost, of whichever member has it. `false`: none has all of it, and there is
-/// a majority that can let this node's place be taken.
+/// Fetches the values that the log lost from any member. Returns `false` if none has all of them,
+/// and there is a majority that can free this node's place.
 async fn fetch(settings: &Settings, mending: &mut LogRepair) -> Outcome<bool> {
     let members = mending.members.clone();
     let mut clients = join::clients(&members, settings.node.join_token.as_ref())?;
@@ -107,13 +107,13 @@ async fn fetch(settings: &Settings, mending: &mut LogRepair) -> Outcome<bool> {
     Ok(false)
 }
 
-/// Whether this member is one of a majority that decides.
+/// Returns true if this member belongs to a majority that decides.
 async fn has_majority(client: &mut NativeClient) -> bool {
     let describe = DirectoryCall::Cluster(ClusterCall::Describe);
     client.directory(&BucketName::default(), describe).await.is_ok()
 }
 
-/// What an earlier life began.
+/// Completes the rejoin that an earlier run began.
 async fn go_on(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcome {
     let node = settings.node.clone();
     let begun = join::blocking(move || Rejoining::begun(&node)).await?;
@@ -123,7 +123,8 @@ async fn go_on(settings: &Settings, clusterless: &ClusterlessFlag) -> Outcome {
     }
 }
 
-/// The damage that ended the last life, if others can help.
+/// Returns the damage that ended the last run, if other members can help. `None`: no damage, or
+/// automatic repair is off.
 async fn noted(settings: &Settings) -> Outcome<Option<String>> {
     if !settings.auto_repair {
         return Ok(None);
@@ -132,10 +133,11 @@ async fn noted(settings: &Settings) -> Outcome<Option<String>> {
     join::blocking(move || Rejoining::noted(&node)).await
 }
 
-/// Sets the damaged data aside and joins anew; an error if nobody else could help.
+/// Moves the damaged data aside and joins anew. Fails with the damage if no other member could
+/// help.
 async fn repair(settings: &Settings, clusterless: &ClusterlessFlag, damage: Error) -> Outcome {
     let node = settings.node.clone();
-    // A directory that does not even say who else there is can't be helped.
+    // A directory without a readable list of members can't be repaired.
     let Ok(Some(rejoining)) = join::blocking(move || Rejoining::look(&node)).await else {
         return Err(join::not_started(damage));
     };
@@ -160,7 +162,7 @@ async fn repair(settings: &Settings, clusterless: &ClusterlessFlag, damage: Erro
     go_on(settings, clusterless).await
 }
 
-/// Damage ended this life: the next one begins with a repair.
+/// Records the damage that ended this run: the next one begins with a repair.
 pub fn note(settings: &Settings, node: &Node, error: &Error) {
     let is_member = node.cluster().members.len() > 1;
     if error.reason != Reason::Corrupt || !is_member || !settings.auto_repair {

@@ -25,7 +25,7 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// Does it, and says what follows.
+    /// Runs the command, and prints the next steps.
     pub async fn run(self) -> Outcome {
         let view = ViewCommand::of(&self.named.address).await?;
         let members = view.cluster["members"].as_array().into_iter().flatten();
@@ -52,8 +52,8 @@ impl Replace {
         self.client()?.call(HttpCall::new(Method::GET, path.to_string())).await?.json()
     }
 
-    /// Until somebody has taken the place on the ring; gives up when nothing has moved for as long
-    /// as the address' timeout, and leaves it as it is.
+    /// Waits until another node has taken the place on the ring. Gives up if nothing has changed
+    /// for as long as the address's timeout; the change goes on.
     async fn wait(&self, old: &str) -> Outcome {
         let (mut before, mut moved) = (None, Instant::now());
         loop {
@@ -66,7 +66,7 @@ impl Replace {
                     }
                     words
                 }
-                // A node that is asked while it restarts or hands over answers a moment later.
+                // A node that restarts or hands over answers a moment later.
                 Err(failure) if failure.kind() == Some(Kind::Unavailable) => failure.to_string(),
                 Err(failure) => return Err(failure),
             };
@@ -81,7 +81,7 @@ impl Replace {
         }
     }
 
-    /// How far it is, and what is waited for; none: it is done.
+    /// Returns the progress, and the reason for waiting. `None`: it is complete.
     async fn look(&self, old: &str) -> Outcome<Option<(Value, String)>> {
         let view = ViewCommand::of(&self.named.address).await?;
         let mut members = view.cluster["members"].as_array().into_iter().flatten();
@@ -104,13 +104,13 @@ impl Replace {
     }
 }
 
-/// Of how many partitions a node is the first owner, and of how many there are.
+/// Returns the number of partitions that a node is the first owner of, and the number of all.
 fn part(ring: &Value, node: &str) -> (usize, usize) {
     let owners = || ring["owners"].as_array().into_iter().flatten();
     (owners().filter(|owner| *owner == node).count(), owners().count())
 }
 
-/// What was done, and what follows from it.
+/// Describes what was done, and the next steps.
 fn told(name: &str, by: Option<&str>, (part, all): (usize, usize)) -> String {
     let mut text = match by {
         Some(by) => format!("{by} takes the place of {name} in its groups"),

@@ -1,4 +1,4 @@
-//! `credenza restore`: makes a data directory out of a checkpoint.
+//! `credenza restore`: makes a data directory from a checkpoint.
 
 use super::verify::damaged;
 use crate::offline;
@@ -25,7 +25,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Copies it.
+    /// Copies the checkpoint.
     pub fn run(self) -> Outcome {
         let from = offline::open(&self.from)?;
         offline::must_be_empty(&self.data)?;

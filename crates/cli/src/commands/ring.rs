@@ -1,4 +1,4 @@
-//! `credenza cluster ring`: who keeps the partitions of available buckets, and changes of that.
+//! `credenza cluster ring`: owners of the partitions of available buckets, and changes of the ring.
 
 use super::bucket::plain;
 use super::ring_shown::{MemberNames, shares, show_plan, show_transfers};
@@ -28,7 +28,7 @@ pub struct RingCommand {
     with: With,
 }
 
-/// Whom it asks, and how it answers.
+/// Address of a node, and the format of the answer.
 #[derive(clap::Args)]
 pub struct With {
     #[command(flatten)]
@@ -120,7 +120,7 @@ enum RingStep {
 }
 
 impl RingCommand {
-    /// Does a step, or shows the ring.
+    /// Runs a step, or shows the ring.
     pub async fn run(self) -> Outcome {
         match self.step {
             Some(step) => step.run().await,
@@ -132,19 +132,19 @@ impl RingCommand {
     }
 }
 
-/// Gives the ring out to all members that stay; asked again it changes nothing.
+/// Assigns the ring to all permanent members; repeated it changes nothing.
 pub async fn init(address: &Address) -> Outcome<Value> {
     Client::new(address)?.call(HttpCall::new(Method::PUT, PATH)).await?.json()
 }
 
-/// Members that keep no partition of available buckets though they could, by name.
+/// Returns the names of members that own no partition of available buckets though they could.
 pub async fn members_without_a_part(address: &Address, cluster: &Value) -> Outcome<Vec<String>> {
     let ring = Client::new(address)?.call(HttpCall::new(Method::GET, PATH)).await?.json()?;
     Ok(idle(&ring, cluster))
 }
 
-/// A member's id, and how many partitions of available buckets it keeps; none: it keeps none, or
-/// there is no such member.
+/// Returns a member's id, and the number of partitions of available buckets that it owns. `None`:
+/// it owns none, or there is no such member.
 pub async fn part_of(
     address: &Address,
     cluster: &Value,
@@ -231,7 +231,7 @@ impl With {
         self.client()?.call(HttpCall::new(Method::GET, path.to_string())).await?.json()
     }
 
-    /// Lays a change down, and shows the plan.
+    /// Adds a change to the plan, and shows the plan.
     async fn lay_down(&self, wish: Value) -> Outcome {
         let names = self.names_for_people().await?;
         let plan =
@@ -239,8 +239,8 @@ impl With {
         plan_shown(&plan.json()?, names)
     }
 
-    /// What is shown to people besides an answer, none for programs. Asked for before anything is
-    /// changed: what was done is never told as if it had failed.
+    /// Returns the members' names for output to people. `None`: the output is JSON. Call it before
+    /// any change: a failure after it would make a successful change look failed.
     async fn names_for_people(&self) -> Outcome<Option<MemberNames>> {
         if self.json { Ok(None) } else { self.names().await.map(Some) }
     }
@@ -253,7 +253,8 @@ impl With {
         self.get(&format!("{PATH}/transfers")).await
     }
 
-    /// Who is down is seen, not told: what is left is to say what can be done.
+    /// Explains how to handle a member that is down, always as an error: the other nodes detect it
+    /// by themselves.
     async fn down(&self, node: &str) -> Outcome {
         if !self.names().await?.has(node) {
             let text = format!("no member `{node}`: `credenza cluster status` lists them");
@@ -268,7 +269,7 @@ impl With {
         Err(Failure::new(Kind::Invalid, text))
     }
 
-    /// Begins exactly what it shows.
+    /// Begins exactly the plan that it shows.
     async fn commit(&self, wait: bool) -> Outcome {
         let plan = self.get(PLAN).await?;
         if !self.json && plan["changes"].as_array().is_some_and(|changes| !changes.is_empty()) {
@@ -283,8 +284,8 @@ impl With {
         if self.json { output::json(&ring) } else { Ok(()) }
     }
 
-    /// Until nothing moves and nobody has anything left; gives up when nothing has moved for as
-    /// long as the address' timeout, and leaves it as it is.
+    /// Waits until no transfer is in progress and no node has rows left to delete. Gives up if
+    /// nothing has changed for as long as the address's timeout; the change goes on.
     async fn wait(&self) -> Outcome {
         let (mut before, mut moved) = (Value::Null, Instant::now());
         loop {
@@ -298,7 +299,7 @@ impl With {
                     let waits = nodes.map(|node| plain(&node["waits_for"]));
                     waits.filter(|waits| waits != "-" && !waits.is_empty()).collect()
                 }
-                // A node that is asked while it restarts or hands over answers a moment later.
+                // A node that restarts or hands over answers a moment later.
                 Err(failure) if failure.kind() == Some(Kind::Unavailable) => {
                     vec![failure.to_string()]
                 }
@@ -318,7 +319,7 @@ impl With {
     }
 }
 
-/// Returns the change that leads from one number of partitions to another.
+/// Returns the change from one number of partitions to another. Fails if there is none.
 fn resize(now: usize, wanted: usize) -> Outcome<&'static str> {
     let steps = [("halve", now / 2), ("double", now * 2)];
     let possible: Vec<_> =
@@ -336,19 +337,19 @@ fn resize(now: usize, wanted: usize) -> Outcome<&'static str> {
     }
 }
 
-/// The ring, by names; without names as JSON.
+/// Prints the ring with names of members. `None`: as JSON.
 fn show(ring: &Value, names: Option<MemberNames>) -> Outcome {
     let Some(names) = names else { return output::json(ring) };
     output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
     output::table(&["member", "partitions"], shares(ring, &names))
 }
 
-/// A plan in the same way.
+/// Prints a plan with names of members. `None`: as JSON.
 fn plan_shown(plan: &Value, names: Option<MemberNames>) -> Outcome {
     names.map_or_else(|| output::json(plan), |names| show_plan(plan, &names))
 }
 
-/// Whether everything has gone over and nobody has anything left.
+/// Returns true if no transfer is in progress and no node has rows left to delete.
 fn is_done(transfers: &Value) -> bool {
     let mut nodes = transfers["nodes"].as_array().into_iter().flatten();
     transfers["remaining"] == 0 && nodes.all(|node| node["clearing"] == 0)

@@ -1,4 +1,4 @@
-//! The ring, a plan to change it and how far a change is, as people read them.
+//! Output of the ring, of a plan to change it, and of the progress of a change.
 
 use super::bucket::plain;
 use crate::output;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct MemberNames(BTreeMap<String, String>);
 
 impl MemberNames {
-    /// Those of `GET /v1/cluster`.
+    /// Returns the names of the members in the answer of `GET /v1/cluster`.
     pub fn of(cluster: &Value) -> MemberNames {
         let members = cluster["members"].as_array().into_iter().flatten();
         MemberNames(
@@ -18,19 +18,19 @@ impl MemberNames {
         )
     }
 
-    /// Whether a member has this name, or this id.
+    /// Returns true if a member has this name or this id.
     pub fn has(&self, node: &str) -> bool {
         self.0.iter().any(|(id, name)| id == node || name == node)
     }
 
-    /// A member's name, or the id of one that is none any more.
+    /// Returns a member's name, or the id of a former member.
     fn name(&self, node: &Value) -> String {
         let id = plain(node);
         self.0.get(&id).cloned().unwrap_or(id)
     }
 }
 
-/// How many partitions each owner has, by name, and those that have none.
+/// Returns the number of partitions of each member, by name, including members without any.
 pub fn shares(ring: &Value, names: &MemberNames) -> Vec<Vec<String>> {
     let mut counts: BTreeMap<String, usize> =
         names.0.values().map(|name| (name.clone(), 0)).collect();
@@ -40,7 +40,7 @@ pub fn shares(ring: &Value, names: &MemberNames) -> Vec<Vec<String>> {
     counts.into_iter().map(|(name, count)| vec![name, count.to_string()]).collect()
 }
 
-/// A plan: what changes, each member's part, and how much moves.
+/// Prints a plan: the changes, each member's part, and the amount of data to move.
 pub fn show_plan(plan: &Value, names: &MemberNames) -> Outcome {
     let changes: Vec<String> =
         plan["changes"].as_array().into_iter().flatten().map(change).collect();
@@ -103,7 +103,7 @@ fn moves(plan: &Value) -> String {
     )
 }
 
-/// How far each node is.
+/// Prints the progress of each node.
 pub fn show_transfers(transfers: &Value, names: &MemberNames) -> Outcome {
     let left = transfers["remaining"].as_u64().unwrap_or(0);
     output::text(&format!("epoch {}: ", plain(&transfers["epoch"])))?;

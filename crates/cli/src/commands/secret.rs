@@ -1,5 +1,5 @@
-//! `credenza cluster secret`: has the greetings between nodes signed, in a cluster that was founded
-//! by a version without that.
+//! `credenza cluster secret`: enables signed handshakes between nodes, in a cluster that was
+//! founded by a version without them.
 
 use crate::client::{Address, Client, HttpCall};
 use crate::output;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const SECRET: &str = "/v1/cluster/secret";
-/// Between two looks.
+/// Pause between two queries.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Makes the secret, and waits until every member has it.
@@ -24,13 +24,13 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Does it; gives up when members still lack the secret after the address' timeout. Repeated it
-    /// goes on from there.
+    /// Runs the command. Gives up if members still lack the secret after the address's timeout; a
+    /// repeated command goes on from there.
     pub async fn run(self) -> Outcome {
         let mut client = Client::new(&self.address)?;
         let began = Instant::now();
-        // The call that makes the secret succeeds; those after it fail and name who lacks it,
-        // until it is required.
+        // The call that makes the secret succeeds; those after it fail and name the members that
+        // lack it, until it is required.
         let mut is_made = false;
         loop {
             match client.call(HttpCall::new(Method::POST, SECRET)).await {

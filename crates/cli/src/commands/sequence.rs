@@ -1,4 +1,4 @@
-//! `credenza sequence`: steps that hold together or not at all.
+//! `credenza sequence`: steps that apply together or not at all.
 
 use super::{BucketAddress, steps};
 use crate::client::HttpCall;
@@ -25,7 +25,7 @@ Steps (a word in quotes may hold blanks and \\t \\n \\\" \\\\ \\xNN; a plain `nu
 
 Exit code 4: an assertion did not hold, and nothing was changed.";
 
-/// Largest file of steps.
+/// Largest file of steps, bytes.
 const FILE_BYTES_MAX: u64 = base::limits::FRAME_BYTES_MAX as u64;
 
 /// `credenza sequence`.
@@ -44,7 +44,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Applies it and prints what each step did.
+    /// Applies the sequence and prints the result of each step.
     pub async fn run(self) -> Outcome {
         let body = match &self.file {
             Some(path) => self.read(path)?,
@@ -75,7 +75,7 @@ impl Sequence {
         self.steps_of(text.lines(), "line").map(|steps| steps.to_string())
     }
 
-    /// Steps as JSON; a wrong one is named by its number.
+    /// Returns the steps as JSON. Fails with the number of a malformed one.
     fn steps_of<'t>(&self, lines: impl Iterator<Item = &'t str>, what: &str) -> Outcome<Value> {
         let mut list = Vec::new();
         for (at, line) in lines.enumerate() {

@@ -32,11 +32,11 @@ Examples:
 
 Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
 
-/// With less memory than this, what is freed goes back to the system at once.
+/// Memory below which freed memory is returned to the system at once.
 const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
-/// The allocator's setting for that, in milliseconds.
+/// Name of the allocator's setting for that, in milliseconds.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
-/// How long runtime threads may take to end after everything is stopped.
+/// Time limit for runtime threads to end after everything is stopped.
 const THREADS_END_MS_MAX: u64 = 1_000;
 
 /// `credenza serve`.
@@ -76,7 +76,7 @@ impl Serve {
         logging::on_panic(log.clone(), settings.node.data_dir.clone());
         arm_failpoint()?;
         break_a_rule()?;
-        // Tables and copies are made by a library that asks for no mode of its own.
+        // A library creates tables and copies without a mode of its own.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let files = raise_limits(settings.open_files);
         tracing::info!(
@@ -98,9 +98,9 @@ impl Serve {
     }
 }
 
-/// The allocator keeps freed memory for a second, in case it is wanted again. Where memory is
-/// scarce, in a small container say, that is too much, and it asks for its settings before `main`:
-/// so the process begins again, with one more. An operator's own word stands.
+/// Restarts this process with a setting of the allocator if memory is scarce, as in a small
+/// container. The allocator keeps freed memory for a second, which is too much there, and reads its
+/// settings before `main`. A setting of the operator's stays.
 fn begin_again_where_memory_is_scarce() {
     let scarce = machine::memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
     if scarce && std::env::var_os(PURGE_DELAY).is_none() {
@@ -110,7 +110,7 @@ fn begin_again_where_memory_is_scarce() {
     }
 }
 
-/// Lets a test choose where this process dies; nothing else reads this variable.
+/// Arms the fail point that a test chose; nothing else reads this variable.
 fn arm_failpoint() -> Outcome {
     match std::env::var("CREDENZA_FAILPOINT") {
         Ok(words) => {
@@ -121,8 +121,7 @@ fn arm_failpoint() -> Outcome {
     }
 }
 
-/// Lets a test choose which rule this process breaks, where it was built for that; nothing else
-/// reads this variable.
+/// Breaks the rule that a test chose, in a binary built for that; nothing else reads this variable.
 fn break_a_rule() -> Outcome {
     if cfg!(feature = "mutants") {
         tracing::error!("this program is for tests: it can be told to lose and invent data");
@@ -136,13 +135,13 @@ fn break_a_rule() -> Outcome {
     }
 }
 
-/// Starts, serves, stops.
+/// Starts the node, serves, and stops.
 async fn serve(settings: Settings, log: Logging) -> Outcome {
     let data = settings.node.data_dir.clone();
     let mut signals = Signals::new()?;
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let server = ServerSettings { log_levels: Some(levels), ..settings.server.clone() };
-    // The reason is one of requests; of an address its words say all.
+    // The reason is one for requests; for an address, the text suffices.
     let ports =
         FrontEnds::bind(server).map_err(|error| Failure::new(error.kind(), error.text()))?;
     let clusterless = ports.clusterless();
@@ -171,7 +170,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     }
 }
 
-/// Makes the folder that online checkpoints go into; links are not followed.
+/// Creates the folder of online checkpoints; symbolic links are not followed.
 fn make_checkpoints(data: &Path) -> Outcome {
     let path = data.join("checkpoints");
     let made = match std::fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -187,7 +186,7 @@ fn make_checkpoints(data: &Path) -> Outcome {
     made.map_err(|error| Failure::file("make", &path, &error))
 }
 
-/// Serves until someone wants it to end: `None`, or the failure of the node.
+/// Serves until a signal (`None`) or the failure of the node.
 async fn until_the_end(
     node: &Node,
     signals: &mut Signals,
@@ -209,7 +208,7 @@ async fn until_the_end(
     }
 }
 
-/// Finishes what is in flight; a second signal ends it at once.
+/// Finishes requests in flight; a second signal ends that at once.
 async fn stop(node: &Node, front_ends: FrontEnds, signals: &mut Signals) -> Outcome {
     tracing::info!("stopping");
     tokio::select! {
@@ -219,7 +218,7 @@ async fn stop(node: &Node, front_ends: FrontEnds, signals: &mut Signals) -> Outc
             Ok(())
         }
         stopped = async {
-            // At once: others are to lead while clients are told to go.
+            // Both at once: other nodes must lead while clients are told to disconnect.
             tokio::join!(front_ends.close(), node.step_down());
             node.stop().await
         } => {
@@ -247,8 +246,8 @@ fn runtime(threads: usize) -> Outcome<Runtime> {
     })
 }
 
-/// Asks the system for as many open files as it grants up to the wish, and for no core files: a
-/// core would hold keys and values. What is in force now.
+/// Raises the limit of open files up to the wish, as far as the system permits, and disables core
+/// files, which would hold keys and values. Returns the limit of open files now in force.
 fn raise_limits(wish: u64) -> u64 {
     let none = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
     if let Err(error) = setrlimit(Resource::Core, none) {
@@ -269,14 +268,14 @@ fn raise_limits(wish: u64) -> u64 {
     }
 }
 
-/// What a signal asks for.
+/// Request of a signal.
 #[derive(PartialEq, Eq)]
 enum OperatorSignal {
     Stop,
     Dump,
 }
 
-/// The signals a node listens to.
+/// The signals that a node handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -297,18 +296,18 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     async fn next(&mut self) -> OperatorSignal {
         tokio::select! {
             biased;
-            // First, so that a dump asked for just before the stop is still written.
+            // First, so that a dump requested just before the stop is still written.
             _ = self.dump.recv() => OperatorSignal::Dump,
             _ = self.terminate.recv() => OperatorSignal::Stop,
             _ = self.interrupt.recv() => OperatorSignal::Stop,
         }
     }
 
-    /// Resolves when someone wants us to stop, whatever else is heard before.
+    /// Waits for a signal to stop, and ignores all others before it.
     async fn stop(&mut self) {
         while self.next().await != OperatorSignal::Stop {}
     }

@@ -1,4 +1,4 @@
-//! `credenza settings`: values in force and where they came from; former names in a settings file.
+//! `credenza settings`: values in force with their origin; former names in a settings file.
 
 use crate::output;
 use crate::settings::{Flags, InForce, Origin, Weighed, migrate, page};
@@ -62,7 +62,7 @@ impl SettingsStep {
 }
 
 impl SettingsCommand {
-    /// Prints the table, or does a step.
+    /// Prints the table, or runs a step.
     pub fn run(self) -> Outcome {
         if let Some(step) = self.step {
             return step.run();
@@ -72,7 +72,7 @@ impl SettingsCommand {
         }
         let environment = |name: &str| std::env::var(name).ok();
         let Weighed { in_force, warnings } = self.flags.weigh(&environment)?;
-        // Shown even when wrong, but the exit code tells.
+        // A wrong table is printed, too, but the exit code reports it.
         let checked = self.flags.settings(&environment);
         if self.json {
             let rows = in_force.iter().map(|setting| {

@@ -1,4 +1,4 @@
-//! Waits until a cluster is as it is wanted, and shows how far it is.
+//! Wait until a cluster is in its desired state, with its progress.
 
 use super::view::ViewCommand;
 use crate::client::Address;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Waits; gives up when nothing has moved for as long as the address' timeout.
+/// Waits. Gives up if nothing has changed for as long as the address's timeout.
 pub async fn settle(address: &Address) -> Outcome {
     let bar = ProgressBar::no_length();
     let style = ProgressStyle::with_template("{msg}  {bar:30} {pos}/{len}");
@@ -23,7 +23,7 @@ pub async fn settle(address: &Address) -> Outcome {
 async fn watch(address: &Address, bar: &ProgressBar) -> Outcome {
     let (mut before, mut moved) = (None, Instant::now());
     loop {
-        // A node that is asked while it restarts or hands over answers a moment later.
+        // A node that restarts or hands over answers a moment later.
         let left = match ViewCommand::of(address).await {
             Ok(view) => {
                 let left = view.left();
@@ -51,7 +51,7 @@ async fn watch(address: &Address, bar: &ProgressBar) -> Outcome {
     }
 }
 
-/// How far the farthest learner is, and how far it has to come.
+/// Returns the log position of the learner that lags most, and the position that it must reach.
 fn progress(cluster: &Value) -> (u64, u64) {
     let mut farthest = (0, 0);
     for group in cluster["groups"].as_array().into_iter().flatten() {

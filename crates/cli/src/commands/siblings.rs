@@ -1,4 +1,4 @@
-//! `credenza siblings`: all values of a key of an available bucket, and their context.
+//! `credenza siblings`: all values of a key of an available bucket, with their context.
 
 use super::BucketAddress;
 use crate::client::{HttpCall, encode};
@@ -38,7 +38,7 @@ pub struct SiblingsCommand {
 }
 
 impl SiblingsCommand {
-    /// Prints them.
+    /// Prints the values.
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
         let call =
@@ -71,7 +71,7 @@ impl SiblingsCommand {
             None => "(deleted)".into(),
         };
         let written = match sibling["written_ms"].as_u64() {
-            // A consistent bucket does not know when its rows were written.
+            // A consistent bucket does not record the times of its writes.
             None | Some(0) => "-".into(),
             Some(ms) => logging::time(Duration::from_millis(ms)),
         };
@@ -79,7 +79,7 @@ impl SiblingsCommand {
     }
 }
 
-/// Names the commands that resolve siblings where a command failed because of them.
+/// Names the commands that resolve siblings in the error of a command that failed because of them.
 pub fn explained(
     failure: Failure,
     place: &BucketAddress,

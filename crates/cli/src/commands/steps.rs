@@ -1,10 +1,10 @@
-//! Steps of a sequence as people type them.
+//! Steps of a sequence in the form that people type.
 
 use crate::given::{Encoding, as_json};
 use crate::records::unescape;
 use serde_json::{Map, Value, json};
 
-/// What stands behind a step's word.
+/// Kind of a step's argument.
 #[derive(Clone, Copy)]
 enum Wanted {
     Bytes,
@@ -14,7 +14,7 @@ enum Wanted {
 }
 use Wanted::*;
 
-/// Every step: its word, and the names and kinds of its fields.
+/// All steps: the word of each, and the names and kinds of its fields.
 const STEPS: [(&str, &[(&str, Wanted)]); 16] = [
     ("set", &[("key", Bytes), ("value", Bytes)]),
     ("delete", &[("key", Bytes)]),
@@ -34,13 +34,13 @@ const STEPS: [(&str, &[(&str, Wanted)]); 16] = [
     ("nop", &[]),
 ];
 
-/// A word of a line, and whether it stood in quotes.
+/// A word of a line, with its quoting.
 struct QuotedWord {
     bytes: Vec<u8>,
     quoted: bool,
 }
 
-/// Reads a line; none when it is empty or a comment.
+/// Parses a line. `None`: it is empty or a comment.
 pub fn read(line: &str, encoding: Encoding) -> Result<Option<Value>, String> {
     let words = words(line)?;
     let Some((first, rest)) = words.split_first() else { return Ok(None) };
@@ -107,7 +107,7 @@ fn words(line: &str) -> Result<Vec<QuotedWord>, String> {
     Ok(words)
 }
 
-/// Where the quote is that no backslash stands before.
+/// Returns the offset of the closing quote, which no backslash escapes. `None`: there is none.
 fn closing(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -120,7 +120,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// What a step did, in a line.
+/// Formats the result of a step as one line.
 pub fn told(step: &Value) -> String {
     let outcome = step["outcome"].as_str().unwrap_or("done");
     let rest: Map<String, Value> = step

@@ -1,5 +1,5 @@
-//! `credenza cluster token`: what lets a node join from beyond loopback; and how a node is given
-//! one.
+//! `credenza cluster token`: join tokens, which let nodes join from beyond loopback; and the
+//! reading of a node's own token.
 
 use super::join;
 use crate::client::{Address, Client, HttpCall};
@@ -17,7 +17,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const TOKENS: &str = "/v1/cluster/tokens";
-/// Everybody but the file's owner.
+/// Permission bits of everyone but the file's owner.
 const OTHERS: u32 = 0o077;
 
 /// Makes a token, or ends all.
@@ -44,7 +44,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(self) -> Outcome {
         let mut client = Client::new(&self.address)?;
         if self.revoke {
@@ -54,7 +54,7 @@ impl Token {
                 false => output::text("no join token made so far lets anybody in any more\n"),
             };
         }
-        // First, so that no token is made that nobody gets to see.
+        // First, so that no token is made that can't be shown to anyone.
         let file = self.file.as_deref().map(new_file).transpose()?;
         let body = match self.standing {
             true => json!({ "standing": true }),
@@ -63,7 +63,7 @@ impl Token {
         let made = client.call(HttpCall::json(Method::POST, TOKENS, body.to_string())).await;
         let made = made.and_then(|answer| answer.json());
         if let (Err(_), Some(path)) = (&made, &self.file) {
-            // It is empty, and its name is wanted again for the next attempt.
+            // The file is empty, and its name is needed for the next attempt.
             let _ = std::fs::remove_file(path);
         }
         let mut made = made?;
@@ -84,7 +84,7 @@ impl Token {
         }
     }
 
-    /// What is to be done with it.
+    /// Returns the instructions for using the token.
     fn words(&self) -> String {
         let file = self.file.as_ref().map_or("FILE".into(), |file| file.display().to_string());
         let until = match self.standing {
@@ -103,8 +103,8 @@ fn new_file(path: &Path) -> Outcome<File> {
     made.map_err(|error| Failure::file("make", path, &error))
 }
 
-/// Reads the token that the settings name. A member that is one already may be without: it would
-/// need one only to join anew after damage.
+/// Reads the token that the settings name. A member may run without one: it would need it only to
+/// join anew after damage.
 pub fn take(settings: &mut Settings) -> Outcome {
     let Some(path) = &settings.join_token_file else { return Ok(()) };
     match read(path) {
@@ -131,7 +131,7 @@ fn read(path: &Path) -> Outcome<JoinToken> {
         return Err(Failure::new(Kind::Denied, text));
     }
     let mut text = Vec::new();
-    // With room for blanks around it; of a longer file the beginning is no token either.
+    // With space for white space around it; a longer file holds no token.
     let most = 2 * JOIN_TOKEN_BYTES_MAX as u64;
     file.take(most).read_to_end(&mut text).map_err(failed)?;
     let token = JoinToken::parse(&text);

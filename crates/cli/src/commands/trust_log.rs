@@ -1,4 +1,5 @@
-//! `credenza cluster trust-log`: a torn log is to count as whole, since who could tell is gone.
+//! `credenza cluster trust-log`: declares a torn log complete, because the nodes that could
+//! complete it are gone.
 
 use crate::output;
 use base::Kind;
@@ -22,7 +23,7 @@ pub struct TrustLog {
 }
 
 impl TrustLog {
-    /// Does it, if that was said.
+    /// Runs the command, if it was confirmed.
     pub async fn run(self) -> Outcome {
         if !self.data.join("IDENTITY").exists() {
             let text = format!("{} is no data directory", self.data.display());

@@ -1,4 +1,4 @@
-//! `credenza type`: makes, shows, changes and drops bucket types.
+//! `credenza type`: creates, shows, changes and drops bucket types.
 
 use super::bucket::{as_object, plain};
 use super::properties;
@@ -17,7 +17,7 @@ Examples:
   credenza type alter events ttl_ms=0              buckets made before keep theirs
   credenza type drop events                        only when it has no buckets";
 
-/// Properties in the list of types.
+/// Properties shown in the list of types.
 const SHOWN: [&str; 6] =
     ["consistency", "datatype", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
 
@@ -68,7 +68,7 @@ pub struct BucketTypeChange {
 }
 
 impl Type {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(self) -> Outcome {
         match self {
             Type::Create(change) => {

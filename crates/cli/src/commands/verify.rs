@@ -20,7 +20,7 @@ behind, and the next start cuts it. `credenza group verify` compares the replica
 
 Exit code 7: something is damaged; the file and the place in it are named.";
 
-/// Writes by which the disk is measured.
+/// Number of writes by which the disk is measured.
 const SYNCS: usize = 100;
 
 /// `credenza verify`.
@@ -34,7 +34,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Reads all of it and says what is there.
+    /// Reads the whole directory and prints the report.
     pub fn run(self) -> Outcome {
         let data = offline::open(&self.directory)?;
         let report = offline::verify(&data)?;
@@ -48,7 +48,7 @@ impl Verify {
     }
 }
 
-/// The failure that a damaged directory is.
+/// Returns the failure of a damaged directory.
 pub fn damaged(report: &DirectoryReport) -> Outcome {
     let Some(first) = report.damage.first() else { return Ok(()) };
     let places = report.damage.len();

@@ -1,4 +1,4 @@
-//! The cluster as the node that is asked sees it.
+//! View of the cluster by one node.
 
 use super::bucket::plain;
 use crate::client::{Address, Client, HttpCall};
@@ -7,20 +7,20 @@ use program::Outcome;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The cluster as the node that is asked sees it, with what its groups' masters told that node.
+/// View of the cluster by one node, with the reports that the groups' masters sent it.
 pub struct ViewCommand {
-    /// `GET /v1/cluster`.
+    /// Answer of `GET /v1/cluster`.
     pub cluster: Value,
 }
 
 impl ViewCommand {
-    /// Asks the node. No other is asked from here: their operators' front-ends may be elsewhere.
+    /// Asks this node only: the other nodes' operators' front-ends may be at other addresses.
     pub async fn of(address: &Address) -> Outcome<ViewCommand> {
         let call = HttpCall::new(Method::GET, "/v1/cluster");
         Ok(ViewCommand { cluster: Client::new(address)?.call(call).await?.json()? })
     }
 
-    /// What is still to be done: steps, and what the next one waits for.
+    /// Returns the work left: steps, and what the next one waits for.
     pub fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for group in self.cluster["groups"].as_array().into_iter().flatten() {
@@ -29,7 +29,7 @@ impl ViewCommand {
             for step in steps.into_iter().flatten().flatten() {
                 left.push(format!("group {}: {}", plain(&group["group"]), plain(step)));
             }
-            // While a group has no master for a moment, nobody can say which steps are left.
+            // While a group has no master for a moment, no node knows which steps are left.
             if left.len() == before && parts(&group["desired"]) != parts(&group["members"]) {
                 left.push(format!("group {}: its master is not known", plain(&group["group"])));
             }
@@ -42,7 +42,7 @@ impl ViewCommand {
     }
 }
 
-/// The members in a list, and their parts.
+/// Returns the members in a list, with their roles.
 fn parts(members: &Value) -> BTreeMap<&str, &str> {
     let members = members.as_array().into_iter().flatten();
     members.filter_map(|one| Some((one["node"].as_str()?, one["part"].as_str()?))).collect()

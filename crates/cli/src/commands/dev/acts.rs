@@ -1,4 +1,4 @@
-//! Actions of other commands on the nodes of a cluster that runs: one is killed, or started again.
+//! Actions of other commands on the nodes of a running cluster: kill and restart.
 
 use super::control::DevRequest;
 use super::node::DevNode;
@@ -9,12 +9,12 @@ use hyper::Method;
 use program::{Failure, Outcome};
 use std::time::{Duration, Instant};
 
-/// Longest times that a node that is restarted may take to stop, and then to serve.
+/// Time limits for a restarted node to stop, and then to serve.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
 impl DevCluster {
-    /// Does it; returns what is to be said there.
+    /// Runs the request; returns the message for the other command.
     pub(super) async fn act(
         &self,
         nodes: &mut [DevNode],

@@ -2,7 +2,7 @@
 //! the folder's owner can open.
 //!
 //! A request is one line, `kill NAME` or `restart NAME`; the answer is one line, `ok` or `error`
-//! and what is to be said.
+//! followed by a message.
 
 use base::Kind;
 use program::{Failure, Outcome};
@@ -13,17 +13,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-/// Longest request and longest answer.
+/// Longest request and longest answer, bytes.
 const LINE_BYTES_MAX: u64 = 512;
-/// Longest wait of one side for the other: a node that restarts has its time to stop and to serve.
+/// Longest wait of one side for the other, which includes the restart of a node.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Request to a running `credenza dev`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DevRequest {
-    /// End a node as a crash would.
+    /// Kills a node, as a crash would.
     Kill(String),
-    /// Start a node that ended, or stop and start one that runs.
+    /// Starts a node that ended, or stops and starts one that runs.
     Restart(String),
 }
 
@@ -49,8 +49,8 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("control")
 }
 
-/// Listens in this folder. A socket that a killed `credenza dev` left is replaced; one at which
-/// somebody answers is an error.
+/// Listens in this folder. Replaces a socket that a killed `credenza dev` left; fails if another
+/// process answers at it.
 pub async fn listen(folder: &Path) -> Outcome<UnixListener> {
     let path = path(folder);
     if UnixStream::connect(&path).await.is_ok() {
@@ -66,21 +66,21 @@ pub async fn listen(folder: &Path) -> Outcome<UnixListener> {
     UnixListener::bind(&path).map_err(|error| Failure::file("listen at", &path, &error))
 }
 
-/// A request that was accepted, to be answered.
+/// A request that was accepted and is to be answered.
 pub struct AcceptedRequest {
     stream: UnixStream,
-    /// None: the line is none.
+    /// The request. `None`: the line is malformed.
     pub request: Option<DevRequest>,
 }
 
 impl AcceptedRequest {
-    /// Reads a request; none: whoever connected said nothing in time.
+    /// Reads a request. `None`: the client sent nothing in time.
     pub async fn read(mut stream: UnixStream) -> Option<AcceptedRequest> {
         let line = timeout(Duration::from_secs(1), read(&mut stream)).await.ok()?.ok()?;
         Some(AcceptedRequest { request: DevRequest::parse(&line), stream })
     }
 
-    /// Answers; whoever has gone does not hear it.
+    /// Sends the answer; a client that has disconnected does not get it.
     pub async fn answer(mut self, done: Outcome<String>) {
         let line = match done {
             Ok(words) => format!("ok {words}\n"),
@@ -102,7 +102,7 @@ async fn read(stream: &mut UnixStream) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Asks the `credenza dev` that runs in this folder; returns what it says.
+/// Sends a request to the `credenza dev` that runs in this folder; returns its answer.
 pub async fn ask(folder: &Path, request: &DevRequest) -> Outcome<String> {
     let nobody = |_| {
         let text = format!(

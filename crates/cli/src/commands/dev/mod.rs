@@ -1,9 +1,9 @@
 //! `credenza dev`: a cluster of several nodes on this machine, to try things out.
 //!
-//! Promises: each node is a process of its own, and all of them end with this one; a node that ends
-//! is named, with the command that brings it back.
-//! Never: starts a node again by itself.
-//! Read next: `node.rs`, then `control.rs` (how other commands reach a cluster that runs).
+//! Promises: each node is a separate process, and all of them end with this one; a node that ends
+//! is named, with the command that restarts it.
+//! Never: restarts a node by itself.
+//! Read next: `node.rs`, then `control.rs` (requests of other commands to a running cluster).
 
 mod acts;
 mod control;
@@ -37,9 +37,9 @@ Examples:
 Each node is a process of its own with its own folder and log. Ctrl-C stops all of them; the same
 command starts them again with what they had.";
 
-/// Between two nodes' ports; nodes reach each other one above.
+/// Distance between two nodes' ports; the port for other nodes is one above that for clients.
 const PORTS: u16 = 10;
-/// Longest time that a cluster on one machine may take to form.
+/// Time limit for a cluster on one machine to form.
 const FORMS_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -87,7 +87,7 @@ struct DevCluster {
 }
 
 impl Dev {
-    /// Runs the cluster until Ctrl-C, or acts on one that runs.
+    /// Runs the cluster until Ctrl-C, or acts on a running one.
     pub async fn run(self) -> Outcome {
         let (target, request) = match self.act {
             None => return self.cluster.run().await,
@@ -135,14 +135,15 @@ impl DevCluster {
         ended
     }
 
-    /// Watches the nodes, and does what other commands ask, for ever; or why it can't go on.
+    /// Watches the nodes, and runs the requests of other commands, for ever. Returns the failure
+    /// that ends it.
     async fn tend(&self, nodes: &mut [DevNode], listener: &UnixListener) -> Failure {
         let began = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 accepted = listener.accept() => {
-                    // Read apart from the choice, which would drop a request that is half read.
+                    // The request is read outside the `select!`, which would drop a half-read one.
                     let asked = match accepted {
                         Ok((stream, _)) => AcceptedRequest::read(stream).await,
                         Err(_) => None,
@@ -161,8 +162,8 @@ impl DevCluster {
         }
     }
 
-    /// Says which nodes have ended, and how they come back. A node that ends by itself while the
-    /// cluster forms is why it does not.
+    /// Prints which nodes have ended, with the command that restarts them. Fails if a node ends by
+    /// itself while the cluster forms.
     fn tell_ends(&self, nodes: &mut [DevNode], is_forming: bool) -> Outcome {
         let ended: Vec<_> = nodes
             .iter_mut()
@@ -199,7 +200,7 @@ impl DevCluster {
         self.port + (number - 1) * PORTS
     }
 
-    /// A port that is taken is named before anything is started.
+    /// Fails with the name of a port that is in use, before anything is started.
     fn check_ports(&self) -> Outcome {
         let ports = (1..=self.nodes).map(|number| self.client_port(number));
         for port in ports.flat_map(|port| [port, port + 1]) {
@@ -211,8 +212,8 @@ impl DevCluster {
         Ok(())
     }
 
-    /// The nodes know each other by their addresses: a cluster that was made with another port
-    /// would not find itself.
+    /// Fails if the cluster was created with another port: the nodes know each other by their
+    /// addresses, so they would not find each other.
     fn check_port_of_before(&self) -> Outcome {
         let file = self.data.join("port");
         match std::fs::read_to_string(&file) {
@@ -252,8 +253,8 @@ impl DevCluster {
         Address { url, timeout: FORMS_WITHIN }
     }
 
-    /// Waits until all vote, says what to try, and then waits for ever; or why it did not come to
-    /// that.
+    /// Waits until all nodes vote, prints suggestions, and then waits for ever. Returns the failure
+    /// that prevented it.
     async fn show(&self) -> Failure {
         if let Err(failure) = self.form().await {
             return failure.and("; the nodes' logs are beside their data");
@@ -280,14 +281,14 @@ impl DevCluster {
             tokio::time::sleep(PAUSE).await;
         }
         settle::settle(&self.address()).await?;
-        // A ring that was laid out before and holds data stays as it is.
+        // An earlier ring that holds data stays as it is.
         match ring::init(&self.address()).await {
             Err(failure) if failure.kind() != Some(Kind::Invalid) => Err(failure),
             _ => Ok(()),
         }
     }
 
-    /// Returns the number of nodes that are to vote in the group that holds the buckets.
+    /// Returns the desired number of voters of the group that holds the buckets.
     async fn voters(&self) -> Outcome<usize> {
         let call = HttpCall::new(Method::GET, "/v1/cluster");
         let cluster = Client::new(&self.address())?.call(call).await?.json()?;
@@ -338,7 +339,7 @@ fn make(path: &Path) -> Outcome {
     made.map_err(|error| Failure::file("make", path, &error))
 }
 
-/// Asks all of them to stop, and waits until they have.
+/// Stops all nodes, and waits until they have ended.
 async fn stop(nodes: &mut [DevNode]) {
     nodes.iter().for_each(DevNode::stop);
     while nodes.iter_mut().any(DevNode::is_running) {

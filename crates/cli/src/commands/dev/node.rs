@@ -1,4 +1,4 @@
-//! One node of `credenza dev`: a process of its own, with its folder and its log beside it.
+//! One node of `credenza dev`: a separate process, with its folder and its log beside it.
 
 use program::{Failure, Outcome};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,19 +8,19 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// A node that was started here.
+/// A node that this process started.
 pub struct DevNode {
     /// `n1`, `n2`, ...
     pub name: String,
     command: Command,
     log: PathBuf,
     process: Child,
-    /// True if its end was noticed already.
+    /// True if its end was reported already.
     is_noticed: bool,
 }
 
 impl DevNode {
-    /// Starts `credenza serve` with these arguments; what it says goes to a log in the folder.
+    /// Starts `credenza serve` with these arguments; its output goes to a log in the folder.
     pub fn start(folder: &Path, name: String, arguments: &[String]) -> Outcome<DevNode> {
         let log = folder.join(format!("{name}.log"));
         let itself = std::env::current_exe().map_err(|error| Failure::file("run", &log, &error))?;
@@ -30,7 +30,7 @@ impl DevNode {
         Ok(DevNode { name, command, log, process, is_noticed: false })
     }
 
-    /// Starts it again, as it was started first. It must have ended.
+    /// Restarts it with the same arguments. It must have ended.
     pub fn restart(&mut self) -> Outcome {
         self.process = spawn(&mut self.command, &self.log)?;
         self.is_noticed = false;
@@ -42,26 +42,26 @@ impl DevNode {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Returns its exit status once, after it has ended.
+    /// Returns its exit status once, after it has ended. `None`: it runs, or its end was reported.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.process.try_wait().ok()?.filter(|_| !self.is_noticed);
         self.is_noticed |= status.is_some();
         status
     }
 
-    /// Asks it to stop in order.
+    /// Stops it cleanly.
     pub fn stop(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it as a crash would.
+    /// Kills it, as a crash would.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(id) = Pid::from_raw(self.process.id().cast_signed()) {
-            // A process that has ended stays ours, under its id, until it is waited for.
+            // An ended child process keeps its id until it is waited for.
             let _ = kill_process(id, signal);
         }
     }

@@ -1,8 +1,8 @@
 //! `credenza export`: writes records to a file.
 //!
-//! Promises: no row is left out silently; an export that was cut short goes on behind the last key
-//! that is whole in its file.
-//! Never: writes over a file that is no export.
+//! Promises: no row is left out silently; an interrupted export goes on after the last complete key
+//! in its file.
+//! Never: overwrites a file that is not an export.
 //! Read next: `rows.rs`.
 
 mod rows;
@@ -88,7 +88,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Writes everything.
+    /// Writes all records.
     pub async fn run(self) -> Outcome {
         let format = match self.file.as_os_str() == "-" {
             true => self.format.unwrap_or(Format::Tsv),
@@ -101,7 +101,8 @@ impl Export {
         let described = Described::of(&self.place, &mut client).await?;
         let tail = if self.resume && to_file { self.tail(format, &fields)? } else { None };
         let mut rows = self.rows(client, &described, tail.as_ref())?;
-        // The first page before the file: a mistake in the request leaves no empty file behind.
+        // The first page is read before the file is created: a wrong request leaves no empty file
+        // behind.
         let mut page = rows.next().await?;
         let file: Box<dyn Write> = match (to_file, &tail) {
             (true, Some(tail)) => Box::new(self.reopen(tail)?),
@@ -143,7 +144,7 @@ impl Export {
         }
     }
 
-    /// Returns the range to be read: all of it, or what lies behind the last key of the file.
+    /// Returns the range to be read: all of it, or the part after the last key of the file.
     fn rows(&self, client: Client, described: &Described, tail: Option<&Tail>) -> Outcome<Rows> {
         let query = self.span.query(self.encoding)?;
         let freshness = format!("consistency={}", encode(self.freshness.consistency.as_bytes()));
@@ -164,7 +165,7 @@ impl Export {
         Ok(Rows::Range(pages))
     }
 
-    /// Where the file ends that is there; none if there is no file.
+    /// Returns the end of an existing file. `None`: there is no file.
     fn tail(&self, format: Format, fields: &FieldNames) -> Outcome<Option<Tail>> {
         let file = match File::open(&self.file) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -175,7 +176,7 @@ impl Export {
             let path = self.file.display();
             Failure::invalid(format!("{path} is no export that can go on: {what}"))
         })?;
-        // Of a key with siblings some values may be missing: it is written once more.
+        // Some values of a key with siblings may be missing: the key is written once more.
         Ok(Some(if self.siblings == SiblingsTreatment::Each {
             tail.without_last_key()
         } else {
@@ -183,7 +184,7 @@ impl Export {
         }))
     }
 
-    /// The file, cut behind its last whole record.
+    /// Opens the file, cut after its last complete record.
     fn reopen(&self, tail: &Tail) -> Outcome<File> {
         let failed = |error| Failure::file("write", &self.file, &error);
         let file = OpenOptions::new().append(true).open(&self.file).map_err(failed)?;

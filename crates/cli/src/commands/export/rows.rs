@@ -1,5 +1,5 @@
-//! Sources of an export: the rows of a consistent bucket, or the keys of an available one with what
-//! each holds.
+//! Sources of an export: the rows of a consistent bucket, or the keys of an available one with
+//! their values.
 
 use super::SiblingsTreatment;
 use crate::client::{Client, HttpCall, encode};
@@ -12,13 +12,13 @@ use hyper::Method;
 use program::{Failure, Outcome};
 use serde_json::{Value, json};
 
-/// Rows in a page of a consistent bucket.
+/// Number of rows in a page of a consistent bucket.
 const PAGE_ROWS: usize = 5_000;
-/// Keys of an available bucket that are read with one request. Fewer are where their values are
+/// Number of keys of an available bucket that are read with one request; fewer if their values are
 /// too large together.
 const KEYS_PER_READ: u64 = 500;
 
-/// A row that is written to the file.
+/// A row for the file.
 pub struct ExportRecord {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -33,7 +33,7 @@ pub enum Rows {
 }
 
 impl Rows {
-    /// The next rows, maybe none; `None` at the end.
+    /// Returns the next rows, which may be none. `None`: the end.
     pub async fn next(&mut self) -> Outcome<Option<Vec<ExportRecord>>> {
         match self {
             Rows::Keys(values) => values.next().await,
@@ -50,7 +50,7 @@ impl Rows {
         }
     }
 
-    /// Keys with siblings that were left out.
+    /// Returns the number of keys with siblings that were left out.
     pub fn left_out(&self) -> u64 {
         match self {
             Rows::Range(_) => 0,
@@ -64,7 +64,7 @@ pub struct KeyValues {
     client: Client,
     /// Path of the bucket.
     path: String,
-    /// Query that says how fresh the values must be.
+    /// Query with the read level.
     freshness: String,
     pages: KeyPages,
     siblings: SiblingsTreatment,
@@ -72,7 +72,7 @@ pub struct KeyValues {
 }
 
 impl KeyValues {
-    /// Reads the values of these keys.
+    /// Returns the source of these keys with their values.
     pub fn new(
         client: Client,
         (path, freshness): (String, String),
@@ -85,7 +85,7 @@ impl KeyValues {
     async fn next(&mut self) -> Outcome<Option<Vec<ExportRecord>>> {
         let Some(keys) = self.pages.next(KEYS_PER_READ).await? else { return Ok(None) };
         let mut records = Vec::with_capacity(keys.len());
-        // The keys that stand first in the order are on top.
+        // The keys that come first in the order are on top.
         let mut waiting = vec![keys];
         while let Some(mut keys) = waiting.pop() {
             if keys.is_empty() {
@@ -93,7 +93,7 @@ impl KeyValues {
             }
             match self.read(&keys, &mut records).await {
                 // One key with siblings, or one too many large values, fails the read of all:
-                // halves of it find the key in a few requests.
+                // halving finds the key in a few requests.
                 Err(failure) if keys.len() > 1 && fails_for_one(&failure) => {
                     let behind = keys.split_off(keys.len() / 2);
                     waiting.extend([behind, keys]);
@@ -107,7 +107,7 @@ impl KeyValues {
         Ok(Some(records))
     }
 
-    /// Reads keys that have one value each. A key that is gone meanwhile is passed over.
+    /// Reads keys that have one value each. A key that was deleted meanwhile is skipped.
     async fn read(&mut self, keys: &[Value], records: &mut Vec<ExportRecord>) -> Outcome {
         let path = format!("{}/multi_get?{}", self.path, self.freshness);
         let call = HttpCall::json(Method::POST, path, json!({ "keys": keys }).to_string());
@@ -123,7 +123,7 @@ impl KeyValues {
         Ok(())
     }
 
-    /// Does with a key that has siblings what the command line says.
+    /// Treats a key that has siblings as the command line says.
     async fn take_siblings(&mut self, key: &Value, records: &mut Vec<ExportRecord>) -> Outcome {
         let key = from_json(key).ok_or_else(foreign)?;
         let shown = printable(&key);
@@ -154,7 +154,7 @@ impl KeyValues {
     }
 }
 
-/// True where one key makes the read of many fail.
+/// Returns true if one key makes the read of many fail.
 fn fails_for_one(failure: &Failure) -> bool {
     matches!(failure.reason(), Some(Reason::Siblings | Reason::TooLarge))
 }

@@ -1,12 +1,12 @@
 //! `credenza import`: loads records from a file, many sequences in flight.
 //!
-//! One thread reads and cuts the input into rounds, with a parcel for each connection; a connection
-//! sends each of its parcels as one sequence, in order; what is acknowledged without a gap from the
-//! beginning on is what the resume file remembers.
+//! One thread reads and cuts the input into rounds, with a parcel for each connection. A connection
+//! sends each of its parcels as one sequence, in order. The resume file records the end of the
+//! rounds that are acknowledged without a gap from the beginning.
 //!
-//! Promises: a record is counted only after it was acknowledged; a wrong record is named by its
-//! line; of a key that stands twice the later value stays; after a kill at any point, the same
-//! command with the same resume file loads the rest.
+//! Promises: a record counts only after it was acknowledged; a wrong record is named by its line;
+//! of two records with one key the later value stays; after a kill at any point, the same command
+//! with the same resume file loads the rest.
 //! Never: holds more of the input in memory than the parcels in flight.
 //! Read next: `parcels.rs`, then `send.rs`.
 
@@ -57,10 +57,10 @@ Existing keys are overwritten. After an interruption, run the same command with 
 In an available bucket a record replaces what its key holds, siblings too, as far as the node that
 takes it knows.";
 
-/// Parcels that wait for a connection while another is on its way.
+/// Most parcels that wait for a connection while another is in flight.
 const PARCELS_WAITING_MAX: usize = 2;
 
-/// What happens at a wrong record.
+/// Treatment of a wrong record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Errors {
     /// Name it and go on
@@ -121,11 +121,11 @@ pub struct Import {
 }
 
 impl Import {
-    /// Loads everything.
+    /// Loads all records.
     pub async fn run(self) -> Outcome {
         let format = format_of(self.format, &self.file)?;
         let input = parcels::Input::open(&self.file)?;
-        // Before anything is read: a bucket that is missing is no mistake of a line.
+        // Checked before anything is read: a missing bucket is not an error of a line.
         let described = Described::of(&self.place, &mut self.place.client()?).await?;
         let mut resume = match &self.resume {
             Some(path) => Some(Resume::open(path, &input, format, &self.place.bucket)?),
@@ -148,7 +148,7 @@ impl Import {
                 resume.save_sometimes(progress.reached(), progress.skipped())?;
             }
         }
-        // Every sender has ended; a failure of one is the failure of all.
+        // Every sender has ended; the failure of one is the failure of all.
         let mut outcome = Ok(());
         while let Some(ended) = senders.join_next().await {
             let ended = ended.map_err(|error| Failure::invalid(format!("a sender died: {error}")));
@@ -200,7 +200,7 @@ impl Import {
         Ok((senders, sent))
     }
 
-    /// Says what was done; `before` counts the records that earlier runs left out.
+    /// Prints the summary; `before` counts the records that earlier runs left out.
     fn report(&self, progress: &mut ImportProgress, before: u64, stopped: Outcome) -> Outcome {
         let skipped = before + progress.skipped();
         let summary = progress.finish();
@@ -227,7 +227,7 @@ impl Import {
     }
 }
 
-/// The byte between columns.
+/// Parses the delimiter of columns.
 pub fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
@@ -240,7 +240,7 @@ fn reader_died() -> Failure {
     Failure::invalid("the reader of the input died")
 }
 
-/// The format that was asked for, or what the file's name ends with.
+/// Returns the requested format, or that of the file's name.
 pub fn format_of(asked: Option<Format>, file: &Path) -> Outcome<Format> {
     let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     let told = match ending.as_deref() {

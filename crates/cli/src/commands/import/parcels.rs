@@ -1,4 +1,4 @@
-//! The input, cut into parcels by a thread of its own.
+//! Input of an import, which a separate thread cuts into parcels.
 
 use super::Errors;
 use super::resume::InputPosition;
@@ -15,26 +15,26 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
-/// A parcel is closed when it holds this many bytes of keys and values.
+/// Bytes of keys and values at which a parcel is closed.
 const PARCEL_BYTES: usize = 512 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 
-/// Records that travel as one sequence.
+/// Records that are sent as one sequence.
 pub struct Parcel {
-    /// The round it was cut in: counts up from 0 without gaps, one parcel for each lane.
+    /// Number of its round: rounds count up from 0 without gaps, with one parcel for each lane.
     pub number: u64,
     /// The records.
     pub batch: RecordBatch,
-    /// Wrong records that stood among or before them.
+    /// Number of wrong records among or before them.
     pub skipped: u64,
-    /// Where the input stands behind the round.
+    /// Position in the input after the round.
     pub end: InputPosition,
 }
 
-/// Where the parcels of each connection go.
+/// Queues of parcels, one for each connection.
 pub type Lanes = Vec<mpsc::Sender<Parcel>>;
 
-/// Where the records come from.
+/// Source of the records.
 pub struct Input {
     path: PathBuf,
     from: Box<dyn ReadSeek>,
@@ -73,39 +73,39 @@ impl Input {
         Ok(Input { path: path.into(), from: Box::new(file), length })
     }
 
-    /// Its length, if it is a file.
+    /// Returns its length in bytes. `None`: it is not a file.
     pub fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// Its name, made absolute so that it means the same from every folder.
+    /// Returns its name, as an absolute path so that it means the same in every folder.
     pub fn name(&self) -> String {
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         path.display().to_string()
     }
 }
 
-/// How the input is cut.
+/// Format of the input, and the treatment of its records.
 pub struct InputFormat {
     /// Its format.
     pub format: Format,
-    /// Fields of `jsonl`, columns of `csv`.
+    /// Field names of `jsonl`, column names of `csv`.
     pub fields: FieldNames,
-    /// At a wrong record.
+    /// Treatment of a wrong record.
     pub errors: Errors,
     /// Treatment of wrong records that are left out.
     pub skips: Arc<Skips>,
     /// True if a record may have an empty key.
     pub allows_empty_key: bool,
-    /// Records in a parcel.
+    /// Most records in a parcel.
     pub records_max: usize,
 }
 
-/// Starts the thread; it ends with the input, at a wrong record (if so asked), or when a lane takes
-/// no more parcels.
+/// Starts the thread; it ends with the input, at a wrong record (if requested), or when a lane
+/// accepts no more parcels.
 ///
-/// A key always takes the same lane, and a lane keeps the order of the input: of a key that stands
-/// twice the later value stays.
+/// A key always takes the same lane, and a lane keeps the order of the input: of two records with
+/// one key the later value stays.
 pub fn read(
     mut input: Input,
     start: InputPosition,
@@ -114,7 +114,7 @@ pub fn read(
 ) -> Outcome<JoinHandle<Outcome>> {
     let path = input.path.clone();
     let unread = |error: io::Error| Failure::file("go on reading", &path, &error);
-    // The names of a CSV file's columns stand at its beginning, wherever it goes on.
+    // The names of a CSV file's columns are at its beginning, wherever the import goes on.
     let is_table = cut.format == Format::Csv;
     if !is_table {
         input.from.skip(start.offset).map_err(unread)?;
@@ -134,7 +134,7 @@ pub fn read(
         .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start a thread: {error}")))
 }
 
-/// One parcel for each lane.
+/// A round: one parcel for each lane.
 struct ParcelRound {
     batches: Vec<RecordBatch>,
     skipped: u64,
@@ -150,7 +150,7 @@ fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) 
         if skipped > 0 || batches.iter().any(|batch| !batch.is_empty()) {
             for (lane, batch) in lanes.iter().zip(batches) {
                 let skipped = std::mem::take(&mut skipped);
-                // An error means that this lane has failed; its failure is the one to tell.
+                // An error means that this lane has failed; its own failure is the one to report.
                 if lane.blocking_send(Parcel { number, batch, skipped, end }).is_err() {
                     return Ok(());
                 }
@@ -165,7 +165,7 @@ fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &InputFormat, lanes: &Lanes) 
     Ok(())
 }
 
-/// Fills a round until one lane's batch is full; `false` at the end of the input.
+/// Fills a round until one lane's batch is full; returns `false` at the end of the input.
 fn fill<R: BufRead>(
     reader: &mut Reader<R>,
     cut: &InputFormat,
@@ -198,7 +198,8 @@ fn fill<R: BufRead>(
 }
 
 impl InputFormat {
-    /// Adds the record that was read, if there is one, to its lane; `true`: the lane is full.
+    /// Adds the record that was read, if there is one, to its lane; returns `true` if the lane is
+    /// full.
     fn add<R: BufRead>(
         &self,
         one: &RecordBatch,
@@ -231,7 +232,7 @@ impl InputFormat {
     /// Leaves a wrong record out, or ends the import with it.
     fn leave_out(&self, line: u64, what: &str, text: &[u8]) -> Outcome {
         if self.errors == Errors::Stop {
-            // The round ends before this line, so that a resumed import meets it again.
+            // The round ends before this line, so that a resumed import reads it again.
             let text = format!("line {line}: {what}: fix it, or --errors skip");
             return Err(Failure::invalid(text));
         }

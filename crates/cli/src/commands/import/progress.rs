@@ -1,5 +1,5 @@
-//! Progress of an import: records acknowledged so far, as a bar, as a place to resume from, as a
-//! summary.
+//! Progress of an import: the records acknowledged so far, as a bar, as a position to resume from,
+//! as a summary.
 
 use super::resume::InputPosition;
 use super::send::SentParcel;
@@ -22,7 +22,7 @@ pub struct ImportProgress {
     skipped: u64,
 }
 
-/// The end of it.
+/// Totals of an import at its end.
 #[derive(Debug)]
 pub struct Summary {
     records: u64,
@@ -32,7 +32,7 @@ pub struct Summary {
 }
 
 impl ImportProgress {
-    /// A bar (on a terminal) over an input of this length, sent in so many lanes.
+    /// Starts a bar (on a terminal) over an input of this length, sent in this many lanes.
     pub fn new(length: Option<u64>, start: InputPosition, lanes: usize) -> ImportProgress {
         let bar = match length {
             Some(length) => ProgressBar::new(length).with_style(style(
@@ -56,7 +56,7 @@ impl ImportProgress {
         }
     }
 
-    /// A parcel was acknowledged.
+    /// Counts a parcel that was acknowledged.
     pub fn take(&mut self, sent: SentParcel) {
         self.records += sent.records;
         self.bytes += sent.bytes;
@@ -74,22 +74,22 @@ impl ImportProgress {
         self.bar.set_message(format!("{} records, {per_second:.0}/s", self.records));
     }
 
-    /// The bar, for those who write to the terminal beside it.
+    /// Returns the bar, for messages beside it on the terminal.
     pub fn bar(&self) -> ProgressBar {
         self.bar.clone()
     }
 
-    /// Records left out so far.
+    /// Returns the number of records left out so far.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Everything in the input before this place is acknowledged.
+    /// Returns the position before which all records are acknowledged.
     pub fn reached(&self) -> InputPosition {
         self.reached
     }
 
-    /// Takes the bar away.
+    /// Removes the bar; returns the totals.
     pub fn finish(&mut self) -> Summary {
         self.bar.finish_and_clear();
         let seconds = self.began.elapsed().as_secs_f64();
@@ -102,7 +102,7 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 impl Summary {
-    /// In a line.
+    /// Formats the totals as one line.
     pub fn text(&self) -> String {
         let skipped = match self.skipped {
             0 => String::new(),
@@ -117,7 +117,7 @@ impl Summary {
         )
     }
 
-    /// As JSON.
+    /// Returns the totals as JSON.
     pub fn json(&self) -> serde_json::Value {
         json!({
             "records": self.records,

@@ -1,4 +1,4 @@
-//! Resume file of an import: how far it got, also after a kill at any moment.
+//! Resume file of an import: its progress, which survives a kill at any moment.
 
 use super::parcels::Input;
 use crate::records::Format;
@@ -10,19 +10,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it is written.
+/// Interval of its writes, milliseconds.
 const SAVE_MS: u64 = 500;
 
-/// A place in the input: everything before it is acknowledged.
+/// A position in the input, before which all records are acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InputPosition {
-    /// Bytes.
+    /// Number of bytes.
     pub offset: u64,
-    /// Records, or lines.
+    /// Number of records, or of lines.
     pub number: u64,
 }
 
-/// What the file holds: whose progress it is, and the progress.
+/// Contents of the file: the import it belongs to, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ResumeFile {
@@ -30,12 +30,12 @@ struct ResumeFile {
     format: String,
     bucket: String,
     reached: InputPosition,
-    /// Records left out before that; files of earlier versions do not say.
+    /// Number of records left out before that position; absent in files of earlier versions.
     #[serde(default)]
     skipped: u64,
 }
 
-/// The file.
+/// The resume file, with its contents.
 pub struct Resume {
     path: PathBuf,
     kept: ResumeFile,
@@ -44,7 +44,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Reads it, or begins a new one. One that tells of another import is refused.
+    /// Reads the file, or starts a new one. Fails if it belongs to another import.
     pub fn open(
         path: &Path,
         input: &Input,
@@ -69,17 +69,17 @@ impl Resume {
         Ok(Resume { path: path.into(), kept, skipped_before, saved: Instant::now() })
     }
 
-    /// Records that earlier runs left out.
+    /// Returns the number of records that earlier runs left out.
     pub fn skipped_before(&self) -> u64 {
         self.skipped_before
     }
 
-    /// Where to go on.
+    /// Returns the position to go on from.
     pub fn reached(&self) -> InputPosition {
         self.kept.reached
     }
 
-    /// Writes it unless that was done a moment ago.
+    /// Writes the file unless the last write was less than `SAVE_MS` ago.
     pub fn save_sometimes(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
         if self.saved.elapsed() < Duration::from_millis(SAVE_MS) {
             return Ok(());
@@ -87,8 +87,8 @@ impl Resume {
         self.save(reached, skipped)
     }
 
-    /// Writes it: a new file beside it, synced, put in its place. `skipped` counts the records that
-    /// this run left out.
+    /// Writes the file: a new file beside it, synced, then renamed over it. `skipped` counts the
+    /// records that this run left out.
     pub fn save(&mut self, reached: InputPosition, skipped: u64) -> Outcome {
         self.kept.reached = reached;
         self.kept.skipped = self.skipped_before + skipped;

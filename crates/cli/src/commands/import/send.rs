@@ -1,5 +1,5 @@
-//! One connection that sends parcel after parcel, each as one sequence (in an available bucket: as
-//! one batch).
+//! Sender of an import: one connection that sends parcel after parcel, each as one sequence (in an
+//! available bucket: as one batch).
 
 use super::Errors;
 use super::parcels::Parcel;
@@ -16,8 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A parcel that cannot be sent now is tried again this often, with growing pauses (about a
-/// minute).
+/// Most tries of a parcel that can't be sent now, with growing pauses (about a minute).
 const TRIES_MAX: u32 = 12;
 const PAUSE_MS: u64 = 50;
 const PAUSE_MS_MAX: u64 = 10_000;
@@ -25,25 +24,25 @@ const PAUSE_MS_MAX: u64 = 10_000;
 /// A parcel that was acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct SentParcel {
-    /// The parcel's number.
+    /// Number of its round.
     pub number: u64,
-    /// Records written.
+    /// Number of records written.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Records left out.
+    /// Number of records left out.
     pub skipped: u64,
-    /// Where the input stood behind it.
+    /// Position in the input after the round.
     pub end: InputPosition,
 }
 
-/// Destination of records, and the way there.
+/// Destination of records.
 pub struct ImportRoute {
     /// Path of the bucket's sequences.
     pub path: String,
-    /// True if the bucket is available: it takes no sequence that holds together.
+    /// True if the bucket is available: it accepts no sequence that applies as a whole.
     pub is_available: bool,
-    /// Time to live, in milliseconds.
+    /// Time to live, in milliseconds. `None`: the records never expire.
     pub ttl: Option<u64>,
 }
 
@@ -56,7 +55,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends along this route.
+    /// Returns a sender along this route.
     pub fn new(client: Client, to: ImportRoute, errors: Errors, skips: Arc<Skips>) -> Sender {
         Sender { client, to, errors, skips }
     }
@@ -69,7 +68,7 @@ impl Sender {
     ) -> Outcome {
         while let Some(parcel) = waiting.recv().await {
             let sent = self.parcel(parcel).await?;
-            // An error means that nobody counts any more: the import is over.
+            // An error means that the receiver is gone: the import has ended.
             report.send(sent).await.unwrap_or_default();
         }
         Ok(())
@@ -90,7 +89,7 @@ impl Sender {
             Err(failure) if is_of_record(&failure) => {}
             other => return other.map(|()| sent),
         }
-        // Some record is refused (the bucket has limits of its own, say): find out which.
+        // One of the records is refused (the bucket may have its own limits): find out which.
         for (at, (key, value, line)) in parcel.batch.iter().enumerate() {
             match self.records(std::iter::once((key, value, line))).await {
                 Err(failure) if is_of_record(&failure) => {
@@ -110,8 +109,8 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Sends records as one sequence, again and again while the node can't take it. Writing the
-    /// same record twice is harmless, so an unknown outcome is tried again too.
+    /// Sends records as one sequence, repeatedly while the node can't accept it. A repeated write
+    /// of the same record is harmless, so an unknown outcome is retried, too.
     async fn records<'b>(
         &mut self,
         records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
@@ -135,13 +134,13 @@ impl Sender {
     }
 }
 
-/// True where a record was refused by itself; false where its bucket, the same for all, was.
+/// Returns true if a record was refused by itself; false if its bucket, the same for all, was.
 fn is_of_record(failure: &Failure) -> bool {
     let of_bucket = [Reason::NoSuchBucket, Reason::NoSuchType, Reason::NotSupported].map(Some);
     failure.kind() == Some(Kind::Invalid) && !of_bucket.contains(&failure.reason())
 }
 
-/// A sequence as JSON: its steps, or those of a batch, each by itself.
+/// Returns a sequence as JSON: its steps, or those of a batch, each by itself.
 fn sequence<'b>(
     records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
     to: &ImportRoute,

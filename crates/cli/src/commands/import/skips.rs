@@ -1,8 +1,8 @@
-//! Records that are left out: what is said of them, and the file that takes them.
+//! Records that are left out: their messages, and their file.
 //!
-//! The file holds the rejected records as they stand in the input, so that it can be repaired and
+//! The file holds the rejected records as they are in the input, so that it can be corrected and
 //! imported in the same way. Beside it `FILE.reasons` holds a line for each of them, in the same
-//! order: its line in the input, and why it was rejected. After a kill some may stand there twice.
+//! order: its line in the input, and the reason. After a kill some records may be there twice.
 
 use base::codec::printable;
 use indicatif::ProgressBar;
@@ -19,7 +19,7 @@ pub struct Skips {
     rejects: Option<Mutex<Rejects>>,
 }
 
-/// The file, and the one of reasons beside it. Both are made with the first record.
+/// The file of rejected records, and that of their reasons. Both are created with the first record.
 struct Rejects {
     path: PathBuf,
     reasons_path: PathBuf,
@@ -28,8 +28,8 @@ struct Rejects {
 }
 
 impl Skips {
-    /// Says everything on standard error, around the bar; with a path, writes it there instead. A
-    /// file that is there is taken only by an import that goes on.
+    /// Reports on standard error, around the bar; with a path, into that file instead. Only a
+    /// resumed import accepts an existing file.
     pub fn new(bar: ProgressBar, path: Option<&Path>, goes_on: bool) -> Outcome<Skips> {
         let Some(path) = path else { return Ok(Skips { bar, rejects: None }) };
         let mut reasons_path = path.to_path_buf().into_os_string();
@@ -46,19 +46,19 @@ impl Skips {
         Ok(Skips { bar, rejects: Some(Mutex::new(rejects)) })
     }
 
-    /// True if records must be kept as they stand in the input.
+    /// Returns true if records must be kept as they are in the input.
     pub fn takes_texts(&self) -> bool {
         self.rejects.is_some()
     }
 
-    /// Says what every file with such records begins with.
+    /// Sets the head that every file of such records begins with.
     pub fn set_head(&self, head: &[u8]) {
         if let Some(rejects) = &self.rejects {
             rejects.lock().unwrap_or_else(PoisonError::into_inner).head = head.to_vec();
         }
     }
 
-    /// Takes a record that is left out.
+    /// Reports a record that is left out.
     pub fn take(&self, line: u64, why: &str, text: &[u8]) -> Outcome {
         let Some(rejects) = &self.rejects else {
             self.bar.suspend(|| eprintln!("credenza: line {line}: {why}: skipped"));

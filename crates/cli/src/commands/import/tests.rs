@@ -52,7 +52,7 @@ fn a_resume_file_tells_its_own_import_and_refuses_another() {
     resume.save(reached(40), 3).expect("written");
     let again = open(&file, Format::Tsv, "users").expect("ours");
     assert_eq!((again.reached(), again.skipped_before()), (reached(40), 3));
-    // As versions before wrote it.
+    // The format of earlier versions.
     let kept = std::fs::read_to_string(&state).expect("written");
     std::fs::write(&state, kept.replace(",\n  \"skipped\": 3", "")).expect("a file");
     assert!(!std::fs::read_to_string(&state).expect("written").contains("skipped"));

@@ -1,4 +1,4 @@
-//! Made-up statuses, as `/status` answers them, for the tests of what is shown.
+//! Made-up statuses in the format of `/status`, for tests of the output.
 
 use serde_json::{Value, json};
 
@@ -56,19 +56,19 @@ fn status(members: usize) -> Value {
     })
 }
 
-/// A node that is alone; its directory has no address for other nodes.
+/// Returns the status of a single node, whose directory has no address for other nodes.
 pub fn one() -> Value {
     let mut one = status(1);
     one["members"][0]["peer"] = json!("");
     one
 }
 
-/// Three nodes, all there.
+/// Returns the status of three nodes, all connected.
 pub fn three() -> Value {
     status(3)
 }
 
-/// The third of three is down.
+/// Returns a status in which the third of three nodes is down.
 pub fn one_missing() -> Value {
     let mut status = status(3);
     status["members"][2] = member(3, false);
@@ -84,7 +84,7 @@ pub fn one_missing() -> Value {
     status
 }
 
-/// Two of three are down.
+/// Returns a status in which two of three nodes are down.
 pub fn no_majority() -> Value {
     let mut status = one_missing();
     status["members"][1] = member(2, false);
@@ -99,7 +99,8 @@ pub fn no_majority() -> Value {
     status
 }
 
-/// The first of three has joined, gets a snapshot, and has no vote yet.
+/// Returns the status of the first of three nodes, which has joined, receives a snapshot, and has
+/// no vote yet.
 pub fn joining() -> Value {
     let mut status = status(3);
     for group in 0..2 {
@@ -115,7 +116,7 @@ pub fn joining() -> Value {
     status
 }
 
-/// The first of three votes and keeps no data.
+/// Returns the status of the first of three nodes, a witness: it votes and keeps no data.
 pub fn witness() -> Value {
     let mut status = status(3);
     for group in 0..2 {

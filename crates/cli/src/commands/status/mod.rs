@@ -1,8 +1,8 @@
-//! `credenza status`: whether a node serves, and what there is to know of it.
+//! `credenza status`: verdict on a node, and its details.
 //!
-//! Promises: the first line is a verdict with its reason; what is shown needs no manual, and fits a
-//! terminal of 100 columns where names and sentences let it.
-//! Never: colours what goes to a file or pipe, or where `NO_COLOR` is set.
+//! Promises: the first line is a verdict with its reason; the output needs no manual, and fits a
+//! terminal of 100 columns if names and sentences permit.
+//! Never: colours the output to a file or pipe, or if `NO_COLOR` is set.
 //! Read next: `verdict.rs`, then `tables.rs`.
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ Examples:
 The first line says whether the node serves, who is missing, and what to do. Exit code 5: it is not
 ready. Colours are for terminals; NO_COLOR=1 turns them off.";
 
-/// Between two looks of `--watch`.
+/// Pause between two queries of `--watch`.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// `credenza status`.
@@ -50,7 +50,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Prints it.
+    /// Prints the status.
     pub async fn run(self) -> Outcome {
         let mut client = Client::new(&self.address)?;
         match self.watch {
@@ -73,7 +73,7 @@ impl Status {
         Ok(())
     }
 
-    /// Goes on until it is interrupted; a node that is away for a while is shown as such.
+    /// Repeats until interrupted; a node that does not answer for a while is shown as such.
     async fn watch(&self, client: &mut Client) -> Outcome {
         let (paint, in_place) = (Paint::of_stdout(), std::io::stdout().is_terminal());
         let mut last: Option<Value> = None;
@@ -103,7 +103,7 @@ async fn ask(client: &mut Client) -> Outcome<Value> {
     client.call(HttpCall::new(Method::GET, "/status")).await?.json()
 }
 
-/// A page of `--watch`: on a terminal over the last one, else behind it.
+/// Returns a page of `--watch`: on a terminal over the last one, otherwise after it.
 fn frame(page: &str, in_place: bool) -> String {
     match in_place {
         true => format!("\x1b[H{}\x1b[J", page.replace('\n', "\x1b[K\n")),
@@ -111,7 +111,7 @@ fn frame(page: &str, in_place: bool) -> String {
     }
 }
 
-/// The verdict, the warnings, the tables.
+/// Returns the verdict, the warnings, and the tables.
 fn page(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
     let (grade, verdict) = verdict(status);
     let mut text = match grade {
@@ -120,7 +120,7 @@ fn page(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
         Grade::Bad => paint.bad(&verdict),
     };
     text.push('\n');
-    // What the verdict says already is not said twice.
+    // Facts in the verdict are not repeated.
     let warnings = status["warnings"].as_array().into_iter().flatten().map(plain);
     for warning in warnings.filter(|warning| !verdict.contains(warning.as_str())) {
         text.push_str(&paint.warning("warning:"));

@@ -1,9 +1,9 @@
-//! Rates between two looks at a node: requests, log syncs and decided entries a second.
+//! Rates between two statuses of a node: requests, log syncs and decided entries a second.
 
 use crate::settings::units::show_count;
 use serde_json::Value;
 
-/// Rates a second, between two looks.
+/// Rates a second between two statuses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     requests: f64,
@@ -12,8 +12,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Between an earlier status and a later one; none if the node has started anew in between, or
-    /// no time has passed on its clock.
+    /// Returns the rates between an earlier status and a later one. `None`: the node has restarted
+    /// in between, or no time has passed on its clock.
     pub fn between(earlier: &Value, later: &Value) -> Option<Rates> {
         let same = |name: &str| earlier[name] == later[name];
         if !same("node") || !same("incarnation") {
@@ -28,7 +28,7 @@ impl Rates {
         Some(Rates { requests: rate(requests), syncs: rate(syncs), decided: rate(decided) })
     }
 
-    /// In one phrase.
+    /// Formats the rates as one phrase.
     pub fn text(&self) -> String {
         let shown = |rate: f64| show_count(rate.round() as u64);
         format!(

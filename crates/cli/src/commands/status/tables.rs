@@ -8,13 +8,13 @@ use crate::settings::units::{show_count, show_size};
 use base::duration::text_of_ms;
 use serde_json::Value;
 
-/// Explains the log positions in the table of groups.
+/// Legend of the log positions in the table of groups.
 const LEGEND: &str = "\
 log positions: decided = synced by enough voters, applied = readable here,
 flushed = in the tables too (what is behind it stands in the log, as durably)
 ";
 
-/// Everything but the verdict and the warnings.
+/// Returns all but the verdict and the warnings.
 pub fn tables(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
     let mut text = fields(&node_fields(status), paint);
     text.push('\n');
@@ -43,7 +43,7 @@ const GROUPS: [&str; 9] = [
 const MEMBERS: [&str; 7] =
     ["member", "id", "connection", "last heard", "round trip", "membership", "hints"];
 
-/// A name of a field and its value.
+/// Name and value of a field.
 type StatusField = (&'static str, String);
 
 fn fields(all: &[StatusField], paint: Paint) -> String {
@@ -66,7 +66,7 @@ fn members(status: &Value) -> impl Iterator<Item = &Value> {
     status["members"].as_array().into_iter().flatten()
 }
 
-/// Name of the member with this id.
+/// Returns the name of the member with this id.
 fn name_of(status: &Value, node: &Value) -> String {
     let known = members(status).find(|member| member["node"] == *node);
     plain(known.map_or(node, |member| &member["name"]))
@@ -84,7 +84,7 @@ fn ms(value: &Value) -> String {
     value.as_u64().map_or_else(|| "unknown".into(), text_of_ms)
 }
 
-/// Microseconds as milliseconds.
+/// Formats microseconds as milliseconds.
 fn us(value: &Value) -> String {
     format!("{:.2} ms", value.as_u64().unwrap_or_default() as f64 / 1e3)
 }
@@ -118,7 +118,7 @@ fn listeners(status: &Value) -> String {
     listeners.chain(peer).collect::<Vec<_>>().join(", ")
 }
 
-/// Says in words whether the node may be restarted.
+/// Describes whether the node may be restarted.
 fn restart(status: &Value) -> String {
     let stops = list(status, "groups");
     let stops = stops.iter().filter(|group| group["expect_progress_possible"] == false);
@@ -252,7 +252,7 @@ fn buckets(status: &Value) -> String {
     format!("{} consistent{loose}", count(&status["buckets"]))
 }
 
-/// Available buckets, where there is a ring.
+/// Returns the fields of available buckets. `None`: there is no ring.
 fn available(status: &Value) -> Option<String> {
     let available = &status["available"];
     let epoch = available["ring_epoch"].as_u64().filter(|epoch| *epoch > 0)?;

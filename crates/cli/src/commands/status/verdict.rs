@@ -1,4 +1,5 @@
-//! The verdict on a node: one line that says whether it serves, who is missing, and what to do.
+//! Verdict on a node: one line with its state, the members that are missing, and the action to
+//! take.
 
 use crate::commands::bucket::plain;
 use base::duration::text_of_ms;
@@ -7,15 +8,15 @@ use serde_json::Value;
 /// Gravity of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
-    /// Nothing is to be done.
+    /// The operator has nothing to do.
     Good,
-    /// It serves; something should be looked at.
+    /// The node serves, but something needs attention.
     Impaired,
-    /// It does not serve.
+    /// The node does not serve.
     Bad,
 }
 
-/// The verdict of a status.
+/// Returns the verdict on a status.
 pub fn verdict(status: &Value) -> (Grade, String) {
     if status["ready"] == false {
         let why = status["not_ready"].as_str().unwrap_or("the node does not take writes");
@@ -31,7 +32,7 @@ pub fn verdict(status: &Value) -> (Grade, String) {
     (grade, format!("ready: {members}, {writes}{own}"))
 }
 
-/// Members without a connection; one that leaves may be stopped.
+/// Returns the members without a connection; a leaving one may be stopped.
 fn missing(status: &Value) -> impl Iterator<Item = &Value> {
     let members = status["members"].as_array().into_iter().flatten();
     members.filter(|member| member["connected"] == false && member["membership"] != "leaving")
@@ -57,7 +58,7 @@ fn members(status: &Value, missing: &[&Value]) -> String {
     }
 }
 
-/// Obstacle to writes on a node that serves.
+/// Returns the obstacle to writes on a node that serves. `None`: there is none.
 fn obstacle(status: &Value) -> Option<&'static str> {
     if status["disk"]["full"] == true {
         return Some("WRITES REFUSED: the disk is nearly full, give it room");
@@ -65,7 +66,7 @@ fn obstacle(status: &Value) -> Option<&'static str> {
     (status["log"]["hangs"] == true).then_some("WRITES WAIT: the disk hangs")
 }
 
-/// This node's part, where it is not that of a voter in every group.
+/// Describes this node's role. `None`: it is a voter in every group.
 fn own_part(status: &Value) -> Option<String> {
     let own = |group: &Value| {
         let members = group["members"].as_array().into_iter().flatten();
