@@ -1,9 +1,9 @@
-//! Decide: state machines and plain functions that touch nothing.
+//! Protocol logic: state machines and functions without side effects.
 //!
-//! Promises: `step(event) -> effects`; the effects are to be carried out in the order in which they
-//! stand.
-//! Never: waits, reads a clock, touches a file or socket, starts a thread, rolls dice, depends on
-//! hash order.
+//! Promises: `step(event) -> effects`; the host carries the effects out in the order in which they
+//! are listed.
+//! Never: waits, reads a clock, touches a file or socket, starts a thread, uses randomness, depends
+//! on hash order.
 //! Read next: `consensus/mod.rs`, `causal/mod.rs`, `types/mod.rs`.
 
 pub mod causal;

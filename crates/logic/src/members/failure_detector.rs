@@ -1,117 +1,119 @@
-//! The machine: what is heard of each node, and what follows.
+//! Failure detector: state machine from observations of each node to its health.
 
 use super::latency::NodeLatency;
 use base::{Millis, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Without a link for so long, a node is down.
+/// Time without a link after which a node is down.
 const DOWN_AFTER: Millis = Millis(1_000);
-/// So many requests in a row that got no answer make a suspect of a node with a link.
+/// Requests in a row without an answer after which a node with a link is a suspect.
 const MISSES_MAX: u32 = 3;
-/// A suspect with a link is probed so often.
+/// Interval of probes to a suspect with a link.
 const PROBE_EVERY: Millis = Millis(500);
-/// So many probes in a row must be answered well; twice as many each time the node becomes suspect
-/// again within [`RELAPSE_WITHIN`].
+/// Probes in a row that a suspect must answer well; twice as many each time the node becomes
+/// suspect again within [`RELAPSE_WITHIN`].
 const PROBES_GOOD: u32 = 2;
 const PROBES_GOOD_MAX: u32 = 32;
 const RELAPSE_WITHIN: Millis = Millis(30_000);
 
-/// What this node thinks of another.
+/// Health of a node as another sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
-    /// It is asked first.
+    /// Healthy: it is asked first.
     Up,
-    /// Somebody else is asked in its place, and it is watched.
+    /// Suspect: another node is asked in its place, and it is watched.
     Suspect,
-    /// Somebody else is asked in its place.
+    /// Down: another node is asked in its place.
     Down,
 }
 
-/// What was heard. Times are monotonic.
+/// Observation of a node. Times are monotonic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// These are the other members; whoever is not named is forgotten.
+    /// The other members changed; nodes that are not listed are forgotten.
     Members {
-        /// All others.
+        /// All other members.
         nodes: BTreeSet<NodeId>,
         /// The time.
         now: Millis,
     },
-    /// There is a link to it.
+    /// A link began.
     Connected {
-        /// Whom.
+        /// Node at the other end.
         node: NodeId,
     },
-    /// The link is gone.
+    /// A link ended.
     Broken {
-        /// Whose.
+        /// Node at the other end.
         node: NodeId,
         /// The time.
         now: Millis,
     },
-    /// It answered a request or a probe.
+    /// Answer of a node to a request or a probe.
     Answered {
-        /// Who.
+        /// Node that answered.
         node: NodeId,
-        /// How long it took.
+        /// Time that it took.
         after: Millis,
         /// The time.
         now: Millis,
     },
-    /// It could not be asked, or it could not do what was asked (overloaded, its disk is full).
+    /// Failure: the node could not be asked, or could not carry out the request (overloaded, disk
+    /// full).
     Failed {
-        /// Who.
+        /// Node that failed.
         node: NodeId,
         /// The time.
         now: Millis,
     },
-    /// It has not answered.
+    /// Silence: the node has not answered a request or a probe.
     Unanswered {
-        /// Who.
+        /// Node that was asked.
         node: NodeId,
-        /// How long it was waited for.
+        /// Time waited so far.
         after: Millis,
         /// The time.
         now: Millis,
     },
-    /// Time has passed; several times a second.
+    /// Passage of time; several times a second.
     Tick {
         /// The time.
         now: Millis,
     },
 }
 
-/// What follows.
+/// Effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// This node is thought of otherwise from now on.
+    /// Change of a node's health.
     Changed {
-        /// Who.
+        /// The node.
         node: NodeId,
-        /// As what from now on.
+        /// Its new health.
         to: Health,
     },
-    /// Ask it something small, and tell how that went.
+    /// Probe: ask it something small, and report the outcome.
     Probe {
-        /// Whom.
+        /// Node to probe.
         node: NodeId,
     },
 }
 
-/// What is known of one node.
+/// State of one node.
 #[derive(Clone, Debug)]
 struct NodeRecord {
-    /// Since when there is no link; `None`: there is one.
+    /// Time since which there is no link. `None`: there is one.
     unlinked: Option<Millis>,
     misses: u32,
     pace: NodeLatency,
     doubt: Option<Doubt>,
-    /// When it was last trusted again, and after how many good probes.
+    /// Time at which it was last trusted again, and the number of good probes that took. `None`:
+    /// never.
     recovered: Option<(Millis, u32)>,
     told: Health,
 }
 
-/// Why a node with a link is not trusted, and what it still has to show.
+/// Doubt about a node with a link, and the probes that end it.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     good: u32,
@@ -119,40 +121,41 @@ struct Doubt {
     probe_at: Millis,
 }
 
-/// What one node knows of all others.
+/// Failure detector of one node for all others.
 #[derive(Clone, Debug, Default)]
 pub struct FailureDetector {
     nodes: BTreeMap<NodeId, NodeRecord>,
 }
 
 impl FailureDetector {
-    /// Knows nobody yet.
+    /// Builds a detector that knows no node yet.
     pub fn new() -> FailureDetector {
         FailureDetector::default()
     }
 
-    /// What is thought of this node; a stranger is down.
+    /// Returns the health of this node; an unknown node is down.
     pub fn standing(&self, node: NodeId) -> Health {
         self.nodes.get(&node).map_or(Health::Down, |known| known.told)
     }
 
-    /// Whether requests speak against a node, though there may be a link to it.
+    /// Returns true if requests to the node give reason for doubt, though there may be a link to
+    /// it.
     pub fn doubts(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|known| known.doubt.is_some())
     }
 
-    /// The members for whom somebody else is asked.
+    /// Returns the members in whose place another node is asked.
     pub fn down(&self) -> BTreeSet<NodeId> {
         let shunned = self.nodes.iter().filter(|(_, known)| known.told != Health::Up);
         shunned.map(|(node, _)| *node).collect()
     }
 
-    /// All other members and what is thought of them, by node.
+    /// Returns all other members and their health, by node.
     pub fn all(&self) -> impl Iterator<Item = (NodeId, Health)> {
         self.nodes.iter().map(|(node, known)| (*node, known.told))
     }
 
-    /// Takes in what was heard; appends what follows.
+    /// Handles an observation; appends the effects.
     pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
         let now = match event {
             Event::Members { nodes, now } => {
@@ -192,8 +195,8 @@ impl FailureDetector {
         self.tell(now, effects);
     }
 
-    /// A link says that the node runs and is a member; what was wrong before the link broke may be
-    /// gone with it, as after a restart.
+    /// Handles a new link: the node runs and is a member, and earlier trouble may be gone, as after
+    /// a restart.
     fn connected(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
         let Some(known) = self.nodes.get_mut(&node) else { return };
         if known.unlinked.take().is_some() {
@@ -243,7 +246,7 @@ impl FailureDetector {
         }
     }
 
-    /// How long all others take that are trusted.
+    /// Returns the latencies of all other trusted nodes.
     fn others(&self, node: NodeId) -> Vec<NodeLatency> {
         let others = self.nodes.iter().filter(|(other, known)| {
             **other != node && known.doubt.is_none() && known.unlinked.is_none()
@@ -273,7 +276,7 @@ impl FailureDetector {
 }
 
 impl NodeRecord {
-    /// A member without a link so far: it is given time to be reached.
+    /// Returns the state of a member without a link so far: it is given time to be reached.
     fn unheard_of(now: Millis) -> NodeRecord {
         NodeRecord {
             unlinked: Some(now),
@@ -287,7 +290,7 @@ impl NodeRecord {
 
     fn standing(&self, now: Millis) -> Health {
         match self.unlinked {
-            // Down is not taken back by a clock that stands still, only by a link.
+            // Only a link ends `Down`, not a clock that stands still.
             Some(since) if now.0.saturating_sub(since.0) >= DOWN_AFTER.0 => Health::Down,
             Some(_) if self.told == Health::Down => Health::Down,
             Some(_) => Health::Suspect,

@@ -1,4 +1,4 @@
-//! Stories and laws of who seems alive.
+//! Stories and laws of the failure detector.
 
 use super::{Effect, Event, FailureDetector, Health};
 use base::{Millis, NodeId};
@@ -87,8 +87,8 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Whatever is heard in whatever order: who has no link is not up; every change is told, once;
-    /// and when all is well again, all are trusted again within a minute.
+    /// Checks any observations in any order: a node without a link is not up; every change is
+    /// reported once; and when all is well again, all are trusted again within a minute.
     #[test]
     fn no_verdict_without_evidence_and_none_for_ever(
         events in proptest::collection::vec(event(), 0..200),

@@ -1,71 +1,71 @@
-//! Quorum sizes as numbers: from what was asked for (`quorum`, `all`, 2) to how many replicas that
-//! is.
+//! Quorum sizes as numbers: resolves what was requested (`quorum`, `all`, 2) to a number of
+//! replicas.
 
 use base::{Quorum, Share};
 use std::fmt;
 
-/// What a read asks for, the bucket's properties filled in.
+/// Requested quorums of a read, with the bucket's properties filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchWish {
-    /// Replicas that must answer.
+    /// Number of replicas that must answer.
     pub r: Quorum,
-    /// Of them primaries.
+    /// Number of primaries among them.
     pub pr: Quorum,
-    /// Nodes that must answer.
+    /// Number of nodes that must answer.
     pub node_confirms: u8,
-    /// Whether more than half that have nothing are enough to say so.
+    /// True if more than half of the replicas holding nothing are enough to report that.
     pub basic_quorum: bool,
-    /// Whether a replica that has nothing counts towards `r`.
+    /// True if a replica that holds nothing counts towards `r`.
     pub notfound_ok: bool,
 }
 
-/// What a write asks for, the bucket's properties filled in.
+/// Requested quorums of a write, with the bucket's properties filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreWish {
-    /// Replicas that must have taken it.
+    /// Number of replicas that must have taken it.
     pub w: Quorum,
-    /// Replicas that must have synced it.
+    /// Number of replicas that must have synced it.
     pub dw: Quorum,
-    /// Of them primaries.
+    /// Number of primaries among those.
     pub pw: Quorum,
-    /// Nodes that must have synced it.
+    /// Number of nodes that must have synced it.
     pub node_confirms: u8,
 }
 
-/// A read's numbers.
+/// Resolved quorums of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchNeeds {
-    /// Replicas that must answer.
+    /// Number of replicas that must answer.
     pub r: u8,
-    /// Of them primaries.
+    /// Number of primaries among them.
     pub pr: u8,
-    /// Nodes that must answer.
+    /// Number of nodes that must answer.
     pub node_confirms: u8,
-    /// So many that have nothing are enough to say so; none: all must be heard.
+    /// Number of replicas holding nothing that are enough to report that. `None`: all must answer.
     pub nothing_at: Option<u8>,
-    /// Whether a replica that has nothing counts towards `r`.
+    /// True if a replica that holds nothing counts towards `r`.
     pub notfound_ok: bool,
 }
 
-/// A write's numbers.
+/// Resolved quorums of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreNeeds {
-    /// Replicas that must have taken it.
+    /// Number of replicas that must have taken it.
     pub w: u8,
-    /// Replicas that must have synced it.
+    /// Number of replicas that must have synced it.
     pub dw: u8,
-    /// Of them primaries.
+    /// Number of primaries among those.
     pub pw: u8,
-    /// Nodes that must have synced it.
+    /// Number of nodes that must have synced it.
     pub node_confirms: u8,
 }
 
-/// More was asked for than a key has copies.
+/// Error of a request for more replicas than a key has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// What was too much.
+    /// Requirements that are too high.
     pub shares: Vec<Share>,
-    /// How many copies the bucket's keys have.
+    /// Number of copies of the bucket's keys.
     pub n: u8,
 }
 
@@ -77,11 +77,11 @@ impl fmt::Display for Excess {
 }
 
 impl FetchWish {
-    /// The numbers, in a bucket of `n` copies on a ring of `nodes`.
+    /// Returns the numbers for a bucket of `n` copies on a ring of `nodes` nodes.
     ///
-    /// Where fewer nodes exist than copies are wanted, each node that exists is a replica and the
-    /// words are of those: a single node answers alone. `node_confirms` alone is never lowered: it
-    /// is what asks for different machines.
+    /// If there are fewer nodes than copies, each node is a replica and `quorum` and `all` refer to
+    /// those: a single node answers alone. Only `node_confirms` is never lowered: it demands
+    /// different machines.
     pub fn needs(&self, n: u8, nodes: usize) -> Result<FetchNeeds, Excess> {
         let asked = [(Share::R, self.r), (Share::Pr, self.pr)];
         check(n, &asked, self.node_confirms)?;
@@ -98,8 +98,9 @@ impl FetchWish {
 }
 
 impl StoreWish {
-    /// The numbers, in a bucket of `n` copies on a ring of `nodes`; as for [`FetchWish::needs`].
-    /// At least one replica always syncs a write before it is called stored.
+    /// Returns the numbers for a bucket of `n` copies on a ring of `nodes` nodes; see
+    /// [`FetchWish::needs`]. At least one replica always syncs a write before it is reported
+    /// stored.
     pub fn needs(&self, n: u8, nodes: usize) -> Result<StoreNeeds, Excess> {
         let asked = [(Share::W, self.w), (Share::Dw, self.dw), (Share::Pw, self.pw)];
         check(n, &asked, self.node_confirms)?;
@@ -114,13 +115,13 @@ impl StoreWish {
     }
 }
 
-/// How many replicas there can be.
+/// Returns the number of replicas that can exist.
 fn replicas(n: u8, nodes: usize) -> u8 {
     n.min(u8::try_from(nodes).unwrap_or(u8::MAX)).max(1)
 }
 
-/// A number was meant of `n` replicas; where fewer exist, it is at most those. The words are of
-/// those that exist.
+/// Resolves a quorum of `n` replicas where only `replicas` exist: a number is capped at those, a
+/// word refers to them.
 fn lowered(wish: Quorum, n: u8, replicas: u8) -> u8 {
     match wish {
         Quorum::Number(number) => number.min(n).min(replicas),

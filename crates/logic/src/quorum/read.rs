@@ -1,86 +1,86 @@
-//! A read: asks all, answers at R, repairs who was behind.
+//! Read: asks all primaries, answers at R, repairs stale primaries.
 
 use super::needs::FetchNeeds;
 use super::replicas::{Ask, ReplicaCalls, Replicas};
 use base::{NodeId, Share, Shortfall};
 use std::collections::BTreeMap;
 
-/// What replicas keep under a key: two can be merged, in any order and any number of times.
+/// Replicated value of a key: two can be merged, in any order and any number of times.
 pub trait Versions: Clone + PartialEq {
-    /// Takes up what the other knows.
+    /// Merges the other value into this one.
     fn merge(&mut self, other: &Self);
 }
 
-/// What can happen to a read.
+/// Event for a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchEvent<V> {
-    /// The first event, once.
+    /// First event, once.
     Begun,
-    /// A replica tells what it has; `None`: nothing.
+    /// A replica answers with what it has. `None`: nothing.
     Answered {
-        /// Who.
+        /// Replica that answered.
         by: NodeId,
-        /// What it has.
+        /// Value that it has. `None`: nothing.
         versions: Option<V>,
     },
     /// A replica refuses, or can't be reached.
     Failed {
-        /// Who.
+        /// Replica that failed.
         by: NodeId,
     },
-    /// A replica takes long enough that another one should be asked beside it.
+    /// A replica takes so long that another one should be asked in addition.
     Late {
-        /// Who.
+        /// Replica that is late.
         by: NodeId,
     },
-    /// The request's time is up; after the answer: nobody waits for the rest any longer.
+    /// The request's time is up. After the answer: nobody waits for the rest any longer.
     OutOfTime,
 }
 
-/// What a read wants done, in this order.
+/// Effect of a step, to be carried out in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchEffect<V> {
-    /// Ask this node what it has.
+    /// Ask this node for its value.
     Ask {
-        /// Whom.
+        /// Node to ask.
         node: NodeId,
-        /// The primary in whose place it is asked.
+        /// Primary in whose place it is asked. `None`: it is a primary itself.
         instead_of: Option<NodeId>,
     },
     /// Answer the caller; once.
     Done(Fetched<V>),
-    /// Let this primary merge what it is behind with.
+    /// Send this primary the merged value, of which it lacks a part.
     Repair {
-        /// Whom.
+        /// Primary to repair.
         node: NodeId,
-        /// All that was heard of.
+        /// Merge of all answers.
         versions: V,
     },
-    /// That was the last effect.
+    /// Last effect of the read.
     Finished,
 }
 
-/// How a read ended.
+/// Outcome of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetched<V> {
-    /// What those that answered have, merged.
+    /// Merged value of the replicas that answered.
     Found(V),
-    /// They have nothing.
+    /// No replica that answered holds anything.
     Nothing,
-    /// Too few can answer.
+    /// Too few replicas can answer.
     TooFew(Shortfall),
-    /// Too few answered in time.
+    /// Too few replicas answered in time.
     OutOfTime(Shortfall),
 }
 
-/// How many answers, and how many of them by primaries.
+/// Number of answers, and of those by primaries.
 #[derive(Clone, Copy, Debug, Default)]
 struct AnswerCount {
     all: usize,
     primaries: usize,
 }
 
-/// One read.
+/// Read of one key.
 #[derive(Clone, Debug)]
 pub struct Fetch<V> {
     needs: FetchNeeds,
@@ -91,18 +91,18 @@ pub struct Fetch<V> {
 }
 
 impl<V: Versions> Fetch<V> {
-    /// A read of what these replicas have.
+    /// Builds a read from these replicas.
     pub fn new(needs: FetchNeeds, replicas: Replicas) -> Fetch<V> {
         let heard = BTreeMap::new();
         Fetch { needs, asking: ReplicaCalls::new(replicas), heard, done: false, finished: false }
     }
 
-    /// Whether the last effect was given.
+    /// Returns true if the last effect was emitted.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Takes in what happened; appends what is to be done, in this order.
+    /// Handles an event; appends the effects, in order.
     pub fn step(&mut self, event: FetchEvent<V>, effects: &mut Vec<FetchEffect<V>>) {
         if self.finished {
             return;
@@ -137,7 +137,7 @@ impl<V: Versions> Fetch<V> {
         }
     }
 
-    /// The answer, once it is certain.
+    /// Returns the answer to the caller. `None`: not certain yet.
     fn outcome(&self, in_time: bool) -> Option<Fetched<V>> {
         let counted = self.count(|versions| versions.is_some() || self.needs.notfound_ok);
         if self.shortfall(counted).is_none() {
@@ -148,17 +148,17 @@ impl<V: Versions> Fetch<V> {
         if nothing && enough {
             return Some(Fetched::Nothing);
         }
-        // With the time up nobody is awaited, and what is not met can't be met.
+        // After the time is up no node is awaited, so a shortfall is final.
         let short = self.shortfall(self.hoped(counted))?;
         if nothing {
-            // That all who were asked for have nothing is an answer too, and may still come.
+            // The answer "nothing" by all required replicas counts as well, and may still come.
             let heard = self.count(|_| true);
             if self.shortfall(heard).is_none() {
                 return Some(Fetched::Nothing);
             }
             self.shortfall(self.hoped(heard))?;
         }
-        // Told is what can't be met, with how far it is met now.
+        // Report the requirement that can't be met, with the number reached now.
         let got = if short.share == Share::Pr { counted.primaries } else { counted.all };
         let short = Shortfall { got: got as u8, ..short };
         Some(if in_time { Fetched::TooFew(short) } else { Fetched::OutOfTime(short) })
@@ -173,13 +173,13 @@ impl<V: Versions> Fetch<V> {
         })
     }
 
-    /// As many as these, if all who are awaited answer as wished.
+    /// Returns the count if all awaited nodes answer as hoped.
     fn hoped(&self, count: AnswerCount) -> AnswerCount {
         let (all, primaries) = (self.asking.open(), self.asking.open_primaries());
         AnswerCount { all: count.all + all, primaries: count.primaries + primaries }
     }
 
-    /// Which number so many do not meet.
+    /// Returns the first requirement that the count does not meet. `None`: all are met.
     fn shortfall(&self, count: AnswerCount) -> Option<Shortfall> {
         let numbers = [
             (Share::R, count.all, self.needs.r),
@@ -197,7 +197,7 @@ impl<V: Versions> Fetch<V> {
         Some(merged)
     }
 
-    /// Primaries only: a fallback's copy goes home as a hint, and one it never had is not its own.
+    /// Repairs primaries only: a fallback hands its copy off as a hint, and need not get one.
     fn repair(&self, effects: &mut Vec<FetchEffect<V>>) {
         let Some(merged) = self.merged() else { return };
         for (node, versions) in &self.heard {

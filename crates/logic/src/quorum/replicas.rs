@@ -1,52 +1,52 @@
-//! Requests of one quorum operation: nodes that are asked, the fallbacks in their place, and
-//! answers still to come.
+//! Requests of one quorum operation: the nodes that are asked, the fallbacks in their place, and
+//! the answers still outstanding.
 
 use base::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Who can be asked for a key.
+/// Replicas that can be asked for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replicas {
-    /// The key's owners, in the order of its preference list.
+    /// Owners of the key, in the order of its preference list.
     pub primaries: Vec<NodeId>,
-    /// Who stands in for them, in that order.
+    /// Fallbacks for them, in order.
     pub fallbacks: Vec<NodeId>,
-    /// Those of both that are thought to be down.
+    /// Nodes of both lists that are believed to be down.
     pub down: BTreeSet<NodeId>,
 }
 
-/// Where a node is with its answer.
+/// State of a node's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerStage {
-    /// Its answer is to come.
+    /// The answer is outstanding.
     Awaited,
-    /// Its answer is to come, and someone was asked in its place.
+    /// The answer is outstanding, and another node was asked in its place.
     Late,
-    /// It has answered.
+    /// Answered.
     Answered,
-    /// It has failed.
+    /// Failed.
     Failed,
 }
 
-/// A node that was asked.
+/// Request to one node.
 #[derive(Clone, Copy, Debug)]
 struct ReplicaCall {
-    /// Whom it stands in for; itself if it is a primary.
+    /// Primary in whose place the node is asked; the node itself if it is a primary.
     primary: NodeId,
     stage: AnswerStage,
 }
 
-/// One request's asking.
+/// All requests of one operation.
 #[derive(Clone, Debug)]
 pub(super) struct ReplicaCalls {
     primaries: Vec<NodeId>,
     down: BTreeSet<NodeId>,
-    /// Fallbacks that nobody has asked yet.
+    /// Fallbacks that were not asked yet.
     left: VecDeque<NodeId>,
     asked: BTreeMap<NodeId, ReplicaCall>,
 }
 
-/// Ask this node, in the place of that one if it is not itself a primary.
+/// Node to ask, and the primary in whose place it is asked, unless it is a primary itself.
 pub(super) type Ask = (NodeId, Option<NodeId>);
 
 impl ReplicaCalls {
@@ -57,8 +57,8 @@ impl ReplicaCalls {
         ReplicaCalls { primaries, down, left, asked: BTreeMap::new() }
     }
 
-    /// Whom to ask first: each primary, or whoever stands in for one that is down. If nobody does,
-    /// the primary itself: it may be back.
+    /// Returns the first nodes to ask: each primary, or a fallback for one that is down. If no
+    /// fallback is left, the primary itself: it may be back.
     pub(super) fn begin(&mut self) -> Vec<Ask> {
         if !self.asked.is_empty() {
             return Vec::new();
@@ -71,19 +71,19 @@ impl ReplicaCalls {
         asks
     }
 
-    /// An answer has come; whether it was awaited.
+    /// Records an answer. Returns true if it was outstanding.
     pub(super) fn answered(&mut self, node: NodeId) -> bool {
         self.settle(node, AnswerStage::Answered).is_some()
     }
 
-    /// No answer will come; who is asked instead.
+    /// Records that no answer will come. Returns the fallback to ask instead.
     pub(super) fn failed(&mut self, node: NodeId) -> Option<Ask> {
         let (primary, before) = self.settle(node, AnswerStage::Failed)?;
-        // For one that was late, someone was asked already.
+        // For a late one, another node was asked already.
         if before == AnswerStage::Awaited { self.stand_in(primary) } else { None }
     }
 
-    /// The answer takes long; who is asked beside.
+    /// Records that the answer is late. Returns the fallback to ask in addition.
     pub(super) fn late(&mut self, node: NodeId) -> Option<Ask> {
         let place = self.asked.get_mut(&node)?;
         if place.stage != AnswerStage::Awaited {
@@ -94,24 +94,24 @@ impl ReplicaCalls {
         self.stand_in(primary)
     }
 
-    /// Nobody can be waited for any longer.
+    /// Treats all outstanding answers as failed.
     pub(super) fn give_up(&mut self) {
         let open = self.asked.values_mut().filter(|place| place.stage.is_open());
         open.for_each(|place| place.stage = AnswerStage::Failed);
     }
 
-    /// From how many an answer is to come.
+    /// Returns the number of outstanding answers.
     pub(super) fn open(&self) -> usize {
         self.asked.values().filter(|place| place.stage.is_open()).count()
     }
 
-    /// From how many primaries.
+    /// Returns the number of outstanding answers of primaries.
     pub(super) fn open_primaries(&self) -> usize {
         let open = self.asked.iter().filter(|(_, place)| place.stage.is_open());
         open.filter(|(node, _)| self.is_primary(**node)).count()
     }
 
-    /// Whether this node's answer is to come.
+    /// Returns true if this node's answer is outstanding.
     pub(super) fn is_open(&self, node: NodeId) -> bool {
         self.asked.get(&node).is_some_and(|place| place.stage.is_open())
     }

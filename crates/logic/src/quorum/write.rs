@@ -1,67 +1,68 @@
-//! A write: brings what the coordinator laid out to all N, answers at W.
+//! Write: sends the coordinator's row to all N primaries, answers at W.
 
 use super::needs::StoreNeeds;
 use super::replicas::{Ask, ReplicaCalls, Replicas};
 use base::{NodeId, Share, Shortfall};
 use std::collections::BTreeSet;
 
-/// What can happen to a write.
+/// Event for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreEvent {
-    /// The first event, once.
+    /// First event, once.
     Begun,
-    /// A replica has taken it, and is yet to sync it.
+    /// A replica has taken the write, and has yet to sync it.
     Taken {
-        /// Who.
+        /// Replica that took it.
         by: NodeId,
     },
-    /// A replica has it as safe as its bucket wants.
+    /// A replica has stored the write as durably as its bucket requires.
     Stored {
-        /// Who.
+        /// Replica that stored it.
         by: NodeId,
     },
     /// A replica refuses, or can't be reached.
     Failed {
-        /// Who.
+        /// Replica that failed.
         by: NodeId,
     },
-    /// A replica takes long enough that another one should be asked beside it.
+    /// A replica takes so long that another one should be asked in addition.
     Late {
-        /// Who.
+        /// Replica that is late.
         by: NodeId,
     },
-    /// The request's time is up; after the answer: nobody waits for the rest any longer.
+    /// The request's time is up. After the answer: nobody waits for the rest any longer.
     OutOfTime,
 }
 
-/// What a write wants done, in this order.
+/// Effect of a step, to be carried out in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreEffect {
-    /// Let this node store it.
+    /// Ask this node to store the row.
     Ask {
-        /// Whom.
+        /// Node to ask.
         node: NodeId,
-        /// The primary in whose place it is asked: it keeps a hint for it.
+        /// Primary in whose place it is asked, for which it keeps a hint. `None`: it is a primary
+        /// itself.
         instead_of: Option<NodeId>,
     },
     /// Answer the caller; once.
     Done(Stored),
-    /// That was the last effect.
+    /// Last effect of the write.
     Finished,
 }
 
-/// How a write ended.
+/// Outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// As many have it as were asked for.
+    /// Enough replicas have it.
     Enough,
-    /// Too few can take it; those that have it keep it, and it may spread.
+    /// Too few replicas can take it; those that have it keep it, and it may spread.
     TooFew(Shortfall),
-    /// Too few had it in time; those that have it keep it, and it may spread.
+    /// Too few replicas had it in time; those that have it keep it, and it may spread.
     OutOfTime(Shortfall),
 }
 
-/// One write.
+/// Write of one key.
 #[derive(Clone, Debug)]
 pub struct Store {
     needs: StoreNeeds,
@@ -73,7 +74,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// A write to these replicas. The coordinator is one of them and is asked like all others.
+    /// Builds a write to these replicas. The coordinator is one of them and is asked like all
+    /// others.
     pub fn new(needs: StoreNeeds, replicas: Replicas) -> Store {
         Store {
             needs,
@@ -85,17 +87,17 @@ impl Store {
         }
     }
 
-    /// Whether the last effect was given.
+    /// Returns true if the last effect was emitted.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// How many have it for certain.
+    /// Returns the number of replicas that have stored it.
     pub fn stored(&self) -> usize {
         self.stored.len()
     }
 
-    /// Takes in what happened; appends what is to be done, in this order.
+    /// Handles an event; appends the effects, in order.
     pub fn step(&mut self, event: StoreEvent, effects: &mut Vec<StoreEffect>) {
         if self.finished {
             return;
@@ -141,27 +143,27 @@ impl Store {
         }
     }
 
-    /// The answer, once it is certain.
+    /// Returns the answer to the caller. `None`: not certain yet.
     fn outcome(&self, in_time: bool) -> Option<Stored> {
         let Some(short) = Store::short(self.numbers()) else { return Some(Stored::Enough) };
         if !in_time {
             return Some(Stored::OutOfTime(short));
         }
-        // Told is what can't be met, with how far it is met now.
+        // Report the requirement that can't be met, with the number reached now.
         let hopeless = Store::short(self.hopes())?;
         let now = self.numbers().into_iter().find(|(share, ..)| *share == hopeless.share);
         let got = now.map_or(0, |(_, got, _)| got as u8);
         Some(Stored::TooFew(Shortfall { got, ..hopeless }))
     }
 
-    /// How far each number is met.
+    /// Returns each requirement with the number reached.
     fn numbers(&self) -> [(Share, usize, u8); 4] {
         let primaries = self.stored.iter().filter(|node| self.asking.is_primary(**node)).count();
         self.shares(self.taken.len(), self.stored.len(), primaries)
     }
 
-    /// How far each would be met if all who are awaited stored it. Who has taken it and not yet
-    /// stored it is awaited still: it counts once.
+    /// Returns each requirement with the number reached if all awaited nodes stored it. A node that
+    /// has taken it and not stored it yet is still awaited: it counts once.
     fn hopes(&self) -> [(Share, usize, u8); 4] {
         let primaries = self.stored.iter().filter(|node| self.asking.is_primary(**node)).count();
         let stored = self.stored.len() + self.asking.open();

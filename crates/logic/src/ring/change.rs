@@ -1,96 +1,96 @@
-//! Changes of the ring that may be planned, and refusals of those that may not.
+//! Changes of the ring that may be planned, and the reasons to refuse one.
 
 use super::layout::Rack;
 use base::{NodeId, Partition};
 use std::fmt;
 
-/// One wish; several may go into one plan.
+/// Requested change of the ring; several may go into one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingWish {
-    /// A node comes and takes its share.
+    /// Adds a node, which takes its share.
     Join {
         /// The node.
         node: NodeId,
-        /// Its rack; the empty name for none.
+        /// Rack of the node; the empty name for none.
         rack: Rack,
     },
-    /// A node goes; the others take what it owns.
+    /// Removes a node; the others take over what it owns.
     Leave {
         /// The node.
         node: NodeId,
     },
-    /// A new node takes all that another one owns, and nothing else moves.
+    /// Replaces a node by a new one, which takes over all it owns; nothing else moves.
     Replace {
-        /// Who goes.
+        /// Node that leaves.
         old: NodeId,
-        /// Who takes its place.
+        /// Node that takes over.
         new: NodeId,
-        /// The new one's rack.
+        /// Rack of the new node.
         rack: Rack,
     },
-    /// A node stands in another rack than before.
+    /// Moves a node to another rack.
     Rack {
         /// The node.
         node: NodeId,
-        /// Its rack from now on.
+        /// New rack of the node.
         rack: Rack,
     },
-    /// Each partition becomes two, with the same owners: no copy moves.
+    /// Splits each partition into two with the same owners: no copy moves.
     Double,
-    /// Each two partitions become one; first they are given the same owners.
+    /// Merges each pair of partitions into one; both get the same owners first.
     Halve,
 }
 
-/// Why there is no such plan; the words say what can be done.
+/// Reason why a plan is refused; its text names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unsafe {
-    /// An earlier change still moves copies.
+    /// An earlier change is still moving copies.
     UnderWay {
-        /// How many partitions are still to go over.
+        /// Number of partitions still to hand off.
         left: usize,
     },
-    /// Made for an earlier ring.
+    /// The plan is for an earlier ring.
     Outdated {
-        /// The epoch it was made for.
+        /// Epoch of the ring that it was made for.
         made_for: u64,
-        /// The ring's epoch.
+        /// Current epoch of the ring.
         epoch: u64,
     },
-    /// Nothing to do.
+    /// Plan without any effect.
     Nothing,
-    /// The node has a place in the ring already.
+    /// The node is in the ring already.
     Known(NodeId),
-    /// The node has no place in the ring.
+    /// The node is not in the ring.
     Unknown(NodeId),
-    /// There would be fewer nodes than copies, where there were enough.
+    /// Fewer nodes than copies would be left, where there were enough.
     TooFewNodes {
-        /// How many would be left.
+        /// Number of nodes left.
         nodes: usize,
-        /// How many copies are wanted.
+        /// Number of copies.
         n: usize,
     },
-    /// A node would own nothing.
+    /// A node would own no partition.
     TooFewPartitions {
-        /// How many nodes there would be.
+        /// Number of nodes after the change.
         nodes: usize,
-        /// How many partitions there are.
+        /// Number of partitions.
         partitions: u32,
     },
-    /// The number of partitions would leave the limits.
+    /// The number of partitions would exceed a limit.
     Partitions {
-        /// The number wished for.
+        /// Number of partitions requested.
         partitions: u32,
     },
-    /// The number of partitions changes on its own, in a plan without anything else.
+    /// A change of the number of partitions must be the only change of a plan.
     OnItsOwn,
-    /// Every copy of this partition is on nodes that are down: nobody could send it on.
+    /// Every copy of this partition is on nodes that are down: none could send it.
     NoSource {
         /// The partition.
         partition: Partition,
     },
-    /// A node that is down is to receive copies.
+    /// A node that is down would have to receive copies.
     DownReceiver(NodeId),
-    /// A rack's name is too long or has control characters.
+    /// The name of a rack is too long or has control characters.
     RackName,
 }
 

@@ -1,26 +1,26 @@
 //! Claim: the owners of each partition after a change, even by construction, with as few moves as
 //! that allows.
 //!
-//! Each node's share is `partitions / nodes`, rounded down or up; those that own most already get
+//! Each node's share is `partitions / nodes`, rounded down or up; those that already own most get
 //! the rounded-up ones. Nodes above their share give, nodes below it take, and nothing else moves.
-//! Which partition goes to whom is chosen so that a node's partitions lie at least N apart, racks
+//! Partitions are assigned so that those of one node lie at least N apart, and those of one rack
 //! likewise: then every preference list is N partitions in a row, and the copies are spread as
-//! evenly as the partitions are. Where N apart can't be had (three nodes can't divide 64 so),
-//! lists step over a node they have met, and no two copies come to lie on one node.
+//! evenly as the partitions. Where N apart is impossible (three nodes can't divide 64 so), lists
+//! skip a node that they already contain, and no two copies get onto one node.
 
 use super::layout::{Layout, Rack};
 use base::NodeId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// One node twice within a list weighs more than any number of racks met twice.
+/// Cost of one node twice within a list: more than any number of repeated racks.
 const SAME_NODE: u64 = 1_000;
 const SAME_RACK: u64 = 1;
-/// A fresh layout is bettered so many times.
+/// Number of times that a fresh layout is improved.
 const SWEEPS_MAX: usize = 4;
 
-/// The layout in which these nodes own what they should, beginning from `owners`. There are at
-/// least as many partitions as nodes, and at least one node.
+/// Returns the layout in which these nodes own their shares, starting from `owners`. Requires at
+/// least one node, and at least as many partitions as nodes.
 pub(super) fn claim(owners: &[NodeId], nodes: &BTreeMap<NodeId, Rack>, n: usize) -> Layout {
     assert!(!nodes.is_empty() && nodes.len() <= owners.len(), "each node owns a partition");
     let first = owners[0];
@@ -37,7 +37,7 @@ pub(super) fn claim(owners: &[NodeId], nodes: &BTreeMap<NodeId, Rack>, n: usize)
 
 struct Claim {
     layout: Layout,
-    /// How far apart partitions of one node, and of one rack, should lie.
+    /// Least distance that partitions of one node should have.
     apart: usize,
     racks_apart: usize,
 }
@@ -49,7 +49,7 @@ impl Claim {
         Claim { layout, apart, racks_apart }
     }
 
-    /// How badly `node` fits at this partition, beside what its neighbours are now.
+    /// Returns the cost of assigning this partition to `node`, given its present neighbours.
     fn cost(&self, at: usize, node: NodeId) -> u64 {
         let count = self.layout.owners.len();
         let shelf = self.layout.shelf(node);
@@ -67,7 +67,7 @@ impl Claim {
         cost
     }
 
-    /// How many partitions each node is to own.
+    /// Returns the number of partitions that each node is to own.
     fn shares(&self) -> BTreeMap<NodeId, usize> {
         let loads = self.layout.loads();
         let nodes = self.layout.nodes.len();
@@ -78,9 +78,9 @@ impl Claim {
         order.into_iter().enumerate().map(share).collect()
     }
 
-    /// Moves what is too much to where there is too little, one partition at a time: the one that
-    /// costs least where it goes to, of equals the farthest from what that node owns already.
-    /// Returns the partitions that have moved.
+    /// Moves surplus partitions to nodes that lack some, one at a time: the one of least cost at
+    /// its new owner, and of equals the one farthest from what that node already owns. Returns the
+    /// moved partitions.
     fn even_out(&mut self) -> Vec<usize> {
         let shares = self.shares();
         let mut loads = self.layout.loads();
@@ -109,7 +109,7 @@ impl Claim {
         }
     }
 
-    /// How far it is from here to the nearest partition of this node.
+    /// Returns the distance from here to the nearest partition of this node.
     fn room(&self, at: usize, node: NodeId) -> usize {
         let count = self.layout.owners.len();
         let far = (1..=count / 2).find(|distance| {
@@ -120,11 +120,11 @@ impl Claim {
         far.unwrap_or(count)
     }
 
-    /// Betters what has moved without moving more: two moved partitions change their new owners, or
+    /// Improves the layout without more moves: two moved partitions exchange their new owners, or
     /// another partition of the same former owner moves in place of one that did.
     fn polish(&mut self, former: &[NodeId], moved: &[usize]) {
         let mut moved = moved.to_vec();
-        // Each round that goes on has lowered the cost of the whole, which is a natural number.
+        // Each round lowers the total cost, which is a natural number, so this ends.
         while let Some((one, other)) = self.betterment(former, &moved) {
             self.layout.owners.swap(one, other);
             if let Some(place) = moved.iter().position(|at| *at == one)
@@ -135,7 +135,7 @@ impl Claim {
         }
     }
 
-    /// The first exchange that lowers the cost.
+    /// Returns the first exchange that lowers the cost.
     fn betterment(&mut self, former: &[NodeId], moved: &[usize]) -> Option<(usize, usize)> {
         for &one in moved {
             if self.cost(one, self.layout.owners[one]) == 0 {
@@ -157,8 +157,8 @@ impl Claim {
         None
     }
 
-    /// Betters what was laid out afresh: any two partitions may exchange their owners. What racks
-    /// of different sizes make impossible is tried a few times and left.
+    /// Improves a fresh layout: any two partitions may exchange their owners. Racks of different
+    /// sizes may make a perfect layout impossible, so it gives up after a few rounds.
     fn polish_freely(&mut self) {
         let count = self.layout.owners.len();
         for _ in 0..SWEEPS_MAX {
@@ -177,7 +177,7 @@ impl Claim {
         }
     }
 
-    /// Whether the two are better off with each other's owner.
+    /// Returns true if an exchange of owners lowers the cost of these two partitions.
     fn exchange_gains(&mut self, one: usize, other: usize) -> bool {
         let both = |claim: &Claim| {
             let owners = &claim.layout.owners;
@@ -190,10 +190,11 @@ impl Claim {
         after < before
     }
 
-    /// All partitions are one node's, so nearly all move anyway: a pattern without a seam is laid
-    /// out. As many rounds of all nodes as are needed, of which some leave one node out so that
-    /// they end where the ring does; each node is left out at most once, which keeps it even, and
-    /// in the nodes' order, which keeps two rounds from coming too close.
+    /// Builds a fresh layout where all partitions are one node's, since nearly all move anyway: a
+    /// pattern without a seam. It has as many rounds of all nodes as needed, of which some leave
+    /// one node out so that they end where the ring does. Each node is left out at most once, which
+    /// keeps the layout even, and in the nodes' order, which keeps two rounds from coming too
+    /// close.
     fn lay_out_afresh(&mut self, founder: NodeId) {
         let order = self.in_turn(founder);
         let count = self.layout.owners.len();
@@ -202,7 +203,7 @@ impl Claim {
         let mut owners = Vec::with_capacity(count);
         for round in 0..rounds {
             let (from, to) = (round * left_out / rounds, (round + 1) * left_out / rounds);
-            // The founder stands first in the order and is left out last: what it keeps stays.
+            // The founder is first in the order and is left out last: what it keeps stays.
             let rank = |at: usize| (at + order.len() - 1) % order.len();
             let kept = (0..order.len()).filter(|at| !(from..to).contains(&rank(*at)));
             owners.extend(kept.map(|at| order[at]));
@@ -210,13 +211,13 @@ impl Claim {
         self.layout.owners = owners;
     }
 
-    /// The nodes, those of one rack as far from each other as can be.
+    /// Returns the nodes, those of one rack as far from each other as possible.
     fn in_turn(&self, founder: NodeId) -> Vec<NodeId> {
         let mut racks: BTreeMap<_, Vec<NodeId>> = BTreeMap::new();
         for node in self.layout.nodes.keys() {
             racks.entry(self.layout.shelf(*node)).or_default().push(*node);
         }
-        // A rack of k nodes spreads them over the circle at every k-th part of it.
+        // The nodes of a rack of k are spread over the circle at every k-th part of it.
         let mut placed = Vec::new();
         for (number, nodes) in racks.values().enumerate() {
             for (at, node) in nodes.iter().enumerate() {

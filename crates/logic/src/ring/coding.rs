@@ -1,16 +1,17 @@
-//! A ring as bytes: what the directory keeps and every node reads.
+//! Codec of the ring: the form that the directory stores and every node reads.
 //!
-//! Version (1 byte), epoch (8), copies (1), power of two of the partitions (1), a layout, and
-//! whether another layout comes (1); then that one, whether it halves (1), and which partitions
-//! have arrived (one bit each, the first partition in the lowest bit of the first byte).
+//! Version (1 byte), epoch (8), copies (1), binary logarithm of the number of partitions (1), a
+//! layout, and a boolean whether another layout is pending (1); then that one, a boolean whether it
+//! halves (1), and the partitions that have arrived (one bit each, the first partition in the
+//! lowest bit of the first byte).
 //!
-//! Version 1 is that of a ring at rest. Version 2 is that of one on which something moves; behind
-//! the above stand, if another layout comes, since when (8) and who has received what, then who has
-//! leftovers of what: a count (4), and in their order partitions (4) with nodes (8).
+//! Version 1 is that of a ring at rest, version 2 of one with a move in progress. In version 2
+//! follow, if a layout is pending, the epoch of its change (8) and the receivers of partitions that
+//! are done, then the leftovers: a count (4), and in order partitions (4) with nodes (8).
 //!
-//! A layout: how many nodes (4), each one's id (8) and rack (length 4, bytes) in the order of the
-//! ids, then each partition's owner (2) as its place among the nodes. One ring has one form: what
-//! is written otherwise is [`Malformed`].
+//! A layout: the number of nodes (4), each one's id (8) and rack (length 4, bytes) in the order of
+//! ids, then each partition's owner (2) as its place among the nodes. One ring has one form: any
+//! other is [`Malformed`].
 
 use super::layout::{Layout, RACK_BYTES_MAX, Rack};
 use super::point::check_partitions;
@@ -50,7 +51,7 @@ impl Ring {
         }
     }
 
-    /// The ring as bytes.
+    /// Returns the encoded ring.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
@@ -93,7 +94,7 @@ impl Ring {
         Ok(Ring { epoch, n, layout, pending, leftovers })
     }
 
-    /// The ring of exactly these bytes.
+    /// Decodes a ring from exactly these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Ring, Malformed> {
         let mut reader = Reader::new(bytes);
         let ring = Ring::read(&mut reader)?;

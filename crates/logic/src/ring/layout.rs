@@ -3,22 +3,22 @@
 use base::{NodeId, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rack's name has at most so many bytes.
+/// Most bytes of a rack's name.
 pub const RACK_BYTES_MAX: usize = 63;
 
-/// What fails together: nodes of one rack are kept apart where it can be. A node without a rack
-/// (the empty name) fails alone.
+/// Failure domain: nodes of one rack are kept apart where possible. A node without a rack (the
+/// empty name) is a domain of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rack(pub String);
 
-/// A node's rack as it counts: those without a rack are each a rack of their own.
+/// Rack of a node for comparisons: nodes without a rack are each a rack of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shelf<'a> {
     Rack(&'a str),
     Alone(NodeId),
 }
 
-/// The nodes of the ring, and the owner of each partition.
+/// Nodes of the ring, and the owner of each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub(super) nodes: BTreeMap<NodeId, Rack>,
@@ -26,36 +26,36 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A ring of so many partitions, all owned by one node.
+    /// Returns a layout of this many partitions, all owned by one node.
     pub(super) fn of_one(node: NodeId, rack: Rack, partitions: u32) -> Layout {
         Layout { nodes: [(node, rack)].into(), owners: vec![node; partitions as usize] }
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> u32 {
         self.owners.len() as u32
     }
 
-    /// The nodes and their racks.
+    /// Returns the nodes and their racks.
     pub fn nodes(&self) -> &BTreeMap<NodeId, Rack> {
         &self.nodes
     }
 
-    /// Who owns this partition.
+    /// Returns the owner of this partition.
     pub fn owner(&self, partition: Partition) -> NodeId {
         self.owners[partition.0 as usize % self.owners.len()]
     }
 
-    /// The nodes that keep the `n` copies of what lies in this partition, the first to be asked
-    /// first; fewer where fewer nodes exist.
+    /// Returns the `n` nodes that keep the copies of this partition, in order of preference; fewer
+    /// if there are fewer nodes.
     pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let shelves = self.shelves();
         let mut walk = RingWalk::new(self, partition);
         if shelves == self.nodes.len() {
             return walk.by_ref().take(n).collect();
         }
-        // With s racks at most ceil(n / s) copies lie in one; what a small rack can't take up is
-        // filled with those that were passed over, in the order of the ring.
+        // With s racks at most ceil(n / s) copies lie in one; copies that a small rack can't take
+        // go to nodes that were skipped, in the order of the ring.
         let share = n.div_ceil(shelves.max(1));
         let mut taken = Vec::with_capacity(n);
         let mut passed = Vec::new();
@@ -69,8 +69,8 @@ impl Layout {
         taken
     }
 
-    /// All nodes in the order in which they are asked for what lies in this partition: the `n`
-    /// owners, then those that stand in for them.
+    /// Returns the preference list of this partition over all nodes: the `n` owners, then the
+    /// fallbacks.
     pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let mut list = self.owners(partition, n);
         let owners: BTreeSet<_> = list.iter().copied().collect();
@@ -78,7 +78,7 @@ impl Layout {
         list
     }
 
-    /// How many partitions each node owns, all nodes named.
+    /// Returns the number of partitions that each node owns, for all nodes.
     pub fn loads(&self) -> BTreeMap<NodeId, usize> {
         let mut loads: BTreeMap<_, _> = self.nodes.keys().map(|node| (*node, 0)).collect();
         for owner in &self.owners {
@@ -87,7 +87,7 @@ impl Layout {
         loads
     }
 
-    /// Of how many partitions each node keeps a copy, with `n` copies.
+    /// Returns the number of partitions of which each node keeps a copy, with `n` copies.
     pub fn copies(&self, n: usize) -> BTreeMap<NodeId, usize> {
         let mut copies: BTreeMap<_, _> = self.nodes.keys().map(|node| (*node, 0)).collect();
         for partition in 0..self.partitions() {
@@ -98,7 +98,7 @@ impl Layout {
         copies
     }
 
-    /// How many racks there are.
+    /// Returns the number of racks.
     pub(super) fn shelves(&self) -> usize {
         let mut named = BTreeSet::new();
         let alone = self.nodes.values().filter(|rack| rack.0.is_empty()).count();
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// The nodes as they are met when the ring is walked from a partition, each once.
+/// Walk of the ring from a partition: returns each node once, in the order in which it is met.
 struct RingWalk<'a> {
     layout: &'a Layout,
     at: usize,

@@ -3,17 +3,17 @@
 //! A key hashes to a [`Point`]; the ring is cut into a power of two of equal [`Partition`]s; each
 //! partition has one owner in the [`Layout`]. The *preference list* of a partition is found by
 //! walking the ring from it and taking each node once: the first N keep the key's copies (its
-//! *owners*), those behind stand in for them (*fallbacks*). Every node has a copy of the ring, so
-//! finding a key's owners asks nobody.
+//! *owners*), those after them stand in for them (*fallbacks*). Every node has a copy of the ring,
+//! so finding a key's owners needs no request.
 //!
 //! The layout changes only by a [`Plan`], made and shown before anything moves, refused when it is
-//! unsafe. While its data moves the [`Ring`] holds both layouts, and each partition goes over to
-//! the new one when its copies have arrived. `docs/inside/ring.md` tells it from the beginning.
+//! unsafe. While its data moves the [`Ring`] holds both layouts, and each partition switches to the
+//! new one when its copies have arrived. `docs/inside/ring.md` describes it from the beginning.
 //!
-//! Promises: any two nodes own the same number of partitions, or one differs by one; the N owners
-//! of a key are N different nodes whenever N nodes exist, and as many racks as can be; a plan moves
-//! as few partitions as an even ring allows; one ring has one form in bytes.
-//! Never: sends, waits, or asks who is alive (who is down is told).
+//! Promises: the numbers of partitions that any two nodes own differ by at most one; the N owners
+//! of a key are N different nodes whenever N nodes exist, in as many racks as possible; a plan
+//! moves as few partitions as an even ring allows; one ring has one form in bytes.
+//! Never: sends, waits, or finds out which nodes are alive (the caller says which are down).
 //! Read next: `layout.rs`, then `claim.rs` and `plan.rs`; `tests/examples.rs` has four nodes become
 //! five.
 

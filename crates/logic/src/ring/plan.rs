@@ -8,7 +8,7 @@ use super::table::{REPLICAS_MAX, Ring};
 use base::{NodeId, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A change worked out for one epoch of the ring; [`Ring::commit`] takes it.
+/// Change of the ring, computed for one epoch; [`Ring::commit`] takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub(super) made_for: u64,
@@ -16,59 +16,59 @@ pub struct Plan {
     pub(super) next: Layout,
     pub(super) doubles: bool,
     pub(super) halves: bool,
-    /// The partitions whose owner changes, in their order.
+    /// Partitions whose owner changes, in order.
     pub moves: Vec<Move>,
-    /// What each node owns and keeps, before and after, by node.
+    /// Owned partitions and copies of each node, before and after, by node.
     pub loads: Vec<NodeLoad>,
-    /// How many copies of partitions are sent to a node that has none yet.
+    /// Number of partition copies sent to nodes that have none.
     pub copies_sent: usize,
-    /// How many copies of partitions there are afterwards.
+    /// Number of partition copies after the change.
     pub copies: usize,
-    /// What is not unsafe but should be known.
+    /// Warnings: safe, but worth knowing.
     pub warnings: Vec<String>,
 }
 
-/// A partition gets another owner.
+/// Change of a partition's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The partition.
     pub partition: Partition,
-    /// Who owns it now.
+    /// Current owner.
     pub from: NodeId,
-    /// Who is to own it.
+    /// Future owner.
     pub to: NodeId,
 }
 
-/// A node's part, before and after.
+/// Load of a node before and after the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLoad {
     /// The node.
     pub node: NodeId,
-    /// How many partitions it owns now; `None` if it comes.
+    /// Number of partitions it owns now. `None`: it is not in the ring yet.
     pub before: Option<usize>,
-    /// How many it is to own; `None` if it goes.
+    /// Number of partitions it will own. `None`: it leaves the ring.
     pub after: Option<usize>,
-    /// Of how many partitions it keeps a copy now.
+    /// Number of partitions of which it keeps a copy now.
     pub copies_before: usize,
-    /// Of how many it is to keep one.
+    /// Number of partitions of which it will keep a copy.
     pub copies_after: usize,
 }
 
 impl Plan {
-    /// The layout it leads to. A plan to halve leads to one of as many partitions as before, of
-    /// which each two have one owner.
+    /// Returns the layout to which the plan leads. A plan to halve leads to one with as many
+    /// partitions as before, of which each pair has one owner.
     pub fn next(&self) -> &Layout {
         &self.next
     }
 
-    /// The epoch of the ring it was made for.
+    /// Returns the epoch of the ring that it was made for.
     pub fn made_for(&self) -> u64 {
         self.made_for
     }
 }
 
-/// The plan for these changes together, for `n` copies of each key; no change at all evens out
-/// what is uneven. `down` are the nodes that can't be reached now.
+/// Computes the plan for these changes together, for `n` copies of each key; without any change it
+/// evens out the ring. `down` are the nodes that can't be reached now. Errors: [`Unsafe`].
 pub fn plan(
     ring: &Ring,
     changes: &[RingWish],
@@ -99,7 +99,7 @@ pub fn plan(
     Ok(Plan { warnings: warnings(&plan, changes, n, down), ..plan })
 }
 
-/// A layout on its way into a plan.
+/// Layout that becomes a plan.
 struct Draft {
     next: Layout,
     doubles: bool,
@@ -126,7 +126,7 @@ fn halved(layout: &Layout, n: usize) -> Result<Draft, Unsafe> {
     Ok(Draft { next: paired(&claim(&owners, &layout.nodes, n)), doubles: false, halves: true })
 }
 
-/// Each partition twice: every list is as it was, since a walk takes each node once.
+/// Doubles each partition; every preference list stays, since a walk takes each node once.
 fn paired(layout: &Layout) -> Layout {
     let owners = layout.owners.iter().flat_map(|owner| [*owner, *owner]).collect();
     Layout { nodes: layout.nodes.clone(), owners }

@@ -1,16 +1,16 @@
-//! A plan as text, for whoever has to agree to it.
+//! Text form of a plan, for the operator who approves it.
 
 use super::plan::Plan;
 use base::NodeId;
 use std::fmt::Write;
 
 impl Plan {
-    /// The plan as a table and its warnings, nodes by the names that `name` gives them.
+    /// Returns the plan as a table and its warnings; `name` returns the names of nodes.
     pub fn text(&self, name: impl Fn(NodeId) -> String) -> String {
         let mut text = String::new();
         let names: Vec<_> = self.loads.iter().map(|load| name(load.node)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
-        // Writing into a String does not fail.
+        // A write into a String does not fail.
         let _ = writeln!(text, "{:width$}  partitions    copies", "node");
         for (load, name) in self.loads.iter().zip(names) {
             let share = |count: Option<usize>| count.map_or("-".into(), |count| count.to_string());

@@ -1,4 +1,4 @@
-//! The ring itself: one layout, or two while copies move from one to the other.
+//! Ring: one layout, or two while copies move from one to the other.
 
 use super::change::Unsafe;
 use super::layout::{Layout, Rack};
@@ -7,52 +7,52 @@ use super::point::{Point, check_partitions};
 use base::{NodeId, Partition};
 use std::collections::BTreeSet;
 
-/// A ring is laid out for at most so many copies of a key.
+/// Most copies of a key for which a ring is laid out.
 pub const REPLICAS_MAX: usize = 16;
 
-/// Who owns what, as all nodes know it.
+/// Ring: the owners of all partitions, as all nodes know them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring {
     pub(super) epoch: u64,
-    /// For how many copies it is laid out.
+    /// Number of copies for which it is laid out.
     pub(super) n: usize,
     pub(super) layout: Layout,
     pub(super) pending: Option<PendingLayout>,
-    /// Who still has rows of a partition that are not its to keep any more.
+    /// Nodes that still have rows of a partition which they no longer own.
     pub(super) leftovers: Marks,
 }
 
-/// Partitions and nodes of which something is to be known.
+/// Set of partitions with nodes.
 pub(super) type Marks = BTreeSet<(Partition, NodeId)>;
 
-/// The layout that comes, and how far it has come.
+/// Pending layout and the progress towards it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingLayout {
     pub(super) layout: Layout,
-    /// The partitions whose owners are the new ones already.
+    /// Partitions whose owners are the new ones already.
     pub(super) arrived: BTreeSet<Partition>,
-    /// Whether each two partitions become one when all have arrived.
+    /// True if each pair of partitions becomes one when all have arrived.
     pub(super) halves: bool,
-    /// The epoch with which the change began: its name.
+    /// Epoch with which the change began; it identifies the change.
     pub(super) since: u64,
-    /// Of partitions that have not arrived: who has its copy already.
+    /// Nodes that have received their copy of a partition that has not arrived.
     pub(super) received: Marks,
 }
 
-/// A partition's copy that a node is still to receive.
+/// Partition copy that a node still has to receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copying {
     /// The partition.
     pub partition: Partition,
-    /// Who receives it.
+    /// Node that receives it.
     pub to: NodeId,
-    /// Who has it, the first to be asked first.
+    /// Nodes that have it, in order of preference.
     pub from: Vec<NodeId>,
 }
 
 impl Ring {
-    /// The first ring of a cluster: all is owned by its founder. The number of partitions is one
-    /// that [`check_partitions`] allows, the copies are 1 to [`REPLICAS_MAX`].
+    /// Returns the first ring of a cluster: its founder owns all. The number of partitions must
+    /// satisfy [`check_partitions`]; the number of copies is 1 to [`REPLICAS_MAX`].
     pub fn founded(node: NodeId, rack: Rack, partitions: u32, n: usize) -> Ring {
         assert!(check_partitions(partitions), "the number of partitions was checked");
         assert!((1..=REPLICAS_MAX).contains(&n), "the number of copies was checked");
@@ -60,8 +60,8 @@ impl Ring {
         Ring { epoch: 1, n, layout, pending: None, leftovers: Marks::new() }
     }
 
-    /// The ring of the one node that is left of a cluster: it keeps everything, has nothing to give
-    /// and gets nothing.
+    /// Returns the ring for the single surviving node of a cluster: it owns everything, and nothing
+    /// moves.
     pub fn of_survivor(&self, node: NodeId) -> Ring {
         let rack = self.layout.nodes().get(&node).cloned().unwrap_or(Rack(String::new()));
         let layout = Layout::of_one(node, rack, self.partitions());
@@ -69,61 +69,62 @@ impl Ring {
         Ring { epoch, n: self.n, layout, pending: None, leftovers: Marks::new() }
     }
 
-    /// The partitions of which a node has a whole copy.
+    /// Returns the partitions of which a node has a complete copy.
     pub fn copied_at(&self, node: NodeId) -> impl Iterator<Item = Partition> {
         let keeps = move |partition: &Partition| self.owners(*partition, self.n).contains(&node);
         (0..self.partitions()).map(Partition).filter(keeps)
     }
 
-    /// Goes up with every change of the ring.
+    /// Returns the epoch; it increases with every change of the ring.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// For how many copies of a key it is laid out.
+    /// Returns the number of copies of a key for which it is laid out.
     pub fn n(&self) -> usize {
         self.n
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> u32 {
         self.layout.partitions()
     }
 
-    /// The layout in force; of partitions that have gone over, the one of before.
+    /// Returns the layout in force; for partitions that have arrived at the pending one, their
+    /// former layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The layout that comes.
+    /// Returns the pending layout. `None`: nothing moves.
     pub fn pending(&self) -> Option<&PendingLayout> {
         self.pending.as_ref()
     }
 
-    /// The partition of this point.
+    /// Returns the partition of this point.
     pub fn partition(&self, point: &Point) -> Partition {
         point.partition(self.partitions())
     }
 
-    /// The nodes that keep the `n` copies of what lies in this partition now, the first to be asked
-    /// first; fewer where fewer nodes exist.
+    /// Returns the `n` nodes that keep the copies of this partition now, in order of preference;
+    /// fewer if there are fewer nodes.
     pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         self.at(partition).owners(partition, n)
     }
 
-    /// All nodes in the order in which they are asked: the `n` owners, then the fallbacks.
+    /// Returns the preference list over all nodes: the `n` owners, then the fallbacks.
     pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         self.at(partition).preference(partition, n)
     }
 
-    /// Who own this partition once it has gone over; its owners, if it stays where it is.
+    /// Returns the owners of this partition after its hand-off; the current ones if it stays.
     pub fn successors(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let next = self.pending.as_ref().map_or(&self.layout, |pending| &pending.layout);
         next.owners(partition, n)
     }
 
-    /// Who is to have copies of this partition and is not among its owners yet: they are sent every
-    /// write, so that a copy that arrives late misses nothing.
+    /// Returns the nodes that are to get copies of this partition and are not among its owners yet.
+    /// They receive every write meanwhile, so that a copy that arrives late misses nothing.
     pub fn receivers(&self, partition: Partition, n: usize) -> Vec<NodeId> {
         let moves = |pending: &PendingLayout| !pending.arrived.contains(&partition);
         if !self.pending.as_ref().is_some_and(moves) {
@@ -135,8 +136,8 @@ impl Ring {
         next
     }
 
-    /// The copies that are still to move, in the order of the partitions, for buckets with so many
-    /// copies. A partition of which nothing is to move, whatever the bucket, has arrived.
+    /// Returns the copies that still have to move, in the order of partitions, for buckets with `n`
+    /// copies. A partition of which nothing has to move, whatever the bucket, has arrived.
     pub fn copying(&self, n: usize) -> Vec<Copying> {
         let partitions = (0..self.partitions()).map(Partition);
         let moves = partitions.flat_map(|partition| {
@@ -147,7 +148,8 @@ impl Ring {
         moves.collect()
     }
 
-    /// The ring after a plan was decided. Refused if it was made for an earlier ring.
+    /// Returns the ring after a plan is committed. Errors: refused if it was made for an earlier
+    /// ring.
     pub fn commit(&self, plan: &Plan) -> Result<Ring, Unsafe> {
         if plan.made_for != self.epoch {
             return Err(Unsafe::Outdated { made_for: plan.made_for, epoch: self.epoch });
@@ -172,8 +174,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The same ring, where partitions of which nothing is to be copied for these numbers of copies
-    /// have gone over.
+    /// Marks partitions as arrived of which nothing has to be copied for these numbers of copies.
     pub fn without_idle(mut self, numbers: &[usize]) -> Ring {
         let idle = |partition: &Partition| {
             numbers.iter().all(|n| self.receivers(*partition, *n).is_empty())
@@ -183,9 +184,9 @@ impl Ring {
         self
     }
 
-    /// The ring after all copies of a partition have come to its new owners; `None` if it is not on
-    /// its way. `numbers`: how many copies buckets ask for; who kept one of those and does not any
-    /// more has leftovers.
+    /// Returns the ring after all copies of a partition have reached its new owners. `None`: the
+    /// partition does not move. `numbers`: numbers of copies that buckets use; former owners by any
+    /// of them have leftovers.
     pub fn arrive(&self, partition: Partition, numbers: &[usize]) -> Option<Ring> {
         let pending = self.pending.as_ref()?;
         let known = partition.0 < self.partitions();
@@ -197,8 +198,8 @@ impl Ring {
         Some(ring)
     }
 
-    /// The ring after a node has received its copy of a partition, in the change of this name; with
-    /// the last one, the partition goes over. `None`: nobody waits for it.
+    /// Returns the ring after a node has received its copy of a partition, in the change that began
+    /// at `since`; with the last copy, the partition arrives. `None`: the copy is not awaited.
     pub fn receive(
         &self,
         since: u64,
@@ -221,8 +222,8 @@ impl Ring {
         Some(ring)
     }
 
-    /// The ring after a node has let go of what it had left of a partition, of a ring of so many
-    /// (0: of this one); `None`: it had nothing, or the partition is another one by now.
+    /// Returns the ring after a node has deleted its leftovers of a partition, numbered in a ring
+    /// of `of` partitions (0: of this one). `None`: it had none, or the numbers have changed since.
     pub fn clear(&self, (partition, of): (Partition, u32), node: NodeId) -> Option<Ring> {
         if of != 0 && of != self.partitions() {
             return None;
@@ -231,15 +232,15 @@ impl Ring {
         ring.leftovers.remove(&(partition, node)).then_some(ring)
     }
 
-    /// The same ring without leftovers of nodes that are gone for good: nobody waits for them.
+    /// Removes leftovers of nodes that are gone for good, so that nobody waits for them.
     pub fn without_leftovers_of(mut self, gone: impl Fn(NodeId) -> bool) -> Ring {
         self.leftovers.retain(|(_, node)| !gone(*node));
         self
     }
 
-    /// The same ring, where nobody waits for what nodes were to receive that are gone for good: a
-    /// partition goes over without them, if somebody who is to keep it has it, or nobody is left
-    /// who had it. `numbers`: how many copies buckets ask for.
+    /// Ends the wait for receivers that are gone for good: a partition arrives without them, if a
+    /// future owner that is left has it, or no former owner is left. `numbers`: numbers of copies
+    /// that buckets use.
     pub fn without_receivers_of(
         mut self,
         gone: impl Fn(NodeId) -> bool,
@@ -262,26 +263,26 @@ impl Ring {
         self
     }
 
-    /// The same ring, one epoch later.
+    /// Returns the same ring, one epoch later.
     pub fn renewed(self) -> Ring {
         Ring { epoch: self.epoch + 1, ..self }
     }
 
-    /// Who still has rows of this partition that it is not to keep. As long as somebody does, or
-    /// receives it, deleted keys of the partition must not be forgotten.
+    /// Returns the nodes that still have rows of this partition which they no longer own. While
+    /// there are any, or receivers, tombstones of the partition must not be reaped.
     pub fn leftovers(&self, partition: Partition) -> impl Iterator<Item = NodeId> {
         let of_it = (partition, NodeId(0))..=(partition, NodeId(u64::MAX));
         self.leftovers.range(of_it).map(|(_, node)| *node)
     }
 
-    /// The partitions of which this node has leftovers, in their order.
+    /// Returns the partitions of which this node has leftovers, in order.
     pub fn left_at(&self, node: NodeId) -> impl Iterator<Item = Partition> {
         self.leftovers.iter().filter(move |(_, at)| *at == node).map(|(partition, _)| *partition)
     }
 
-    /// The ring after the change under way was called off: partitions that have gone over go back,
-    /// by a change in the other direction, since their former owners may have missed writes. `None`
-    /// if nothing is under way.
+    /// Returns the ring after the change in progress is cancelled. Partitions that have arrived go
+    /// back by a change in the other direction, since their former owners may have missed writes.
+    /// `None`: no change is in progress.
     pub fn cancel(&self, numbers: &[usize]) -> Option<Ring> {
         let pending = self.pending.clone()?;
         let epoch = self.epoch + 1;
@@ -289,7 +290,7 @@ impl Ring {
         let arrived = (0..self.partitions()).map(Partition).filter(|one| !went_over(one));
         let arrived: Vec<_> = arrived.collect();
         let mut leftovers = self.leftovers.clone();
-        // Who was to receive a copy may have part of it.
+        // A future receiver may have a part of the copy.
         for partition in &arrived {
             let receivers = numbers.iter().flat_map(|n| self.receivers(*partition, *n));
             leftovers.extend(receivers.map(|node| (*partition, node)));
@@ -301,7 +302,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// Who is still to receive something, for these numbers of copies.
+    /// Returns the nodes that still have to receive a copy, for these numbers of copies.
     pub fn awaited(&self, numbers: &[usize]) -> BTreeSet<NodeId> {
         let partitions = (0..self.partitions()).map(Partition);
         let all = partitions.flat_map(|partition| {
@@ -321,7 +322,8 @@ impl Ring {
         }
     }
 
-    /// When the last one has arrived, the layout that was coming is the layout.
+    /// Marks partitions as arrived; with the last one, the pending layout takes the place of the
+    /// old.
     fn arrive_all(&mut self, partitions: impl IntoIterator<Item = Partition>, numbers: &[usize]) {
         let Some(pending) = &mut self.pending else { return };
         for partition in partitions {
@@ -355,32 +357,32 @@ impl PendingLayout {
         PendingLayout { layout, arrived, halves, since, received }
     }
 
-    /// The epoch with which the change began: its name.
+    /// Returns the epoch with which the change began; it identifies the change.
     pub fn since(&self) -> u64 {
         self.since
     }
 
-    /// Whether this node has told that it has its copy of a partition.
+    /// Returns true if this node has reported its copy of a partition as received.
     pub fn has_received(&self, partition: Partition, node: NodeId) -> bool {
         self.received.contains(&(partition, node))
     }
 
-    /// The layout that comes.
+    /// Returns the pending layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How many partitions have gone over to it.
+    /// Returns the number of partitions that have arrived at it.
     pub fn arrived(&self) -> usize {
         self.arrived.len()
     }
 
-    /// Whether this partition has.
+    /// Returns true if this partition has arrived.
     pub fn has_arrived(&self, partition: Partition) -> bool {
         self.arrived.contains(&partition)
     }
 
-    /// Whether each two partitions become one at the end.
+    /// Returns true if each pair of partitions becomes one at the end.
     pub fn halves(&self) -> bool {
         self.halves
     }

@@ -1,101 +1,101 @@
-//! The machine of the side that asks: from the roots down to the rows that differ.
+//! Exchange: state machine of the asking side, from the roots down to the rows that differ.
 
 use super::tree::{DEPTH, FAN_OUT, HashTree, Leaf};
 use super::wire::{LEAVES_PER_PAGE_MAX, NODES_PER_QUESTION_MAX, SyncAnswer, SyncQuestion};
 use base::Key;
 use std::collections::BTreeMap;
 
-/// A row as far as it is compared.
+/// Key and digest of a row, which are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowDigest {
-    /// Its key.
+    /// Key of the row.
     pub key: Key,
-    /// As [`super::row_hash`] gives it.
+    /// Digest by [`super::row_hash`].
     pub digest: u128,
 }
 
-/// What can happen.
+/// Event for an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The first event, once.
+    /// First event, once.
     Begun,
     /// The other side has answered the last question.
     Answered(SyncAnswer),
-    /// The rows that [`Effect::List`] asked for, in the order of their keys.
+    /// Rows that [`Effect::List`] requested, in key order.
     Listed(Vec<RowDigest>),
     /// The other side can't be asked, or the rows can't be read.
     Failed,
 }
 
-/// What is to be done, in this order.
+/// Effect of a step, to be carried out in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Ask the other side.
     Ask(SyncQuestion),
-    /// List the rows here that fall into these leaves, behind this key and not behind that one.
+    /// List the local rows of these leaves, after one key and up to another.
     List {
-        /// The leaves, going up.
+        /// Leaves, ascending.
         leaves: Vec<Leaf>,
-        /// Behind this key.
+        /// Key before the first row. `None`: from the beginning.
         after: Option<Key>,
-        /// Up to this key; none: to the end.
+        /// Key of the last row. `None`: to the end.
         upto: Option<Key>,
     },
-    /// This row is not the same at both sides.
+    /// Difference: this row is not the same on both sides.
     Differs {
-        /// Its key.
+        /// Key of the row.
         key: Key,
-        /// Who has it.
+        /// Side that has it.
         at: Side,
     },
-    /// That was all.
+    /// End of the exchange.
     Done(Summary),
 }
 
-/// Who has a row that differs.
+/// Side that has a differing row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Only the side that asks.
+    /// Only the asking side.
     Here,
-    /// Only the side that is asked.
+    /// Only the other side.
     There,
-    /// Both, not the same.
+    /// Both, with different contents.
     Both,
 }
 
-/// How an exchange ended.
+/// Outcome of an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Whether all that differs was found.
+    /// True if all differences were found.
     pub complete: bool,
-    /// How many questions were asked.
+    /// Number of questions asked.
     pub questions: u64,
-    /// How many rows differ, as far as was found.
+    /// Number of differing rows found.
     pub rows: u64,
 }
 
-/// Where an exchange is.
+/// Stage of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was asked.
+    /// No question was asked yet.
     Fresh,
-    /// The root's children are to come.
+    /// The children of the root are awaited.
     Root,
-    /// The children of these nodes are to come.
+    /// The children of these nodes are awaited.
     Nodes { level: u8, places: Vec<u32> },
-    /// A page of these leaves' rows is to come.
+    /// A page of these leaves' rows is awaited.
     Rows { leaves: Vec<Leaf>, after: Option<Key> },
-    /// The own rows of the same stretch are to come.
+    /// The local rows of the same range are awaited.
     Listing { leaves: Vec<Leaf>, theirs: Vec<RowDigest>, more: bool },
-    /// It has ended.
+    /// Ended.
     Ended,
 }
 
-/// One comparison of this copy with another one's.
+/// Comparison of this copy with another one.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     stage: Stage,
-    /// Nodes that differ and were not asked about, by level; at most one level's.
+    /// Differing nodes that were not asked about, by level; at most one level's.
     differing: BTreeMap<u8, Vec<u32>>,
     summary: Summary,
 }
@@ -107,14 +107,14 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// Nothing was asked yet.
+    /// Builds an exchange that has not begun.
     pub fn new() -> Exchange {
         let summary = Summary::default();
         Exchange { stage: Stage::Fresh, differing: BTreeMap::new(), summary }
     }
 
-    /// Takes in what happened; `tree` is the tree of this side as it is now. What does not answer
-    /// the last question ends the exchange: the other side is not to be trusted with more.
+    /// Handles an event; `tree` is the current tree of this side. An answer that does not fit the
+    /// last question ends the exchange: the other side is not to be trusted with more.
     pub fn step(&mut self, event: Event, tree: &HashTree, effects: &mut Vec<Effect>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended);
         match (stage, event) {
@@ -155,7 +155,7 @@ impl Exchange {
         effects.push(Effect::Done(Summary { complete, ..self.summary }));
     }
 
-    /// Notes which children of these nodes differ.
+    /// Records which children of these nodes differ.
     fn compare(
         &mut self,
         level: u8,
@@ -175,8 +175,8 @@ impl Exchange {
         self.next(effects);
     }
 
-    /// Asks about what differs: the deepest first, so that what waits is bounded by the tree's
-    /// depth and one question's children.
+    /// Asks about differences, the deepest first, so that the backlog is bounded by the tree's
+    /// depth times one question's children.
     fn next(&mut self, effects: &mut Vec<Effect>) {
         let Some(mut entry) = self.differing.last_entry() else {
             return self.end(true, effects);
@@ -204,7 +204,7 @@ impl Exchange {
         self.ask(SyncQuestion::Rows { leaves, after }, effects);
     }
 
-    /// A page must bring the comparison forward, or it would never end.
+    /// Handles a page, which must advance the comparison, or it would never end.
     fn page(
         &mut self,
         leaves: Vec<Leaf>,

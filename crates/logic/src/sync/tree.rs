@@ -1,37 +1,37 @@
-//! The tree: sums of digests, over leaves that rows fall into by the hash of their key.
+//! Hash tree: sums of digests over leaves, to which rows belong by the hash of their key.
 
-/// How many leaves a tree has.
+/// Number of leaves of a tree.
 pub const LEAVES: u32 = 65_536;
-/// How many children a node has.
+/// Number of children of a node.
 pub(super) const FAN_OUT: u32 = 16;
-/// The level of the leaves; the root is level 0.
+/// Level of the leaves; the root is level 0.
 pub(super) const DEPTH: u8 = 4;
-/// Leaves are kept in chunks.
+/// Number of leaves in a chunk.
 const CHUNK: usize = 256;
-/// A chunk with more leaves in use than this keeps all its leaves, in order.
+/// Number of used leaves above which a chunk stores all its leaves, in order.
 const FEW: usize = 120;
 
-/// One of the [`LEAVES`].
+/// Number of a leaf, below [`LEAVES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Leaf(pub u16);
 
-/// What the tree knows of a row.
+/// Digest of a row, and its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowHash {
-    /// Where it falls.
+    /// Leaf of the row.
     pub leaf: Leaf,
-    /// The digest of its key and of what lies under it.
+    /// Digest of its key and of the bytes under it.
     pub digest: u128,
 }
 
-/// The leaf into which a row with this key falls.
+/// Returns the leaf of a row with this key.
 pub fn leaf_of(key: &[u8]) -> Leaf {
     let hash = blake3::hash(key);
     let [high, low, ..] = *hash.as_bytes();
     Leaf(u16::from_be_bytes([high, low]))
 }
 
-/// What the tree is to know of a row: equal rows have equal bytes under equal keys.
+/// Returns the digest of a row: equal keys with equal bytes have equal digests.
 pub fn row_hash(key: &[u8], bytes: &[u8]) -> RowHash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(key.len() as u64).to_be_bytes());
@@ -42,7 +42,7 @@ pub fn row_hash(key: &[u8], bytes: &[u8]) -> RowHash {
     RowHash { leaf: leaf_of(key), digest: u128::from_be_bytes(digest) }
 }
 
-/// The leaves of a chunk: those in use, in order, or all.
+/// Leaves of a chunk: those in use, in order, or all.
 #[derive(Clone, Debug)]
 enum Leaves {
     Few(Vec<(u8, [u8; 16])>),
@@ -93,12 +93,12 @@ impl Leaves {
     }
 }
 
-/// The hash tree of one copy of a partition. Empty it takes 12 KiB, with few rows some 17 to 34
-/// bytes for each, and 1 MiB at most.
+/// Hash tree of one copy of a partition. It takes 12 KiB when empty, some 17 to 34 bytes for each
+/// of few rows, and 1 MiB at most.
 #[derive(Clone, Debug)]
 pub struct HashTree {
     chunks: Vec<Leaves>,
-    /// The sum of each chunk: the nodes of level 2.
+    /// Sum of each chunk: the nodes of level 2.
     sums: Vec<u128>,
     rows: u64,
 }
@@ -110,7 +110,7 @@ impl Default for HashTree {
 }
 
 impl PartialEq for HashTree {
-    /// A leaf that is not in use is a leaf without rows.
+    /// Compares leaf by leaf: an unused leaf equals a leaf without rows.
     fn eq(&self, other: &HashTree) -> bool {
         let leaves =
             |tree: &HashTree| (0..LEAVES).map(|at| tree.sum(DEPTH, at)).collect::<Vec<_>>();
@@ -119,20 +119,20 @@ impl PartialEq for HashTree {
 }
 
 impl HashTree {
-    /// Of no rows.
+    /// Builds the tree of no rows.
     pub fn new() -> HashTree {
         let chunks = LEAVES as usize / CHUNK;
         let none = Leaves::Few(Vec::new());
         HashTree { chunks: vec![none; chunks], sums: vec![0; chunks], rows: 0 }
     }
 
-    /// How many rows it knows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Takes up what happened to another tree: what was done while the rows were being read, on top
-    /// of what was read. Numbers wrap, so a tree may have seen more rows go than come.
+    /// Adds another tree, which recorded the changes made while the rows were being read. Counts
+    /// wrap, so that a tree may have recorded more removals than insertions.
     pub fn add_all(&mut self, other: &HashTree) {
         self.rows = self.rows.wrapping_add(other.rows);
         for (chunk, leaves) in other.chunks.iter().enumerate().filter(|(_, it)| it.bytes() > 0) {
@@ -143,25 +143,25 @@ impl HashTree {
         }
     }
 
-    /// About how much memory it takes.
+    /// Returns the approximate memory in bytes.
     pub fn bytes(&self) -> usize {
         let fixed = self.chunks.len() * (size_of::<Leaves>() + size_of::<u128>());
         fixed + self.chunks.iter().map(Leaves::bytes).sum::<usize>()
     }
 
-    /// A row has come.
+    /// Adds a row.
     pub fn insert(&mut self, row: RowHash) {
         self.rows = self.rows.wrapping_add(1);
         self.add(row.leaf, row.digest);
     }
 
-    /// A row has gone; it is given as it was.
+    /// Removes a row, given as it was.
     pub fn remove(&mut self, row: RowHash) {
         self.rows = self.rows.wrapping_sub(1);
         self.add(row.leaf, row.digest.wrapping_neg());
     }
 
-    /// A row was changed; one that was not there before comes, one that is not there after goes.
+    /// Replaces a row. `before` is `None` for a new row, `after` for a removed one.
     pub fn change(&mut self, before: Option<RowHash>, after: Option<RowHash>) {
         if let Some(before) = before {
             self.remove(before);
@@ -171,7 +171,7 @@ impl HashTree {
         }
     }
 
-    /// The sum of all digests.
+    /// Returns the sum of all digests.
     pub fn root(&self) -> u128 {
         self.sum(0, 0)
     }
@@ -182,7 +182,7 @@ impl HashTree {
         self.sums[chunk] = self.sums[chunk].wrapping_add(digest);
     }
 
-    /// The sum of a node: of `16^level` nodes on a level, the one at this place.
+    /// Returns the sum of one node: the one at this place among the `16^level` nodes of its level.
     pub(super) fn sum(&self, level: u8, place: u32) -> u128 {
         let place = place as usize;
         let total = |sums: &[u128]| sums.iter().fold(0_u128, |sum, one| sum.wrapping_add(*one));
@@ -200,7 +200,8 @@ impl HashTree {
         }
     }
 
-    /// The sums of a node's children, each cut to 8 bytes: what is compared, and sent.
+    /// Returns the sums of a node's children, each truncated to 8 bytes, as they are compared and
+    /// sent.
     pub(super) fn children(&self, level: u8, place: u32) -> impl Iterator<Item = u64> {
         let children = place * FAN_OUT..(place + 1) * FAN_OUT;
         children.map(move |child| self.sum(level + 1, child) as u64)

@@ -1,70 +1,71 @@
 //! Messages of the two sides of an anti-entropy exchange, and their bytes.
 //!
-//! A question: which one (1 byte). 0, the roots: the sum (16), rows (8). 1, nodes: their level (1),
-//! how many (4), each place (4). 2, rows: how many leaves (4), each (2), whether a page came before
-//! (1), and if so its last key (length 4, bytes).
+//! A question: its number (1 byte). 0, the roots: the sum (16), rows (8). 1, nodes: their level
+//! (1), number (4), each place (4). 2, rows: the number of leaves (4), each (2), whether a page
+//! came before (1), and if so its last key (length 4, bytes).
 //!
-//! An answer: which one (1). 0, the same. 1, sums: how many (4), each (8). 2, rows: how many (4),
-//! each key (length 4, bytes) and digest (16), whether there are more (1).
+//! An answer: its number (1). 0, the same. 1, sums: number (4), each (8). 2, rows: number (4), each
+//! key (length 4, bytes) and digest (16), whether there are more (1).
 
 use super::exchange::RowDigest;
 use super::tree::{DEPTH, FAN_OUT, HashTree, Leaf};
 use base::Key;
 use base::codec::{Malformed, Reader, Writer};
 
-/// A question asks for the children of at most so many nodes.
+/// Most nodes in one question about children.
 pub const NODES_PER_QUESTION_MAX: usize = 256;
-/// A question asks for the rows of at most so many leaves.
+/// Most leaves in one question about rows.
 pub const LEAVES_PER_PAGE_MAX: usize = 1_024;
-/// A page has at most so many rows.
+/// Most rows in one page.
 pub const ROWS_PER_PAGE_MAX: usize = 1_024;
-/// A row's key has at most so many bytes: the longest key of a bucket, its name, and a few more.
+/// Most bytes of a row's key: the longest key of a bucket, the bucket's name, and a few more.
 const ROW_KEY_BYTES_MAX: usize = base::limits::KEY_BYTES_MAX + 1_024;
 
-/// What one side asks.
+/// Question of the asking side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncQuestion {
-    /// Is your root this one, and if not, what is below yours?
+    /// Asks whether the root is the same, and otherwise for its children.
     Root {
-        /// The sum of the one who asks,
+        /// Sum of the asking side's root.
         sum: u128,
-        /// and how many rows it has.
+        /// Number of its rows.
         rows: u64,
     },
-    /// What is below these nodes?
+    /// Asks for the children of these nodes.
     Nodes {
-        /// Their level, 1 to 3.
+        /// Level of the nodes, 1 to 3.
         level: u8,
-        /// Their places, going up.
+        /// Places of the nodes, ascending.
         places: Vec<u32>,
     },
-    /// Which rows fall into these leaves? A page of them, in the order of their keys.
+    /// Asks for a page of the rows in these leaves, in key order.
     Rows {
-        /// The leaves, going up.
+        /// Leaves, ascending.
         leaves: Vec<Leaf>,
-        /// The last key of the page before.
+        /// Last key of the previous page. `None`: the first page.
         after: Option<Key>,
     },
 }
 
-/// What the other side answers.
+/// Answer of the other side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncAnswer {
-    /// The roots are the same.
+    /// The roots are equal.
     Same,
-    /// The sums of the children of all nodes asked for, sixteen for each.
+    /// Sums of the children of all requested nodes, sixteen for each.
     Sums(Vec<u64>),
     /// A page of rows.
     Rows {
-        /// The rows, in the order of their keys.
+        /// Rows, in key order.
         rows: Vec<RowDigest>,
-        /// Whether more follow.
+        /// True if more rows follow.
         more: bool,
     },
 }
 
 impl SyncQuestion {
-    /// What this tree answers; `None` for rows, which whoever keeps them must look up.
+    /// Returns the answer that the tree gives. `None` for rows, which the owner of the rows must
+    /// look up.
     pub fn answer(&self, tree: &HashTree) -> Option<SyncAnswer> {
         match self {
             SyncQuestion::Root { sum, rows } if *sum == tree.root() && *rows == tree.rows() => {

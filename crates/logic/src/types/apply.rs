@@ -1,4 +1,4 @@
-//! A change applied to what a replica holds.
+//! Application of a change to a replica's data type.
 
 use super::dotted::Dotted;
 use super::hll::Registers;
@@ -7,24 +7,25 @@ use super::typed::{Change, Removal, RemoveTarget, Typed};
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation};
 use base::limits::{TYPE_DEPTH_MAX, TYPE_STEPS_MAX, TYPE_WAITING_MAX};
 
-/// Why a change can't be applied; nothing was.
+/// Reason why a change is refused; nothing was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The operation is none of this type's.
+    /// The operation does not fit this type.
     WrongType(FieldKind),
-    /// Without a context, what is to be removed must be there.
+    /// Without a context, the field or element to remove must exist.
     NotThere,
-    /// The counter would leave its range.
+    /// The counter would overflow.
     OutOfRange,
-    /// Maps in maps end at `TYPE_DEPTH_MAX`.
+    /// Maps would nest deeper than `TYPE_DEPTH_MAX`.
     TooDeep,
-    /// More steps than `TYPE_STEPS_MAX`, or more removes waiting than `TYPE_WAITING_MAX`.
+    /// The change has more than `TYPE_STEPS_MAX` steps, or leaves more than `TYPE_WAITING_MAX`
+    /// removes waiting.
     TooMany,
-    /// There is no such precision.
+    /// The precision is out of range.
     Precision,
 }
 
-/// Applies to a copy; whoever calls keeps the old one if this fails.
+/// Applies a change to a copy; the caller keeps the old one if it fails.
 pub(super) fn apply<I: Ord + Clone>(
     typed: &mut Typed<I>,
     change: &Change<'_, I>,
@@ -34,7 +35,7 @@ pub(super) fn apply<I: Ord + Clone>(
     if typed.waiting.len() > TYPE_WAITING_MAX { Err(Refused::TooMany) } else { Ok(()) }
 }
 
-/// Where in the type a step works.
+/// Position in the type at which a step is applied.
 struct ChangeCursor<'a, I> {
     change: &'a Change<'a, I>,
     path: Vec<Field>,
@@ -67,7 +68,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         }
     }
 
-    /// What is at the place. Its fields are there: they were made on the way.
+    /// Returns the state at the position. Its fields exist: they were created on the way.
     fn state<'t>(&self, typed: &'t mut Typed<I>) -> &'t mut TypeState<I> {
         let mut state = &mut typed.state;
         for field in &self.path {
@@ -87,7 +88,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         if self.steps > TYPE_STEPS_MAX { Err(Refused::TooMany) } else { Ok(()) }
     }
 
-    /// All that the actor added before, and this, under the new dot.
+    /// Adds to the actor's tally, and stores the result under the new dot.
     fn add(&mut self, typed: &mut Typed<I>, by: i64) -> Result<(), Refused> {
         let state = self.state(typed);
         let TypeState::Counter(dots) = state else { return wrong(state) };
@@ -140,7 +141,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         if fits { Ok(()) } else { wrong(state) }
     }
 
-    /// Everything counted so far, and these, under the new dot.
+    /// Adds elements to the estimate, and stores all counted so far under the new dot.
     fn distinct(&mut self, typed: &mut Typed<I>, steps: &[ElementStep]) -> Result<(), Refused> {
         let precision = self.change.precision;
         for _ in steps {
@@ -190,7 +191,7 @@ impl<I: Ord + Clone> ChangeCursor<'_, I> {
         if let TypeState::Map(_) = state { Ok(()) } else { wrong(state) }
     }
 
-    /// Removes at the place what the client has seen; without a context, what the replica knows.
+    /// Removes at the position what the context covers; without a context, what the replica knows.
     fn remove(&self, typed: &mut Typed<I>, target: RemoveTarget) {
         let context = self.change.context.unwrap_or(&typed.heard).clone();
         typed.remove(Removal { path: self.path.clone(), target, context });

@@ -1,13 +1,13 @@
-//! A data type's bytes: short, one form only.
+//! Codec of data types: short, with one form only.
 //!
-//! A version (1), the kind (1), what was heard of as in `base/dots/`, the content, then how many
-//! removes wait and each: its path, what it removes (1), its context. Numbers are varints, strings
-//! have their length in front.
+//! A version (1), the kind (1), the known dots as in `base/dots/`, the content, then the number of
+//! waiting removes and each: its path, its target (1), its context. Numbers are varints, strings
+//! are preceded by their length.
 //!
-//! A dot is its actor's place among those heard of, then its counter. Dots stand in order, each
-//! with what is under it: a counter's two sums, a register's hour and value, registers of a count;
-//! behind a set's element nothing. Registers are told one by one if less than a third are in use
-//! (place behind the one before, rank), else all in a row.
+//! A dot is the place of its actor among the known ones, then its counter. Dots are in order, each
+//! followed by its content: a counter's two sums, a register's time and value, registers of an
+//! estimate; nothing for a set's element. Registers are encoded one by one if less than a third is
+//! in use (distance to the previous place, rank), else all in a row.
 
 use super::dotted::Dotted;
 use super::hll::{PRECISION_MAX, PRECISION_MIN, Registers};
@@ -21,13 +21,13 @@ use base::varint;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The version of a data type's bytes; another one is refused.
+/// Version of the format; any other is refused.
 const VERSION: u8 = 1;
 
 type Decoded<T> = Result<T, Malformed>;
 
 impl<I: Identity> Typed<I> {
-    /// Appends its bytes.
+    /// Appends the encoded data type.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(VERSION);
         out.put_u8(self.kind() as u8);
@@ -49,7 +49,7 @@ impl<I: Identity> Typed<I> {
         }
     }
 
-    /// Reads a data type that fills these bytes; names and values are slices of them.
+    /// Decodes a data type that fills these bytes; names and values are slices of them.
     pub fn decode(bytes: &Bytes) -> Decoded<Typed<I>> {
         let mut from = Reader::new(bytes);
         if from.u8("a data type's version")? != VERSION {
@@ -66,7 +66,7 @@ impl<I: Identity> Typed<I> {
     }
 }
 
-/// Actors by place and places by actor, and what was heard of each.
+/// Actors by place and places by actor, with the known dots of each.
 struct Actors<'a, I> {
     heard: &'a DotContext<I>,
     ids: Vec<&'a I>,
@@ -131,7 +131,7 @@ fn put_field(field: &Field, out: &mut Vec<u8>) {
     varint::put_string(&field.name, out);
 }
 
-/// Whether registers are told one by one.
+/// Returns true if registers are encoded one by one.
 fn few(used: usize, all: usize) -> bool {
     used * 3 < all
 }
@@ -156,7 +156,7 @@ fn take_kind(from: &mut Reader<'_>) -> Decoded<FieldKind> {
     FieldKind::ALL.get(kind).copied().ok_or(Malformed("which data type"))
 }
 
-/// Bytes that are being read.
+/// Bytes being decoded.
 struct CodingSource<'a, I> {
     bytes: &'a Bytes,
     from: Reader<'a>,

@@ -1,15 +1,15 @@
-//! Things under the dots that put them there.
+//! Values stored under the dots of the changes that created them.
 
 use base::dots::DotContext;
 use std::collections::BTreeMap;
 
-/// Who, and which of its changes.
+/// Actor of a change, and its counter.
 pub(super) type Dot<I> = (I, u64);
 
-/// Things by dot.
+/// Values by dot.
 pub(super) type Dotted<I, P> = BTreeMap<Dot<I>, P>;
 
-/// What both sides hold, and what one holds that the other has never heard of.
+/// Merges: keeps what both sides hold, and what one side holds that the other does not know.
 pub(super) fn merge<I: Ord + Clone, P: Ord>(
     ours: Dotted<I, P>,
     heard_ours: &DotContext<I>,
@@ -19,7 +19,8 @@ pub(super) fn merge<I: Ord + Clone, P: Ord>(
     let mut kept = Dotted::new();
     for (dot, own) in ours {
         match theirs.remove(&dot) {
-            // One dot, one thing; should two bear one name, all replicas keep the same.
+            // One dot has one value; if two had the same dot, all replicas would keep the same
+            // value.
             Some(other) => drop(kept.insert(dot, own.max(other))),
             None if heard_theirs.contains(&dot.0, dot.1) => {}
             None => drop(kept.insert(dot, own)),
@@ -30,7 +31,7 @@ pub(super) fn merge<I: Ord + Clone, P: Ord>(
     kept
 }
 
-/// Drops what a context has seen.
+/// Drops what a context covers.
 pub(super) fn forget<I: Ord + Clone, P>(dots: &mut Dotted<I, P>, seen: &DotContext<I>) {
     dots.retain(|(id, count), _| !seen.contains(id, *count));
 }

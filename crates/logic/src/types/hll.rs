@@ -1,9 +1,9 @@
-//! Approximate count of distinct values in little space: HyperLogLog.
+//! HyperLogLog: an estimate of the number of distinct values in little space.
 //!
 //! Registers as Flajolet, Fusy, Gandouet and Meunier describe them (*HyperLogLog*, 2007), with
 //! hashes of 64 bits; the estimate is Ertl's (*New cardinality estimation algorithms for
-//! HyperLogLog sketches*, 2017), which needs no table of corrections and is right for few values as
-//! for many. Its standard error is about `1.04 / sqrt(2^precision)`.
+//! HyperLogLog sketches*, 2017), which needs no table of corrections and is accurate for few values
+//! as for many. Its standard error is about `1.04 / sqrt(2^precision)`.
 
 use base::codec::checksum;
 
@@ -12,10 +12,10 @@ pub const PRECISION_MIN: u8 = 4;
 /// Most bits that choose a register.
 pub const PRECISION_MAX: u8 = 16;
 
-/// Keeps these hashes apart from all others of the house.
+/// Salt that separates these hashes from all others of the program.
 const SALT: u64 = 0x6879_7065_726c_6f67;
 
-/// `2^precision` registers, each the longest run of zeros seen, plus one.
+/// Set of `2^precision` registers, each the longest run of zeros seen, plus one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registers {
     pub(super) precision: u8,
@@ -23,33 +23,33 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Nothing counted yet; nothing at all if there is no such precision.
+    /// Builds empty registers. `None`: the precision is out of range.
     pub fn new(precision: u8) -> Option<Registers> {
         let fits = (PRECISION_MIN..=PRECISION_MAX).contains(&precision);
         fits.then(|| Registers { precision, ranks: vec![0; 1 << precision] })
     }
 
-    /// How many bits choose a register.
+    /// Returns the number of bits that choose a register.
     pub fn precision(&self) -> u8 {
         self.precision
     }
 
-    /// The highest rank there can be.
+    /// Returns the highest possible rank.
     pub(super) fn rank_max(precision: u8) -> u8 {
         64 - precision + 1
     }
 
-    /// Counts a value, once however often it comes.
+    /// Adds a value; repeated values count once.
     pub fn add(&mut self, value: &[u8]) {
         let hash = checksum(value, SALT);
         let at = (hash >> (64 - self.precision)) as usize;
-        // A one behind the hash ends the run of zeros at the highest rank.
+        // A one after the hash ends the run of zeros at the highest rank.
         let rest = hash << self.precision | 1 << (self.precision - 1);
         let rank = rest.leading_zeros() as u8 + 1;
         self.ranks[at] = self.ranks[at].max(rank);
     }
 
-    /// What both have counted. The more precise of two is made as coarse as the other.
+    /// Merges the other registers into these; the more precise of the two is coarsened first.
     pub fn merge(&mut self, other: &Registers) {
         if other.precision < self.precision {
             *self = self.coarser(other.precision);
@@ -66,8 +66,8 @@ impl Registers {
         }
     }
 
-    /// As if everything had been counted with fewer registers: the bits that no longer choose one
-    /// stand in front of the run of zeros.
+    /// Returns the registers that the same values would give with a lower precision: the bits that
+    /// no longer choose a register precede the run of zeros.
     fn coarser(&self, precision: u8) -> Registers {
         let fewer = self.precision - precision;
         let mut ranks = vec![0_u8; 1 << precision];
@@ -83,7 +83,7 @@ impl Registers {
         Registers { precision, ranks }
     }
 
-    /// About how many distinct values were counted.
+    /// Returns the estimated number of distinct values.
     pub fn estimate(&self) -> u64 {
         let registers = self.ranks.len() as f64;
         let most = Registers::rank_max(self.precision) as usize;
@@ -101,7 +101,7 @@ impl Registers {
     }
 }
 
-/// What registers that are still empty add.
+/// Returns the correction for empty registers.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -118,7 +118,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// What registers that are full add.
+/// Returns the correction for full registers.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

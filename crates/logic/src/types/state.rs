@@ -7,24 +7,24 @@ use base::dots::DotContext;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What an actor has added and taken away.
+/// Sums that an actor has added and subtracted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ActorTally {
     pub(super) up: u64,
     pub(super) down: u64,
 }
 
-/// A register's value, and when it was assigned.
+/// Value of a register, and the time of its assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Assigned {
     pub(super) at_ms: u64,
     pub(super) value: Bytes,
 }
 
-/// The elements of a set; none is without dots.
+/// Elements of a set; each has at least one dot.
 pub(super) type Elements<I> = BTreeMap<Bytes, Dotted<I, ()>>;
 
-/// A data type's content, without what was heard of.
+/// Content of a data type, without its known dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TypeState<I> {
     Counter(Dotted<I, ActorTally>),
@@ -36,8 +36,8 @@ pub(super) enum TypeState<I> {
     Hll(Dotted<I, Registers>),
 }
 
-/// A field of a map: the dots that say it is there, and what is in it. A set whose last element was
-/// removed is still there.
+/// Field of a map: the dots of its presence, and its content. A set whose last element was removed
+/// is still present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MapSlot<I> {
     pub(super) present: Dotted<I, ()>,
@@ -45,7 +45,7 @@ pub(super) struct MapSlot<I> {
 }
 
 impl<I: Ord + Clone> MapSlot<I> {
-    /// Nothing in it, and not there.
+    /// Returns a field that is empty and not present.
     pub(super) fn empty(kind: FieldKind) -> MapSlot<I> {
         MapSlot { present: Dotted::new(), state: TypeState::empty(kind) }
     }
@@ -54,7 +54,7 @@ impl<I: Ord + Clone> MapSlot<I> {
         self.present.is_empty() && self.state.is_empty()
     }
 
-    /// Drops what a context has seen.
+    /// Drops what a context covers.
     pub(super) fn forget(&mut self, seen: &DotContext<I>) {
         dotted::forget(&mut self.present, seen);
         self.state.forget(seen);
@@ -97,7 +97,7 @@ impl<I: Ord + Clone> TypeState<I> {
         }
     }
 
-    /// Drops what a context has seen.
+    /// Drops what a context covers.
     pub(super) fn forget(&mut self, seen: &DotContext<I>) {
         match self {
             TypeState::Counter(dots) => dotted::forget(dots, seen),
@@ -115,7 +115,7 @@ impl<I: Ord + Clone> TypeState<I> {
         }
     }
 
-    /// Both together; of two kinds, which a bucket never mixes, all replicas keep the same.
+    /// Merges both; of two kinds, which a bucket never mixes, all replicas keep the same.
     pub(super) fn merge(
         self,
         ours: &DotContext<I>,
@@ -145,7 +145,7 @@ impl<I: Ord + Clone> TypeState<I> {
         }
     }
 
-    /// As clients see it.
+    /// Returns the value as clients see it.
     pub(super) fn shown(&self) -> TypeValue {
         let names = |elements: &Elements<I>| elements.keys().cloned().collect();
         match self {
@@ -172,7 +172,7 @@ impl<I: Ord + Clone> TypeState<I> {
     }
 }
 
-/// What concurrent counts of distinct values have counted together.
+/// Returns the merged registers of concurrent changes. `None`: there are none.
 pub(super) fn together<I>(dots: &Dotted<I, Registers>) -> Option<Registers> {
     dots.values().cloned().reduce(|mut all, other| {
         all.merge(&other);

@@ -1,4 +1,4 @@
-//! A data type as a replica holds it: content, what was heard of, removes that wait.
+//! Data type of a replica: content, known dots, waiting removes.
 
 use super::apply::{Refused, apply};
 use super::state::{MapSlot, TypeState};
@@ -7,27 +7,27 @@ use base::dots::DotContext;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// A remove whose context names more than the replica has heard of.
+/// Remove whose context names more than the replica knows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Removal<I> {
-    /// Which field of which field.
+    /// Path of nested fields.
     pub(super) path: Vec<Field>,
     pub(super) target: RemoveTarget,
     pub(super) context: DotContext<I>,
 }
 
-/// What of it is removed.
+/// Target of a remove.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RemoveTarget {
     /// The field and all in it.
     Whole,
-    /// What is in it: a flag is turned off, and stays.
+    /// Content of the field: a flag is turned off, and stays.
     Inside,
     /// One element.
     Element(Bytes),
 }
 
-/// A data type: state that merges.
+/// Data type: state that merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Typed<I> {
     pub(super) heard: DotContext<I>,
@@ -35,23 +35,23 @@ pub struct Typed<I> {
     pub(super) waiting: BTreeSet<Removal<I>>,
 }
 
-/// A change to be applied at a replica.
+/// Change to apply at a replica.
 #[derive(Clone, Debug)]
 pub struct Change<'a, I> {
-    /// What is to be done.
+    /// Operation to carry out.
     pub operation: &'a TypeOperation,
-    /// Its own dot, never used before for this key.
+    /// Dot of the change, never used before for this key.
     pub dot: (I, u64),
-    /// What the client has seen; none: what the replica knows is meant.
+    /// Context that the client has seen. `None`: everything that the replica knows.
     pub context: Option<&'a DotContext<I>>,
-    /// The hour, for registers.
+    /// Wall clock in milliseconds, for registers.
     pub now_ms: u64,
-    /// How exact a new count of distinct values is.
+    /// Precision of a new estimate of distinct values.
     pub precision: u8,
 }
 
 impl<I: Ord + Clone> Typed<I> {
-    /// Nothing in it.
+    /// Builds an empty data type of this kind.
     pub fn new(kind: FieldKind) -> Typed<I> {
         Typed {
             heard: DotContext::empty(),
@@ -60,22 +60,22 @@ impl<I: Ord + Clone> Typed<I> {
         }
     }
 
-    /// What it is.
+    /// Returns its kind.
     pub fn kind(&self) -> FieldKind {
         self.state.kind()
     }
 
-    /// All dots it has heard of: the context for whoever reads it.
+    /// Returns all known dots: the context for readers.
     pub fn context(&self) -> &DotContext<I> {
         &self.heard
     }
 
-    /// As clients see it.
+    /// Returns its value as clients see it.
     pub fn value(&self) -> TypeValue {
         self.state.shown()
     }
 
-    /// Both together.
+    /// Merges both.
     pub fn merge(self, other: Typed<I>) -> Typed<I> {
         let state = self.state.merge(&self.heard, other.state, &other.heard);
         let heard = self.heard.join(&other.heard);
@@ -86,14 +86,14 @@ impl<I: Ord + Clone> Typed<I> {
         merged
     }
 
-    /// It has heard of these dots, too: what they stood for is in it, or was taken away.
+    /// Adds known dots: their parts are present here, or were removed.
     pub fn after(mut self, heard: &DotContext<I>) -> Typed<I> {
         self.heard = self.heard.join(heard);
         self.settle();
         self
     }
 
-    /// With a change applied, or why it can't be.
+    /// Returns the data type with a change applied. Errors: [`Refused`].
     pub fn apply(mut self, change: &Change<'_, I>) -> Result<Typed<I>, Refused> {
         let (id, count) = &change.dot;
         self.heard = self.heard.and(id.clone(), *count);
@@ -101,7 +101,7 @@ impl<I: Ord + Clone> Typed<I> {
         Ok(self)
     }
 
-    /// Removes at a place what a context has seen there, now and when it arrives later.
+    /// Removes at a path what the context covers, now and when it arrives later.
     pub(super) fn remove(&mut self, removal: Removal<I>) {
         remove(&mut self.state, &removal.path, &removal.target, &removal.context);
         if !self.heard.covers(&removal.context) {
@@ -109,7 +109,7 @@ impl<I: Ord + Clone> Typed<I> {
         }
     }
 
-    /// Waiting removes take what has arrived; one that has seen no more than the replica is done.
+    /// Applies waiting removes to what has arrived; drops those whose context is known completely.
     fn settle(&mut self) {
         for removal in &self.waiting {
             remove(&mut self.state, &removal.path, &removal.target, &removal.context);

@@ -1,5 +1,5 @@
-//! What holds in every order of events: the machines beside a naive twin that keeps all that
-//! happened and works everything out anew each time.
+//! Laws of quorums in every order of events: compares the state machines with a naive model that
+//! keeps all events and recomputes everything each time.
 
 use super::Words;
 use crate::quorum::{
@@ -10,7 +10,7 @@ use base::{NodeId, Share, Shortfall};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What may happen next, to one of the nodes.
+/// Next event of one of the nodes.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     Good,
@@ -31,7 +31,7 @@ fn happening() -> impl Strategy<Value = (Happening, u64, u8)> {
     (what, 1..9_u64, 0..4_u8)
 }
 
-/// Primaries 1 to n, fallbacks behind them, some of them down.
+/// Primaries 1 to n, then fallbacks, some of both down.
 fn replicas() -> impl Strategy<Value = Replicas> {
     let down = proptest::collection::btree_set((1..9_u64).prop_map(NodeId), 0..4);
     (1..6_u64, 0..4_u64, down).prop_map(|(primaries, fallbacks, down)| Replicas {
@@ -41,11 +41,11 @@ fn replicas() -> impl Strategy<Value = Replicas> {
     })
 }
 
-/// Who was asked, as the effects told it.
+/// Record of the nodes that were asked, by the effects.
 #[derive(Default)]
 struct Ledger {
     asked: BTreeMap<NodeId, Option<NodeId>>,
-    /// Who has said its last word.
+    /// Nodes that have answered finally.
     closed: BTreeSet<NodeId>,
 }
 
@@ -78,14 +78,14 @@ fn primaries(replicas: &Replicas, nodes: &[NodeId]) -> usize {
     nodes.iter().filter(|node| replicas.primaries.contains(node)).count()
 }
 
-/// Which number these nodes do not make up.
+/// Returns the requirement that these nodes do not meet. `None`: all are met.
 fn read_short(needs: &FetchNeeds, replicas: &Replicas, nodes: &[NodeId]) -> Option<Shortfall> {
     short(Share::R, nodes.len(), needs.r)
         .or(short(Share::Pr, primaries(replicas, nodes), needs.pr))
         .or(short(Share::NodeConfirms, nodes.len(), needs.node_confirms))
 }
 
-/// What a read's answer must be now, if it must be given.
+/// Returns the answer that a read must give now. `None`: none yet.
 fn read_twin(
     needs: &FetchNeeds,
     replicas: &Replicas,
@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// Exactly the primaries that have less than all that was heard are brought up to it.
+/// Checks that exactly the primaries with less than all answers are repaired.
 fn check_repairs(
     effects: &[FetchEffect<Words>],
     replicas: &Replicas,
@@ -302,7 +302,7 @@ fn write_short(
         .or(short(Share::NodeConfirms, stored.len(), needs.node_confirms))
 }
 
-/// What a write's answer must be now, if it must be given.
+/// Returns the answer that a write must give now. `None`: none yet.
 fn write_twin(
     needs: &StoreNeeds,
     replicas: &Replicas,

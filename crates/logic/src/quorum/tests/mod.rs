@@ -8,7 +8,7 @@ mod laws;
 mod needs;
 mod stories;
 
-/// What replicas keep in these tests: a set of words, which only grows.
+/// Value of replicas in these tests: a set of words, which only grows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Words(BTreeSet<String>);
 

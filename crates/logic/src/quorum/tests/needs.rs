@@ -1,4 +1,4 @@
-//! What was asked for, in numbers.
+//! Examples of quorum sizes.
 
 use crate::quorum::{Excess, FetchNeeds, FetchWish, StoreNeeds, StoreWish};
 use base::{Quorum, Share};

@@ -1,4 +1,4 @@
-//! Plays `stories/*.txt`: one request per file, each effect recorded.
+//! Runner of `stories/*.txt`: one request per file, each effect recorded.
 
 use super::{Words, nodes};
 use crate::quorum::{
@@ -41,7 +41,7 @@ stories!(
 
 type Answer = Result<String, Box<dyn Error>>;
 
-/// The request a story tells of; none before `fetch` or `store`.
+/// Request of a story; absent before `fetch` or `store`.
 #[derive(Default)]
 enum Stage {
     #[default]

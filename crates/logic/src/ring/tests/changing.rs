@@ -1,4 +1,4 @@
-//! A change under way: two layouts, and each partition in its turn.
+//! Changes in progress: two layouts, and partitions that switch one by one.
 
 use super::{alone, changed, join, ring_of, settled};
 use crate::ring::{Ring, RingWish, Unsafe, plan};
@@ -38,7 +38,7 @@ fn who_is_left_alone_keeps_everything_and_knows_of_what_it_had_a_copy() {
     let four = ring_of(4, 64, 3);
     let copied: Vec<_> = four.copied_at(NodeId(2)).collect();
     assert_eq!(copied.len(), 48, "three copies on four nodes");
-    // Also in the midst of a change: nobody is left who could give or get anything.
+    // In the middle of a change too: no node is left that could give or get anything.
     let moving = begun(&four, &[join(5)]);
     for ring in [&four, &moving] {
         let left = ring.of_survivor(NodeId(2));
@@ -187,7 +187,8 @@ fn leftovers_stay_known_when_their_partitions_fall_in_two_or_become_one() {
     let fine = begun(&ring, &[RingWish::Double]);
     let both: BTreeSet<_> = coarse.iter().flat_map(|it| [it * 2, it * 2 + 1]).collect();
     assert_eq!(left(&fine), both);
-    // What was told of the ring before is not about this one: a mark goes for what it names.
+    // A report from the former ring does not concern this one: it removes only the mark that it
+    // names.
     let one = Partition(*both.first().expect("there is one"));
     assert_eq!(fine.clear((one, 64), NodeId(1)), None);
     assert!(
@@ -217,7 +218,7 @@ fn nobody_waits_for_a_receiver_that_is_gone_for_good() {
     assert!(moving.awaited(&[3]).contains(&dead));
     let same = moving.clone().without_receivers_of(|node| node == NodeId(9), &[3]);
     assert_eq!(same, moving);
-    // What it alone was to receive goes over without it; for what others receive they are waited.
+    // What it alone was to receive arrives without it; other receivers are still awaited.
     let next = moving.clone().without_receivers_of(|node| node == dead, &[3]);
     assert!(!next.awaited(&[3]).contains(&dead) && next.pending().is_some());
     let gone_over = |ring: &Ring| ring.pending().map_or(64, |it| it.arrived());

@@ -1,4 +1,4 @@
-//! A ring's bytes: read back as they were, in one form only, and never a panic.
+//! Codec of the ring: values read back, in one form only, and no bytes cause a panic.
 
 use super::{RingWish, join, rack, ring_of};
 use crate::ring::{Ring, plan};
@@ -16,7 +16,7 @@ fn samples() -> Vec<Ring> {
     let since = moving.pending().expect("it moves").since();
     let first = moving.copying(2)[0].partition;
     let next = moving.receive(since, (first, NodeId(5)), &[2, 3]).expect("it was awaited");
-    // Two are to receive this one, and one of them has.
+    // Two nodes are to receive this one, and one of them has.
     let six = super::ring_of(6, 16, 2);
     let goes = [RingWish::Leave { node: NodeId(1) }, RingWish::Leave { node: NodeId(2) }];
     let leaving = six.commit(&super::plan(&six, &goes, 2, &BTreeSet::new()).expect("safe"));
@@ -57,7 +57,7 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Damaged bytes are refused, or they are another ring's one form.
+    /// Corrupt bytes are refused, or they are another ring's one form.
     #[test]
     fn one_ring_has_one_form(which in 0..6_usize, at in any::<prop::sample::Index>(), byte: u8) {
         let mut bytes = samples()[which].encode();

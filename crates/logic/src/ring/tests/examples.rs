@@ -1,4 +1,4 @@
-//! The ring in numbers one can check by hand.
+//! Examples of the ring in numbers that can be checked by hand.
 
 use super::{Rack, Ring, alone, changed, join, joins, rack, ring_of};
 use crate::ring::{RingWish, Unsafe, plan, point};
@@ -9,7 +9,7 @@ fn nobody() -> BTreeSet<NodeId> {
     BTreeSet::new()
 }
 
-/// The classic failure: a fifth node among four, and one of them ends up with a quarter. Here the
+/// The classic failure: a fifth node joins four, and one of them ends up with a quarter. Here the
 /// fifth takes 12 of 64, three from each, and each has 13 or 12.
 #[test]
 fn four_nodes_become_five() {
@@ -47,7 +47,7 @@ fn keys_spread_over_the_partitions() {
         let name = format!("user:{key}");
         counts[point(b"t/b", name.as_bytes()).partition(64).0 as usize] += 1;
     }
-    // 1,000 expected, a deviation of 32: six of them are allowed.
+    // 1,000 expected, standard deviation 32: six of them are allowed.
     assert!(counts.iter().all(|count| (808..1_192).contains(count)), "{counts:?}");
 }
 
@@ -84,7 +84,7 @@ fn racks_hold_one_copy_each_where_they_are_enough() {
             owners.iter().map(|node| &ring.layout().nodes()[node]).collect();
         assert_eq!(racks.len(), 3, "{owners:?}");
     }
-    // 32 each, were 64 a multiple of six.
+    // 32 each, if 64 were a multiple of six.
     let copies = ring.layout().copies(3);
     assert!(copies.values().all(|copies| (29..=35).contains(copies)), "{copies:?}");
 }

@@ -1,5 +1,5 @@
-//! What holds for every ring: all nodes 1..=16, partitions, and copies 1..=5, as it is founded, as
-//! nodes come one after the other, go, and are replaced.
+//! Laws of every ring: all numbers of nodes 1..=16, of partitions, and of copies 1..=5, as founded,
+//! and as nodes join one after the other, leave, and are replaced.
 
 use super::{RingWish, alone, changed, join, joins, ring_of};
 use crate::ring::{PARTITIONS_MAX, Plan, Ring, plan};
@@ -7,13 +7,14 @@ use base::{NodeId, Partition};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How evenly the copies lie: the most a node keeps less the fewest.
+/// Returns the difference between the most and the fewest copies that a node keeps.
 fn spread(ring: &Ring, n: usize) -> usize {
     let copies = ring.layout().copies(n);
     copies.values().max().unwrap_or(&0) - copies.values().min().unwrap_or(&0)
 }
 
-/// Even, complete, and no two copies of a key on one node while there are nodes enough.
+/// Checks that the ring is even, complete, and never has two copies of a key on one node while
+/// there are nodes enough.
 fn check(ring: &Ring, n: usize) {
     let loads = ring.layout().loads();
     let (most, least) = (loads.values().max(), loads.values().min());
@@ -28,8 +29,8 @@ fn check(ring: &Ring, n: usize) {
     }
 }
 
-/// No even ring can be reached with fewer moves: whoever is above the rounded-up share gives the
-/// rest away, and who is below the rounded-down one takes it.
+/// Returns the fewest moves that lead to an even ring: a node above the rounded-up share gives the
+/// rest away, and a node below the rounded-down one takes it.
 fn fewest_moves(before: &BTreeMap<NodeId, usize>, after: &BTreeMap<NodeId, usize>) -> usize {
     let partitions: usize = after.values().sum();
     let (floor, mut rest) = (partitions / after.len(), partitions % after.len());
@@ -66,7 +67,7 @@ fn every_ring_that_is_founded_is_even() {
     }
 }
 
-/// Where N apart is possible at all, the copies of a new ring are as even as the partitions.
+/// Checks that the copies of a new ring are as even as its partitions wherever N apart is possible.
 #[test]
 fn the_copies_of_a_new_ring_are_even_too() {
     for partitions in [32, 64, 128, 256] {
@@ -94,7 +95,7 @@ fn nodes_come_one_after_the_other_and_go_again() {
                 ring = next;
             }
             for node in (n as u64 + 1..=most).rev() {
-                // Not the last that came: that would only be the way back.
+                // Not the last that joined: that would only be the way back.
                 let goes = NodeId(if node % 2 == 0 { node / 2 + 1 } else { node });
                 let goes = if ring.layout().nodes().contains_key(&goes) {
                     goes
@@ -133,8 +134,8 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Any changes in any order, racks among them: what is not refused keeps every promise, and
-    /// what is refused changes nothing.
+    /// Any changes in any order, racks among them: an accepted one keeps every promise, and a
+    /// refused one changes nothing.
     #[test]
     fn whatever_is_wished(
         wishes in proptest::collection::vec(arbitrary_change(), 1..14),
@@ -174,7 +175,7 @@ proptest! {
     }
 }
 
-/// No rack keeps more than its part while another that could has room.
+/// Checks that no rack keeps more than its share while another one could take more.
 fn fits_its_racks(ring: &Ring, owners: &[NodeId], n: usize) -> Result<(), TestCaseError> {
     let name = |node: &NodeId| match ring.layout().nodes()[node].0.as_str() {
         "" => format!("alone {node}"),

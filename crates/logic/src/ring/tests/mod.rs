@@ -25,13 +25,13 @@ fn joins(nodes: std::ops::RangeInclusive<u64>) -> Vec<RingWish> {
     nodes.map(join).collect()
 }
 
-/// Commits the plan for these changes and brings all its copies home.
+/// Commits the plan for these changes and completes all its hand-offs.
 fn changed(ring: &Ring, changes: &[RingWish]) -> Ring {
     let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("a safe plan");
     settled(ring.commit(&plan).expect("made for this ring"))
 }
 
-/// The ring after every partition has arrived.
+/// Returns the ring after every partition has arrived.
 fn settled(mut ring: Ring) -> Ring {
     for partition in (0..ring.partitions()).map(base::Partition) {
         if let Some(next) = ring.arrive(partition, &[3]) {
@@ -42,7 +42,7 @@ fn settled(mut ring: Ring) -> Ring {
     ring
 }
 
-/// A ring of nodes 1 to `nodes`, without racks.
+/// Builds a ring of nodes 1 to `nodes`, without racks.
 fn ring_of(nodes: u64, partitions: u32, n: usize) -> Ring {
     let ring = Ring::founded(NodeId(1), alone(), partitions, n);
     if nodes == 1 { ring } else { changed(&ring, &joins(2..=nodes)) }

@@ -1,4 +1,4 @@
-//! Two copies compare: all that differs is found, nothing else, and the bytes are counted.
+//! Exchanges of two copies: all differences are found, nothing else, and the bytes are counted.
 
 use super::{Copy, name};
 use crate::sync::{
@@ -10,7 +10,7 @@ use base::codec::Reader;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The rows of a copy in these leaves, behind one key and not behind another.
+/// Returns the rows of a copy in these leaves, after one key and up to another.
 fn list(copy: &Copy, leaves: &[Leaf], after: Option<&Key>, upto: Option<&Key>) -> Vec<RowDigest> {
     let wanted = |key: &Key| {
         after.is_none_or(|after| key > after)
@@ -33,14 +33,14 @@ fn answer(copy: &Copy, question: &SyncQuestion, page: usize) -> SyncAnswer {
     SyncAnswer::Rows { rows, more }
 }
 
-/// What an exchange found, and what it cost.
+/// Result and cost of an exchange.
 struct Compared {
     differs: BTreeMap<Key, Side>,
     summary: Summary,
     bytes: usize,
 }
 
-/// Plays an exchange through; what is said goes through its bytes.
+/// Runs an exchange; messages pass through their encoding.
 fn compare(here: &Copy, there: &Copy, page: usize) -> Compared {
     let mut exchange = Exchange::new();
     let mut effects = Vec::new();
@@ -77,7 +77,7 @@ fn compare(here: &Copy, there: &Copy, page: usize) -> Compared {
     Compared { differs, summary: done.expect("an exchange ends"), bytes }
 }
 
-/// What differs, found without any tree.
+/// Returns the differences, found without any tree.
 fn truth(here: &Copy, there: &Copy) -> BTreeMap<Key, Side> {
     let keys = here.rows.keys().chain(there.rows.keys());
     let side = |key: &Key| match (here.rows.get(key), there.rows.get(key)) {
@@ -97,7 +97,8 @@ fn equal_copies_exchange_their_roots_and_nothing_else() {
     assert_eq!(compared.bytes, 26, "25 to ask, one to answer");
 }
 
-/// Of 100,000 rows k differ: the bytes are in proportion to k, and a few hundred for each.
+/// Checks that, with k of 100,000 rows differing, the bytes are in proportion to k: a few hundred
+/// for each.
 #[test]
 fn bytes_are_in_proportion_to_what_differs() {
     let here = Copy::of(100_000);

@@ -8,7 +8,7 @@ mod exchange;
 mod tree;
 mod wire;
 
-/// A copy of a partition: its rows, and the tree that was kept up to date with them.
+/// Copy of a partition: its rows, and the tree that was kept up to date with them.
 #[derive(Clone, Default)]
 struct Copy {
     rows: BTreeMap<Key, Vec<u8>>,
@@ -16,7 +16,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Of so many rows, `key:0` and on.
+    /// Builds a copy of this many rows, `key:0` and on.
     fn of(count: u32) -> Copy {
         let mut copy = Copy::default();
         (0..count).for_each(|number| copy.set(number, b"the same"));

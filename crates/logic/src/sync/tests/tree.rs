@@ -1,4 +1,4 @@
-//! A tree kept up to date is the tree built from scratch.
+//! Laws of hash trees: a tree kept up to date equals the tree built from scratch.
 
 use super::Copy;
 use crate::sync::{HashTree, LEAVES, leaf_of, row_hash};
@@ -28,7 +28,7 @@ proptest! {
     }
 }
 
-/// What is done while a tree is being built is added to it at the end.
+/// Changes during the build of a tree are added to it at the end.
 #[test]
 fn what_happened_meanwhile_is_added() {
     let mut copy = Copy::of(100);
@@ -54,7 +54,7 @@ fn a_digest_keeps_the_key_and_its_bytes_apart() {
     assert_ne!(row_hash(b"a", b"b").digest, row_hash(b"a", b"c").digest);
 }
 
-/// Values that change places leave every row's bytes among those there were.
+/// Two values that exchange their keys leave the set of row contents unchanged.
 #[test]
 fn exchanged_values_show() {
     let (mut one, mut other) = (Copy::default(), Copy::default());

@@ -1,4 +1,4 @@
-//! The bytes of what is said: read back as they were, never a panic.
+//! Codec of questions and answers: values read back, and no bytes cause a panic.
 
 use super::name;
 use crate::sync::{Leaf, RowDigest, SyncAnswer, SyncQuestion};

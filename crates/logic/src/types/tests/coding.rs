@@ -1,4 +1,4 @@
-//! A data type's bytes: one form, refused where they are another.
+//! Codec of data types: one form; any other is refused.
 
 use super::{Replica, add, field, update};
 use crate::types::Typed;
@@ -13,7 +13,7 @@ fn bytes(typed: &Typed<Actor>) -> Vec<u8> {
     out
 }
 
-/// A map with one of each, changed at two replicas, and a remove that waits.
+/// A map with one of each kind, changed at two replicas, and a waiting remove.
 fn everything() -> Typed<Actor> {
     let (mut a, mut b) = (Replica::new(1, FieldKind::Map), Replica::new(2, FieldKind::Map));
     for replica in [&mut a, &mut b] {
@@ -61,7 +61,7 @@ fn everything_reads_back_and_nothing_shorter_or_longer_does() {
     assert!(Typed::<Actor>::decode(&newer.into()).is_err());
 }
 
-/// Half of the registers in use: they stand in a row.
+/// Half of the registers are in use: they are encoded in a row.
 #[test]
 fn counts_of_many_and_of_few_values_read_back() {
     for count in [1, 5_000, 6_000, 60_000] {
@@ -76,7 +76,7 @@ fn counts_of_many_and_of_few_values_read_back() {
     }
 }
 
-/// One counter of three replicas: what a page view costs.
+/// One counter with three replicas, as of page views.
 #[test]
 fn a_counter_of_three_replicas_takes_51_bytes() {
     let mut all = Replica::new(1, FieldKind::Counter);
@@ -93,15 +93,15 @@ fn bytes_that_were_ever_written_read_on() {
     let mut replica = Replica::new(1, FieldKind::Map);
     replica.done(&update(field("f", FieldKind::Flag), TypeOperation::Enable));
     let hex: String = bytes(&replica.typed).iter().map(|byte| format!("{byte:02x}")).collect();
-    // Version, a map; one actor, one dot heard of; one field, a flag `f`, there and on; nothing
-    // waits.
+    // Version, a map; one actor, one known dot; one field, a flag `f`, present and on; no waiting
+    // remove.
     let told =
         ["01", "05", "01", "0501000000000000000702 00", "01", "040166", "010001", "010001", "00"];
     assert_eq!(hex, told.concat().replace(' ', ""));
 }
 
 proptest! {
-    /// Whatever reads, reads back into the same bytes: there is no second form.
+    /// Decodable bytes encode to themselves: there is no second form.
     #[test]
     fn random_bytes_do_not_panic_and_have_one_form(
         random in proptest::collection::vec(any::<u8>(), 0..60),

@@ -1,4 +1,4 @@
-//! What each type does when two change it at once.
+//! Examples of each type under two concurrent changes.
 
 use super::{Replica, add, drop_field, field, remove, text, update};
 use crate::types::Refused;
@@ -9,7 +9,7 @@ fn pair(kind: FieldKind) -> (Replica, Replica) {
     (Replica::new(1, kind), Replica::new(2, kind))
 }
 
-/// Each hears the other; both show the same.
+/// Merges both replicas with each other, and checks that they show the same value.
 fn meet(one: &mut Replica, other: &mut Replica) -> TypeValue {
     one.hear(other);
     other.hear(one);
@@ -37,8 +37,8 @@ fn counters_add_up() {
     assert_eq!(a.change(&TypeOperation::Add(i64::MAX), None), Err(Refused::OutOfRange));
 }
 
-/// The actor's row was lost, and its counters went on above: what it counts from then on stands
-/// beside what it had counted, and nothing counts twice.
+/// The actor's row was lost, and its counters continued above: later additions stand beside the
+/// former ones, and nothing counts twice.
 #[test]
 fn a_counter_that_lost_its_row_counts_nothing_twice() {
     let (mut a, mut b) = pair(FieldKind::Counter);
@@ -76,7 +76,7 @@ fn a_remove_without_a_context_needs_what_it_removes() {
     assert_eq!(map.change(&gone, None), Err(Refused::NotThere));
 }
 
-/// The remove reaches a replica that has not heard of the add: it waits for it.
+/// The remove reaches a replica that does not know the add yet, and waits for it.
 #[test]
 fn a_remove_waits_for_what_its_context_has_seen() {
     let (mut a, mut b) = pair(FieldKind::Set);
@@ -104,7 +104,7 @@ fn on_wins_over_off_that_had_not_seen_it() {
     assert_eq!(meet(&mut a, &mut b), TypeValue::Flag(false));
 }
 
-/// Both replicas' clocks stand still: what has seen the other is later all the same.
+/// Both replicas' clocks stand still: an assignment that has seen the other is later all the same.
 #[test]
 fn an_assignment_is_later_than_what_it_replaces() {
     let (mut a, mut b) = pair(FieldKind::Register);

@@ -1,4 +1,4 @@
-//! Estimates lie within the error that is stated, merge, and grow coarser.
+//! Estimates are within the stated error, merge, and can be coarsened.
 
 use crate::types::{PRECISION_MAX, PRECISION_MIN, Registers};
 
@@ -59,7 +59,7 @@ fn there_are_precisions_of_4_to_16_bits() {
     assert_eq!(Registers::new(4).map(|it| it.precision()), Some(4));
 }
 
-/// Registers that are full to the last rank, as no values would make them.
+/// Registers full to the last rank, as no values would make them.
 #[test]
 fn full_registers_give_a_number() {
     let mut registers = Registers::new(4).expect("a precision");

@@ -1,4 +1,4 @@
-//! Examples, a plain model, bytes and the error of estimates.
+//! Tests of data types: examples, a plain model, encoding, and the error of estimates.
 
 mod coding;
 mod examples;
@@ -39,7 +39,7 @@ fn drop_field(field: Field) -> TypeOperation {
     TypeOperation::Fields(vec![FieldStep::Remove(field)])
 }
 
-/// A replica that counts its own changes.
+/// Replica that counts its own changes.
 #[derive(Clone)]
 struct Replica {
     typed: Typed<Actor>,

@@ -1,5 +1,4 @@
-//! Equality with the plainest model there is: a set of everything that ever happened, read anew
-//! each time.
+//! Comparison with the simplest model: a set of all events, evaluated anew each time.
 
 use super::Replica;
 use crate::types::{Refused, Typed};
@@ -8,13 +7,13 @@ use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, Ty
 use base::dots::DotContext;
 use bytes::Bytes;
 
-/// Things that happened are numbered; a set of them is a word.
+/// Event of the model. Events are numbered; a set of them is a word.
 #[derive(Clone, Debug)]
 struct Happened {
-    /// Which field of which field it changed; the fields on the way are there because of it.
+    /// Path of nested fields that it changed; it makes the fields on the way present.
     path: Vec<Field>,
     what: What,
-    /// At which replica.
+    /// Replica that carried it out.
     by: usize,
 }
 
@@ -23,13 +22,13 @@ enum What {
     Added(Bytes),
     Enabled,
     Assigned(u64, Bytes),
-    /// What the actor has counted, this and all that it replaces.
+    /// Sum of the actor's additions, this one and all that it replaces.
     Counted {
         total: i64,
         replaces: u64,
     },
-    /// Takes away at its path, of what it has seen: one element, or all that is in it; of a field
-    /// of the path also that it is there.
+    /// Removes at its path what it has seen: one element, or the whole content; for a field of the
+    /// path also its presence.
     Removed {
         element: Option<Bytes>,
         field: Option<Field>,
@@ -47,8 +46,8 @@ impl Model {
         self.all.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0)
     }
 
-    /// Whether a remove that is known takes away what happened at a path: `element` in it, or what
-    /// says that the last field of the path is there.
+    /// Returns true if a known remove takes away the event at a path: `element` in it, or the
+    /// presence of the path's last field.
     fn taken(
         &self,
         known: u64,
@@ -191,7 +190,7 @@ impl World {
         }
     }
 
-    /// A change at a place chosen by chance; what it is to the replica, and to the model.
+    /// Returns a change at a random path, in the form for the replica and for the model.
     fn operation(
         &self,
         at: usize,
@@ -244,7 +243,7 @@ impl World {
         (within(&path, operation), Happened { path, what, by: at })
     }
 
-    /// Whether what is to be removed without a context is not there.
+    /// Returns true if the target of a remove without a context is absent.
     fn absent(&self, known: u64, happened: &Happened) -> bool {
         let What::Removed { element, field, .. } = &happened.what else { return false };
         if let Some(element) = element {
@@ -263,7 +262,7 @@ impl World {
             self.operation(at, context.as_ref().map(|(_, seen)| *seen), dice);
         let absent = context.is_none() && self.absent(self.replicas[at].1, &happened);
         let (replica, known) = &mut self.replicas[at];
-        // Counters leap now and then, as after a row was lost.
+        // Counters leap now and then, as after the loss of a row.
         replica.count += dice.below(3) / 2;
         let context = context.as_ref().map(|(context, _)| context);
         let result = replica.change(&operation, context);

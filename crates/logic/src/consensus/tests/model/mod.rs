@@ -207,7 +207,7 @@ fn no_short_history_goes_wrong() {
         let more = match shape.voters {
             _ if !long => 0,
             3 => 2,
-            _ => 1, // More voters, more letters: each step is dear.
+            _ => 1, // More voters, more messages: each step costs more.
         };
         let group = Group { begins, shape, left, broken: None };
         assert_eq!(explore(group, depth + more), None);
