@@ -240,7 +240,7 @@ impl Link {
 pub struct Vtag(pub u128);
 
 impl fmt::Display for Vtag {
-    /// In base 62, 0-9 A-Z a-z, always 22 characters.
+    /// Writes it in base 62, 0-9 A-Z a-z, always 22 characters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         let (mut text, mut rest) = ([b'0'; 22], self.0);
@@ -260,7 +260,7 @@ pub struct Sibling {
     /// Time of the write by the clock of the replica that took it, in milliseconds. Informative
     /// only, except in buckets with `last_write_wins`, where the newest write stays.
     pub written_ms: u64,
-    /// Its name among all values of the key.
+    /// Entity tag of the value: its name among all values of the key.
     pub vtag: Vtag,
     /// True if the sibling is a tombstone: a delete.
     pub tombstone: bool,
@@ -288,7 +288,7 @@ impl Siblings {
 pub struct Keys {
     /// The keys, in order.
     pub keys: Vec<Key>,
-    /// More may follow: ask again behind the last.
+    /// True if more may follow: request the keys after the last.
     pub more: bool,
 }
 
@@ -297,7 +297,7 @@ pub struct Keys {
 pub struct BucketNames {
     /// The buckets, in order.
     pub names: Vec<BucketName>,
-    /// More may follow: ask again behind the last.
+    /// True if more may follow: request the buckets after the last.
     pub more: bool,
 }
 
@@ -320,7 +320,7 @@ pub struct TypeChange {
 pub struct TypeFound {
     /// Kind of the values of this bucket.
     pub kind: FieldKind,
-    /// Its present value; none: there is nothing.
+    /// Current value. `None`: there is none.
     pub value: Option<TypeValue>,
     /// Context of this answer, for the reader's next change.
     pub context: Context,

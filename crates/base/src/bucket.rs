@@ -47,12 +47,12 @@ impl BucketName {
     /// Name of the bucket type whose buckets need not be created, and which always takes writes.
     pub const AVAILABLE: &'static str = "available";
 
-    /// The bucket type.
+    /// Returns the name of the bucket type.
     pub fn kind(&self) -> &str {
         &self.full[..self.slash]
     }
 
-    /// The bucket within its type.
+    /// Returns the name of the bucket within its type.
     pub fn name(&self) -> &str {
         &self.full[self.slash + 1..]
     }
@@ -63,12 +63,13 @@ impl BucketName {
         check_kind(self.name()).is_ok()
     }
 
-    /// `type/bucket`.
+    /// Returns the full name, `type/bucket`.
     pub fn full(&self) -> &str {
         &self.full
     }
 
-    /// Digest of the full name (BLAKE3, its first 64 bits); stored, so it never changes.
+    /// Returns the digest of the full name (BLAKE3, its first 64 bits); stored, so it never
+    /// changes.
     pub fn digest(&self) -> BucketDigest {
         let mut digest = [0; 8];
         let mut hasher = blake3::Hasher::new_derive_key(DIGEST_CONTEXT);
@@ -78,7 +79,7 @@ impl BucketName {
 }
 
 impl Default for BucketName {
-    /// `default/default`.
+    /// Returns `default/default`.
     fn default() -> BucketName {
         BucketName { full: "default/default".into(), slash: 7 }
     }

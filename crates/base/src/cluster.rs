@@ -56,7 +56,7 @@ pub enum Membership {
     Member,
     /// Is being removed from its groups, and is then forgotten.
     Leaving,
-    /// Its place waits for a fresh node of the same name.
+    /// Replaceable by a fresh node of the same name, for which its place waits.
     Replaceable,
 }
 
@@ -84,7 +84,7 @@ pub struct MemberDescription {
     pub client: String,
     /// Highest recorded incarnation of the node. A node of a lower incarnation is refused.
     pub incarnation: u64,
-    /// Its membership status.
+    /// Membership status.
     pub membership: Membership,
 }
 
@@ -196,7 +196,7 @@ pub enum ClusterCall {
     AddMember {
         /// The new member.
         member: MemberDescription,
-        /// Its role; a voter becomes a learner where the group has voters enough.
+        /// Role; a voter becomes a learner where the group has voters enough.
         part: Part,
         /// Lease that the node is configured with, in milliseconds; it must equal the cluster's.
         lease_ms: u64,
@@ -205,7 +205,7 @@ pub enum ClusterCall {
     UpdateMember {
         /// Id of the member.
         node: NodeId,
-        /// Its name.
+        /// New name.
         name: String,
         /// Address for the other members.
         peer: String,
@@ -214,20 +214,20 @@ pub enum ClusterCall {
     },
     /// Removes a member from every group, and then from the cluster. `Body::Done`.
     RemoveMember {
-        /// Its name.
+        /// Name of the member.
         name: String,
     },
     /// Gives a member's place to another member at once, or else to the next fresh node that joins
     /// under its name. `Body::Done`.
     ReplaceMember {
-        /// Its name.
+        /// Name of the member.
         name: String,
         /// Name of the member that takes over its roles. `None`: the next fresh node of this name.
         by: Option<String>,
     },
     /// Gives a member a role, or none, in one group or in every group. `Body::Done`.
     SetPart {
-        /// Its name.
+        /// Name of the member.
         name: String,
         /// The role. `None`: it leaves the group.
         part: Option<Part>,
@@ -255,7 +255,7 @@ pub enum ClusterCall {
         /// Target number of voters. `None`: as many as are named, or else three, or the number of
         /// members if that is less.
         replicas: Option<u32>,
-        /// Its voters by name. Empty: the members that are in the fewest groups.
+        /// Voters by name. Empty: the members that are in the fewest groups.
         members: Vec<String>,
     },
     /// Ends a group without buckets, everywhere and for good. `Body::Done`.

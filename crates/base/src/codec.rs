@@ -12,14 +12,14 @@ pub struct Malformed(pub &'static str);
 
 /// Appends whole words to a byte buffer. All numbers little-endian.
 pub trait Writer {
-    /// One byte.
+    /// Appends one byte.
     fn put_u8(&mut self, value: u8);
-    /// Four bytes.
+    /// Appends four bytes.
     fn put_u32(&mut self, value: u32);
-    /// Eight bytes.
+    /// Appends eight bytes.
     fn put_u64(&mut self, value: u64);
-    /// A length of four bytes, then the bytes. Lengths are checked against limits before they come
-    /// here.
+    /// Appends a length of four bytes, then the bytes. The caller has checked the length against
+    /// its limit.
     fn put_string(&mut self, value: &[u8]);
 }
 
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     #[inline]
     pub fn take(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed(field))?;
@@ -74,13 +74,13 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self, field: &'static str) -> Result<u8, Malformed> {
         Ok(self.take(1, field)?[0])
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     #[inline]
     pub fn u32(&mut self, field: &'static str) -> Result<u32, Malformed> {
         let (word, rest) = self.rest.split_first_chunk::<4>().ok_or(Malformed(field))?;
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(*word))
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     #[inline]
     pub fn u64(&mut self, field: &'static str) -> Result<u64, Malformed> {
         let (word, rest) = self.rest.split_first_chunk::<8>().ok_or(Malformed(field))?;
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(*word))
     }
 
-    /// A string of at most `max` bytes.
+    /// Reads a string of at most `max` bytes.
     #[inline]
     pub fn string(&mut self, max: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
         let length = self.u32(field)? as usize;
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The xxh3 checksum of `bytes`, salted.
+/// Returns the xxh3 checksum of `bytes`, salted.
 #[inline]
 pub fn checksum(bytes: &[u8], salt: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, salt)
@@ -142,8 +142,8 @@ pub fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// A decimal 64-bit number as Redis reads it: an optional minus, digits, nothing else, no leading
-/// zeros.
+/// Parses a decimal 64-bit number as Redis does: an optional minus, digits, nothing else, no
+/// leading zeros. `None`: it is another text.
 pub fn decimal(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     let plain = !digits.is_empty()
@@ -156,7 +156,7 @@ pub fn decimal(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// A number as decimal bytes.
+/// Returns a number as decimal bytes.
 pub fn decimal_bytes(number: i64) -> Bytes {
     Bytes::from(number.to_string())
 }

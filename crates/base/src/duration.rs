@@ -1,7 +1,7 @@
 //! Durations as people read them: one number and one unit.
 
-/// A duration in milliseconds as text: `0.4 s`, `12 s`, `5 min`, `3 h`, `4 d`. The next larger unit
-/// is used from two of it on, so that the text is never off by more than half.
+/// Returns a duration in milliseconds as text: `0.4 s`, `12 s`, `5 min`, `3 h`, `4 d`. The next
+/// larger unit is used from two of it on, so that the text is never off by more than half.
 pub fn text_of_ms(ms: u64) -> String {
     let seconds = ms / 1_000;
     match seconds {

@@ -98,7 +98,7 @@ pub enum Reason {
     TooMany,
     /// The node is not master of the group; the detail is the master's name, or `None`.
     NotMaster,
-    /// No majority answers, or the one node that was asked does not.
+    /// No majority answered, or the one node that was asked did not.
     NoQuorum,
     /// The local replica has not applied the requested index yet, or does not know the bucket yet.
     StaleReplica,
@@ -155,8 +155,8 @@ impl Reason {
         }
     }
 
-    /// The reason as one lower-case word, for front-ends, logs and metrics; never changes once
-    /// released.
+    /// Returns the reason as one lower-case word, for front-ends, logs and metrics; it never
+    /// changes once released.
     pub fn word(self) -> &'static str {
         use Reason::*;
         match self {

@@ -147,13 +147,13 @@ pub enum Outcome {
 /// A bucket as the directory knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BucketDescription {
-    /// Its full name.
+    /// Full name.
     pub name: BucketName,
     /// Number of the bucket. 0: absent (available buckets).
     pub id: crate::BucketId,
     /// Group that holds the bucket (consistent buckets).
     pub group: crate::GroupId,
-    /// Its properties.
+    /// Properties of the bucket.
     pub properties: Properties,
     /// Target of a move in progress. `None`: the bucket is not moving.
     pub moving: Option<Moving>,
