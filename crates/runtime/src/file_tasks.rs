@@ -20,7 +20,7 @@ pub struct FileTask(
 impl FileTasks {
     /// Begins a task. Errors: `shutting_down`.
     pub fn begin(&self) -> Result<FileTask> {
-        // It counts before it looks: whoever closes meanwhile waits for it, or is seen here.
+        // It counts before it looks: a concurrent close waits for it, or is seen here.
         let task = FileTask(self.0.token());
         if self.0.is_closed() { Err(shutting_down()) } else { Ok(task) }
     }

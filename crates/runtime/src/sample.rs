@@ -3,9 +3,9 @@
 /// Kind of a sample, by its behaviour over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleKind {
-    /// Only goes up.
+    /// Counter: only goes up.
     Counter,
-    /// Goes up and down.
+    /// Gauge: goes up and down.
     Gauge,
 }
 

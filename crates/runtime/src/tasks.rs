@@ -1,15 +1,15 @@
-//! Task scopes: the parents of all that runs in the background.
+//! Task scopes: parents of everything that runs in the background.
 //!
 //! A [`TaskScope`] owns the tasks and threads of one part of a program: the groups of a node, its
-//! connections. Scopes form a tree, as the parts do. Who stops a part cancels its scope, which its
-//! loops look at, and awaits it.
+//! connections. Scopes form a tree, as the parts do. To stop a part, its owner cancels the scope,
+//! which the part's loops watch, and awaits it.
 //!
-//! A loop has a name and costs a lock when it begins and ends. A request's task has none and costs
-//! what counting it does.
+//! A loop has a name, and takes a lock when it begins and ends. A request's task has none, and
+//! costs only its count.
 //!
 //! Promises: a task counts from before it runs until nothing of it is left, whether it returns,
-//! panics or is dropped; whoever was awaited in vain is named.
-//! Never: aborts a task (what it was doing would be half done); refuses one that begins late.
+//! panics or is dropped; tasks that were awaited in vain are named.
+//! Never: aborts a task (its work would be half done); refuses one that begins late.
 
 use crate::world;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 #[derive(Clone)]
 pub struct TaskScope(Arc<Scope>);
 
-/// See the head of this file.
+/// State of a scope, shared by its clones.
 struct Scope {
     name: &'static str,
     stop: CancellationToken,
@@ -120,8 +120,8 @@ impl TaskScope {
         std::thread::Builder::new().name(name.into()).spawn(life).map(drop)
     }
 
-    /// Does work that takes long on a thread that may block; none: the program is ending. The work
-    /// counts until it is done, also if nobody waits for it any more.
+    /// Runs long work on a thread that may block. `None`: the program is ending. The work counts
+    /// until it is done, even if nobody waits for it any more.
     pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -135,7 +135,7 @@ impl TaskScope {
         world::run_blocking(work).await
     }
 
-    /// Returns what is cancelled when this scope is to end.
+    /// Returns the token that is cancelled when this scope is to end.
     pub fn stop(&self) -> &CancellationToken {
         &self.0.stop
     }
@@ -145,19 +145,19 @@ impl TaskScope {
         self.0.stop.is_cancelled()
     }
 
-    /// Has the tasks of this scope, and of those within it, come to their end.
+    /// Cancels the scope: its tasks, and those of the scopes within it, are to end.
     pub fn cancel(&self) {
         self.0.stop.cancel();
     }
 
-    /// Returns how many tasks have not ended, here and in the scopes within.
+    /// Returns the number of tasks that have not ended, here and in the scopes within.
     pub fn count(&self) -> usize {
         let within = self.within();
         self.0.tracker.len() + within.iter().map(TaskScope::count).sum::<usize>()
     }
 
-    /// Cancels the scope and waits for its tasks, at most so long. Returns the names of those that
-    /// had not ended by then.
+    /// Cancels the scope and waits for its tasks, for at most `bound`. Returns the names of those
+    /// that had not ended by then.
     pub async fn end(&self, bound: Duration) -> Vec<String> {
         self.cancel();
         let ended = async {

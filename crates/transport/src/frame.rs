@@ -41,7 +41,7 @@ const OWN: u32 = 4;
 pub enum FrameError {
     /// The checksum does not hold: altered bytes, or a frame of another connection.
     Checksum,
-    /// Not the next frame: one was lost, repeated or exchanged.
+    /// Wrong number: a frame was lost, repeated or exchanged.
     Number,
     /// The piece is longer than the limit, or than its message still lacks.
     Length,

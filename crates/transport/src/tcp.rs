@@ -23,11 +23,11 @@ use tokio::task::JoinHandle;
 /// Number of calls of one peer that may wait for its task.
 const CALLS: usize = 4;
 
-/// A stop waits so long for the tasks of all peers.
+/// Longest wait of a stop for the tasks of all peers.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
-/// The tasks of peers, also of those that left: a peer that comes back waits for its former task,
-/// so that `broken` is told before `connected`.
+/// Tasks of peers, also of those that left: a peer that comes back waits for its former task, so
+/// that `broken` is reported before `connected`.
 #[derive(Default)]
 struct PeerTasks {
     running: BTreeMap<NodeId, JoinHandle<()>>,

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
-/// See [`std::sync::Mutex`].
+/// Wrapper of [`std::sync::Mutex`].
 #[derive(Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
-/// See [`std::sync::MutexGuard`].
+/// Guard of a locked [`Mutex`].
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     guard: std::sync::MutexGuard<'a, T>,
@@ -68,7 +68,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// See [`std::sync::Condvar`].
+/// Wrapper of [`std::sync::Condvar`].
 #[derive(Default)]
 pub struct Condvar {
     real: std::sync::Condvar,
