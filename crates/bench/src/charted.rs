@@ -5,7 +5,7 @@
 use crate::charts::{Axis, Chart, Scale, Series};
 use std::path::Path;
 
-/// The rows of a page's first table, numbers alone.
+/// Returns the rows of a page's first table that consist of numbers only.
 fn table(page: &str) -> Vec<Vec<f64>> {
     let rows = page.lines().filter(|line| line.starts_with("| "));
     let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim));

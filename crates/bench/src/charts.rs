@@ -32,9 +32,9 @@ pub struct Axis {
 /// Spacing of the numbers on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// Evenly, from 0 or below.
+    /// Spacing by value, from 0 or below.
     Linear,
-    /// By powers of ten.
+    /// Spacing by powers of ten.
     Logarithmic,
     /// The numbers are places in this list of names.
     Names(Vec<String>),
@@ -80,7 +80,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// A solid line, or bars, in a colour of their own.
+    /// Returns a solid line, or bars, in a colour that depends on the place among the series.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.into(), points, colour: None, weight: LineWeight::Strong }
     }
@@ -110,7 +110,7 @@ pub struct Chart {
 }
 
 impl Axis {
-    /// An axis.
+    /// Returns an axis.
     pub fn new(label: &str, scale: Scale) -> Axis {
         Axis { label: label.into(), scale }
     }
@@ -186,7 +186,7 @@ pub fn short(number: f64) -> String {
 }
 
 impl Chart {
-    /// The chart with a line for every series, as the text of an SVG file.
+    /// Draws the chart with a line for every series, as the text of an SVG file.
     pub fn lines(&self) -> Result<String, String> {
         let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle| {
             let ends = [at, (at.0 + SAMPLE - 6, at.1)];
@@ -205,7 +205,7 @@ impl Chart {
         })
     }
 
-    /// The chart with grouped bars, one group for every name of the x axis.
+    /// Draws the chart with grouped bars, one group for every name of the x axis.
     pub fn bars(&self) -> Result<String, String> {
         let many = self.series.len().max(1) as f64;
         let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle| {
@@ -316,7 +316,7 @@ impl Chart {
 /// `log10(1 / (1 - 0.5))`: the place of the median.
 const MEDIAN: f64 = std::f64::consts::LOG10_2;
 
-/// Words that stand above their place, in its middle.
+/// Returns the style of a text that is centred above its place.
 fn above(size: u32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(HPos::Center, VPos::Bottom))
 }

@@ -61,7 +61,7 @@ pub fn run(budget: Duration, json: bool) -> Result<String, String> {
     Ok(text)
 }
 
-/// Round trips a second of `trip`, which must give back what it was given.
+/// Measures the round trips a second of `trip`, which must return its input.
 fn way(
     name: &str,
     budget: Duration,
@@ -116,7 +116,7 @@ fn long_words(number: u32, bytes: &mut Vec<u8>) -> Option<u32> {
     ((read as u32) == !number).then_some((read >> 32) as u32)
 }
 
-/// Round trip of a string that contains the number, so that a wrong string is noticed.
+/// Encodes and decodes a string that contains the number, so that a wrong string is noticed.
 fn string(number: u32, text: &mut [u8; STRING_BYTES], bytes: &mut Vec<u8>) -> Option<u32> {
     bytes.clear();
     *text.first_chunk_mut::<4>()? = number.to_le_bytes();

@@ -108,8 +108,8 @@ struct SuiteArguments {
     settings: Vec<String>,
 }
 
-/// Does what the arguments say; the error is one sentence. `json`: the report is JSON, and nothing
-/// else is printed.
+/// Runs the command; the error is one sentence. `json`: the report is JSON, and nothing else is
+/// printed.
 pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
     match arguments.command {
         None => run_load(arguments.run, json),
@@ -191,7 +191,8 @@ fn settings(lines: &[String]) -> Result<Items, String> {
     Ok(items)
 }
 
-/// `driver=resp` becomes `driver = "resp"`: a value that is no TOML is a text.
+/// Converts a setting to a line of TOML: `driver=resp` becomes `driver = "resp"`, because a value
+/// that is not TOML is a text.
 fn toml_line(setting: &str) -> String {
     if Items::parse("", setting).is_ok() {
         return setting.to_string();

@@ -38,7 +38,7 @@ impl Probe {
         make().map_err(|error: std::io::Error| format!("can't write {}: {error}", path.display()))
     }
 
-    /// Times of a write and fdatasync, nanoseconds.
+    /// Measures the times of a write and fdatasync, nanoseconds.
     fn times(&self, size: usize, span: usize, budget: Duration) -> Result<Histogram<u64>, String> {
         let mut times = crate::load::new_histogram();
         let block = vec![0xA5; size];

@@ -12,7 +12,7 @@ pub struct Mix {
     pub weights: [u64; 3],
 }
 
-/// The mixes of the case study: two generic ones, and TPC-W's.
+/// Returns the mixes of the case study: two generic ones, and TPC-W's.
 pub fn mixes() -> Vec<Mix> {
     let tpc_w = |name, mix| {
         let operations = named_mix(mix).unwrap_or_default();

@@ -22,7 +22,7 @@ pub struct Truth {
 }
 
 impl Writes {
-    /// True if the set contains a write.
+    /// Returns true if the set contains a write.
     pub fn contains(&self, write: Write) -> bool {
         write <= self.upto || self.beyond.binary_search(&write).is_ok()
     }

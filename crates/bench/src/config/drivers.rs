@@ -135,7 +135,7 @@ impl DriverConfig {
         })
     }
 
-    /// Its name in configs.
+    /// Returns its name in configs.
     pub fn name(&self) -> &'static str {
         match self {
             DriverConfig::Null => "null",
@@ -191,7 +191,7 @@ fn some_texts(item: &Item) -> Result<Vec<String>, String> {
     }
 }
 
-/// A text, or a list of them.
+/// Reads a text, or a list of texts.
 fn one_or_some_texts(item: &Item) -> Result<Vec<String>, String> {
     match item.text() {
         Ok(text) => Ok(vec![text.to_string()]),

@@ -34,7 +34,7 @@ pub enum Term {
 }
 
 impl Located {
-    /// `file:line: what`.
+    /// Returns the error `file:line: what`.
     pub fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }
@@ -57,7 +57,7 @@ impl Located {
         })
     }
 
-    /// The atom's name.
+    /// Returns the atom's name. `None`: the term is not an atom.
     pub fn atom(&self) -> Option<&str> {
         match &self.term {
             Term::Atom(name) => Some(name),
@@ -203,7 +203,7 @@ impl TermReader<'_> {
         Err(self.wrong(format!("wants a {end} at the end of a text")))
     }
 
-    /// An atom or a number.
+    /// Parses an atom or a number.
     fn word(&mut self) -> Result<Term, String> {
         let in_word = |letter: char| letter.is_alphanumeric() || "_@+-#".contains(letter);
         let mut end = 0;

@@ -24,7 +24,7 @@ pub enum TomlValue {
     Float(f64),
     /// Text.
     Text(String),
-    /// Yes or no.
+    /// True or false.
     Boolean(bool),
     /// An array.
     List(Vec<Item>),
@@ -41,17 +41,17 @@ pub struct Items {
 }
 
 impl Item {
-    /// A value at a place.
+    /// Returns a value with its place.
     pub fn new(file: Arc<str>, line: usize, value: TomlValue) -> Item {
         Item { file, line, value }
     }
 
-    /// `file:line: what`.
+    /// Returns the error `file:line: what`.
     pub fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
     }
 
-    /// The text.
+    /// Returns the text. Fails if the value is not one.
     pub fn text(&self) -> Result<&str, String> {
         match &self.value {
             TomlValue::Text(text) => Ok(text),
@@ -59,7 +59,7 @@ impl Item {
         }
     }
 
-    /// Yes or no.
+    /// Returns the boolean. Fails if the value is not one.
     pub fn boolean(&self) -> Result<bool, String> {
         match self.value {
             TomlValue::Boolean(yes) => Ok(yes),
@@ -67,7 +67,7 @@ impl Item {
         }
     }
 
-    /// A whole number from `min` to `max`.
+    /// Returns the whole number. Fails if the value is none from `min` to `max`.
     pub fn integer(&self, min: u64, max: u64) -> Result<u64, String> {
         let wants = || format!("wants a whole number from {min} to {max}");
         match self.value {
@@ -79,7 +79,7 @@ impl Item {
         }
     }
 
-    /// A number above zero.
+    /// Returns the number. Fails if the value is none above zero.
     pub fn positive(&self) -> Result<f64, String> {
         let number = match self.value {
             TomlValue::Integer(number) => number as f64,
@@ -94,7 +94,7 @@ impl Item {
         Err(self.error(format!("wants a number above 0, not {number}")))
     }
 
-    /// The elements.
+    /// Returns the elements. Fails if the value is not an array.
     pub fn list(&self) -> Result<&[Item], String> {
         match &self.value {
             TomlValue::List(list) => Ok(list),
@@ -102,12 +102,12 @@ impl Item {
         }
     }
 
-    /// The elements, each a text.
+    /// Returns the elements. Fails if the value is not an array of texts.
     pub fn texts(&self) -> Result<Vec<String>, String> {
         self.list()?.iter().map(|item| item.text().map(str::to_string)).collect()
     }
 
-    /// The table's keys.
+    /// Returns the table's keys. Fails if the value is not a table.
     pub fn table(&self) -> Result<Items, String> {
         match &self.value {
             TomlValue::Table(items) => Ok(Items { items: items.clone(), ..Items::default() }),
@@ -266,7 +266,7 @@ fn item(file: &Arc<str>, text: &str, value: Spanned<DeValue<'_>>) -> Result<Item
     Ok(Item { file: file.clone(), line, value })
 }
 
-/// A value as TOML, on one line.
+/// Formats a value as TOML, on one line.
 fn toml_text(value: &TomlValue) -> String {
     match value {
         TomlValue::Integer(number) => number.to_string(),

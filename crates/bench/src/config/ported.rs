@@ -38,7 +38,7 @@ riak_path = \"/riak/test\"
 operation_timeout = \"5s\"
 ";
 
-/// The settings that these terms stand for.
+/// Converts the terms of a config to settings.
 pub fn items(mut terms: BTreeMap<String, Located>) -> Result<Items, String> {
     let mut items = Items::parse("Basho Bench's defaults", DEFAULTS)?;
     for key in SAME {
@@ -159,7 +159,7 @@ fn riak(terms: &mut BTreeMap<String, Located>) -> Result<Items, String> {
     }
 }
 
-/// `"10.0.0.1"`, `{10,0,0,1}`, `{"name", Port}` and `{"name", [Port, ..]}`.
+/// Converts addresses: `"10.0.0.1"`, `{10,0,0,1}`, `{"name", Port}` and `{"name", [Port, ..]}`.
 fn addresses_of(ips: &Located, port: i64) -> Result<Vec<String>, String> {
     let Term::List(list) = &ips.term else { return Err(ips.error("wants a list of addresses")) };
     let mut all = Vec::new();

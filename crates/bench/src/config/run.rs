@@ -89,7 +89,7 @@ impl Operation {
         ]
     };
 
-    /// Its name in configs.
+    /// Returns its name in configs.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Get => "get",
@@ -298,7 +298,7 @@ fn cores_of(item: &Item) -> Result<Vec<usize>, String> {
     item.list()?.iter().map(core).collect()
 }
 
-/// `[least, greatest]` seconds.
+/// Reads `[least, greatest]` seconds.
 fn span_of(item: &Item) -> Result<[u64; 2], String> {
     let seconds = |item: &Item| item.integer(1, 1_000_000_000);
     match item.list()? {

@@ -39,7 +39,7 @@ pub(super) fn end_of(item: &Item) -> Result<Option<Duration>, String> {
     }
 }
 
-/// `"max"`, `["rate", total]`, `["rate_per_worker", each]`.
+/// Reads a mode: `"max"`, `["rate", total]`, `["rate_per_worker", each]`.
 pub(super) fn mode_of(item: &Item, concurrent: usize) -> Result<Mode, String> {
     let wants = "wants \"max\", [\"rate\", operations a second in all] or [\"rate_per_worker\", \
                  operations a second of each client]";
@@ -55,7 +55,7 @@ pub(super) fn mode_of(item: &Item, concurrent: usize) -> Result<Mode, String> {
     }
 }
 
-/// `[["get", 4], ["put", 4], ["label", "update", 1]]`, or the name of a mix.
+/// Reads operations: `[["get", 4], ["put", 4], ["label", "update", 1]]`, or the name of a mix.
 pub(super) fn operations_of(item: &Item) -> Result<Vec<Weighted>, String> {
     if let Ok(name) = item.text() {
         return mixes::named(name).ok_or_else(|| {

@@ -136,12 +136,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A refusal by the server.
+    /// Returns the failure of a call that the server refused.
     pub fn refused(kind: impl Into<Cow<'static, str>>) -> Failure {
         Failure { kind: kind.into(), lost: false }
     }
 
-    /// A broken connection.
+    /// Returns the failure of a call whose connection is lost.
     pub fn lost(kind: &'static str) -> Failure {
         Failure { kind: kind.into(), lost: true }
     }

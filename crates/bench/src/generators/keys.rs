@@ -115,7 +115,7 @@ pub struct KeyStream {
 }
 
 impl KeyStream {
-    /// The keys of client `client` of `clients`.
+    /// Returns the keys of client `client` of `clients`.
     pub fn new(numbers: &Numbers, client: usize, clients: usize) -> KeyStream {
         let share = |count: u64, part: usize| {
             (u128::from(count) * part as u128 / clients.max(1) as u128) as u64

@@ -64,7 +64,7 @@ impl Blob {
         Blob(blob.into())
     }
 
-    /// The source that a generator's values are cut from.
+    /// Returns the blob that a generator's values are cut from.
     pub fn of(generator: &ValueGenerator, seed: u64, bytes: usize) -> Blob {
         match *generator {
             ValueGenerator::Same { bytes, byte } => Blob(vec![byte; bytes].into()),

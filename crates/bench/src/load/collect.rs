@@ -22,7 +22,7 @@ pub struct ReportRow {
     pub elapsed_s: f64,
     /// Length of the window in seconds.
     pub window_s: f64,
-    /// By operation, in the order of the config.
+    /// Measurements by operation, in the order of the config.
     pub operations: Vec<OperationWindow>,
 }
 
@@ -104,7 +104,7 @@ pub struct OperationTotals {
 pub struct Collected {
     /// Length of the measured part, seconds.
     pub seconds: f64,
-    /// By operation, in the order of the config.
+    /// Totals by operation, in the order of the config.
     pub operations: Vec<OperationTotals>,
     /// Operations of an open load that were due and never started.
     pub unstarted: u64,
@@ -134,7 +134,7 @@ pub trait RunObserver {
     /// Receives a complete row. An error ends the run.
     fn row(&mut self, row: &ReportRow) -> Result<(), String>;
 
-    /// Called about every 100 ms or more often; false ends the run.
+    /// Returns false to end the run. Called about every 100 ms or more often.
     fn goes_on(&mut self) -> bool {
         true
     }

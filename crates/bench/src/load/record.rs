@@ -68,7 +68,7 @@ pub enum ThreadMessage {
         end_s: f64,
         /// Length of the window in seconds.
         window_s: f64,
-        /// By operation, in the order of the config.
+        /// Measurements by operation, in the order of the config.
         operations: Vec<OperationWindow>,
     },
     /// The end of the thread.

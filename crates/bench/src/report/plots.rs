@@ -100,7 +100,7 @@ impl Curves {
     }
 }
 
-/// Latency in milliseconds over `log10(1 / (1 - p))`.
+/// Returns the curve of latency in milliseconds over `log10(1 / (1 - p))`.
 fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let nines_max = (histogram.len().max(SAMPLES_MIN) as f64 / SAMPLES_MIN as f64).log10();
     let steps = (nines_max * 20.0) as usize + 1;

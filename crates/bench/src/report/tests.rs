@@ -72,7 +72,8 @@ fn percentile_files_have_the_known_format() {
     assert!(text.contains("Total count    =         1000]"));
 }
 
-/// Every tag that is opened is closed, in order, and texts hold no bare `<` or `&`.
+/// Checks that every tag that is opened is closed, in order, and that texts contain no bare `<` or
+/// `&`.
 fn assert_well_formed(svg: &str) {
     let mut open = Vec::new();
     let mut rest = svg;

@@ -46,7 +46,7 @@ pub struct ImportRoute {
     pub ttl: Option<u64>,
 }
 
-/// One connection.
+/// Sender of one connection.
 pub struct Sender {
     client: Client,
     to: ImportRoute,

@@ -50,7 +50,7 @@ fn come_home(cluster: &mut Cluster) -> Duration {
     begun.elapsed()
 }
 
-/// All three owners of some keys are down. Writes to these keys are only in the hints of the two
+/// Kills all three owners of some keys. Writes to these keys are only in the hints of the two
 /// fallbacks, so that anti-entropy can't restore a row whose hint was removed too early.
 fn kept_by_nobody_else(cluster: &mut Cluster, place: &str, slowest: &mut Duration) -> Witnessed {
     let owners = owners(cluster, place, "only-0");

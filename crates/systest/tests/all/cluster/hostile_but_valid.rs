@@ -89,8 +89,8 @@ fn answered_in_the_end(client: &mut Resp, words: &[&[u8]]) {
     }
 }
 
-/// Clients that request much and do not read it. Half of them never read; after they are gone, a
-/// new request is answered.
+/// Runs clients that request much and do not read it. Half of them never read; after they are gone,
+/// a new request is answered.
 fn never_read(address: SocketAddr) {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     let request = command(&mget);
@@ -104,8 +104,8 @@ fn never_read(address: SocketAddr) {
     answered_in_the_end(&mut clients[0], &mget);
 }
 
-/// Clients that request much five times, each as soon as it has its answer, and then repeat until
-/// they are answered.
+/// Runs clients that request much five times, each as soon as it has its answer, and then repeat
+/// until they are answered.
 fn large_reads(address: SocketAddr) {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     thread::scope(|scope| {
@@ -132,7 +132,7 @@ fn hollow_values(address: SocketAddr) {
     }
 }
 
-/// An independent client, until it is stopped: records the time of each of its writes.
+/// Runs an independent client until it is stopped; records the time of each of its writes.
 fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBool) {
     let mut client = connect(address);
     while !over.load(Ordering::SeqCst) {

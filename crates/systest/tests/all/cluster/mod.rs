@@ -51,8 +51,9 @@ const STEPS_MAX: u64 = 3_000_000;
 /// Exit code of a node that found its data damaged, or could not make them durable.
 const DAMAGED: i32 = 7;
 
-/// Plan of eight clients (thirteen in the long form: sixteen with those of the ledger) on twelve
-/// keys and two pairs, which go to the next node when one does not serve them within a second.
+/// Returns a plan of eight clients (thirteen in the long form: sixteen with those of the ledger) on
+/// twelve keys and two pairs, which go to the next node when one does not serve them within a
+/// second.
 fn plan(seed: u64) -> RecorderPlan {
     let pause = Duration::from_millis(4);
     let clients = times(8, 13);

@@ -13,7 +13,7 @@ use systest::tidy;
 
 const NODES: usize = 3;
 
-/// The former program: `CREDENZA_FORMER`, or what `./check long` built.
+/// Returns the former program: `CREDENZA_FORMER`, or the one that `./check long` built.
 fn former() -> Option<PathBuf> {
     let built = tidy::root().join("target/peers/credenza-before");
     let path = std::env::var_os("CREDENZA_FORMER").map_or(built, PathBuf::from);
