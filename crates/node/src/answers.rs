@@ -1,5 +1,5 @@
-//! Memory for answers that are gathered away from the connection that asked, and for those that
-//! go to other nodes.
+//! Memory for answers that are gathered away from the client's connection, and for those that go to
+//! other nodes.
 //!
 //! A connection holds one answer at a time, and its front-end counts that. An answer that is
 //! gathered on a thread of its own uses memory in addition, until the connection takes it. So it
@@ -28,7 +28,7 @@ pub(crate) struct Answers(Arc<Semaphore>);
 pub(crate) type RoomPermit = Option<OwnedSemaphorePermit>;
 
 impl Answers {
-    /// For a node whose store has so much memory.
+    /// Sizes the pool for a node whose store has so much memory.
     pub(crate) fn new(memory_bytes_max: u64) -> Answers {
         let bytes = usize::try_from(memory_bytes_max / PART).unwrap_or(usize::MAX);
         let units = bytes.max(GATHERED_BYTES_MIN) / UNIT_BYTES;

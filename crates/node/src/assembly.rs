@@ -1,7 +1,7 @@
 //! Assembly of a node from its parts.
 //!
-//! Each part gets the handles that it uses, of the parts below it. Upwards leads one way only, a
-//! weak one: that of the vnodes to the directory's master, by the router.
+//! Each part gets handles of the parts below that it uses. Upwards leads one handle only, a weak
+//! one: that of the vnodes to the directory's master, by the router.
 //!
 //! Never: begins anything; that is `startup.rs`.
 
@@ -65,7 +65,7 @@ pub(crate) struct Parts {
     pub vnodes: Mark,
 }
 
-/// Returns a node that does nothing yet.
+/// Returns a node whose tasks have not started.
 pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Node> {
     let Parts { began_ms, node, data, lives, known, trees, reader, groups, witness, vnodes } =
         parts;

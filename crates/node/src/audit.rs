@@ -33,7 +33,7 @@ pub(crate) struct ReplicaAudit {
 }
 
 impl ReplicaAudit {
-    /// Goes on until the node stops.
+    /// Runs until the node stops.
     pub(crate) async fn run(self: Arc<ReplicaAudit>) {
         let stop = self.lifecycle.stop_signal();
         let mut due = BTreeMap::new();
@@ -162,7 +162,7 @@ fn join_camps(camps: &[Vec<String>]) -> String {
     camps.join(" | ")
 }
 
-/// A difference in words for the log, where keys never stand.
+/// Describes a difference for the log, without keys.
 fn describe_without_keys(found: &DifferenceStatus) -> String {
     let place = match &found.bucket {
         Some(bucket) => format!("bucket `{bucket}`"),

@@ -35,7 +35,7 @@ impl Node {
         Ok(found.into_iter().map(status).collect())
     }
 
-    /// Removes a checkpoint of this name from a folder; `NotFound` if there is none.
+    /// Removes a checkpoint from a folder. `NotFound` if there is none of this name.
     pub async fn remove_checkpoint(&self, folder: PathBuf, name: String) -> Result<()> {
         let remove = move || match store::remove_checkpoint(&folder, &name).map_err(store_error)? {
             true => Ok(()),

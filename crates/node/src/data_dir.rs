@@ -35,7 +35,7 @@ impl OpenDataDir {
         written.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "writing ended abnormally")))
     }
 
-    /// Lets go of it, and of its lock.
+    /// Drops the directory, and its lock.
     pub(crate) fn close(&self) {
         self.get().take();
     }

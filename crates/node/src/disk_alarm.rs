@@ -1,4 +1,4 @@
-//! The alarm of a disk that hangs: calls on the log's files that do not return.
+//! Disk alarm: logs that calls on the log's files do not return.
 //!
 //! The log writer says since when it waits (`runtime/log_writer.rs`). Groups whose master is here
 //! look at that by themselves with every tick (`replication/ticks.rs`), since a master must give

@@ -12,7 +12,7 @@ pub(crate) struct DiskHealth {
     pub metrics: Arc<Metrics>,
     /// Room that is left.
     pub space: Arc<DiskSpace>,
-    /// A disk that does not answer for so long hangs.
+    /// Time without an answer after which the disk counts as hung, in milliseconds.
     pub lease_ms: u64,
 }
 

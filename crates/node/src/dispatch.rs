@@ -44,8 +44,9 @@ pub(crate) async fn begin(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// See the head of this file. It keeps nothing of the node: its groups keep their way to the other
-/// nodes, and with it this, so a node that held on to them from here would never go.
+/// Dispatcher of calls from other nodes. It holds the node's parts weakly: the groups hold the
+/// links to the other nodes, and those hold this, so a strong reference would keep the node for
+/// ever.
 pub(crate) struct Dispatcher {
     router: Weak<Router>,
     calls: Weak<MemberCalls>,

@@ -136,7 +136,7 @@ impl Emptying<'_> {
         Ok(self.page(range).await?.entries.into_iter().next().map(|entry| entry.key))
     }
 
-    /// Removes up to so many keys; how many there were, and the last one, if more may follow.
+    /// Removes up to `rows` keys. Returns their number, and the last one if more may follow.
     async fn part(&self, cursor: &EmptyingCursor, rows: usize) -> Result<(u64, Option<Key>)> {
         let all = Range::prefix(self.prefix.clone());
         let low = match cursor.after.is_empty() {

@@ -35,7 +35,7 @@ pub struct Elsewhere {
 struct RecentBucket {
     name: BucketName,
     bucket: Arc<Bucket>,
-    /// Weak: a connection that asks nothing keeps no group that has ended, with its files.
+    /// Weak: an idle connection keeps no group that has ended, with its files.
     group: Weak<Group>,
     /// The node's groups, for a flow may outlive its node, and their changes until then.
     groups: Weak<Groups>,

@@ -1,5 +1,5 @@
-//! One round of maintenance: the store is made durable, and the log is truncated as far as nobody
-//! needs it, in steps.
+//! Flush: one round of maintenance. It makes the store durable, and truncates the log as far as it
+//! is not needed, in steps.
 //!
 //! The order makes truncation safe: first note how far the log may be needed, then seal the store's
 //! tables, then make them durable, then copy the state that exists only in the log to its head, and
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Position, Trees};
 
-/// Part of the log's limit that is kept for members that lag, where there are any: one in so many.
+/// Fraction of the log's limit that is kept for lagging members, if there are any.
 const KEPT_PART: u64 = 2;
 
 /// Takes whole rounds, one at a time. Every thread that writes the store's files holds it.
@@ -72,7 +72,7 @@ impl StoreFlusher {
         self.log_writer.end().0.saturating_sub(flushed)
     }
 
-    /// Makes everything applied so far durable in the store, and lets the log go as far as it is
+    /// Makes everything applied so far durable in the store, and truncates the log as far as it is
     /// not needed.
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
         let _one = self.exclude();
@@ -94,7 +94,7 @@ impl StoreFlusher {
         Ok(())
     }
 
-    /// Removes the rows under a prefix, which nobody needs any more, and gives their space back.
+    /// Removes the rows under a prefix, which are not needed any more, and frees their space.
     pub(crate) fn drop_prefix(&self, prefix: &[u8]) -> Result<()> {
         self.trees.drop_prefix(prefix).map_err(store_error)?;
         self.flush_and_collapse()
@@ -136,7 +136,7 @@ pub(crate) struct Flush {
     trees: Arc<dyn Trees>,
     log_writer: Arc<LogWriterHandle>,
     groups: Vec<Arc<Group>>,
-    /// None: there are no vnodes.
+    /// `None`: there are no vnodes.
     vnode_store: Option<Arc<VnodeStore>>,
     /// Bytes of log that are kept for members that lag.
     spare_bytes: u64,

@@ -50,8 +50,8 @@ impl GroupHost {
         Ok(())
     }
 
-    /// Ends a group that was dropped: its part here, then its rows. The log lets go of its records
-    /// as of all that nobody needs. Cut short, the next start goes on.
+    /// Ends a dropped group: its replica here, then its rows. The log drops its records like any
+    /// others that are not needed. After an interruption the next start continues.
     pub(crate) fn end(self: &Arc<GroupHost>, group: Arc<Group>) {
         if !group.driver.end() {
             return;

@@ -1,10 +1,9 @@
-//! Groups this node has no part in: who is asked for them.
+//! References to groups, including groups without a replica here.
 //!
-//! The directory's rows say who is wanted in such a group, and any of those knows its master. So
-//! one of them is asked; one that is not master says who is, and that one is asked next, and
-//! remembered.
+//! The directory's rows name the members of such a group, and each of them knows its master. So one
+//! of them is asked. One that is not master names the master, which is asked next, and remembered.
 //!
-//! Never: says who is master; what stands here is where to ask.
+//! Never: decides the master; the reference holds the node to ask.
 
 use base::{GroupId, NodeId};
 use replication::group::{Group, Leadership};
@@ -57,7 +56,7 @@ impl RemoteGroup {
         RemoteGroup { id, ask: watch::Sender::new(Leadership::default()) }
     }
 
-    /// The node that is to be asked.
+    /// Returns the node to ask.
     pub(crate) fn asked(&self) -> Option<NodeId> {
         self.ask.borrow().master
     }

@@ -18,11 +18,11 @@ pub(crate) struct Groups {
     closed: AtomicBool,
     /// Number of groups that began or ended here; a holder of a group compares it.
     changes: AtomicU64,
-    /// The last node that asked how many groups this one leads: it may hand it some.
+    /// Node that last asked how many groups this one leads: it may hand some over.
     pub inquirer: Mutex<Option<Inquirer>>,
 }
 
-/// A node that asked how many groups this one leads, and was told.
+/// A node that asked how many groups this one leads, and was answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inquirer {
     pub node: NodeId,

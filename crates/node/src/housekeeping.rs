@@ -2,8 +2,8 @@
 //! dropped buckets, watches the disk, and copies forward in the log what must not be lost with its
 //! start.
 //!
-//! One thread of its own, so that nothing here ever blocks an answer. How the store is made durable
-//! and the log truncated tells `flush.rs`.
+//! It has a thread of its own, so that nothing here ever blocks an answer. `flush.rs` describes how
+//! the store is made durable and the log truncated.
 
 use crate::disk_health::DiskHealth;
 use crate::flush::StoreFlusher;
@@ -24,8 +24,8 @@ use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
-/// At least so long lies between two statements of the log about what stands in it, milliseconds:
-/// what is damaged before the last one can be mended in its place.
+/// Minimum time between two statements of the log's state, in milliseconds. Damage before the last
+/// one can be repaired in place.
 const STATE_PAUSE_MS: u64 = 1_000;
 /// Maximum number of groups that log their state again at a time; with more, they take turns.
 const STATEMENTS_MAX: usize = 64;
@@ -51,7 +51,7 @@ pub(crate) struct Housekeeper {
     pub vnode_store: Arc<VnodeStore>,
     pub directory: Arc<Directory>,
     pub disk: Arc<DiskHealth>,
-    /// Raised when there is something to do.
+    /// Signal that there is work.
     pub signal: Arc<MaintenanceSignal>,
     /// Raised when the thread that merges is to look about.
     pub merging: MaintenanceSignal,
@@ -189,8 +189,8 @@ impl Housekeeper {
         Ok(busy)
     }
 
-    /// The directory forgets a bucket whose space is back, once the other members had time for it,
-    /// too. `false`: look again.
+    /// Makes the directory forget a bucket whose space is freed, once the other members had time
+    /// for it, too. Returns false if that is to be tried again.
     fn forget(&self, bucket: BucketId, since: u64) -> Result<bool> {
         let directory = &self.directory.group;
         if !directory.leadership.is_master() {
@@ -216,7 +216,7 @@ impl Housekeeper {
         Ok(true)
     }
 
-    /// Says once when the disk is too small for the reserve that was set.
+    /// Logs once that the disk is too small for the configured reserve.
     fn tell_reserve(&self) {
         let Some(disk) = Figures::of(&self.settings.data_dir) else { return };
         let (total, wanted) = (disk.total_bytes, self.settings.disk_reserve_bytes);

@@ -194,8 +194,8 @@ impl Node {
         found.unwrap_or_else(|| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
     }
 
-    /// Makes a join token, which lets nodes in from now on: for so long, or until all are revoked.
-    /// It is told here and nowhere else; the cluster keeps its digest.
+    /// Makes a join token, which admits nodes for the given time, or until all tokens are revoked.
+    /// It is returned here and nowhere else; the cluster keeps its digest.
     pub async fn make_join_token(&self, lifetime_ms: Option<u64>) -> Result<JoinToken> {
         let token = JoinToken::of(runtime::world::secret());
         let call = ClusterCall::AddToken { digest: token.digest(), lifetime_ms };
@@ -251,9 +251,10 @@ impl Node {
         self.lifecycle.failed().await
     }
 
-    /// Hands over what this node leads, as far as others can: before a stop, while its clients are
-    /// told to go. What is taken already is decided and answered; what comes is answered by the
-    /// new masters. Resolves when those are known, or soon after. It leads nothing any more.
+    /// Hands over the groups that this node leads, as far as others can lead them: before a stop,
+    /// while its clients are told to leave. Taken updates are decided and answered; new ones are
+    /// answered by the new masters. Resolves when those are known, or soon after. The node leads
+    /// nothing any more.
     pub async fn step_down(&self) {
         shutdown::step_down(self).await;
     }

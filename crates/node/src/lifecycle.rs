@@ -38,7 +38,7 @@ impl Lifecycle {
         }
     }
 
-    /// The node can't go on: no more answers, and the process must exit.
+    /// Ends the node with an error: no more answers, and the process must exit.
     pub(crate) fn fail(&self, error: Error) {
         self.fail_paths(&error);
         self.failed.send_if_modified(|failed| {
@@ -48,10 +48,9 @@ impl Lifecycle {
         });
     }
 
-    /// Ends the node for a log that failed: the log says nothing more.
+    /// Ends the node because of a failed log.
     pub(crate) fn fail_log(&self, error: Error) {
-        // First, so that whoever asks whether the node is ready is told this, and not what follows
-        // from it.
+        // First, so that a readiness check reports this error, and not one of its consequences.
         self.failed.send_replace(Some(error.clone()));
         self.fail_paths(&error);
     }

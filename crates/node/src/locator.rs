@@ -1,4 +1,4 @@
-//! Location of buckets: the bucket of a name, and who decides about its rows.
+//! Location of buckets: the bucket of a name, and the group of its rows.
 
 use crate::group_ref::GroupRef;
 use crate::groups::Groups;

@@ -16,14 +16,15 @@ use std::time::Duration;
 
 /// Looks in the length of a lease.
 const LOOKS_PER_LEASE: u64 = 4;
-/// A loss that lasts so many leases is worth a line.
+/// Number of leases that a loss lasts before it is logged.
 const LEASES: u64 = 2;
-/// A node that has just started looks for the others: nothing is said so long, milliseconds.
+/// Time after the start for which nothing is logged, in milliseconds: the node looks for the
+/// others.
 const FIRST_MS: u64 = 3_000;
 /// Between two such lines, milliseconds: masters that come and go fill no log.
 const PAUSE_MS: u64 = 5_000;
 
-/// Goes on until the node stops.
+/// Watches until the node stops.
 pub(crate) async fn watch(readiness: Arc<Readiness>, lifecycle: Arc<Lifecycle>) {
     let stop = lifecycle.stop_signal();
     let lease_ms = readiness.settings.lease_ms;
@@ -99,8 +100,8 @@ impl Alarm {
         if !self.lost.values().any(is_due) {
             return look;
         }
-        // What took one group's master mostly took others' too, a little sooner or later: they
-        // share a line.
+        // A cause that took one group's master mostly took others', too, a little sooner or later:
+        // they share a line.
         for (group, (since_ms, said)) in &mut self.lost {
             if !*said && lasts(*since_ms) >= self.patience_ms / 2 {
                 *said = true;

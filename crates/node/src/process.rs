@@ -30,7 +30,7 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     })
 }
 
-/// Memory of this process in bytes; none where the machine does not tell it.
+/// Memory of this process, in bytes. `None` if the system does not report it.
 pub(crate) fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     resident_bytes(&status).map(|bytes| bytes as u64)
@@ -45,8 +45,8 @@ fn seconds_of(clock: ClockId) -> f64 {
 /// In these parts of a second the system counts the time of processors (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Seconds that processors worked for the program itself, and for the system on its behalf; nothing
-/// where the machine does not tell.
+/// Processor time of the program itself, and of the system on its behalf, in seconds. 0 if the
+/// system does not report it.
 pub fn processor_seconds() -> (f64, f64) {
     ticks(&fs::read_to_string("/proc/self/stat").unwrap_or_default()).unwrap_or_default()
 }

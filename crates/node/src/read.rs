@@ -1,8 +1,8 @@
-//! Reads: how fresh an answer must be, and whether this node may give it.
+//! Reads: the freshness that an answer must have, and whether this node may give it.
 //!
-//! Whoever is content with what this node has is answered at once. A consistent read is answered by
-//! the master only: from its own rows while its lease lasts, else after a majority has said that it
-//! still is master (*read index*).
+//! A read that accepts this node's state is answered at once. A consistent read is answered by the
+//! master only: from its own rows while its lease lasts, else after a majority has confirmed that
+//! it still is master (*read index*).
 
 use crate::answers::bytes_of_read;
 use crate::flow::Flow;
@@ -96,8 +96,8 @@ impl Router {
     ) -> Result<Submitted> {
         let before = flow.last.filter(|ticket| ticket.index > group.applied.index());
         if before.is_some() {
-            // This connection's own updates are on their way: the read sees them and waits with
-            // them. One that takes long waits for them first.
+            // This connection's own updates are under way: the read sees them and waits with them.
+            // One that takes long waits for them first.
             return Ok(match group.submit_read(bucket, &Update::Read(read.clone()))? {
                 Some(submission) => pending(flow, submission),
                 None => self.read_later(flow, before, name, read),
@@ -125,7 +125,7 @@ impl Router {
         let (router, elsewhere) = (self.clone(), flow.elsewhere);
         let (bucket, read) = (name.clone(), read.clone());
         Submitted::Later(Box::pin(async move {
-            // What became of them was told already; here only their order counts.
+            // The outcomes of earlier requests were sent already; here only the order counts.
             let _ = router.settled(before).await;
             let here = router.read_fresh(&bucket, &read).await;
             let call = Call::Read(read, ReadLevel::Consistent);

@@ -1,5 +1,5 @@
-//! Readiness: whether this node reaches the masters of its groups; if not, the sentence that says
-//! why, whom it misses, and what to do.
+//! Readiness: whether this node reaches the masters of its groups; if not, a sentence with the
+//! reason, the missing nodes, and the remedy.
 //!
 //! `/ready`, the status, the log and refused requests say the same sentence. Nothing in it is
 //! agreed on: it is what this node sees now.
@@ -17,7 +17,7 @@ use transport::PeerStatus;
 
 /// Groups named in one sentence at most.
 const GROUPS_NAMED_MAX: usize = 8;
-/// Members that went within this time of each other are said to be away equally long.
+/// Time within which members that went count as away equally long, in milliseconds.
 const TOGETHER_MS: u64 = 2_000;
 
 /// A node without a connection from here.
@@ -45,7 +45,8 @@ pub(crate) enum Cause {
     Quorum { needed: usize, voters: usize, missing: Vec<Missing> },
     /// The only member that may lead (`forced_master`) is not reached.
     Forced(Missing),
-    /// Logs were torn, and the group waits for a member that can tell what they held: in words.
+    /// Logs were torn, and the group waits for a member that can tell what they held. Holds the
+    /// sentence.
     Torn(String),
     /// Enough voters are reached, and none of them leads yet.
     Election { voters: Vec<String>, lasts_ms: u64 },
@@ -151,9 +152,9 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Checks that this node reaches the master of every group in which it has a part: the
-    /// directory is one of them for every node, so one that reaches nobody is never ready.
-    /// Requests for other groups find their way to a member when they come.
+    /// Checks that this node reaches the master of every group in which it has a replica. The
+    /// directory is one of them for every node, so an isolated node is never ready. Requests for
+    /// other groups look for a member when they come.
     pub(crate) fn reaches_masters(&self) -> Result<()> {
         let sentences = sentences(&self.unreached());
         match sentences.is_empty() {
@@ -162,7 +163,7 @@ impl Readiness {
         }
     }
 
-    /// The groups whose masters this node does not reach, and why.
+    /// Returns the groups whose masters this node does not reach, with the causes.
     pub(crate) fn unreached(&self) -> Vec<Unreached> {
         let groups = self.groups.all();
         let counted = groups.iter().filter(|group| keeps_up(group));
@@ -177,7 +178,7 @@ impl Readiness {
         master.is_some_and(|master| self.is_here_or_linked(master))
     }
 
-    /// The answer to a request that found no master, with the names of those who are missing.
+    /// Returns the error of a request that found no master, with the names of the missing nodes.
     pub(crate) fn with_missing(&self, group: GroupId, error: Error) -> Error {
         let group = self.groups.get(group).filter(|_| error.reason == Reason::NoQuorum);
         let unreached = group
@@ -234,8 +235,8 @@ impl Readiness {
         Missing { name: self.links.name_of(node), away_ms: peer.and_then(|peer| peer.away_ms) }
     }
 
-    /// Checks that requests of available buckets find their way: the ring is known, or this node
-    /// has heard all of a directory that has none (an old cluster's).
+    /// Checks that requests of available buckets can be served: the ring is known, or this node has
+    /// applied all of a directory that has none (an old cluster's).
     pub(crate) fn knows_ring(&self) -> Result<()> {
         let directory = &self.directory.group;
         let (applied, decided) = (directory.applied.index(), directory.state().replica.decided());

@@ -32,13 +32,13 @@ impl Reclaimed {
     /// Returns true if every entry that may hold an update of the bucket is applied here.
     pub(crate) fn is_over(&mut self, progress: &ApplyProgress, now: u64) -> bool {
         if let Some((term, taken)) = progress.leads {
-            // Updates that found the bucket before it was retired are in a value by now, or were
+            // Updates that found the bucket before it was retired are in an entry by now, or were
             // refused.
             let noted = self.last.filter(|(of, _)| *of == term);
             let (_, last) = *self.last.insert(noted.unwrap_or((term, taken)));
             return progress.applied >= last;
         }
-        // Another node's last updates of it may still be on their way to a value.
+        // Another node's last updates of it may still be on their way into an entry.
         if now.saturating_sub(self.seen) < RECLAIM_MS {
             return false;
         }

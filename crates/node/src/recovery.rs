@@ -143,8 +143,8 @@ fn founder(known: &ClusterDescription) -> Result<Option<Configuration>> {
     alone.map(Some).map_err(|error| Error::new(Reason::Corrupt, error.to_string()))
 }
 
-/// A group that begins on this node: it has promised nothing and holds nothing. Whom the group
-/// began with must be written down before.
+/// Creates a group that begins on this node: it has promised nothing and holds nothing. Its
+/// founders must be stored before.
 pub(crate) fn begin(
     placement: &Placement,
     (node, settings, witness): (NodeId, &NodeSettings, bool),
@@ -233,7 +233,8 @@ impl Terms {
     }
 }
 
-/// A data directory that can't be used is its operator's to mend: nothing has failed yet.
+/// Converts an error of a data directory that can't be used. Its operator has to mend it; nothing
+/// has failed.
 pub(crate) fn unusable(error: StoreError) -> Error {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidInput, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,

@@ -25,7 +25,7 @@ pub(crate) async fn execute(
     Ok(reply)
 }
 
-/// Gives this node's vnodes their way to the directory.
+/// Connects this node's vnodes with the directory.
 pub(crate) fn connect(router: &Arc<Router>) {
     let directory = Box::new(AnyDirectory(Arc::downgrade(router)));
     let _ = router.available.directory.set(directory); // Nobody else sets it.

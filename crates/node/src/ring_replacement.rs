@@ -1,10 +1,10 @@
-//! Whoever took a member's place takes over its part of the ring.
+//! Ring replacement: gives the part of a replaced member on the ring to its successor.
 //!
-//! The directory writes down who that is (`metadata/replacements.rs`); where its master is, it is
-//! looked again and again whether the ring can be changed so: it may be changing already, or who
-//! comes may not be reached yet. What then moves moves like in any change of the ring (`moving/`).
+//! The directory stores the replacement (`metadata/replacements.rs`). Its master checks repeatedly
+//! whether the ring can be changed for it: it may be changing already, or the successor can't be
+//! reached yet. The transfers are those of any ring change (`handoff/`).
 //!
-//! Never: changes the ring of a cluster in which nobody was replaced, or is no member any more.
+//! Never: changes the ring of a cluster in which no member was replaced or removed.
 
 use crate::metadata::Directory;
 use base::{Error, NodeId, Partition, Reason, Result};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// After so many refusals in a row it is said in the log: at first who comes is often not reached.
+/// Number of refusals in a row before one is logged: at first a successor often can't be reached.
 const REFUSALS: u32 = 20;
 
 /// Time after which a replaced node that can't be reached is given up, in milliseconds.

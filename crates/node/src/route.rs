@@ -29,7 +29,7 @@ pub(crate) enum Route {
     Available(Arc<Properties>),
 }
 
-/// The way of requests through this node: evaluated here, or forwarded to the node that may.
+/// Router of requests through this node: evaluated here, or forwarded to the node that may.
 pub(crate) struct Router {
     pub locator: GroupLocator,
     pub directory: Arc<Directory>,
@@ -166,8 +166,8 @@ impl Router {
         }
     }
 
-    /// Mastership may go while something long is done here; then nothing was done, and it is done
-    /// elsewhere.
+    /// Executes a request elsewhere if mastership was lost during a long evaluation here. Nothing
+    /// was done then.
     pub(crate) async fn unless_moved(
         self: &Arc<Router>,
         here: Result<Reply>,

@@ -50,10 +50,11 @@ pub struct NodeSettings {
     pub handoff_bytes_per_second: u64,
     /// Time for which a partition that has gone over to other nodes is kept here.
     pub ring_grace_ms: u64,
-    /// Tombstones of available buckets stay at least so long after all members agreed on them:
-    /// longer than any request, repair or hint is under way.
+    /// Minimum time for which tombstones of available buckets stay after all members agreed on
+    /// them: longer than any request, repair or hint is under way.
     pub reap_after_ms: u64,
-    /// Each two copies of a partition of available buckets are compared so often; 0: never.
+    /// Interval at which each two copies of a partition of available buckets are compared. 0:
+    /// never.
     pub anti_entropy_interval_ms: u64,
     /// Addresses for the other nodes of its cluster. `None`: it accepts no others.
     pub peers: Option<PeerPlace>,

@@ -26,7 +26,7 @@ pub(crate) const TASKS_WAIT: Duration = Duration::from_secs(5);
 /// See [`Node::step_down`].
 pub(crate) async fn step_down(node: &Node) {
     let led = |group: &Arc<Group>| group.state().replica.role() == Role::Master;
-    // Where nobody else can lead, what is under way is done here until the stop.
+    // If no other node can lead, requests are served here until the stop.
     let groups = node.router.locator.groups.all();
     let leaving = groups.into_iter().filter(|group| !group.is_alone() && led(group));
     let leaving: Vec<_> = leaving.inspect(|group| group.retire()).collect();
@@ -40,7 +40,7 @@ pub(crate) async fn step_down(node: &Node) {
     tracing::info!(target: "node", groups, in_time, "stepped down");
 }
 
-/// Answers to other nodes, and what the last turns of the groups told them, are sent.
+/// Sends the answers to other nodes, and the messages of the groups' last turns.
 async fn last_words_said(router: &Router) {
     let Some(peers) = router.locator.links.peers.get() else { return };
     let said = async {
@@ -92,8 +92,8 @@ pub(crate) async fn stop(node: &Node) -> Result<()> {
         flusher.flush_tables()
     });
     let ended = ended.await;
-    // Whoever is at work still writes files: then the directory stays locked until that ends, or
-    // until the process does, which harms nothing.
+    // A running task still writes files: then the directory stays locked until it ends, or until
+    // the process does, which harms nothing.
     if tokio::time::timeout(STOP_WAIT, housekeeper.file_tasks.ended()).await.is_ok() {
         node.cluster.data.close();
     }

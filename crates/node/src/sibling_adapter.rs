@@ -1,5 +1,5 @@
-//! Clients who speak of siblings and contexts, and ask a consistent bucket: one value or none, and
-//! a context that is the row's version. So what they ask under a condition is atomic.
+//! Adapter for clients that use siblings and contexts on a consistent bucket: one value or none,
+//! and a context that is the row's version. So their conditional requests are atomic.
 //!
 //! A consistent bucket keeps values alone: a media type that comes with one is forgotten, other
 //! headers are refused.

@@ -73,7 +73,7 @@ async fn found(
     found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
 }
 
-/// Begins all that goes on in the background. `is_written_down`: see [`cluster::reconcile`].
+/// Starts all background tasks. `is_written_down`: see [`cluster::reconcile`].
 fn start_loops(node: &Node, is_written_down: bool) {
     let Node { router, cluster, lifecycle, .. } = node;
     let (loops, stop) = (&lifecycle.tasks.loops, || lifecycle.stop_signal());
@@ -91,7 +91,7 @@ fn start_loops(node: &Node, is_written_down: bool) {
     loops.spawn("moves", transfer::reconcile(node.moves.clone()));
 }
 
-/// All that goes on in the background of available buckets.
+/// Starts all background tasks of available buckets.
 pub(crate) fn start_vnode_loops(available: &Arc<Available>, lifecycle: &Arc<Lifecycle>) {
     let (vnode_store, owner) = (available.vnode_store.clone(), lifecycle.clone());
     let tasks = &available.tasks;

@@ -33,7 +33,7 @@ pub struct Status {
     pub store: StoreStatus,
     /// The disk under the data directory.
     pub disk: DiskStatus,
-    /// Memory of the process, where the machine tells it.
+    /// Memory of the process, if the system reports it.
     pub resident_bytes: Option<u64>,
     /// The ring, and what is kept for nodes that are away.
     pub available: AvailableStatus,
@@ -64,7 +64,7 @@ pub struct GroupStatus {
     pub decided: LogIndex,
     /// The last applied value.
     pub applied: LogIndex,
-    /// The last value whose effects stand in the store's tables; what is behind it is durable by
+    /// Index of the last entry whose effects stand in the store's tables. Later ones are durable by
     /// the log alone, and read from memory.
     pub flushed: LogIndex,
     /// Updates that wait undecided.

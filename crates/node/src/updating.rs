@@ -1,5 +1,5 @@
-//! Updates: evaluated where they came in as a rule, on a thread of their own where that may take
-//! long, and away from the group's lock where they only read.
+//! Updates: evaluated on the thread that received them as a rule, on a thread of their own if that
+//! may take long, and away from the group's lock if they only read.
 
 use crate::answers::bytes_of_steps;
 use crate::flow::Flow;
@@ -87,7 +87,7 @@ impl Router {
         let (router, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
         let (bucket, update) = (name.clone(), Arc::new(update.clone()));
         Submitted::Later(Box::pin(async move {
-            // What became of them was told already; here only their order counts.
+            // The outcomes of earlier requests were sent already; here only the order counts.
             let _ = router.settled(before).await;
             let room = router.answers.room(bytes_of_steps(weight.brings_values)).await?;
             let (ticket, stamp, outcome) = match router.submit_heavy(&bucket, &update, retry).await
@@ -195,7 +195,7 @@ fn answer(stamp: Stamp, outcome: Result<Outcome>) -> Result<Reply> {
     outcome.map(|outcome| Reply { index, version, body: told(outcome) })
 }
 
-/// An outcome as it is told.
+/// Converts an outcome into an answer.
 fn told(outcome: Outcome) -> Body {
     match outcome {
         Outcome::Read(body) => *body,

@@ -19,7 +19,7 @@ pub(crate) struct WarningSigns<'a> {
     pub disk: &'a DiskHealth,
     /// True if a key of an available bucket has so many siblings that writes may be refused.
     pub has_many_siblings: bool,
-    /// A power cut may lose updates of so many milliseconds.
+    /// Milliseconds of updates that a power cut may lose. `None`: none.
     pub unsynced_ms: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ fn of_members(cluster: &ClusterStatus, own: NodeId) -> Vec<String> {
     if leaving || this.is_none() && !cluster.members.is_empty() {
         return vec!["this node was removed from the cluster: stop it".into()];
     }
-    // Who leaves may be stopped.
+    // A leaving member may be stopped.
     let stays = |member: &&MemberStatus| member.member.membership != Membership::Leaving;
     let missing = cluster.members.iter().filter(|member| !member.connected);
     missing.filter(stays).map(absent).collect()

@@ -124,7 +124,7 @@ impl MemberCalls {
     }
 }
 
-/// Another node may do it: nothing was done.
+/// Returns true if the call may be repeated at another node: nothing was done.
 fn goes_on(error: &Error) -> bool {
     matches!(error.reason, Reason::NotMaster | Reason::Moved | Reason::NoQuorum)
 }
@@ -150,6 +150,6 @@ fn answer(peers: &Peers, asked: &IncomingCall, done: Result<Body>) {
     let answer = done.map(|body| Reply::new(LogIndex(0), body));
     let mut bytes = Vec::new();
     write_answer(&answer, ANSWER_BYTES_MAX, &mut bytes);
-    // Without a link the one who asked is told so by its own side.
+    // Without a link the asking node learns of the failure by itself.
     let _ = peers.answer(asked, bytes.into());
 }

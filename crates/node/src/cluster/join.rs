@@ -1,5 +1,5 @@
-//! Join of a fresh node: it makes its id, asks a member to be added, and writes down what it is
-//! told. Only then it may start.
+//! Join of a fresh node: it makes its id, asks a member to be added, and stores the answer. Only
+//! then it may start.
 
 use super::described;
 use crate::NodeSettings;

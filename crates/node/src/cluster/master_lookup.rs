@@ -43,7 +43,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// Time for which a node that answered one asker declines others, milliseconds.
 const TOLD_MS: u64 = 1_000;
 
-/// Calls between members about members and their groups: asked of others, and answered here.
+/// Calls between members about members and their groups: sends them, and answers them.
 pub(crate) struct MemberCalls {
     pub settings: Arc<NodeSettings>,
     pub groups: Arc<Groups>,
@@ -71,7 +71,7 @@ pub(crate) fn tell(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
     }
 }
 
-/// Answers who is in a group, if this node is its master.
+/// Answers with a group's members, if this node is its master.
 fn tell_group(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
     let Some(group) = calls.groups.get(asked.group) else {
         peers.decline(&asked);
@@ -96,7 +96,7 @@ fn tell_group(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
     });
 }
 
-/// Says who is in a group; none: this node can't know.
+/// Answers with a group's members. Declines without a configuration.
 fn tell_members(peers: &Peers, asked: &IncomingCall, configuration: Option<Configuration>) {
     let Some(configuration) = configuration else {
         peers.decline(asked);
@@ -106,7 +106,7 @@ fn tell_members(peers: &Peers, asked: &IncomingCall, configuration: Option<Confi
     let mut answer = Vec::new();
     answer.put_u32(members.len() as u32);
     members.iter().for_each(|member| answer.put_u64(member.node.0));
-    // Without a link the one who asked is told so by its own side.
+    // Without a link the asking node learns of the failure by itself.
     let _ = peers.answer(asked, answer.into());
 }
 
@@ -134,7 +134,7 @@ fn tell_leads(calls: &MemberCalls, peers: &Peers, asked: &IncomingCall) {
 }
 
 impl MemberCalls {
-    /// Counts the groups that hold buckets and whose master is this node.
+    /// Counts the groups with buckets whose master is this node.
     pub(super) fn led_here(&self) -> usize {
         let groups = self.groups.all().into_iter();
         let leads = |group: &Arc<Group>| group.leadership.is_master();
@@ -151,7 +151,7 @@ impl MemberCalls {
         reader.end("how many groups").ok().map(|()| count as usize)
     }
 
-    /// Returns true if a node says that its disk hangs: then it can't save the promise that it
+    /// Returns true if a node reports that its disk hangs: then it can't save the promise that it
     /// needs to lead.
     pub(super) async fn hangs(&self, node: NodeId) -> bool {
         let Some(peers) = self.links.peers.get() else { return false };

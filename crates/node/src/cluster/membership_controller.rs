@@ -1,16 +1,16 @@
-//! Brings a group from the members it has to those that are wanted: the master looks, and takes one
-//! step at a time.
+//! Membership controller: brings a group from its present members to the desired ones, one step at
+//! a time, at the master.
 //!
-//! Promises: nobody votes before it has (nearly) everything; who votes now goes on doing so until
-//! all who are wanted can; the master leaves only after it has handed over; where nothing can be
-//! done but waiting, nothing is done.
-//! Never: does anything itself. It says the next step; [`super::reconcile`] takes it.
+//! Promises: no member votes before it has (nearly) everything; a voter stays one until all desired
+//! voters can vote; the master leaves only after it has handed over; if only waiting helps, nothing
+//! is done.
+//! Never: does anything itself. It returns the next step; [`super::reconcile`] takes it.
 
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{LogIndex, NodeId, Part};
 use std::collections::BTreeMap;
 
-/// A learner that has saved all but so many values is near enough to vote.
+/// Maximum number of entries that a learner may lack to be near enough to vote.
 const NEAR: u64 = 1_000;
 
 /// Part of each member in a group.
@@ -80,7 +80,7 @@ impl ClusterSight<'_> {
             aim.insert(*node, part);
         }
         for (node, part) in self.now {
-            // Whoever is to take its place can't yet.
+            // Its successor can't vote yet.
             if !aim.contains_key(node) && part.votes() && !behind.is_empty() {
                 aim.insert(*node, *part);
             }
@@ -122,7 +122,7 @@ pub(crate) fn next_step(seen: &ClusterSight) -> MembershipStep {
         if let Some(heir) = seen.heir(&aim) {
             return MembershipStep::HandOver(heir);
         }
-        // Nobody can take over yet: the others come first.
+        // No member can take over yet: the others come first.
         aim.insert(seen.master, Part::Voter);
         aim = seen.bounded(aim);
         if aim == *seen.now {
@@ -137,7 +137,8 @@ pub(crate) fn next_step(seen: &ClusterSight) -> MembershipStep {
     }
 }
 
-/// All steps that lead there when everyone comes near in time, for people to read.
+/// Returns all steps to the desired members, if every member catches up in time, for people to
+/// read.
 pub(crate) fn whole_way(
     wanted: &Parts,
     now: &Parts,
@@ -145,7 +146,7 @@ pub(crate) fn whole_way(
 ) -> Vec<(Parts, MembershipStep)> {
     let (mut now, mut master) = (now.clone(), master);
     let mut way = Vec::new();
-    // Learners come, voters vote, the master leaves: no way is longer than a few steps.
+    // Learners come, voters vote, the master leaves: no plan is longer than a few steps.
     for _ in 0..16 {
         let saved = now.keys().map(|node| (*node, LogIndex(0))).collect();
         let seen = ClusterSight { wanted, now: &now, saved: &saved, master };
@@ -161,7 +162,7 @@ pub(crate) fn whole_way(
     way
 }
 
-/// A step in words; `name` tells a node's name.
+/// Describes a step in words. `name` returns a node's name.
 pub(crate) fn words(
     now: &Parts,
     step: &MembershipStep,

@@ -125,7 +125,7 @@ pub(crate) struct ClusterAgent {
 }
 
 impl ClusterAgent {
-    /// Makes what every cluster has, where it is not there yet, and fills the catalog.
+    /// Creates the rows that every cluster has, if they are absent, and fills the catalog.
     pub(crate) async fn found(&self) -> Result<()> {
         let founder = described(&self.settings, self.links.node);
         let groups = [GroupId::DIRECTORY, GroupId::DEFAULT];

@@ -44,7 +44,7 @@ impl Fit {
         if now < fit.1.saturating_add(wish.pause_ms) {
             return None;
         }
-        // What comes of it is not known yet; it is not tried again before the same pause.
+        // The result is not known yet; the next try is after the same pause.
         fit.1 = now;
         Some(heir)
     }

@@ -1,4 +1,4 @@
-//! Questions of nodes about members: the second byte of a call says what is asked.
+//! Kinds of questions of nodes about members: the second byte of a call.
 
 use bytes::Bytes;
 use transport::CallKind;

@@ -1,6 +1,5 @@
-//! The loop that keeps this node's affairs with the others in order: whom it speaks to, what it
-//! wrote down of them, what it tells of itself; and, where it is master, what the directory and its
-//! groups need.
+//! Reconciliation loop of a node: its peers, its stored list of members, its own entry in the
+//! directory; and, at a master, the needs of the directory and of its groups.
 
 use super::full::Cramped;
 use super::membership_controller::{ClusterSight, MembershipStep, Parts, next_step};
@@ -123,7 +122,8 @@ impl ClusterReconciler {
         self.told = Some(known.clone());
     }
 
-    /// A node that was always alone, in the groups that every cluster has, writes nothing.
+    /// Stores the list of members. A node that was always alone, in the groups that every cluster
+    /// has, stores nothing.
     async fn write(&mut self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
         let is_written = self.is_written_down || self.written.is_some();
         let needless = known.members.len() == 1 && !is_written;
@@ -142,8 +142,8 @@ impl ClusterReconciler {
         self.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, known))
     }
 
-    /// Groups that were made on this node, or in which it is to get a part, begin once it stands on
-    /// disk whom they began with: before that this node must not say a word in them.
+    /// Begins the groups in which this node has or gets a replica, once their founders are on disk:
+    /// before that this node must not speak in them.
     fn begin_groups(&self, agent: &ClusterAgent, known: &Arc<ClusterDescription>) {
         if !self.has_written(known) {
             return;

@@ -1,18 +1,19 @@
-//! A majority is lost for good: what a stopped member has, and how it becomes the only one.
+//! Recovery from the permanent loss of a majority: shows the data of a stopped member, and makes it
+//! the only member.
 //!
-//! Nothing here is agreed on, so a person says it, knowing what may be lost: values that the lost
-//! members decided, and this one never got. Everything it has accepted is kept, for any of it may
-//! have been acknowledged: behind it a stop-sign goes into the log, with this node as the only
-//! voter, and both count as decided. So the next start applies them as it would have anyway.
+//! No majority agrees on this, so a person decides it, knowing that entries may be lost which the
+//! lost members decided and this one never got. Everything that it has accepted is kept, because
+//! any of it may have been acknowledged: behind it a stop-sign goes into the log, with this node as
+//! the only voter, and both count as decided. So the next start applies them as usual.
 //!
-//! The directory gets a new cluster's id first: from then on nobody who speaks under the old one is
-//! heard, not even a majority of the lost ones that comes back after all. Cut short anywhere, it is
-//! said again and goes on.
+//! The directory gets a new cluster id first: from then on no node with the old id is accepted, not
+//! even a majority of the lost ones that comes back after all. After an interruption the command is
+//! repeated, and continues.
 //!
-//! It keeps the whole ring of available buckets from then on, with the copies it has: of partitions
-//! that only the lost ones kept nothing is left but what it kept for them.
+//! The node then keeps the whole ring of available buckets, with the copies that it has. Of
+//! partitions that only the lost ones kept, only its hints are left.
 //!
-//! Promises: what this node has accepted is kept; whoever was left behind is refused.
+//! Promises: everything that this node has accepted is kept; the members left behind are refused.
 //! Never: runs beside a serving node (the directory's lock); chooses the survivor.
 
 use crate::metadata::read_ring;
@@ -84,7 +85,7 @@ pub struct GroupRemains {
 }
 
 impl Remains {
-    /// Looks; nothing is changed beyond what a start changes. Blocking.
+    /// Examines the data. Changes nothing beyond what a start changes. Blocking.
     pub fn look(settings: &NodeSettings) -> Result<Remains> {
         let (known, found) = open(settings)?;
         Remains::of(&known, &found)
@@ -138,8 +139,8 @@ impl Remains {
     }
 }
 
-/// The part of taking over that is done offline; gives how the node starts behind it: alone it
-/// needs nobody, and nobody may reach it yet.
+/// Takes over, offline. Returns the settings with which the node starts: alone it needs no peers,
+/// and none may reach it yet.
 pub(crate) async fn cut_off(settings: NodeSettings) -> Result<(Remains, NodeSettings)> {
     let (again, offline) = (settings.clone(), move || take(&settings));
     let taken = tokio::task::spawn_blocking(offline).await;
@@ -160,7 +161,7 @@ fn ring_of(found: &Recovered) -> Result<Option<Ring>> {
     read_ring(&row.value).map(Some)
 }
 
-/// The part in force of a group of which there is something.
+/// Returns the node's part in force in a group of which it has data. `None`: it has none.
 fn part_of(group: &RecoveredGroup, node: NodeId) -> Option<Part> {
     group.replica.configuration().part(node)
 }
@@ -200,7 +201,7 @@ fn take(settings: &NodeSettings) -> Result<(Remains, u64)> {
     Ok((Remains { cluster: ClusterId(cluster), ..remains }, known.lease_ms))
 }
 
-/// Decides all that was accepted, and behind it that this node goes on alone.
+/// Decides all accepted entries, and behind them a stop-sign with this node as the only member.
 fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
     let replica = &group.replica;
     let mut id = replica.configuration().id();

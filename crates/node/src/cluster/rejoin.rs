@@ -1,13 +1,13 @@
-//! A member whose log or store is damaged comes back as another node.
+//! Rejoin of a member whose log or store is damaged, as another node.
 //!
 //! A voter that may have forgotten what it promised or accepted must not speak again, or it could
-//! help to decide a second value at an index (Alagappan et al., *Protocol-Aware Recovery for
-//! Consensus-Based Storage*, FAST 2018). So its id never does: the members are told that its place
-//! may be taken, everything it had is set aside, and the node joins under a new id, learns what is
-//! decided, and votes when it is level. Where a majority does not say yes first, nothing is moved.
+//! help to decide a second entry at an index (Alagappan et al., *Protocol-Aware Recovery for
+//! Consensus-Based Storage*, FAST 2018). So its id never does: a change of members lets its place
+//! be taken, its data are moved aside, and the node joins under a new id, learns the decided
+//! entries, and votes when it is level. Without the decision of a majority nothing is moved.
 //!
-//! Promises: the damaged data are moved, never cut; what is moved was let go by a decided change.
-//! Never: does so where there are no others: they have nothing to fetch from.
+//! Promises: the damaged data are moved, never cut; they are moved only after a decided change.
+//! Never: rejoins without other members: there would be none to fetch from.
 
 use crate::NodeSettings;
 use crate::recovery::unusable;
@@ -26,7 +26,8 @@ pub struct Rejoining {
 }
 
 impl Rejoining {
-    /// The directory of a node that found damage; none: nobody is known who could help. Blocking.
+    /// Returns the directory of a node that found damage. `None`: it knows no members that could
+    /// help. Blocking.
     pub fn look(settings: &NodeSettings) -> Result<Option<Rejoining>> {
         let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
         let Some(known) = data.members().map_err(store_error)? else { return Ok(None) };
@@ -61,9 +62,9 @@ impl Rejoining {
         aside.map(|rejoin| rejoin.aside).map_err(store_error)
     }
 
-    /// Members that can let in a node whose data were set aside and that has not joined since, and
-    /// what it joins as: in the place it had it gets the parts it had there;
-    /// none: there is nothing of the kind. Blocking.
+    /// Returns the members that can admit a node whose data were set aside and that has not joined
+    /// since, and its part: a node in the place of the old one gets its parts. `None`: there is
+    /// none. Blocking.
     pub fn begun(settings: &NodeSettings) -> Result<Option<(Vec<String>, Part)>> {
         let begun = DataDir::rejoins(&settings.data_dir).map_err(unusable)?;
         let part = |witness| if witness { Part::Witness } else { Part::Voter };

@@ -118,7 +118,7 @@ impl ClusterView {
 
 /// Answers such a question.
 pub(super) fn told(view: &ClusterView, peers: &Peers, asked: &IncomingCall) {
-    // Without a link the one who asked is told so by its own side.
+    // Without a link the asking node learns of the failure by itself.
     let _ = peers.answer(asked, write(&view.reports()).into());
 }
 

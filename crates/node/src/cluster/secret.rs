@@ -29,9 +29,9 @@ const HELD: &[u8] = b"held";
 /// Longest wait for an answer.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Returns what this node greets with when it starts: what its file says, or the applied rows;
-/// none: the cluster has no secret, or it was never here. Blocking. Errors: the file is damaged,
-/// and no applied row tells what stood there: without it this node would let strangers in.
+/// Returns the credential of this node at its start: the secret in its file, or in the applied
+/// rows. `None`: the cluster has no secret, or it never was here. Blocking. Errors: the file is
+/// damaged, and no applied row has the secret: without it this node would admit strangers.
 pub(crate) fn credential(data: &OpenDataDir, catalog: &Catalog) -> Result<Option<Credential>> {
     let data = data.get();
     let Some(data) = data.as_ref() else { return Ok(None) };
@@ -39,7 +39,7 @@ pub(crate) fn credential(data: &OpenDataDir, catalog: &Catalog) -> Result<Option
     let of_file =
         of_file.map(|known| known.map(|(secret, is_required)| Credential { secret, is_required }));
     Ok(match (catalog.secret().map(Credential::from), of_file) {
-        // The end of the log is applied only when the others are heard, so the rows may be older.
+        // The end of the log is applied only once the others are reached, so the rows may be older.
         (Some(row), Ok(Some(file))) if file.is_newer_than(&row) => Some(file),
         (Some(row), Err(error)) => {
             tracing::warn!(target: "node", %error, "the file is left aside");
@@ -63,7 +63,7 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// Writes the secret down where it is new, and greets with it from then on.
+    /// Stores the secret if it is new, and signs greetings with it from then on.
     pub(super) async fn look(&mut self, agent: &ClusterAgent) {
         let Some(peers) = agent.links.peers.get() else { return };
         let Some(row) = agent.directory.catalog.secret() else { return };
@@ -72,7 +72,7 @@ impl Secrets {
             return;
         }
         if known.is_some_and(|known| known.is_newer_than(&row)) {
-            // The file says more than the applied rows: those come, or it is required anew.
+            // The file is ahead of the applied rows: they come later, or it is required again.
             self.written = Some(row);
             return;
         }
@@ -123,7 +123,7 @@ impl Secrets {
     }
 }
 
-/// Returns true if a member says that it has written this secret down.
+/// Returns true if a member reports that it has stored this secret.
 async fn holds(peers: &Peers, node: NodeId, secret: &ClusterSecret) -> bool {
     let question = MemberQuestion::Secret.call(&[]);
     let answer = peers.ask(node, GroupId::DIRECTORY, question, WITHIN).await;
@@ -138,6 +138,6 @@ pub(super) fn tell(own: NodeId, peers: &Peers, asked: &IncomingCall) {
         return;
     };
     let mac = secret.mac(&[HELD, &own.0.to_le_bytes()]);
-    // Without a link the one who asked is told so by its own side.
+    // Without a link the asking node learns of the failure by itself.
     let _ = peers.answer(asked, Bytes::copy_from_slice(&mac));
 }

@@ -53,7 +53,7 @@ impl SpreadState {
         Some(wanted)
     }
 
-    /// Another said of how many groups it is master; of some of them this node may know nothing.
+    /// Notes how many groups another node leads; this node may not know some of them.
     pub fn heard(&mut self, node: NodeId, led: usize, pause_ms: u64, now: u64) {
         self.said.insert(node, (led, now.saturating_add(pause_ms)));
     }
@@ -76,7 +76,7 @@ mod tests {
 
     const PAUSE_MS: u64 = 1_000;
 
-    /// Many groups, each on three of the nodes in turn or on all, and who is master of each.
+    /// Simulation of many groups, each on three of the nodes in turn or on all, with their masters.
     struct Scene {
         members: BTreeMap<GroupId, Vec<NodeId>>,
         masters: BTreeMap<GroupId, NodeId>,

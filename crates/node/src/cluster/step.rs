@@ -28,8 +28,8 @@ pub(super) fn take_step(
     });
     let said = words(&now, &step, |node| links.name_of(node)).join(", ");
     match step {
-        // It speaks to nobody, so nobody comes near: a survivor, say, before the directory has
-        // forgotten the lost. To change members would cost it its office for a moment.
+        // It has no peers, so no member catches up: a survivor, say, before the directory has
+        // forgotten the lost members. A change of members would interrupt its mastership.
         MembershipStep::HandOver(_) | MembershipStep::Reconfigure(_)
             if links.peers.get().is_none() =>
         {

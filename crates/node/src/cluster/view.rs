@@ -1,5 +1,5 @@
-//! The cluster as this node sees it: members and their connections, who is wanted in each group and
-//! who is there. Nothing of it is agreed on; it answers without a quorum.
+//! View of the cluster on this node: members and their connections, desired and present members of
+//! each group. It is not agreed on, and needs no quorum.
 
 use super::membership_controller::{ClusterSight, Parts, next_step, whole_way, words};
 use super::{parts_of, saved};
@@ -43,7 +43,7 @@ pub struct MemberStatus {
     pub connected: bool,
     /// Milliseconds since its last message.
     pub last_heard_ms_ago: Option<u64>,
-    /// Milliseconds without a connection; none: there is one, or this node does not dial it.
+    /// Milliseconds without a connection. `None`: there is one, or this node does not dial it.
     pub unreachable_ms: Option<u64>,
     /// There and back, microseconds; 0: not measured.
     pub rtt_us: u64,
@@ -69,7 +69,7 @@ pub struct PartStatus {
     pub match_index: Option<LogIndex>,
 }
 
-/// A group: who is wanted, who is there, and how the one becomes the other.
+/// Placement of a group: desired members, present members, and the steps between.
 #[derive(Clone, Debug)]
 pub struct PlaceStatus {
     /// Id of the group.
@@ -176,7 +176,7 @@ impl ClusterView {
             quorums: (0, 0),
             plan: Vec::new(),
             waits_for: Vec::new(),
-            // Who has no part in it may come and go.
+            // A node without a replica of it may restart.
             expect_progress_possible: group.is_none(),
             comparison: None,
         };

@@ -1,4 +1,5 @@
-//! A request on its way to its group's master, until there is an answer or its time has passed.
+//! Client side of forwarding: sends a request to its group's master until there is an answer, or it
+//! times out.
 
 use super::message;
 use base::codec::Malformed;
@@ -20,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Kind of retry that is safe for a request that may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// None: the client must be told.
+    /// No retry: the client must be told.
     Never,
     /// The request may be sent again: its retry id makes it apply once.
     Once,
@@ -46,7 +47,7 @@ impl Repeat {
     }
 }
 
-/// A request on its way.
+/// A forwarded request.
 pub(super) struct ForwardedRequest {
     /// Id of this node.
     pub me: NodeId,
@@ -74,9 +75,9 @@ enum AttemptVerdict {
 }
 
 impl ForwardedRequest {
-    /// Asks until there is an answer. `group` gives the standing of the group, and is asked again
-    /// when the group goes on without this node. `here` answers when this node itself has become
-    /// master. `onward` is told who was asked in vain, and gives whom that one named instead.
+    /// Sends the request until there is an answer. `group` returns the group's leadership, and is
+    /// called again when the group changes. `here` answers once this node has become master.
+    /// `onward` gets the node that was asked in vain, and returns the node that it named.
     pub(super) async fn run<F: Future<Output = Result<Reply>>>(
         &self,
         peers: Option<&Peers>,
@@ -110,8 +111,7 @@ impl ForwardedRequest {
                 AttemptVerdict::Missed => {}
                 AttemptVerdict::InDoubt => doubt = Some(error.clone()),
             }
-            // A repeated attempt after a doubt may take all the time there is: only an answer
-            // ends the doubt.
+            // A retry after a doubt may use the whole timeout: only an answer ends the doubt.
             let now_ms = world::milliseconds();
             let patience_ms = *missed_ms.get_or_insert(now_ms) + self.patience_ms;
             let deadline_ms = self.began_ms + self.within_ms;
@@ -119,7 +119,7 @@ impl ForwardedRequest {
             if now_ms >= until_ms {
                 return Err(self.told(error, doubt));
             }
-            // Whoever is named for the first time is asked at once.
+            // A node that is named for the first time is asked at once.
             if other.is_none_or(|other| !named.insert(other)) {
                 news(&mut standing).await;
             }
@@ -131,8 +131,8 @@ impl ForwardedRequest {
         let bytes = loop {
             let left = Duration::from_millis(self.within_ms).saturating_sub(since(self.began_ms));
             match peers.ask(master, self.group, letter.clone(), left).await {
-                // It did nothing, because it is busy or because it is of an older version, which
-                // the second answer tells apart.
+                // It did nothing, because it is busy or because it has an older version; the second
+                // answer distinguishes the two.
                 Err(CallError::Declined(_)) if message::is_for_version(&letter) => {
                     letter = message::without_version(&letter);
                 }
@@ -180,7 +180,7 @@ impl ForwardedRequest {
             let text = format!("the master of group {} did not answer: try again", self.group);
             return Error::new(Reason::NoQuorum, text);
         }
-        // A name that was true a moment ago sends nobody anywhere: this node has tried.
+        // The client is not sent to a master that this node has tried in vain.
         if error.reason == Reason::NotMaster { self.no_master() } else { error }
     }
 

@@ -1,11 +1,11 @@
-//! Calls to the directory, and how a change of it holds for requests that other nodes evaluate.
+//! Directory calls, and the effect of a directory change on requests that other nodes evaluate.
 //!
-//! Buckets are rows of group 0; what is in them is decided by other groups, whose masters may be
-//! other nodes. Who was told that a bucket is cleared must find it empty, wherever it asks, and
-//! what it writes then must not go into what was cleared. Three things see to it: a change is
+//! Buckets are rows of group 0; their content is decided by other groups, whose masters may be
+//! other nodes. A client that was told that a bucket is cleared must find it empty at every node,
+//! and its later writes must not go into the cleared one. Three rules ensure that: a change is
 //! answered only when the master of the bucket's group knows it; a node that has become master of a
-//! group learns first what the directory's master knows; a request passed on says how far its
-//! sender's directory is, and waits until the master's is as far.
+//! group first learns what the directory's master knows; a forwarded request names its sender's
+//! directory index, and waits until the master has applied it.
 
 use crate::flow::{Elsewhere, Flow};
 use crate::group_ref::GroupRef;
@@ -38,7 +38,7 @@ impl Router {
         let (router, name, call) = (self.clone(), name.clone(), call.clone());
         let (before, elsewhere) = (flow.last, flow.elsewhere);
         Ok(Submitted::Later(Box::pin(async move {
-            // What became of them was told already; here only their order counts.
+            // The outcomes of earlier requests were sent already; here only the order counts.
             let _ = router.settled(before).await;
             let here = router.directory_here(&name, call.clone()).await;
             let request = Request { bucket: name, call: Call::Directory(call), retry: None };
@@ -180,8 +180,8 @@ impl Router {
         let directory = &self.directory.group;
         let (applied, standing) =
             (directory.applied.index(), *directory.leadership.standing().borrow());
-        // A node that joins gets its part in the directory behind everything that the directory
-        // held when the node was added.
+        // A joining node gets its part in the directory behind everything that the directory held
+        // when the node was added.
         let heard = directory.leadership.has_part()
             && standing.master.is_some()
             && applied >= directory.state().replica.heard();
@@ -189,7 +189,8 @@ impl Router {
         heard
     }
 
-    /// The error, unless it says that something does not exist and this node can't know that yet.
+    /// Returns the error, unless it says that an item does not exist and this node can't know that
+    /// yet.
     pub(crate) fn unless_unheard(&self, error: Error) -> Error {
         if error.reason != Reason::NoSuchBucket || self.has_heard_directory() {
             return error;
@@ -202,8 +203,8 @@ impl Router {
         Error::new(Reason::StaleReplica, text)
     }
 
-    /// Asks the directory's master for a bucket that is not known here, waits until it is, and
-    /// begins anew.
+    /// Asks the directory's master for an unknown bucket, waits until it is known, and begins
+    /// again.
     pub(crate) fn look_again(
         self: &Arc<Router>,
         before: Option<Ticket>,

@@ -63,7 +63,7 @@ impl Router {
     ) -> Result<Reply> {
         let began_ms = world::milliseconds();
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        // What became of them was told already; here only their order counts.
+        // The outcomes of earlier requests were sent already; here only the order counts.
         if timeout(within, self.settled(before)).await.is_none() {
             return Err(Error::new(
                 Reason::NoQuorum,
@@ -105,8 +105,8 @@ impl Router {
         self.answered(submitted).await
     }
 
-    /// The request as bytes. What no node would take is refused here, in words; the bucket's own
-    /// limits are for its master, whose directory is not behind.
+    /// Encodes the request. Refuses in words what no node would take. The bucket's own limits are
+    /// checked by its master, whose directory is not behind.
     fn letter(&self, request: &Request) -> Result<bytes::Bytes> {
         let house = Properties::default();
         match &request.call {

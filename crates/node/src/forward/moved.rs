@@ -24,7 +24,7 @@ impl Router {
     ) -> Submitted {
         let router = self.clone();
         Submitted::Later(Box::pin(async move {
-            // What became of them was told already; here only their order counts.
+            // The outcomes of earlier requests were sent already; here only the order counts.
             let _ = router.settled(before).await;
             router.until_moved(elsewhere, request).await
         }))

@@ -1,4 +1,4 @@
-//! The master's side: requests that other nodes pass on, evaluated as if they were asked here.
+//! Master side of forwarding: evaluates requests that other nodes pass on.
 
 use super::message::{self, BYTES_MAX};
 use crate::answers::Answers;
@@ -81,7 +81,7 @@ async fn evaluate(
 ) -> Result<Reply> {
     Metrics::count(&router.metrics.forwarded_in);
     router.directory_reaches(directory).await?;
-    // This node's directory is not behind: who asked looked for the bucket where it lived before.
+    // This node's directory is not behind: the sender knew an earlier group of the bucket.
     let bucket = router.locator.catalog.find(&request.bucket);
     let lives = !matches!(request.call, Call::Directory(_));
     if lives && bucket.is_some_and(|bucket| bucket.group != group) {

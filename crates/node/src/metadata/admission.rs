@@ -19,7 +19,7 @@ use bytes::Bytes;
 const ROW: &[u8] = &[1];
 
 impl Directory {
-    /// A call by someone who shows a token.
+    /// Plans a call of a client that shows a token.
     pub(super) fn plan_shown(&self, digest: &TokenDigest, call: &ClusterCall) -> Result<CallPlan> {
         let may = matches!(
             call,

@@ -171,7 +171,7 @@ impl Directory {
         Ok(CallPlan::Answer(Body::Types(types)))
     }
 
-    /// A bucket on its way goes on: what is to come there is as empty.
+    /// Clears a bucket. A moving bucket moves on; its rows at the target count as cleared, too.
     fn clear_bucket(&self, name: &BucketName) -> Result<CallPlan> {
         let (value, bucket) = self.bucket(name)?;
         let (mut steps, id) = self.next_ids(if bucket.moving.is_some() { 2 } else { 1 })?;
@@ -224,7 +224,7 @@ impl Directory {
     }
 }
 
-/// Its rows are nobody's any more, where it lived and where it was on its way to.
+/// Marks the rows of a bucket as dropped, in its group and in the group to which it moves.
 fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
     let there = bucket.moving.map(|moving| dropped(moving.id, moving.group));
     std::iter::once(dropped(bucket.id, bucket.group)).chain(there)

@@ -231,7 +231,7 @@ impl Catalog {
         }
     }
 
-    /// The buckets that are on their way, for those who wait for a change.
+    /// Returns the moving buckets as a watch, for callers that wait for a change.
     pub(crate) fn watch_moving(&self) -> watch::Receiver<BTreeSet<BucketName>> {
         self.moving.subscribe()
     }
@@ -251,8 +251,8 @@ impl Catalog {
         counts
     }
 
-    /// Names of buckets whose updates are acknowledged before they are synced, at most `max`, in
-    /// order.
+    /// Returns names of buckets whose updates are acknowledged before they are synced, at most
+    /// `max`, in order.
     pub(crate) fn interval_buckets(&self, max: usize) -> Vec<String> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let interval = |bucket: &Arc<Bucket>| bucket.properties.sync == base::SyncPolicy::Interval;
@@ -270,7 +270,7 @@ impl Observer for Catalog {
         let value = row.map(|row| StoredRow::read(row).map(|row| row.value).map_err(corrupt));
         let applied = value.transpose().and_then(|value| self.apply(key, value.as_ref()));
         if let Err(error) = applied {
-            // The row is in the store all the same, and the next start says so, too.
+            // The row is in the store nevertheless, and the next start reports it, too.
             tracing::error!(target: "node", %error, "a row of the directory");
         }
     }

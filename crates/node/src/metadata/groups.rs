@@ -19,8 +19,8 @@ const FIRST: u32 = 2;
 const REPLICAS: u32 = 3;
 
 impl Directory {
-    /// A group whose founders are its voters from the start. What a member finds in this row it
-    /// writes down before it says anything in the group, so the founders must never change.
+    /// Creates a group whose founders are its voters from the start. A member stores what it finds
+    /// in this row before it speaks in the group, so the founders must never change.
     pub(super) fn create_group(
         &self,
         replicas: Option<u32>,
@@ -78,7 +78,8 @@ impl Directory {
         draft.done()
     }
 
-    /// Members with the fewest groups; of those that are connected, as long as there are enough.
+    /// Chooses the members with the fewest groups, among the connected ones as long as there are
+    /// enough.
     fn choose(&self, draft: &Draft, replicas: Option<u32>) -> Result<(u32, Vec<NodeId>)> {
         let shared = &self.group.shared;
         let linked = |node| {

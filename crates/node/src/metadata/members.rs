@@ -58,7 +58,7 @@ impl Directory {
         }
     }
 
-    /// The founder's rows, where there are none yet.
+    /// Plans the founder's rows, if there are none yet.
     pub(super) fn plan_founding(
         &self,
         founder: &MemberDescription,
@@ -69,12 +69,12 @@ impl Directory {
         let key = Bytes::from_static(CLUSTER);
         if self.get(&key)?.is_some() {
             let mut draft = self.draft()?;
-            // Who is alone may choose another lease; others would have to choose it, too.
+            // A sole member may choose another lease; others would have to choose it, too.
             if draft.row.lease_ms != lease_ms && draft.known.members.len() == 1 {
                 draft.row.lease_ms = lease_ms;
                 draft.changed = true;
             }
-            // So may a node of a version before secrets: nobody else could lack it.
+            // So may a node of a version before secrets: no other member could lack it.
             if draft.known.members.len() == 1 && self.secret()?.is_none() {
                 draft.steps.push(secret::founding());
             }
@@ -95,7 +95,7 @@ impl Directory {
     pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<CallPlan> {
         let mut draft = self.draft()?;
         let leaving = |member: &MemberDescription| member.membership == Membership::Leaving;
-        // While it has a part of the ring, others need to know who it is.
+        // While it has a part of the ring, the others need to know its address.
         if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
             return Ok(CallPlan::Answer(Body::Done));
         }
@@ -227,8 +227,7 @@ impl Draft {
         self.done()
     }
 
-    /// Members that are lost for good are forgotten at once: there is nothing left that they could
-    /// leave.
+    /// Removes members that are lost for good at once: they have nothing to leave.
     pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<CallPlan> {
         for member in self.known.members.clone() {
             if member.node != own {
@@ -319,7 +318,7 @@ impl Draft {
         self.steps.push(set(member_key(member.node), write_member(member)));
     }
 
-    /// Unless it is as it was. A group always has someone who may lead it.
+    /// Replaces a placement, unless it is unchanged. A group always has a member that may lead it.
     pub(super) fn put_group(&mut self, mut placement: Placement) -> Result<()> {
         placement.members.sort_unstable();
         let Placement { group, members, .. } = &placement;
@@ -349,7 +348,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The steps, if there are any, as one change.
+    /// Returns the steps, if there are any, as one change.
     pub(super) fn done(mut self) -> Result<CallPlan> {
         if self.steps.is_empty() && !self.changed {
             return Ok(CallPlan::Answer(Body::Done));
@@ -362,7 +361,7 @@ impl Draft {
     }
 }
 
-/// Whoever leaves has given its name back.
+/// Returns true if a member has this name. A leaving member has given its name back.
 fn is_named(member: &MemberDescription, name: &str) -> bool {
     member.name == name && member.membership != Membership::Leaving
 }

@@ -49,7 +49,7 @@ use std::sync::{Arc, Mutex};
 /// Attempts when others change the directory at the same time.
 const ATTEMPTS_MAX: usize = 16;
 
-/// The directory's way to group 0.
+/// Access of the directory to group 0.
 pub(crate) struct Directory {
     pub group: Arc<Group>,
     pub catalog: Arc<Catalog>,
@@ -86,7 +86,7 @@ impl Directory {
             lives.extend(incarnations::node_of(key).zip(Some(incarnations::read(value)?)));
             Ok(())
         })?;
-        // Before the members: who hears of those asks for these.
+        // Before the members: a reader of those needs these.
         self.catalog.fill_lives(lives);
         self.catalog.fill_secret(self.secret()?);
         let mut buckets = Vec::new();
@@ -151,7 +151,7 @@ impl Directory {
         Ok(Reply::new(index, body))
     }
 
-    /// Carries out what is asked about the ring; `down`: who can't be reached now.
+    /// Executes a call on the ring. `down`: nodes that can't be reached now.
     pub(crate) async fn execute_ring(
         &self,
         call: &RingCall,
@@ -198,7 +198,7 @@ impl Directory {
         Err(Error::new(Reason::MetadataChanged, "the directory keeps changing: repeat"))
     }
 
-    /// Dropped buckets whose space is still to be given back.
+    /// Returns the dropped buckets whose space is not freed yet.
     pub(crate) fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
         let page = self.page(&Range::prefix(Bytes::from_static(DROPPED)))?;
         let bucket = |entry: &Entry| {

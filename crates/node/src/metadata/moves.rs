@@ -1,9 +1,9 @@
 //! Placement of buckets: the group in which one is made, and the rows that each step of a move
 //! changes.
 //!
-//! A move is a few words in the bucket's row: the group and the number it is on its way to. Whoever
-//! copies under a number that stands there no longer copies for nobody; `../transfer/mod.rs` tells
-//! the whole.
+//! A move is a field of the bucket's row: the group and the number to which it moves. A copy under
+//! a number that is not in the row any more is stale and ignored. `../transfer/mod.rs` describes
+//! the whole move.
 
 use super::rows::{assert, bucket_key, dropped, set, write_bucket};
 use super::{CallPlan, Directory};

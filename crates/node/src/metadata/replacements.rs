@@ -6,14 +6,15 @@
 //! 27b9775f33bbdcfa|3478389e4b09ea78     a tab where | stands; who goes, who comes
 //! ```
 //!
-//! The ring may be changing for another reason just then, or who comes can't be reached yet. So
-//! what is owed is written down first, and paid when it can be (`ring_replacement.rs`): the ring
-//! changes like any other time, data and all. Who goes is forgotten only after that.
+//! The ring may be changing for another reason just then, or the new node can't be reached yet. So
+//! the replacement is stored first, and carried out when it can be (`ring_replacement.rs`), by an
+//! ordinary ring change with all data. The old node is forgotten only after that.
 //!
-//! Until then it hears of the directory's changes, as a learner: who keeps data must know the ring.
+//! Until then it learns of the directory's changes, as a learner: a node that keeps data must know
+//! the ring.
 //!
-//! Promises: whoever took a member's place gets its part of the ring, whenever the node dies that
-//! was to see to it; a member is not forgotten while the ring names it.
+//! Promises: the successor of a member gets its part of the ring, whichever node crashes meanwhile;
+//! a member is not forgotten while the ring names it.
 
 use super::members::Draft;
 use super::ring::read_ring;
@@ -79,7 +80,7 @@ impl Replacements {
         steps
     }
 
-    /// `new` took the place of `old`: the steps that write down what follows for the ring.
+    /// Returns the steps that store the replacement of `old` by `new` on the ring.
     pub(super) fn takes_over(&mut self, old: NodeId, new: NodeId) -> Vec<Update> {
         let before = self.all.clone();
         for (_, heir) in self.all.iter_mut().filter(|(_, heir)| *heir == old) {
@@ -170,7 +171,7 @@ impl Directory {
             let next = self.with_heirs(&ring, &owed, down, gone)?;
             return Ok(CallPlan::Change(changed(row, &next).into()));
         }
-        // Who is there clears its leftovers away itself; for who is not, nobody would.
+        // A reachable node removes its leftovers itself; nobody would for one that is gone.
         let mut next = ring.clone();
         for (old, _) in paid.iter().filter(|(old, _)| gone.contains(old)) {
             for partition in ring.left_at(*old) {
@@ -220,7 +221,7 @@ impl Directory {
             }
         });
         let changes: Vec<_> = changes.collect();
-        // Who was replaced is not waited for, and what it alone had will not be there sooner.
+        // A replaced node is not waited for, and data that it alone had will not come back.
         let down = down.iter().copied().filter(|node| owed.iter().all(|(old, _)| old != node));
         let plan = ring::plan(ring, &changes, ring.n(), &down.collect());
         let plan = plan.map_err(|error| named.refused(&error))?;

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use logic::ring::{self, PARTITIONS_DEFAULT, Rack, Ring, RingWish, Unsafe};
 use std::collections::BTreeSet;
 
-/// For so many copies the ring is laid out.
+/// Number of copies for which the ring is laid out.
 const COPIES: usize = 3;
 
 /// The ring's row, read.

@@ -1,4 +1,4 @@
-//! The cluster's secret as the directory keeps it, and when greetings must be signed with it.
+//! The cluster's secret in the directory, and the requirement to sign greetings with it.
 //!
 //! A cluster has one from its founding on. A cluster of a version before is given one by an
 //! operator while it runs, in two steps: the secret is *offered* (members sign, and still accept
@@ -30,7 +30,7 @@ impl Directory {
         self.get(&Bytes::from_static(SECRET))?.map(|value| read(&value)).transpose()
     }
 
-    /// Makes a secret where there is none, and says how far it has come.
+    /// Makes a secret if there is none, and returns its state.
     pub(super) fn plan_secret(&self) -> Result<CallPlan> {
         let Some(row) = self.secret()? else {
             let row = SecretRow { secret: drawn(), is_required: false };
@@ -43,8 +43,8 @@ impl Directory {
         }
     }
 
-    /// Requires an offered secret from here on, since every member has it: every one of those that
-    /// there were after so many `changes`. A node that joined since is to be asked first.
+    /// Requires an offered secret from now on, because every member has it: all members as of so
+    /// many `changes`. A node that joined since is to be asked first.
     pub(crate) async fn require_secret(&self, changes: u64) -> Result<()> {
         let plan = || {
             let key = Bytes::from_static(CLUSTER);
@@ -80,8 +80,8 @@ impl Directory {
     }
 }
 
-/// The step that gives a cluster its secret: required from the start, since there are no members
-/// that could lack it.
+/// Returns the step that gives a new cluster its secret: required from the start, because no member
+/// can lack it.
 pub(super) fn founding() -> Update {
     written(&SecretRow { secret: drawn(), is_required: true })
 }

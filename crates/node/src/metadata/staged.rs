@@ -66,7 +66,7 @@ fn read_line(line: &str) -> Option<RingChange> {
     fields.next().is_none().then_some(change)
 }
 
-/// Returns true if a change can be planned beside so many others.
+/// Checks that a change can be planned in addition to so many others.
 pub(super) fn check(change: &RingChange, beside: usize) -> Result<()> {
     let (names, rack): (&[&String], Option<&String>) = match change {
         RingChange::Join { node, rack } | RingChange::Rack { node, rack } => (&[node], Some(rack)),

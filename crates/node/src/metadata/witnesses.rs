@@ -48,7 +48,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Whoever holds no rows can't begin to, and whoever holds some is no witness.
+    /// Checks that a witness gets no part with rows, and a node with rows does not become a
+    /// witness.
     pub(super) fn check_part(&self, name: &str, node: NodeId, part: Part) -> Result<()> {
         let text = match (self.known.is_witness(node), part) {
             (true, Part::Witness) | (false, Part::Voter | Part::Learner) => return Ok(()),
@@ -65,7 +66,7 @@ impl Draft {
         Err(Error::new(Reason::NotSupported, text))
     }
 
-    /// That a node is a witness, its part in the directory says.
+    /// Refuses to take a witness out of group 0: its part there marks it as a witness.
     pub(super) fn stays_in_directory(&self, member: &MemberDescription) -> Result<()> {
         if !self.known.is_witness(member.node) {
             return Ok(());

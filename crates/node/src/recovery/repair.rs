@@ -1,14 +1,14 @@
-//! A member whose log can't be read everywhere goes on where it is, if nothing is lost for good.
+//! Repair of a member's log that has holes, in place, if nothing is lost for good.
 //!
-//! The log says again now and then what must not be forgotten of it
-//! (`Housekeeper::state_again`). Where that stands behind the damage, all that can be missing are
-//! values; those the store has applied are not needed, and any other member that knows the rest to
-//! be decided gives them back. So members that are damaged at once mend themselves as long as one
-//! sound member has what they lost: no majority is asked, for nothing is decided. Source: Alagappan
-//! et al., *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018.
+//! The log repeats now and then the state that must not be lost (`Housekeeper::state_again`). If
+//! that stands behind the damage, only entries can be missing. Entries that the store has applied
+//! are not needed, and any other member that knows the rest to be decided returns them. So several
+//! damaged members repair themselves as long as one sound member has what they lost. No majority is
+//! needed, because nothing is decided. Source: Alagappan et al., *Protocol-Aware Recovery for
+//! Consensus-Based Storage*, FAST 2018.
 //!
-//! Promises: what is mended is what would be there without the damage.
-//! Never: guesses; mends what the log does not vouch for.
+//! Promises: the repaired log holds what it would hold without the damage.
+//! Never: guesses; repairs anything for which the log does not vouch.
 
 use super::replay::{Lost, RepairedEntries, replay, survey};
 use super::{Opened, Terms, open, unusable};
@@ -22,7 +22,7 @@ use replication::recovered::RecoveredGroup;
 use runtime::log_writer::{Append, record, store_error};
 use store::{DataDir, Hole, Log, Trees};
 
-/// A log with holes, and what is to be fetched before its node can go on.
+/// A log with holes, and the entries to fetch before its node can go on.
 #[derive(Clone, Debug, Default)]
 pub struct LogRepair {
     /// Client addresses of the other members.
@@ -63,9 +63,9 @@ impl LogRepair {
         })
     }
 
-    /// A member says that this value was decided.
+    /// Takes an entry that a member reports as decided.
     ///
-    /// Errors: `TooLarge` when so much was lost that it is better fetched as a whole.
+    /// Errors: `TooLarge` if so much was lost that the whole state should be fetched instead.
     pub fn take(&mut self, (group, index): (GroupId, LogIndex), value: Bytes) -> Result<()> {
         self.bytes += value.len();
         if self.bytes > MENDED_BYTES_MAX {
@@ -76,11 +76,10 @@ impl LogRepair {
         Ok(())
     }
 
-    /// Writes everything that is needed of the log to a fresh segment, and lets go of what is
-    /// before. Then the node starts as if nothing had been. Blocking. What a crash cuts short is
-    /// mended anew.
+    /// Writes everything that is needed of the log to a fresh segment, and drops what is before.
+    /// Then the node starts as usual. Blocking. After a crash in its midst the repair is repeated.
     ///
-    /// Errors: `Corrupt` where something is still to be fetched.
+    /// Errors: `Corrupt` if an entry is still to be fetched.
     pub fn mend(&self, settings: &NodeSettings) -> Result<()> {
         let data = DataDir::open(&settings.data_dir).map_err(unusable)?;
         let Opened { trees, mut log, records, terms } = open(settings, &data, None, true)?;

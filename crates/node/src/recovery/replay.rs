@@ -91,7 +91,7 @@ struct All<'a> {
     terms: &'a Terms,
     groups: BTreeMap<GroupId, Replaying>,
     vnodes: vnodes::Replaying,
-    /// None: nothing is to be applied.
+    /// Repaired entries. `None`: nothing is to be applied.
     mended: Option<&'a RepairedEntries>,
     holes: usize,
     tears: usize,
@@ -133,7 +133,7 @@ impl<'a> All<'a> {
                 make_room(self.trees)?;
             }
         }
-        // Nothing stands behind the last hole but what the log says of itself.
+        // Behind the last hole stands only what the log states of itself.
         if records.holes().len() > self.holes {
             self.hole();
         }
@@ -237,7 +237,7 @@ impl Replaying {
         }
     }
 
-    /// A record, and where it begins, or a little before.
+    /// Replays a record; `start`: its position, or a little before.
     fn show(
         &mut self,
         mut record: OwnedRecord,

@@ -1,8 +1,8 @@
-//! An operator's word that a torn log is to count as whole.
+//! Operator's command that a torn log counts as whole.
 //!
-//! Where a log was torn and the member that could tell what it may have held is gone for good, its
-//! group has no master, although a majority runs. Whoever says this takes upon himself that what
-//! only the absent member has is lost, acknowledged or not.
+//! If a log was torn and the member that could tell what it may have held is gone for good, its
+//! group has no master, although a majority runs. The operator accepts with this command that
+//! entries which only the absent member has are lost, acknowledged or not.
 
 use super::replay::{RepairedEntries, replay};
 use super::{Opened, open, unusable};

@@ -212,7 +212,7 @@ async fn delete(house: &House, key: &str) {
     }
 }
 
-/// Makes these the members, whoever is master meanwhile.
+/// Makes these the members, whichever node is master meanwhile.
 async fn become_members(house: &House, members: &[logic::consensus::Member]) {
     wait("the members", || {
         let running = (0..house.nodes.len()).map(|which| house.group(which));

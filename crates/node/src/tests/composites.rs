@@ -1,4 +1,5 @@
-//! Requests of several steps: a client whose first step is done is never told that nothing was.
+//! Requests of several steps: a client whose first step is done is never told that nothing was
+//! done.
 
 use super::{Place, bytes, request};
 use crate::{Flow, Submitted};

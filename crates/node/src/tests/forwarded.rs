@@ -34,7 +34,8 @@ async fn ask(node: &Node, call: Call) -> Result<Reply> {
     node.handle(request(call)).await
 }
 
-/// Asks again while nothing happens: what a master had not proposed when it went did not happen.
+/// Repeats a call while nothing was executed: what a master had not proposed when it went was not
+/// executed.
 async fn insist(node: &Node, call: Call) {
     while let Err(error) = ask(node, call.clone()).await {
         assert_eq!(error.kind(), Kind::Unavailable, "{error}");

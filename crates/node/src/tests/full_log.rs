@@ -14,7 +14,7 @@ const TRIES: u64 = 100_000;
 /// Longest wait, however much else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Passes on why nothing more is written.
+/// Sink that reports the error which ended the writes.
 struct Failures(Mutex<Sender<Error>>);
 
 impl AppendSink for Failures {

@@ -138,7 +138,7 @@ async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
     };
     wait("the move", || there(&cluster)).await;
     assert_eq!(cluster.get(1, &name, "k").await, Some(bytes("v")));
-    // Who has left a group still knows of it after a start.
+    // A node that has left a group still knows of it after a start.
     cluster.stop(0).await;
     cluster.start(0).await;
     assert!(!leads(&cluster.group(0, 2)));
@@ -232,7 +232,8 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     let told = cluster.node(2).submit(&mut Flow::redirected(), redirected);
     let Submitted::Ready(Err(told)) = told else { panic!("it is told at once") };
     assert_eq!((told.reason, told.text()), (Reason::NotMaster, "n0".into()));
-    // The group moves on: who asked n0 is told of n1, and who has left answers from nothing old.
+    // The group moves on: a client of n0 is sent to n1, and the node that has left answers from no
+    // old rows.
     let members = vec![("n1".to_string(), Part::Voter)];
     let place = ClusterCall::PlaceGroup { group: GroupId(2), members };
     cluster.directory(DirectoryCall::Cluster(place)).await;
@@ -252,7 +253,7 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     let counted = ask(cluster.node(0), &name, dirty).await.expect("passed on, too");
     assert_eq!(counted.body, Body::Count(4));
     assert_eq!(cluster.node(0).readiness(), Ok(()), "what it has left is none of its affairs");
-    // A bucket that is cleared elsewhere is empty for everybody who asks then.
+    // A bucket that is cleared elsewhere is empty for every later read.
     let clear = Call::Directory(DirectoryCall::ClearBucket);
     ask(cluster.node(2), &name, clear).await.expect("its master knows of it");
     for reader in 0..3 {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const ROWS: u32 = 20_000;
-/// Updates on their way at a time.
+/// Number of updates under way at a time.
 const TOGETHER: usize = 250;
 const HOUR_MS: u64 = 3_600_000;
 
@@ -49,7 +49,7 @@ fn delete(number: u32) -> Update {
     Update::Delete { key: key(number), missing: Missing::Skipped }
 }
 
-/// Rows that range reads of a node walked over and gave out so far.
+/// Rows that range reads of a node walked over and returned so far.
 fn counts(house: &House, which: usize) -> (u64, u64) {
     let trees = house.nodes[which].as_ref().expect("it runs").status.trees.statistics();
     (trees.rows_walked, trees.rows_returned)

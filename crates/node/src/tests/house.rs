@@ -146,7 +146,7 @@ impl House {
         applied.expect("in time").expect("it goes on");
     }
 
-    /// Writes where the master is now, again if nothing happened; gives what came of it.
+    /// Writes at the present master, and retries if nothing was executed. Returns the outcome.
     pub(crate) async fn write(&self, key: &str, value: &str) -> Result<LogIndex> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -169,7 +169,7 @@ impl House {
     }
 }
 
-/// A directory of another node of the same cluster, which knows nobody.
+/// Makes the directory of another node of the same cluster, which knows no peers.
 fn join(place: &Place, cluster: u64) {
     let known = ClusterDescription { cluster: ClusterId(cluster), ..ClusterDescription::default() };
     match DataDir::open_or_join(place.path()).expect("a directory") {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SEEDS: u64 = 1_500;
 /// Values of a case: three fill a segment.
 const VALUES: usize = 9;
-/// Maintenance begins after so many points at most.
+/// Maximum number of points before maintenance begins.
 const BEGINS_MAX: u64 = 150;
 /// One seed is one interleaving: time passes with the driver's turns alone, which may leave a value
 /// open for a while.
@@ -40,7 +40,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
         log_writer.run(writer, &sole.post).expect("a disk without faults");
         log_writer.has_stopped();
     };
-    // A client whose values are under way together, and their driver.
+    // A client with several values under way, and their driver.
     let driver = move || {
         here();
         let mut tickets = Vec::new();
@@ -74,8 +74,8 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), Str
 }
 
 /// Several values are applied in one turn, one after the other, while others read. The index of an
-/// answer must not lie before the value whose row it shows, or that is said: who carries it to
-/// another node would be shown an older one.
+/// answer must not lie before the value whose row it shows: a client that carries it to another
+/// node would be shown an older row.
 fn read_while_applied(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
     let here = || begin(flaw);
     here();

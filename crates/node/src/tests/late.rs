@@ -1,4 +1,4 @@
-//! Updates whose log is not written: those who wait for them are answered all the same.
+//! Updates whose log is not written: their waiters are answered all the same.
 
 use super::truncation::Sole;
 use base::Reason;
@@ -23,7 +23,7 @@ fn told(sole: &Sole, ticket: Ticket) -> Option<Result<(), Reason>> {
     }
 }
 
-/// A sole node's disk hangs: there is no other member who could lead instead.
+/// A sole node's disk hangs, and no other member could lead instead.
 #[test]
 fn what_is_not_written_in_time_is_told_though_it_may_happen_yet() {
     time_passes(0);

@@ -1,5 +1,5 @@
-//! A node that is asked to stop while others write: who asked it, or asked others who passed on to
-//! it, is told what came of it.
+//! Stop of a node under load: clients of the node, and of others that forwarded to it, get the
+//! outcome of their requests.
 
 use super::house::wait;
 use super::many::{Cluster, ask, leads};
@@ -42,7 +42,7 @@ impl Writers {
         Writers { stop, answered, at_work }
     }
 
-    /// Waits until so many more are answered.
+    /// Waits until so many more requests are answered.
     async fn answers(&self, count: u64) {
         let upto = self.answered.load(Ordering::Acquire) + count;
         let there = || (self.answered.load(Ordering::Acquire) >= upto).then_some(());

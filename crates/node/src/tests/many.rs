@@ -108,12 +108,12 @@ impl Cluster {
         self.node(which).router.locator.groups.find(GroupId(group)).expect("it is here")
     }
 
-    /// Asks the directory, whoever is its master, until it answers.
+    /// Calls the directory until it answers, whichever node is its master.
     pub(crate) async fn directory(&self, call: DirectoryCall) -> Reply {
         self.surely(BucketName::default(), Call::Directory(call)).await.expect("it goes")
     }
 
-    /// Asks some node, again while nothing happens or it is in doubt.
+    /// Calls some node, and retries while nothing was executed or the outcome is in doubt.
     pub(crate) async fn surely(&self, bucket: BucketName, call: Call) -> Result<Reply> {
         loop {
             let node = self.nodes.iter().flatten().next().expect("one runs");

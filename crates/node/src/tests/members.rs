@@ -47,8 +47,8 @@ pub(super) fn settings(place: &Place) -> NodeSettings {
     NodeSettings {
         peers,
         client_address: "127.0.0.1:7711".into(),
-        // Who leaves is forgotten when a test says so: by itself it would be after a while, and on
-        // a busy machine that was in the midst of one.
+        // A leaving member is forgotten when a test says so. By itself it would be after a while,
+        // and on a busy machine that was in the midst of one.
         farewell_ms: u64::MAX,
         ..place.settings()
     }
@@ -351,7 +351,7 @@ async fn a_witness_is_one_for_life_and_every_majority_holds_the_data() {
     ask(&node, add(4, "w2", witness)).await.expect("two and two");
     let third = ask(&node, add(5, "w3", witness)).await.expect_err("three of five, without data");
     assert!(third.text().contains("more witnesses"), "{third}");
-    // Who takes a witness's place is what it joined as, and the other way round.
+    // The successor of a witness is what it joined as, and the other way round.
     ask(&node, replace("w2", None)).await.expect("its place waits");
     ask(&node, add(6, "w2", voter)).await.expect("a fresh node of the name");
     assert!(placed(&described(&node).await, 1).contains(&("w2".to_string(), voter)));

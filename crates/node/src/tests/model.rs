@@ -167,7 +167,7 @@ fn text_twin(map: &mut Map, update: &Update) -> Result<Outcome> {
     }
 }
 
-/// The updates that write nothing.
+/// Applies an update that writes nothing to the model.
 fn assertion_twin(map: &Map, update: &Update) -> Result<Outcome> {
     let failed = |key: &Bytes| Err(Error::key(Reason::AssertionFailed, key));
     match update {

@@ -17,7 +17,7 @@ async fn start(cluster: &mut Cluster, which: usize) {
     start_with(cluster, which, settings).await;
 }
 
-/// Three who stand still.
+/// Returns a cluster of three stopped nodes.
 async fn stopped() -> Cluster {
     let mut cluster = Cluster::new(3).await;
     for which in 0..3 {
@@ -44,7 +44,7 @@ async fn the_first_of_the_preferred_that_runs_is_master_of_every_group() {
     leads_both(&cluster, 2).await;
 }
 
-/// Starts a node that is told who alone is to be master.
+/// Starts a node whose settings name the only node that may be master.
 async fn start_forced(cluster: &mut Cluster, which: usize) {
     let forced_master = Some("n1".into());
     let settings = NodeSettings { forced_master, ..cluster.settings(which) };

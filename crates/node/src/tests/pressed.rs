@@ -1,6 +1,6 @@
-//! The store is full and nobody flushes it: who may wait for that, and who must not.
+//! Full store without flushes: which calls may wait for a flush, and which must not.
 //!
-//! Promises: that nobody flushes is certain, for the test holds the lock that a flush takes.
+//! Promises: no flush can run, because the test holds the lock that a flush takes.
 
 use super::available::storing;
 use super::buckets::space_is_back;
@@ -45,8 +45,8 @@ async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) ->
     flow
 }
 
-/// A thread that flushes and gives space back must not wait for updates that wait for a flush: a
-/// master of whose buckets two were dropped under load served nothing any more.
+/// A thread that flushes and frees space must not wait for updates that wait for a flush: a master
+/// with two buckets dropped under load served nothing any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
     let place = Place::new();

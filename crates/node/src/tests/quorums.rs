@@ -14,7 +14,7 @@ fn quorum(group: u32, quorum: Option<u8>) -> DirectoryCall {
     DirectoryCall::Cluster(ClusterCall::SetQuorum { group: GroupId(group), quorum })
 }
 
-/// Waits until all who are there agree by so many.
+/// Waits until this quorum is in force at all running nodes.
 async fn in_force(cluster: &Cluster, quorum: Option<u8>) {
     let agrees = |which: usize| {
         let group = cluster.node(which).router.locator.groups.get(GroupId(GROUP));
@@ -47,7 +47,7 @@ async fn where_two_of_five_save_a_value_four_elect_who_leads() {
     cluster.directory(quorum(GROUP, Some(2))).await;
     in_force(&cluster, Some(2)).await;
     let master = cluster.master(GROUP).await;
-    // Who has just become master asks the directory about its buckets before it serves them.
+    // A new master asks the directory about its buckets before it serves them.
     assert!(takes(&cluster, master, &bucket, PATIENCE).await, "all are there");
     let others: Vec<_> = (0..5).filter(|which| *which != master).collect();
     for which in &others[..3] {

@@ -1,4 +1,4 @@
-//! A majority is lost for good, and one that is left goes on with what it has.
+//! Permanent loss of a majority: a remaining member goes on with its data.
 
 use super::house::{put, wait};
 use super::many::{Cluster, leads};

@@ -1,4 +1,4 @@
-//! A connection that asks for one bucket all along, whatever becomes of it meanwhile.
+//! A connection that keeps asking for one bucket, whatever happens to it meanwhile.
 
 use super::house::wait;
 use super::many::{Cluster, leads};
@@ -99,7 +99,7 @@ async fn it_keeps_nothing_open_and_asks_nothing_of_a_life_before() {
     drop(before);
 }
 
-/// A group that has ended may outlive its place in the table for a moment: it is not asked.
+/// A group that has ended may outlive its place in the table for a moment: it is not used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_asks_no_group_that_is_not_in_the_table() {
     let cluster = Cluster::new(1).await;

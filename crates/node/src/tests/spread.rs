@@ -51,7 +51,7 @@ async fn six_groups_have_masters_on_three_nodes_two_each_unless_an_order_is_set(
     wait("the one that was named", || is_master(&cluster, 2, 3).then_some(())).await;
     begin_anew(&mut cluster, &[]).await;
     wait("an even spread", || led(&cluster).filter(|led| *led == [2, 2, 2])).await;
-    // Whoever leaves is followed by others; when it comes back it gets its share again.
+    // A node that stops is replaced as master; when it comes back it gets its share again.
     cluster.stop(1).await;
     let followed = |group| [0, 2].iter().any(|which| is_master(&cluster, *which, group));
     wait("others", || GROUPS.into_iter().all(followed).then_some(())).await;

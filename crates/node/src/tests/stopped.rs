@@ -110,7 +110,7 @@ async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped(
     DataDir::open(place.path()).expect("it is free");
 }
 
-/// A node that failed is let go without a stop, and its threads may be writing yet.
+/// A failed node is dropped without a stop, and its threads may still be writing.
 #[test]
 fn the_directory_stays_locked_while_threads_of_a_node_that_was_let_go_may_write() {
     let place = Place::new();

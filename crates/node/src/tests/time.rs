@@ -96,8 +96,8 @@ async fn group_time_does_not_go_back_when_the_node_restarts() {
     node.stop().await.expect("it stops");
 }
 
-/// A row that an update has seen gone does not come back with another master, whose time goes on
-/// from the last value's.
+/// A row that an update has seen expired does not come back under another master, whose time
+/// continues from the last entry's.
 #[tokio::test]
 async fn what_an_update_saw_expired_is_told_with_its_time() {
     let place = Place::new();

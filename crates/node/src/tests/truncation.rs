@@ -89,7 +89,7 @@ impl Sole {
         }
     }
 
-    /// Lets drivers and log writer run until nothing is left to do.
+    /// Runs drivers and log writer until no work is left.
     pub(super) fn settle(&self, writer: &mut LogWriter) {
         loop {
             self.turn();
@@ -128,7 +128,7 @@ impl Sole {
         (matches!(reply.body, Body::Row(Some(_))), reply.index)
     }
 
-    /// The indexes of so many values that are decided with the next turn.
+    /// Returns the indexes of so many values that are decided with the next turn.
     pub(super) fn decided(&self, writer: &mut LogWriter, many: usize) -> Vec<LogIndex> {
         let tickets: Vec<_> = (0..many).map(|n| self.put(n)).collect();
         while !matches!(self.write(writer), log_writer::WriterStep::Idle(_)) {}

@@ -1,4 +1,4 @@
-//! A node that has not heard the directory yet, since it joined, does not speak for it.
+//! A node that has not applied the directory since it joined: it does not answer for it.
 
 use super::house::wait;
 use super::many::{Cluster, ask};
@@ -28,7 +28,7 @@ async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missi
     assert_eq!(cluster.get(joined, &name, "k").await, Some(bytes("v")));
     let none = BucketName::parse("none").expect("a name");
     loop {
-        // It has the rows a moment before it hears who is master.
+        // It has the rows a moment before it knows the master.
         match ask(cluster.node(joined), &none, read(ReadLevel::Dirty)).await {
             Err(error) if error.reason == Reason::StaleReplica => {}
             told => return assert_eq!(reason(told), Reason::NoSuchBucket),

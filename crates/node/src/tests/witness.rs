@@ -87,7 +87,7 @@ async fn what_one_and_the_witness_decided_the_other_finds_at_the_witness() {
     cluster.start(0).await;
     all_there(&cluster, 0, &default(), "later", 5).await;
     wait("that both have it", || (kept(&cluster, 1) == 0).then_some(())).await;
-    // What it let go of is gone from its store, and everybody has the rows.
+    // Dropped entries are gone from its store, and every data member has the rows.
     cluster.stop(1).await;
     all_there(&cluster, 0, &default(), "one", 200).await;
 }
@@ -99,7 +99,7 @@ async fn a_witness_that_keeps_all_it_may_stops_the_writers_until_the_voter_is_ba
     cluster.join_as(Part::Witness).await;
     cluster.put(0, &default(), "k", "v").await;
     cluster.stop(1).await;
-    // For a lease's length the master counts on who is gone.
+    // For a lease's length the master counts on the stopped member.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let large = "x".repeat(1 << 20);
     let refused: Error = loop {
@@ -138,7 +138,7 @@ async fn a_witness_that_comes_late_takes_no_rows_and_votes() {
     put_all(&cluster, 2, &default(), "without", 5).await;
     let rows = cluster.node(2).status().store;
     assert!(rows.disk_bytes + rows.memory_bytes < 8 << 20, "no rows, and not the log: {rows:?}");
-    // Asked for rows, it brings the question to who has them, whatever it asks for.
+    // A witness passes a request for rows on to a node that has them, whatever the read level.
     for level in [ReadLevel::Consistent, ReadLevel::Dirty] {
         let call = Call::Read(Read::Get(bytes("large 7")), level);
         match ask(cluster.node(2), &default(), call).await.expect("passed on").body {

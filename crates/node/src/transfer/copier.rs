@@ -16,7 +16,7 @@ use store::{Chunk, Snapshot};
 
 /// Bytes of one part; a larger row goes alone. Tests have little to copy, and want many parts.
 const PART_BYTES: usize = if cfg!(test) { 2 << 10 } else { 256 << 10 };
-/// Rows are counted in rounds of so many bytes.
+/// Bytes of rows counted in one round.
 const COUNT_BYTES: usize = 1 << 20;
 
 /// Reads what moves with a bucket.
@@ -65,8 +65,8 @@ impl Copier {
         }
     }
 
-    /// The next part of everything. What is read is read after `tracked` was told so, and what it
-    /// was told to have been read is read. Blocks.
+    /// Reads the next part of everything. Tells `tracked` before the read that it begins, and after
+    /// it up to which key it came. Blocks.
     pub(super) fn scan(&self, tracked: &ChangeCapture, cursor: Cursor) -> Result<ScanRound> {
         tracked.reads();
         let Cursor { which, after } = cursor;

@@ -1,4 +1,5 @@
-//! The side a bucket moves to: its master takes what comes, in the group's own order.
+//! Intake: the target side of a bucket's move. The target's master takes the parts, in the group's
+//! own order.
 //!
 //! A row of the group's own (`i`, see `replication/seals.rs`) stands for each intake. A part that
 //! was taken before, or comes when the intake is closed, changes nothing: a call that was given up

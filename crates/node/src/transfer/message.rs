@@ -35,7 +35,7 @@ pub(super) enum MoveQuestion {
 pub(super) enum Item {
     /// A row, as it is stored.
     Row { key: Bytes, row: Bytes },
-    /// There is no row under this key.
+    /// The key has no row.
     Gone { key: Bytes },
     /// A session of the group.
     Session { session: SessionId, stored: StoredSession },

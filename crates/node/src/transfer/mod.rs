@@ -20,19 +20,19 @@
 //! | 7 | finish | moves to `new` | lives at (T, `new`); `old` is dropped |
 //! | 8 | tidy | the directory knows no `old`, `new` | no `s old`, `i new` |
 //!
-//! Whatever breaks off (a master falls, either group's; a call is lost; a node restarts), the next
-//! master of S begins at 1, finds `new` used, and takes a fresh number, so nothing of an attempt
-//! that was given up can get among the rows of another. What is sealed stays sealed until 7, or
-//! until the move is cancelled: then the directory says that the bucket lives at `old` and moves
-//! nowhere, and the master of S takes the seal away. Only the directory decides between the two,
-//! in one row.
+//! After an interruption (a master of either group crashes, a call is lost, a node restarts) the
+//! next master of S begins at 1, finds `new` used, and takes a fresh number. So no row of a failed
+//! attempt can get among the rows of another. A sealed bucket stays sealed until 7, or until the
+//! move is cancelled: then the directory records that the bucket stays at `old`, and the master of
+//! S removes the seal. Only the directory decides between the two, in one row.
 //!
 //! Sessions move along, with the outcomes of their windows: S's stay, T's get what they lack.
 //!
-//! Promises: an update that S acknowledged is in T before anyone asks T, and is applied once, also
-//! when it is repeated; no answer comes from S that T could have made old; versions go on, times to
-//! live too.
-//! Never: makes a client wait but between 4 and 7; copies what it can't have noticed changing.
+//! Promises: an update that S acknowledged is in T before T is used, and is applied once, also when
+//! it is repeated; S gives no answer that T could have made stale; versions continue, and so do
+//! times to live.
+//! Never: makes a client wait except between 4 and 7; copies rows whose changes it can't have
+//! noticed.
 //! Read next: `mover.rs` (the steps), `intake.rs` (T's side), `copier.rs`, and for requests that
 //! meet such a bucket `../forward/moved.rs`.
 
@@ -65,11 +65,11 @@ use runtime::DiskSpace;
 use std::sync::Arc;
 use transport::incoming::CallAdmission;
 
-/// Moves buckets whose group's master is here, and takes in those that come.
+/// Moves of buckets: drives those whose group's master is here, and takes in those that come.
 pub(crate) struct BucketMoves {
     /// The moves that this node drives.
     pub transfers: Transfers,
-    /// The way to the directory's master.
+    /// Access to the directory's master.
     pub router: Arc<Router>,
     pub groups: Arc<Groups>,
     pub directory: Arc<Directory>,

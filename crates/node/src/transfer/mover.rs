@@ -21,24 +21,25 @@ use std::time::Duration;
 
 /// Between two attempts at a step.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Copying takes at most this long a rest after each part; it rests as long as the part took, so
-/// that clients get half of what there is.
+/// Maximum rest after each copied part. The rest is as long as the part took, so that clients get
+/// half of the machine's time.
 const REST_MAX: Duration = Duration::from_millis(100);
 /// Maximum number of keys left when the bucket is sealed: a few parts.
 const LEFT_MAX: usize = 256;
 /// And maximum time of the last round, in milliseconds. The round behind the seal, for which
 /// clients wait, takes about as long, be it for many rows or for a few large ones.
 const ROUND_MS_MAX: u64 = 250;
-/// After so many rounds it is sealed anyway: clients change it as fast as it can be copied.
+/// Number of rounds after which the bucket is sealed anyway: clients change it as fast as it can be
+/// copied.
 const ROUNDS_MAX: usize = 16;
-/// A step that does not succeed for so long is given up, and another bucket gets its turn: unless
-/// this one is sealed.
+/// Time without success after which a step is given up, in milliseconds, so that another bucket
+/// gets its turn; not for a sealed bucket.
 const PATIENCE_MS: u64 = 10_000;
-/// The other group's time may be so much behind what it should be, milliseconds; more, and clients
-/// would wait for it at the end.
+/// Maximum lag of the other group's time, in milliseconds. With more, clients would wait for it at
+/// the end.
 const BEHIND_MS_MAX: u64 = 1_000;
-/// After so many copies that were given up the bucket is sealed though that time is behind, and
-/// clients wait for it: a move ends.
+/// Number of failed copies after which the bucket is sealed though that time lags, and clients wait
+/// for it: a move ends.
 const ANEW_MAX: u32 = 3;
 
 pub(super) struct Mover {
@@ -98,7 +99,7 @@ impl Mover {
             Err(error) => return Err(error),
         }
         match self.copy().await {
-            // Nothing is known to be there for sure: the next attempt is another.
+            // It is not certain what is there: the next attempt starts again.
             Err(error) if error.kind() == Kind::Conflict && self.is_wanted().is_ok() => {
                 tracing::info!(target: "node", bucket = %self.name, %error, "copied anew");
                 self.moves.transfers.copied_anew(self.bucket.id);
@@ -222,7 +223,8 @@ impl Mover {
         self.tell(|_| MoveQuestion::Close { bucket, time, version }).await.map(|_| ())
     }
 
-    /// Asks until there is an answer, or no need for one; `question` is told when it is asked.
+    /// Sends a request until there is an answer, or no need for one. `question` gets the time at
+    /// which it is sent.
     async fn tell(&mut self, question: impl Fn(u64) -> MoveQuestion) -> Result<AnswerTimes> {
         let until_ms = world::milliseconds() + PATIENCE_MS;
         loop {

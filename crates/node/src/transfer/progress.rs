@@ -26,7 +26,7 @@ impl MovePhase {
     const ALL: [MovePhase; 4] =
         [MovePhase::Waiting, MovePhase::Copying, MovePhase::CatchingUp, MovePhase::Sealed];
 
-    /// Its word at every front-end.
+    /// Returns its name at every front-end.
     pub fn word(self) -> &'static str {
         ["waiting", "copying", "catching_up", "sealed"][self as usize]
     }

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a failed move is retried, in milliseconds.
 const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
-/// Most moves that are under way on a node at a time.
+/// Maximum number of moves that run on a node at a time.
 const MOVES_MAX: usize = 1_024;
 
 /// A move that was begun has come to an end here.
@@ -61,7 +61,7 @@ struct MoveReconciler {
     tidied: BTreeMap<GroupId, (LogIndex, u64, BucketMarks)>,
 }
 
-/// Goes on until the node stops.
+/// Runs until the node stops.
 pub(crate) async fn reconcile(moves: Arc<BucketMoves>) {
     let stop = moves.lifecycle.stop_signal();
     let mut changes = moves.directory.catalog.watch_moving();
@@ -145,9 +145,9 @@ impl MoveReconciler {
         }
     }
 
-    /// Takes away the seals of buckets that stay after all, and all notes of those that are gone.
-    /// Not while a move of the group is under way here, nor does one begin meanwhile: it counts on
-    /// the seal.
+    /// Removes the seals of buckets that stay after all, and all marks of those that are gone.
+    /// Never while a move of the group runs here, which counts on the seal; and none begins
+    /// meanwhile.
     async fn tidy(&mut self, moves: &Arc<BucketMoves>) {
         for group in moves.groups.all() {
             let epoch = group.leadership.epoch();

@@ -1,5 +1,5 @@
-//! The way to the master of a group, which may be this node, or one of a group this node has no
-//! part in.
+//! Target of a move: sends requests to the master of a group, which may be this node, or one of a
+//! group without a replica here.
 
 use super::message::{MoveAnswer, MoveQuestion};
 use super::{BucketMoves, intake};
@@ -8,7 +8,7 @@ use base::{Error, GroupId, NodeId, Reason, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A question is answered within this, or asked again.
+/// Timeout of a question, before it is repeated.
 const WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct MoveTarget {
@@ -25,7 +25,7 @@ impl MoveTarget {
         MoveTarget { moves, group, told: None, missed: 0 }
     }
 
-    /// Asks once. Whoever is not master says who is, and is asked next time.
+    /// Asks once. A node that is not master names the master, which is asked next time.
     pub(super) async fn ask(&mut self, question: MoveQuestion) -> Result<MoveAnswer> {
         let node = self.group_ref()?;
         let asked = if node == self.moves.links.node {

@@ -29,7 +29,7 @@ impl BucketMoves {
         };
         let mut master = MoveTarget::new(self.clone(), group);
         let mut progress = None;
-        // Once to the master, or to one who says who that is.
+        // Once to the master, or to a node that names it.
         for _ in 0..2 {
             let asked = master.ask(MoveQuestion::Progress { bucket: bucket.id }).await;
             if let Ok(MoveAnswer::Progress(Some(found))) = asked {

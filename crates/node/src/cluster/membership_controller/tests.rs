@@ -33,7 +33,7 @@ fn coming() -> Vec<Line> {
     vec![
         // All is well.
         (three.clone(), three.clone(), level.clone(), MembershipStep::Rest),
-        // Whoever comes learns first, all at once.
+        // New members are learners first, all at once.
         (
             three.clone(),
             alone.clone(),
@@ -76,7 +76,7 @@ fn going() -> Vec<Line> {
             level.clone(),
             MembershipStep::Reconfigure(parts(&[(1, Voter), (2, Voter), (4, Voter)])),
         ),
-        // The master leaves: to whoever has most.
+        // The master hands over to the member with the highest index.
         (
             parts(&[(2, Voter), (3, Voter)]),
             three.clone(),

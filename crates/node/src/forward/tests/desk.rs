@@ -21,7 +21,7 @@ use transport::{
 const MASTER: NodeId = NodeId(2);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Hands what is asked to a node's desk.
+/// Network that hands requests to a node's server side.
 struct ToDesk(Weak<Router>);
 
 impl Sink for ToDesk {
@@ -36,7 +36,7 @@ impl Receiver for ToDesk {
     }
 }
 
-/// A node, and another's way to it.
+/// Starts a node, and returns it with another node's link to it.
 async fn house(place: &Place) -> (Node, Peers) {
     let node = place.start().await;
     let desk = Arc::new(ToDesk(Arc::downgrade(&node.router)));
@@ -98,7 +98,7 @@ async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
     node.stop().await.expect("it stops");
 }
 
-/// As it is asked by a node of the version before.
+/// Sends a request as a node of the version before does.
 #[tokio::test]
 async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
     let place = Place::new();

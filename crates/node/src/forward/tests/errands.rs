@@ -1,4 +1,4 @@
-//! A request on its way: what is tried again, what is not, and what its client is told.
+//! Retries of a forwarded request: which errors are retried, and which the client gets.
 
 use super::fakes::{Script, Will};
 use crate::forward::client::{ForwardedRequest, Repeat};

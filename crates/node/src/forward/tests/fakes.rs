@@ -1,4 +1,4 @@
-//! Networks that do what a test says.
+//! Scripted networks.
 
 use base::wire::write_answer;
 use base::{NodeId, Reply, Result};

@@ -1,4 +1,4 @@
-//! Letters read back as they were written, and nothing else is one.
+//! Encoding of forwarded requests: they read back as written, and other bytes are refused.
 
 use crate::forward::message;
 use crate::tests::{bytes, request, set};

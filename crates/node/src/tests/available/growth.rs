@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Many more than the reaper asks about in a turn.
+/// Many more rows than the reaper asks about in a turn.
 const ROWS: usize = 4_000;
 const LEFT: usize = 20;
 const CLIENTS: usize = 64;

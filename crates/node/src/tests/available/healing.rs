@@ -15,7 +15,7 @@ use logic::sync::Summary;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// The bucket of these tests keeps so many copies from now on, at every node.
+/// Sets the number of copies of the tests' bucket, and waits until every node knows it.
 async fn copies(cluster: &Cluster, n: u8) {
     let changes = vec![("n_val".into(), n.to_string())];
     let alter = Call::Directory(DirectoryCall::AlterBucket(changes));

@@ -1,5 +1,5 @@
-//! A change of the ring is cut short: whoever stops in it goes on when it starts again, and it may
-//! be called off.
+//! Interrupted ring changes: a node that stops in one continues when it starts again, and the
+//! change may be cancelled.
 
 use super::load::{Load, held, moved, rests, to_come};
 use super::moving::{begin, call_off, evenly, give_out, join, linked, ring, transfers};

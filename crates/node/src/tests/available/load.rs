@@ -56,8 +56,8 @@ impl Load {
         load
     }
 
-    /// Goes on writing until then, while not all nodes run. Readers and writers that stand in for
-    /// a node need not meet at once, so nobody reads here: each client remembers what it wrote.
+    /// Writes until `done`, while not all nodes run. Readers and writers that stand in for a node
+    /// need not meet at once, so nothing is read here: each client remembers what it wrote.
     pub(super) async fn write_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
         let until = std::time::Instant::now() + REST_MAX;
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
@@ -93,7 +93,7 @@ impl Load {
         }
     }
 
-    /// Goes on using it until then, and a little longer.
+    /// Reads and writes until `done`, and a little longer.
     pub(super) async fn use_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
         let until = std::time::Instant::now() + REST_MAX;
         let mut last = 0;
@@ -127,7 +127,7 @@ impl Load {
         }
     }
 
-    /// Keys that were there from the beginning and that nobody deletes are on every list.
+    /// Checks that keys which existed from the beginning and are never deleted are on every list.
     async fn list(&mut self, node: &Node) {
         let until = std::time::Instant::now() + REST_MAX;
         let listed = loop {
@@ -150,7 +150,7 @@ impl Load {
         self.answers += 1;
     }
 
-    /// Every key has its newest value, whoever is asked.
+    /// Checks that every key has its newest value at every node.
     pub(super) async fn check(&self, cluster: &Cluster) {
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
         for (at, (key, value)) in self.newest.iter().enumerate() {
@@ -159,7 +159,7 @@ impl Load {
         }
     }
 
-    /// Each owner has every key's newest value itself, and nobody else has a row.
+    /// Checks that each owner has every key's newest value itself, and no other node has a row.
     pub(super) async fn everyone_keeps_what_the_ring_says(&self, cluster: &Cluster) {
         let until = std::time::Instant::now() + REST_MAX;
         while let Some(wrong) = self.wrong(cluster) {

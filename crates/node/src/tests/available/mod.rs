@@ -86,7 +86,7 @@ async fn keys(node: &Node, after: Option<&str>, rows_max: usize) -> (Vec<Key>, b
     }
 }
 
-/// A plain get.
+/// Reads a key with a plain get.
 async fn get(node: &Node, key: &str) -> Result<Option<Bytes>> {
     let call = Call::Read(Read::Get(bytes(key)), ReadLevel::Consistent);
     match ask(node, &bucket(), call).await?.body {

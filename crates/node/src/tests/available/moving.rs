@@ -1,5 +1,5 @@
-//! The ring changes while it is written to, read and listed: no answer fails or is incomplete,
-//! nothing is lost, nothing comes back, and everybody keeps what the ring says and nothing else.
+//! Ring changes under load: while the ring is written to, read and listed no answer fails or is
+//! incomplete, nothing is lost, nothing comes back, and every node keeps exactly its partitions.
 
 use super::healing::hints;
 use super::load::{Load, held, moved, rests};
@@ -21,8 +21,8 @@ pub(super) async fn ring(cluster: &Cluster, call: RingCall) -> Result<Body> {
     cluster.surely(BucketName::default(), call).await.map(|reply| reply.body)
 }
 
-/// Calls a change off, in which everybody runs: whoever was held up for long may not be reached
-/// for a moment, and then it is refused.
+/// Cancels a change while all nodes run. A node that was delayed for long may be unreachable for a
+/// moment, and then the call is refused.
 pub(super) async fn call_off(cluster: &Cluster) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while let Err(error) = ring(cluster, RingCall::Cancel).await {
@@ -198,7 +198,7 @@ async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
     for which in [0, 2, 3] {
         assert_eq!(super::living(cluster.node(which), "k").await, [bytes("v")], "{which}");
     }
-    // Who keeps data and can be reached is not taken out of the cluster.
+    // A node that keeps data and can be reached is not removed from the cluster.
     let gone = base::ClusterCall::RemoveMember { name: "n2".into() };
     let gone = Call::Directory(DirectoryCall::Cluster(gone));
     let master = cluster.master(0).await;

@@ -1,4 +1,4 @@
-//! One node: every value, and no other, as a model of sets of values says.
+//! One node: every value, and no other, as a model of sets of values has it.
 
 use super::{bucket, call, fetch, get, keys, living, refused, remove, store, storing, values};
 use crate::tests::many::ask;
@@ -28,7 +28,7 @@ impl Chance {
 /// Context and values that a client read of a key.
 type Read_ = (Context, Vec<Bytes>);
 
-/// Writes of every kind; the model says what is there afterwards.
+/// Model of writes of every kind, with the expected values.
 struct Model {
     chance: Chance,
     rows: BTreeMap<String, Vec<Bytes>>,
@@ -141,7 +141,7 @@ async fn a_copy_of_a_directory_in_use_has_what_was_acknowledged_and_mints_as_ano
     assert_eq!((there.len(), here.len()), (2, 1), "{there:?} {here:?}");
     assert!(there.contains(&here[0]), "what it wrote before it was copied is in both");
     other.stop().await.expect("it stops");
-    // Who stops in good order goes on as it was: clocks do not grow with every restart.
+    // A node that stopped cleanly keeps its actors: clocks do not grow with every restart.
     let before = here;
     node.stop().await.expect("it stops");
     let node = place.start().await;
@@ -214,7 +214,7 @@ async fn a_context_is_good_for_its_own_key_and_a_write_s_own_for_that_write() {
     refused(store(&node, "other", "x", Some(&first)).await, Reason::Malformed);
     let bad = Context(Bytes::from_static(b"no context"));
     refused(store(&node, "k", "x", Some(&bad)).await, Reason::Malformed);
-    // Who wrote "1" and was shown nothing since has not seen "2".
+    // A client that wrote "1" and was shown nothing since has not seen "2".
     store(&node, "k", "3", Some(&first)).await.expect("a write");
     assert_eq!(living(&node, "k").await, [bytes("2"), bytes("3")]);
     let all = fetch(&node, "k").await.expect("a read").context;

@@ -73,7 +73,7 @@ async fn who_was_away_when_partitions_doubled_gets_what_was_kept_for_it() {
     begin(&cluster, vec![RingChange::Double]).await;
     load.look(&cluster).await;
     load.write_until(&cluster, || rests_with(&cluster, 128)).await;
-    // Who keeps hints may start anew with them.
+    // A node that keeps hints may restart with them.
     cluster.stop(1).await;
     cluster.start(1).await;
     cluster.start(2).await;

@@ -1,4 +1,5 @@
-//! Three nodes: concurrent writes stand beside each other, and nobody misses one that is down.
+//! Three nodes: concurrent writes are kept as siblings, and requests succeed while one node is
+//! down.
 
 use super::{bucket, fetch, get, keys, living, refused, remove, store, values};
 use crate::tests::house::wait;

@@ -147,7 +147,7 @@ async fn a_plain_bucket_that_keeps_siblings_holds_counters_too() {
     node.stop().await.expect("it stops");
 }
 
-/// Riak's property for keys that are written once: nothing is read before, siblings never are.
+/// Riak's property for keys that are written once: no read before a write, and no siblings.
 #[tokio::test]
 async fn keys_written_once_have_no_siblings_and_only_a_new_type_is_so() {
     let place = Place::new();

@@ -76,7 +76,7 @@ impl Client {
         node.handle(Request { bucket: self.bucket.clone(), retry, ..request(call) }).await
     }
 
-    /// Asks until there is an answer; for what may be repeated.
+    /// Repeats a call until there is an answer; only for repeatable calls.
     async fn insist(&self, turn: u64, call: Call, retry: Option<RetryId>) -> Reply {
         for attempt in 0.. {
             match self.ask(turn + attempt, call.clone(), retry).await {
@@ -106,8 +106,8 @@ impl Client {
         }
     }
 
-    /// Adds one by one, every attempt named, and now and then repeated though it was answered.
-    /// Meanwhile someone reads: never less than was acknowledged before.
+    /// Adds one by one, each attempt with a retry id, and now and then repeated though it was
+    /// answered. Meanwhile a reader must never see less than was acknowledged before.
     async fn counts(self) -> u64 {
         let (key, session) = (format!("count{}", self.which), self.open().await);
         let told = Arc::new(AtomicU64::new(0));

@@ -1,7 +1,7 @@
-//! Buckets move from group to group while they are used.
+//! Moves of buckets from group to group while they are used.
 //!
 //! Promises: whatever happens to masters and nodes meanwhile, each client finds what it was told.
-//! Never: asserts how long a move takes.
+//! Never: asserts the time that a move takes.
 
 mod apart;
 mod broken;
@@ -40,7 +40,7 @@ async fn filled(nodes: usize) -> (Cluster, BucketName) {
     (cluster, bucket)
 }
 
-/// The rows, put by each node in turn.
+/// Writes the rows, at each node in turn.
 async fn fill(cluster: &Cluster, bucket: &BucketName) {
     for row in 0..ROWS {
         let (by, value) = (row % cluster.nodes.len(), format!("value{row}").repeat(20));
