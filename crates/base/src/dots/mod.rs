@@ -7,6 +7,7 @@
 //!
 //! Promises: equal sets have equal bytes; decoding never panics, whatever the bytes, and never
 //! allocates for more entries than the bytes can hold.
+//! Never: mints a dot; forgets one.
 //! Read next: `seen.rs`, `context.rs`.
 
 mod context;
