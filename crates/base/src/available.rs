@@ -258,7 +258,8 @@ pub struct Sibling {
     /// Value and headers.
     pub content: Content,
     /// Time of the write by the clock of the replica that took it, in milliseconds. Informative
-    /// only, except in buckets with `last_write_wins`, where the newest write stays.
+    /// only, except in buckets that keep one value (`allow_mult=false` or `last_write_wins=true`),
+    /// where the newest write stays.
     pub written_ms: u64,
     /// Entity tag of the value: its name among all values of the key.
     pub vtag: Vtag,

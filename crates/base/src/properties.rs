@@ -83,9 +83,10 @@ pub struct Replication {
     pub basic_quorum: bool,
     /// True if a replica that holds nothing counts towards `r`.
     pub notfound_ok: bool,
-    /// True if concurrent writes are all kept, as siblings.
+    /// True if concurrent writes are all kept, as siblings; false if only the newest is.
     pub allow_mult: bool,
-    /// True if the write with the latest time replaces all others, whatever its context has seen.
+    /// True if a write replaces all that the coordinating replica has, whatever its context has
+    /// seen; of concurrent writes the newest stays.
     pub last_write_wins: bool,
     /// Most siblings of a key.
     pub siblings_max: u16,
