@@ -13,9 +13,9 @@ pub(super) fn seen_in(row: &Row) -> DotContext<Actor> {
     shortened(row.join(), row)
 }
 
-/// Shortens a context to what a client can be given: first the actors whose values live in the
-/// row, so that a write replaces what it was shown. Of the others no value is left in this row, and
-/// a replica that still has one learns from the row that it was replaced.
+/// Shortens a context to what a client can be given: first the actors whose values are in the row,
+/// so that a write replaces the values that it was shown. The others have no value left in this
+/// row; a replica that still has one learns from the row that it was replaced.
 pub(super) fn shortened(seen: DotContext<Actor>, row: &Row) -> DotContext<Actor> {
     let named = |actor: &Actor| row.siblings().any(|(dot, _)| dot.is_some_and(|it| it.0 == actor));
     seen.shortened(named)

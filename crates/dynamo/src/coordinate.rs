@@ -61,7 +61,7 @@ impl Available {
         came_of(receiver.await).map(|()| written)
     }
 
-    /// In place of which owner this node keeps what it coordinates; none: it is one.
+    /// Returns the owner for which this node keeps the row. `None`: it is an owner itself.
     fn stands_in_for(&self, replicas: &Replicas) -> Option<NodeId> {
         let Replicas { primaries, down, .. } = replicas;
         if primaries.contains(&self.node) {

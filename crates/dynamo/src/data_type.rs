@@ -29,7 +29,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Applies it to what is there, as the actor's next dot.
+    /// Applies the change to the row, as the actor's next dot.
     pub(super) fn write(
         &self,
         minter: &mut Minter,

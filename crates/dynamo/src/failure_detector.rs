@@ -1,9 +1,9 @@
 //! Failure detector input: records the outcome of each peer request, decides which nodes a
 //! coordinator skips, and probes a node in doubt until it does as well as the others.
 //!
-//! Promises: without a link nobody is asked; with one, a node is spared only upon evidence of its
+//! Promises: no node is asked without a link; with one, a node is skipped only on evidence of its
 //! own requests; no request waits here.
-//! Never: tells others what it thinks (each node finds out for itself).
+//! Never: tells other nodes (each finds out for itself).
 
 use super::message::{VnodeQuestion, WriteAdmission};
 use super::timing::LATE_MS;

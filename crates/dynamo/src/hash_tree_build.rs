@@ -73,7 +73,8 @@ impl VnodeStore {
         }
     }
 
-    /// A snapshot, and a tree of what it does not show: what is logged and not in the store yet.
+    /// Takes a snapshot, and begins a tree of what it does not show: changes that are logged and
+    /// not in the store yet.
     fn begin_tree(&self, which: TreeId) -> Result<Option<Box<dyn Snapshot>>> {
         let mut guard = self.state();
         let state = &mut *guard;

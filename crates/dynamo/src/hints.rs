@@ -65,8 +65,8 @@ pub async fn run(available: Arc<Available>) {
 }
 
 impl Available {
-    /// Hands back, once, what is kept for whoever can be reached. What is kept for others is not
-    /// even read: a node may be away for long, and much may be kept for it.
+    /// Hands hints back, once, to the nodes that can be reached. Hints of other nodes are not even
+    /// read: a node may be away for long, and have many.
     async fn hand_back(self: &Arc<Available>) -> Result<()> {
         let Some(ring) = self.schema.ring() else { return Ok(()) };
         let available = self.clone();
@@ -138,7 +138,7 @@ impl Available {
         (sent, sent < all)
     }
 
-    /// A page of what is kept for a node, and where the next one begins.
+    /// Reads a page of a node's hints, and the cursor of the next page.
     fn homeward(
         &self,
         ring: &Ring,
@@ -292,8 +292,8 @@ impl VnodeStore {
         Ok(hinted.clone())
     }
 
-    /// By how many the hints for each node differ from what a snapshot shows: what is logged and
-    /// not in the store yet.
+    /// Returns by how many the hints for each node differ from a snapshot: those that are logged
+    /// and not in the store yet.
     fn unseen_hints(
         &self,
         state: &VnodeStoreState,

@@ -35,8 +35,8 @@ impl VnodeStore {
             record,
             life: self.life,
             held_before: fell,
-            // A write goes to the other replicas while this one syncs it: what was not synced when
-            // the node fell may be known to them.
+            // A write goes to the other replicas while this one syncs it: unsynced writes of before
+            // the crash may be known to them.
             unsynced: fell,
             damaged: false,
             restored,

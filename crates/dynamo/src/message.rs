@@ -8,8 +8,9 @@
 //! 8 is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the
 //! question. Answers: `reply.rs`.
 //!
-//! A partition is a u32: its number, and in the upper half how many its sender's ring has. Versions
-//! that wrote the number alone, and one before each key, are refused, and refuse this one.
+//! A partition is a u32: its number, and in the upper half the number of partitions of its sender's
+//! ring. Versions that wrote the number alone, and one before each key, are refused, and refuse
+//! this one.
 
 use super::hash_trees::TreeId;
 use super::slots::SlotSpan;

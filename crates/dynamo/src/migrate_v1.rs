@@ -1,12 +1,12 @@
 //! Migration of rows and hints of earlier versions, which stored them by the ring's partitions: a
 //! start moves each to its slot, once.
 //!
-//! The ring of those versions could not change its number of partitions while it held data, so who
-//! minted for a partition goes on as the vnode of the slot of the same number: its counters are
-//! above all that it gave, and no other vnode has its name.
+//! The ring of those versions could not change its number of partitions while it held data. So the
+//! minter of a partition becomes the vnode of the slot of the same number: its counters are above
+//! all that it gave, and no other vnode has its name.
 //!
-//! Promises: cut short anywhere, it goes on at the next start; where both places hold a row, both
-//! are merged.
+//! Promises: after an interruption the next start continues; if both places hold a row, both are
+//! merged.
 //! Never: reads more than [`ROWS`] rows at a time.
 
 use super::layout::{Space, front, read_row, read_row_tail, write_row};

@@ -1,6 +1,5 @@
 //! Requests of several keys of an available bucket: the keys are asked concurrently, and answered
-//! in the order in which they were named. A key that a batch changes twice is changed in that
-//! order, too.
+//! in order. A key that a batch changes twice is changed in that order, too.
 //!
 //! Promises: one request asks no more keys at a time than the limits below, and all requests no
 //! more than the node's permits; the first error in the order of the keys is the answer.
@@ -29,7 +28,7 @@ const BESIDE_BYTES_MAX: usize = 2 * 1024 * 1024;
 const KEY_BYTES: usize = BESIDE_BYTES_MAX / 16;
 /// Number of rows for which space is allocated at first.
 const ROWS_AT_FIRST: usize = 1_024;
-/// Maximum number of keys that all requests together ask beside the first of each.
+/// Maximum number of keys that all requests together ask beyond the first of each.
 const SEATS: usize = 1_024;
 
 /// Permits for keys beyond the first of each request.

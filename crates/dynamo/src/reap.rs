@@ -167,7 +167,7 @@ impl Reaper {
         if self.place.is_some() {
             return (read * RESTS).max(REST_MIN);
         }
-        // What was not seen in the round that ends has changed, or is gone.
+        // A row that was not seen in the round that ends has changed, or is gone.
         self.agreed.retain(|_, agreed| agreed.round == self.round);
         self.round += 1;
         let read = std::mem::take(&mut self.read);
@@ -308,7 +308,7 @@ impl Available {
     }
 
     /// Makes all owners drop the rows. An owner that keeps a row sends it to the others again, and
-    /// it is checked anew.
+    /// a later round checks it.
     async fn reap(self: &Arc<Available>, ring: &Ring, rows: Vec<Tombstone>) -> Result<()> {
         let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.key_ref)).collect();
         let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();

@@ -27,8 +27,8 @@ pub(super) fn stored(everywhere: bool) -> Vec<u8> {
     })
 }
 
-/// Returns true if the stored row has to go to other nodes as well. An answer without a byte says
-/// that all who have to store it do.
+/// Returns true if the stored row has to go to other nodes as well. An answer without a byte means
+/// false.
 pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
     stored.first() == Some(&1)
 }

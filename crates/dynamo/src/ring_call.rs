@@ -1,5 +1,5 @@
-//! Calls about the ring, answered by the master of the metadata group: it asks the others who is
-//! down, how many bytes a plan would move, and how far a change is.
+//! Calls about the ring, answered by the master of the metadata group. It asks the other nodes for
+//! the nodes that are down, the bytes that a plan would move, and the progress of a change.
 
 use crate::Available;
 use crate::handoff::progress::HandoffProgress;

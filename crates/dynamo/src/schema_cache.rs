@@ -1,5 +1,5 @@
 //! Schema of available buckets on this node: their properties, and the ring, from this node's copy
-//! of the metadata rows. A lookup asks nobody.
+//! of the metadata rows. A lookup is local.
 
 use super::slots::{SLOTS, Slot, SlotSpan};
 use base::{BucketName, Consistency, Partition, Properties};

@@ -1,5 +1,5 @@
-//! Status of a node's available side for operators: copies that are behind, nodes that are waited
-//! for, and what was done about it.
+//! Status of a node's available side for operators: copies that lag, missing nodes, and repairs
+//! done.
 
 use super::layout::Row;
 use crate::Available;

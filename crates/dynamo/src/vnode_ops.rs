@@ -141,7 +141,8 @@ pub struct EvaluatedWrite {
     pub bytes: Bytes,
     /// The row, decoded.
     pub row: Row,
-    /// Context of a client that is not shown the row: what it had seen, and its own write.
+    /// Context of a client that does not get the row: the versions that it had seen, and its own
+    /// write.
     pub context: DotContext<Actor>,
 }
 

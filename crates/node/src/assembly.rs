@@ -185,7 +185,7 @@ fn available(
     })
 }
 
-/// Returns the vnodes with what was found of them.
+/// Creates the vnodes from their recovered state.
 fn vnode_store(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<VnodeStore> {
     let Shared { node, trees, log_writer, maintenance, .. } = shared;
     let known = catalog.clone();

@@ -22,7 +22,7 @@ use transport::{IncomingCall, Peers};
 /// Pause between checks for groups that are due.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Compares replicas where this node is master, and knows what was found.
+/// Compares replicas of groups whose master is this node, and keeps the results.
 pub(crate) struct ReplicaAudit {
     pub settings: Arc<NodeSettings>,
     pub groups: Arc<Groups>,
@@ -56,7 +56,7 @@ impl ReplicaAudit {
         }
     }
 
-    /// Compares what is due.
+    /// Compares the groups that are due.
     async fn look_for_due(&self, due: &mut BTreeMap<GroupId, u64>) {
         let pause = self.settings.scrub_interval_ms;
         for group in self.groups.all() {

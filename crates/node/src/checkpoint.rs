@@ -41,8 +41,8 @@ impl Checkpointer {
             return Err(Error::new(Reason::NotSupported, text));
         }
         let _one = self.flusher.exclude();
-        // Promises only rise, and what is decided stays: taken before the tables, they fit any
-        // later state.
+        // Promises only rise, and decided entries stay decided: taken before the tables, they fit
+        // any later state.
         let consensus: Vec<_> = self
             .groups
             .all()

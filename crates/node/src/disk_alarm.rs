@@ -1,9 +1,9 @@
 //! Disk alarm: logs that calls on the log's files do not return.
 //!
-//! The log writer says since when it waits (`runtime/log_writer.rs`). Groups whose master is here
-//! look at that by themselves with every tick (`replication/ticks.rs`), since a master must give
-//! way without anybody's help; this task only says so in the log, for nobody else can while the
-//! disk hangs.
+//! The log writer records since when it waits (`runtime/log_writer.rs`). Groups whose master is
+//! here check that themselves with every tick (`replication/ticks.rs`), because a master must step
+//! down without help. This task only writes to the process' log, which nothing else can do while
+//! the disk hangs.
 
 use crate::disk_health::DiskHealth;
 use runtime::{CancellationToken, world};

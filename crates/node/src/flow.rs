@@ -1,4 +1,4 @@
-//! One connection's order: what it has in flight, and what it found last.
+//! Order of one connection: its requests in flight, and the bucket that it found last.
 
 use crate::groups::{Groups, Local};
 use base::BucketName;

@@ -36,8 +36,8 @@ pub(crate) struct StoreFlusher {
     flushed_at: AtomicU64,
     /// One flush at a time.
     flushing: Mutex<()>,
-    /// Keeps the directory locked for as long as any of those threads may write, also where the
-    /// node was let go without a stop: another process that opened it would be a second writer.
+    /// Keeps the directory locked for as long as any of those threads may write, even if the node
+    /// was dropped without a stop: another process that opened it would be a second writer.
     _data: Arc<OpenDataDir>,
 }
 
@@ -77,7 +77,7 @@ impl StoreFlusher {
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
         let _one = self.exclude();
         let groups = self.groups.all();
-        // What is collapsed can only be sent to members as a snapshot, which costs far more.
+        // Collapsed entries can only be sent to members as a snapshot, which costs far more.
         let shared = groups.iter().any(|group| !group.is_alone());
         let spare = if shared { self.log_bytes_max / KEPT_PART } else { 0 };
         let (trees, log_writer) = (self.trees.clone(), self.log_writer.clone());

@@ -53,7 +53,7 @@ impl Groups {
         fits
     }
 
-    /// One was dropped, and its part here has ended.
+    /// Removes a dropped group whose replica here has ended.
     pub(crate) fn remove(&self, id: GroupId) {
         let mut all = self.all.write().expect("no one panics while holding it");
         all.remove(&id);
@@ -98,7 +98,7 @@ impl Groups {
     }
 }
 
-/// Returns true if this node is kept up to date with a group: of one it has left it knows what was.
+/// Returns true if this node follows a group. Of a group that it has left it has outdated rows.
 pub(crate) fn keeps_up(group: &Group) -> bool {
     group.id == GroupId::DIRECTORY || group.leadership.has_part()
 }

@@ -202,8 +202,9 @@ impl Housekeeper {
         self.directory.forget_dropped(bucket).map(|()| true)
     }
 
-    /// Gives a dropped bucket's space back; `false`: not now, look again. Never waits for what is
-    /// to be applied: that may wait for a flush, and this thread is the one that flushes.
+    /// Frees a dropped bucket's space. Returns false if that is to be tried again. Never waits
+    /// until an entry is applied: that may wait for a flush, and this thread is the one that
+    /// flushes.
     pub(crate) fn reclaim(&self, bucket: BucketId, seen: &mut Reclaimed, now: u64) -> Result<bool> {
         let Some(group) = self.groups.get(seen.group) else { return Ok(true) };
         if !seen.is_over(&group.apply_progress(), now) {

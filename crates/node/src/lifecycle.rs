@@ -91,7 +91,7 @@ impl Lifecycle {
         !self.stopping.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns what is cancelled when the loops in the background are to end.
+    /// Returns the token that is cancelled when the background loops must end.
     pub(crate) fn stop_signal(&self) -> CancellationToken {
         self.tasks.loops.stop().clone()
     }

@@ -1,7 +1,7 @@
 //! Location of a bucket: its group's members by name, and which of them is master.
 //!
-//! Front-ends whose clients look for the master themselves ask here. Nothing in it is agreed on: it
-//! is what this node knows now, so it answers without a quorum.
+//! Front-ends whose clients look for the master themselves ask here. The answer is this node's own
+//! view, so it needs no quorum.
 
 use crate::group_ref::GroupRef;
 use crate::locator::GroupLocator;

@@ -34,7 +34,7 @@ impl NodeTasks {
         }
     }
 
-    /// Has what goes on in the background come to its end; requests and connections go on.
+    /// Ends the background loops; requests and connections continue.
     pub(crate) fn end_loops(&self) {
         [&self.loops, &self.groups, &self.available].into_iter().for_each(TaskScope::cancel);
     }

@@ -71,7 +71,7 @@ impl Router {
                 Ok(Submitted::Later(Box::pin(async move {
                     if let Some(index) = being_applied {
                         let reached = timeout(BEING_APPLIED, group.applied.reached(index)).await;
-                        // A group that failed meanwhile says so in words for updates.
+                        // A group that failed meanwhile returns an error meant for updates.
                         if !matches!(reached, Some(Ok(()))) {
                             return Err(not_fresh(applied, index));
                         }

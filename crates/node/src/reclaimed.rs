@@ -42,7 +42,7 @@ impl Reclaimed {
         if now.saturating_sub(self.seen) < RECLAIM_MS {
             return false;
         }
-        // This one may lag behind what is decided by any time: it comes that far first.
+        // This node may lag behind the decided entries by any time: it catches up first.
         let Some(decided) = progress.decided else { return false };
         progress.applied >= *self.heard.get_or_insert(decided)
     }

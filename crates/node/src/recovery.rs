@@ -4,9 +4,8 @@
 //! log's records to `logic::consensus::Replay` in stream order, applies what is known to be
 //! decided, and keeps only the undecided tail.
 //!
-//! The members that a group began with stand in the node's list of members, which is written before
-//! anything of the group is logged: so a node comes back to every group in which it ever had a
-//! word.
+//! The founders of a group stand in the node's list of members, which is written before anything of
+//! the group is logged. So a node finds every group again in which it ever spoke.
 //!
 //! A log that can't be read everywhere may be mended where it is: `recovery/repair.rs`.
 //!

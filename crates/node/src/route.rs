@@ -184,7 +184,7 @@ impl Router {
         }
     }
 
-    /// Waits for what came of a request.
+    /// Waits for the outcome of a request.
     pub(crate) async fn answered(&self, submitted: Submitted) -> Result<Reply> {
         match submitted {
             Submitted::Ready(answer) => answer,

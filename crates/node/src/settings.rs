@@ -30,8 +30,8 @@ pub struct NodeSettings {
     pub lease_reads: bool,
     /// Names of preferred masters, in order of preference; the same at every member.
     pub preferred_masters: Vec<String>,
-    /// Name of the one member that is to be master of every group in which it votes; while it is
-    /// away, nobody is. The same at every member.
+    /// Name of the only member that may be master of the groups in which it votes. While it is
+    /// away, there is no master. The same at every member.
     pub forced_master: Option<String>,
     /// Time for which a preferred master must be fit to lead before it is handed a group.
     pub preferred_master_delay_ms: u64,

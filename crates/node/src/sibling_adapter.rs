@@ -20,7 +20,7 @@ use std::sync::Arc;
 const VERSION: u8 = 0xC5;
 
 impl Router {
-    /// Answers what is meant for available buckets where the bucket is consistent.
+    /// Answers a call for available buckets on a consistent bucket.
     pub(crate) fn one_value(
         self: &Arc<Router>,
         name: &BucketName,
@@ -118,7 +118,7 @@ impl BucketCaller {
     }
 }
 
-/// The answer to a write, from what came of its update.
+/// Builds the answer to a write from the outcome of its update.
 fn stored(outcome: Outcome, return_body: bool) -> Result<Body> {
     let mut steps = match outcome {
         Outcome::Steps(steps) => steps.into_iter().collect::<Result<Vec<_>>>()?,

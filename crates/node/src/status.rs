@@ -35,7 +35,7 @@ pub struct Status {
     pub disk: DiskStatus,
     /// Memory of the process, if the system reports it.
     pub resident_bytes: Option<u64>,
-    /// The ring, and what is kept for nodes that are away.
+    /// Status of available buckets: the ring, and the hints for nodes that are away.
     pub available: AvailableStatus,
     /// Number of buckets.
     pub buckets: usize,

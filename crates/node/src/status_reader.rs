@@ -223,7 +223,7 @@ impl StatusReader {
     }
 }
 
-/// A sample's name, what it is, and its number.
+/// A sample's name, description, and value.
 type SampleRow = (&'static str, &'static str, f64);
 
 fn plain(kind: SampleKind, (name, help, value): SampleRow) -> Sample {

@@ -167,8 +167,8 @@ impl Router {
     }
 }
 
-/// Reads that hold together, on what is applied; none: they must see this connection's own
-/// undecided updates, or this node is not sure that it is still master.
+/// Evaluates reads that must hold together, on the applied rows. `None`: they must see this
+/// connection's own undecided updates, or this node is not sure that it is still master.
 fn read_steps(
     flow: &mut Flow,
     group: &Group,
@@ -207,7 +207,7 @@ fn keeps_changing() -> Error {
     Error::new(Reason::MetadataChanged, "the bucket keeps changing: repeat")
 }
 
-/// The answer of an evaluated update, and what it waits for.
+/// Returns the answer of an evaluated update, with the ticket that it waits for.
 #[inline]
 pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> Submitted {
     let reply = answer(stamp, outcome);

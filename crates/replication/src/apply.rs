@@ -1,4 +1,5 @@
-//! Makes what is decided visible: an entry's effects and the applied mark, in one batch.
+//! Application of decided entries: puts an entry's effects and the applied mark into the store, in
+//! one batch.
 
 use super::comparison::is_marker;
 use super::entry::{EntryHead, read_entry};

@@ -8,15 +8,15 @@
 //!
 //! Promises: no update waits longer than `OVERLAP_MS` for others; a sole client never waits.
 
-/// An entry waits until it is this part as full as all that are undecided together or, where none
-/// is, as the last one was, ...
+/// An entry waits until it is this part as full as all undecided ones together or, if there is
+/// none, as the last one was, ...
 const GATHER_PART: u32 = 2;
-/// ... but only until the clock has moved on by this much, in milliseconds, where others are
-/// undecided: little beside a round trip that is long, and much beside one that is short; ...
+/// ... but only until this many milliseconds have passed, if others are undecided: little compared
+/// to a long round trip, and much compared to a short one; ...
 const OVERLAP_MS: u64 = 4;
 /// ... and by this much where none is: clients that are near come back sooner.
 const GATHER_MS: u64 = 1;
-/// While one waits, time is looked at this often, in milliseconds.
+/// Pause between checks of a waiting entry, in milliseconds.
 const PAUSE_MS: u64 = 1;
 
 /// State of the batching rule, kept from entry to entry.

@@ -88,7 +88,7 @@ impl Budget {
         Budget { answer_bytes_max, ..Budget::of_update() }
     }
 
-    /// Budget of an update whose evaluation blocks nobody: without a time limit.
+    /// Budget of an update evaluated without the lock: no time limit.
     pub fn of_rehearsal() -> Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), false)
     }
@@ -105,7 +105,7 @@ impl Budget {
         if self.rows < self.looked + ROWS_PER_LOOK { Ok(()) } else { self.check() }
     }
 
-    /// Begins to walk: what is sought has to be found in every table.
+    /// Counts the positioning of a range read, which has to search every table.
     pub fn walk(&mut self) -> Result<()> {
         self.rows += ROWS_PER_WALK - 1;
         self.look(0)

@@ -1,9 +1,9 @@
-//! A snapshot on its way into a group: asked for when consensus says so, installed between two
-//! turns, when nothing else is applied.
+//! Catch-up by snapshot: fetched when consensus requires it, installed between two turns, when
+//! nothing else is applied.
 //!
 //! The store then holds entries that the log does not, so the log must be on disk up to here first:
-//! a store that holds entries tells of a log, and a log begins with a promise. A synced record
-//! behind everything tells when that is so.
+//! a store with entries implies a log, and a log begins with a promise. A synced record behind
+//! everything tells when that is so.
 
 use super::group::{Group, Observer};
 use super::seals::OWN;
@@ -105,7 +105,7 @@ impl Group {
         self.applied.raise_flushed(upto);
         let mut guard = self.state();
         let state = &mut *guard;
-        // A master of before may have proposed entries below it: it does not say whose stand there.
+        // A former master may have proposed entries below it, whose place others may have taken.
         if upto > state.replica.decided() {
             state.end_term(&self.applied);
         }

@@ -89,8 +89,8 @@ impl ChangeCapture {
         self.with(|tracker| tracker.settle(Upto::Key(upto)));
     }
 
-    /// Gives out what has changed, rows first, then sessions, then outcomes; an error when
-    /// something was not noted: copy everything anew.
+    /// Returns the changed keys: rows first, then sessions, then outcomes. `Changed` if a change
+    /// was not noted: the copy has to start again.
     pub fn take(&self) -> Result<Vec<Bytes>> {
         let mut taken = Err(Error::new(Reason::Changed, "too much changed to be copied again"));
         self.with(|tracker| {

@@ -139,8 +139,8 @@ impl Group {
         let mut flow_control = std::mem::take(&mut state.output.flow_control);
         let decided = state.progress.decided;
         state.life.check()?;
-        // Under the lock, and before they are handed over: whoever truncates the log sees them
-        // here, or read where it ends before they were written.
+        // Under the lock, and before they are handed over: the thread that truncates the log sees
+        // them here, or has read the log's end before they were written.
         state.entries.in_flight.hand_over(self.shared.log_writer.end(), &jobs);
         drop(guard);
         self.shared.log_writer.write(jobs);
@@ -219,7 +219,7 @@ impl Group {
         if start > state.entries.log_start() {
             state.entries.collapse(start, self.applied.index());
         }
-        // Memory may have had longer what the log let go of.
+        // Memory may have kept longer what the log has dropped.
         let upto = self.floor(state);
         if upto > state.replica.floor() {
             self.step(state, Event::Collapsed { upto }, &[]);

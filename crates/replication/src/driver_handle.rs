@@ -1,5 +1,4 @@
-//! Driver of a group, as other threads meet it: what waits for it, what wakes it, and whether it
-//! goes on.
+//! Handle of a group's driver for other threads: its queues, its wake-up, and whether it runs.
 
 use super::inbox::Inbox;
 use base::NodeId;
@@ -66,7 +65,7 @@ impl DriverHandle {
         self.wake.notified().await;
     }
 
-    /// Ends the group for good: its part here does no more. Returns false if that is so already.
+    /// Ends the group on this node for good. Returns false if it has ended already.
     pub fn end(&self) -> bool {
         let first = !self.dropped.swap(true, Ordering::AcqRel);
         self.wake();

@@ -14,13 +14,13 @@ use logic::consensus::{Effect, Event, Refusal, RefusedCall};
 use runtime::metrics::Metrics;
 
 impl Group {
-    /// Gives the replica one event, and notes what it wants because of it. `came`: the entries that
-    /// a message brought.
+    /// Gives the replica one event, and notes its effects. `came`: the entries that a message
+    /// brought.
     pub(super) fn step(&self, state: &mut GroupState, event: Event, came: &[(LogIndex, Bytes)]) {
         let mut effects = std::mem::take(&mut state.output.effects);
         state.replica.step(event, &mut effects);
-        // Only where a step ends counts: a replica that moves on to its next configuration follows
-        // nobody on the way there.
+        // Only the end of a step counts: a replica that moves on to its next configuration follows
+        // nobody on the way.
         let role = |effect: &Effect| matches!(effect, Effect::Role { .. });
         let last_role = effects.iter().rposition(role);
         for (place, effect) in effects.drain(..).enumerate() {

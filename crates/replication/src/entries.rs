@@ -1,12 +1,13 @@
-//! The bytes of a group's entries, by index: those in memory, and where in the log the others
-//! stand.
+//! Entries of a group, by index: the payloads in memory, and the positions of the others in the
+//! log.
 //!
-//! Consensus knows entries by index only. Here are their payloads: accepted ones until they are
-//! applied, and a while longer for members that lag; staged ones (of a log that is being adopted)
-//! beside them. What has left memory is read back from the log: `positions` notes, sparsely, where.
+//! Consensus knows entries by index only. Their payloads are here: accepted ones until they are
+//! applied, and a while longer for lagging members; and staged ones (of a log that is being
+//! adopted). Payloads that have left memory are read back from the log: `positions` notes,
+//! sparsely, where they are.
 //!
-//! Promises: a payload under an index is the accepted one; what was not applied stays in memory,
-//! unless it was staged and there was much of that; memory beyond that is bounded.
+//! Promises: a payload under an index is the accepted one; entries that are not applied stay in
+//! memory, except staged ones beyond a bound; other memory is bounded.
 //! Never: reads or writes the log itself.
 
 use super::in_flight::InFlight;
@@ -98,7 +99,7 @@ impl Entries {
         self.kept.push_back(kept);
     }
 
-    /// An entry is staged under this ballot; what was staged under a lower one is void.
+    /// Stages an entry under this ballot. Entries staged under a lower one are void.
     pub fn stage(&mut self, ballot: Ballot, index: LogIndex, payload: Bytes) {
         if ballot != self.staged_under {
             self.unstage();
@@ -299,9 +300,10 @@ impl LogPositions {
         self.spoiled = true;
     }
 
-    /// Drops what stands before `start`. A run that goes on behind it begins there from now on,
-    /// with the first entry that is not applied: the log was needed from that one on, so it was
-    /// kept. Without a place, it would be needed no longer, and be dropped with the next segment.
+    /// Drops positions before `start`. A run that continues behind it now begins there, with the
+    /// first entry that is not applied: the log was needed from that one on, so it was kept.
+    /// Without a position the log would not be needed any longer, and be dropped with the next
+    /// segment.
     pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
         let unapplied = applied.next();
         let goes_on = unapplied <= self.last && self.place(unapplied).is_some_and(|at| at < start);

@@ -1,7 +1,7 @@
-//! The index of expiries: a hint for each row that expires, in the order in which they are due, and
-//! where the sweep over them goes on.
+//! Expiry index: a hint for each row that expires, in the order of their due times, and the
+//! position of the sweep over them.
 //!
-//! Promises: a sweep costs what is due; no hint comes to stand where a sweep has been.
+//! Promises: a sweep costs only the due hints; no hint is put where a sweep has been.
 
 use super::layout::{self, Space};
 use super::overlay::Overlay;
@@ -11,8 +11,8 @@ use bytes::Bytes;
 use std::ops::Bound;
 
 impl Overlay<'_> {
-    /// Never before the open value's time: what is due by then may have been swept already. Only
-    /// what another group sent can be due that early.
+    /// Adds an expiry hint, never before the open entry's time: earlier ones may have been swept
+    /// already. Only rows from another group can be due that early.
     pub(super) fn put_hint(&mut self, expires: u64, bucket: BucketId, key: &[u8]) {
         let at = expires.max(self.open.time.saturating_add(1));
         layout::expiry_key(self.group, at, bucket, key, self.scratch);
@@ -22,7 +22,7 @@ impl Overlay<'_> {
 
     /// Removes the expiry hint of a row that is overwritten or removed.
     pub fn forget_hint(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
-        // What is due is the sweep's.
+        // Due hints belong to the sweep.
         if let Some(expires) = expires.filter(|expires| *expires > self.open.time) {
             layout::expiry_key(self.group, expires, bucket, key, self.scratch);
             self.open.remove(self.scratch);

@@ -1,5 +1,5 @@
-//! Sweep of expired rows, as a group's master drives it: when the next one is due, where it goes
-//! on, and how far ahead it looks.
+//! Sweep of expired rows, as a group's master drives it: its next due time, its position, and its
+//! look-ahead.
 //!
 //! Promises: a row is collected at most [`PAUSE_MS`] later than it could be, or as soon as the
 //! sweeps before it leave time; one sweep looks at a bounded number of hints.

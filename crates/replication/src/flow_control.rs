@@ -88,7 +88,7 @@ impl FlowControl {
     }
 
     /// Ends the pauses that are over, at this rate in bytes a second (0: all). Returns the
-    /// followers that go on, each with the index behind which it does.
+    /// followers that continue, each with the index behind which it does.
     pub(super) fn ended(
         &mut self,
         rate: u64,

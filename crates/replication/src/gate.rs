@@ -1,8 +1,8 @@
 //! The lock around a group's state, which its driver gets within one evaluation.
 //!
 //! Updates are evaluated under this lock by as many threads as clients keep busy, and a mutex of
-//! the standard library is not fair: whoever comes while it is free gets it, and whoever waits may
-//! wait for long. The driver must not: without its heartbeats the group loses its master.
+//! the standard library is not fair: a late caller may get it before one that waits, for long. The
+//! driver must not wait so: without its heartbeats the group loses its master.
 //!
 //! So there are two kinds of callers. An *urgent* one announces itself before it waits. A *patient*
 //! one checks for urgent ones before it takes the lock and once more when it has it, and releases

@@ -1,9 +1,8 @@
 //! One group on this node: takes updates in, lays them out in entries, and gives tickets for them.
 //!
-//! `submit.rs` evaluates an update at once, on the store under the undecided entries, into the
-//! entry that is open. The driver (`driver.rs`) closes entries and carries out what consensus
-//! decides. So a thousand clients share one record, one write and one sync, and nobody waits for a
-//! batch to fill.
+//! `submit.rs` evaluates an update at once, on the store under the undecided entries, into the open
+//! entry. The driver (`driver.rs`) closes entries and carries out the effects of consensus. So a
+//! thousand clients share one record, one write and one sync, and none waits for a batch to fill.
 //!
 //! State that changes with every update is in `state.rs`, behind one lock. The other parts are read
 //! and written without it, each by its own rules: `leadership.rs`, `driver_handle.rs`, `wait.rs`.
@@ -39,7 +38,7 @@ pub struct Group {
     pub leadership: LeadershipState,
     /// Driver, as other threads meet it.
     pub driver: DriverHandle,
-    /// Watermarks of what is applied, to be waited for.
+    /// Watermarks of applied entries, which can be awaited.
     pub applied: Applied,
     /// Observer of applied entries. Empty: there is none.
     pub observer: OnceLock<Arc<dyn Observer>>,
@@ -55,7 +54,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group from what was found in the log and the store.
+    /// Creates a group from its recovered state.
     pub fn new(found: RecoveredGroup, shared: Shared) -> Group {
         let (id, mark) = (found.id, found.mark);
         let undecided_bytes_max = shared.limits.undecided_bytes_max();

@@ -97,8 +97,8 @@ impl LeadershipState {
         self.informed.store(epoch, Ordering::Release);
     }
 
-    /// Returns true if this node may answer a consistent read from what it has applied. True before
-    /// the read *and* after it: then the answer is as good as one of that moment.
+    /// Returns true if this node may answer a consistent read from its applied rows. If it is true
+    /// before the read *and* after it, the answer is consistent.
     #[inline]
     pub fn readable(&self) -> bool {
         if flawed(Flaw::ReadWithoutLease) || flawed(Flaw::MasterWithoutLease) {

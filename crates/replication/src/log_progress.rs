@@ -1,6 +1,6 @@
 //! Watermarks of a group's log on this node, as its driver moves them.
 //!
-//! Invariant: what is applied is decided. Both only rise.
+//! Invariant: applied entries are decided. Both only rise.
 
 use super::layout::Mark;
 use base::LogIndex;

@@ -1,7 +1,7 @@
 //! Maintenance queries of a group: the log that it still needs, the state that exists only in the
 //! log, and the entries that are applied.
 //!
-//! Never: waits for the driver; whoever asks for a copy at the log's head waits itself.
+//! Never: waits for the driver; a caller that needs a copy at the log's head waits itself.
 
 use crate::group::Group;
 use base::{LogIndex, Result};

@@ -1,9 +1,9 @@
-//! Overlay that updates are evaluated on: the store, and over it every entry that is proposed and
+//! Overlay for the evaluation of updates: the store, and over it every entry that is proposed and
 //! not yet applied.
 //!
-//! Promises: a later update sees the effects of every earlier one, decided or not; that is how
-//! conditions are evaluated once, by the master, when it proposes.
-//! Never: shows what is expired by the group's time of the open value.
+//! Promises: a later update sees the effects of every earlier one, decided or not. So the master
+//! evaluates conditions once, when it proposes.
+//! Never: shows rows that are expired by the open entry's group time.
 
 use super::budget::Budget;
 use super::layout::{self, StoredRow, StoredSession};
@@ -98,8 +98,8 @@ impl Overlay<'_> {
     }
 
     /// Writes a row; its value may come in parts. `expires` is a point of group time. The hint of a
-    /// row that expires takes the place of the last one's. Where the new row never expires, it is
-    /// not worth reading what was there: its hint, if it has one, is looked at when it is due.
+    /// row that expires replaces the former one. If the new row never expires, the former row is
+    /// not read: its hint, if it has one, is checked when it is due.
     pub fn put(
         &mut self,
         bucket: BucketId,

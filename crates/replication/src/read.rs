@@ -35,7 +35,7 @@ pub fn is_long(read: &Read) -> bool {
     }
 }
 
-/// Answers from what is applied.
+/// Answers a read from the applied rows.
 pub fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
     RowReader::new(group, bucket, usize::MAX).answer(read)
 }
@@ -148,7 +148,7 @@ impl<'a> RowReader<'a> {
         self.live(row)
     }
 
-    /// A snapshot of what is applied now, in whole values.
+    /// Takes a snapshot of the applied rows, at an entry's boundary.
     fn snapshot(&self) -> Box<dyn Snapshot> {
         let snapshot = self.group.shared.trees.snapshot();
         self.index.set(self.group.applied.shown());

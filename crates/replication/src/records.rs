@@ -51,9 +51,9 @@ impl LogHead {
         }
     }
 
-    /// The records that say it again: whatever stands before them in the log, only entries can be
-    /// missing there. Nobody waits for their sync unless the caller does: all of it is on record
-    /// already, as firm as it asked to be.
+    /// Records that repeat the head: if a hole lies before them in the log, only entries can be
+    /// missing there. Their sync is not awaited unless the caller does: all of it is logged
+    /// already, as durably as it required.
     pub fn records(&self, group: GroupId, sync: bool) -> [Append; 3] {
         let again = [
             promise(group, self.promised, self.tear),

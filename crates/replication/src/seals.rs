@@ -1,5 +1,5 @@
-//! Buckets that left this group, or are about to: from the *seal* on, nothing is said or done about
-//! them here.
+//! Seals of buckets that have left this group, or are about to: from the *seal* on, this group
+//! neither reads nor writes them.
 //!
 //! A seal is a row of the group's own bookkeeping (bucket 0), written by an entry like any other,
 //! so every replica and every later master knows of it. Evaluation honours it from the moment it is

@@ -40,8 +40,8 @@ impl Group {
             };
             // What follows a lost entry would only be refused.
             let lost = flow_control.unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to);
-            // What was asked for is waited for: by a new master, or part by part by a member that
-            // is behind the end of its configuration.
+            // Requested entries are awaited: by a new master, or part by part by a member that is
+            // behind the end of its configuration.
             let asked_for = !matches!(message.body, Body::Accept { .. });
             if lost || !asked_for && flow_control.holds_back(to, after) {
                 continue;
@@ -150,9 +150,9 @@ impl Group {
         })
     }
 
-    /// Reads entries behind `after` back from the log, as many as go into one message; none, if
-    /// they are collapsed or not written yet, or the process has no descriptor left to read with:
-    /// who lacks them is sent them when it has.
+    /// Reads entries behind `after` back from the log, as many as fit one message. Empty if they
+    /// are collapsed or not written yet, or the process has no descriptor left: a later turn sends
+    /// them.
     pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
         let kept = self.kept_values(after, upto)?;
         if !kept.is_empty() {
@@ -187,7 +187,7 @@ impl Group {
     }
 }
 
-/// Reading back what was written showed damage.
+/// Converts an error of reading back: the log is damaged.
 fn damaged_log(error: Error) -> Error {
     Error::new(error.reason, format!("reading the log back: {}", error.text()))
 }

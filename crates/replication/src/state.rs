@@ -49,7 +49,7 @@ pub struct GroupState {
 }
 
 impl GroupState {
-    /// Makes it of what was found in the log and the store, and the seals that are applied.
+    /// Restores the state from the log and the store, with the applied seals.
     pub(super) fn restored(
         found: RecoveredGroup,
         sealed: BTreeSet<BucketId>,

@@ -77,8 +77,8 @@ impl Group {
         self.submit_within(bucket, update, retry, Budget::of_update())
     }
 
-    /// Evaluates a read, or a sequence of reads, that is to see what is undecided; none if it takes
-    /// so long that it belongs on a thread that may wait.
+    /// Evaluates a read, or a sequence of reads, on undecided entries. `None` if it takes so long
+    /// that it belongs on a thread that may block.
     pub fn submit_read(&self, bucket: &Bucket, update: &Update) -> Result<Option<Submission>> {
         let budget = match update {
             Update::Read(read) if is_long(read) => return Ok(None),
@@ -134,12 +134,12 @@ impl Group {
         Ok((ticket, Stamp { index, version }, result))
     }
 
-    /// Evaluates an update away from the lock and forgets what came of it, but for a budget that
-    /// did not suffice: then the group never waits for it. What it looked at comes from memory when
-    /// it is evaluated in earnest.
+    /// Evaluates an update without the lock, only to check its budget. A too expensive update fails
+    /// here, so the group never waits for it. The rows that it read come from memory when it is
+    /// evaluated again.
     ///
-    /// What is applied is as good here as what is undecided: an update that costs too much now is
-    /// not wronged by being told so, though another might have made it cheaper in the next moment.
+    /// The applied rows are as good for this as the undecided ones: an update that is too expensive
+    /// now may be refused, though another update might make it cheaper in the next moment.
     pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
         let budget = Budget::of_rehearsal();
         match self.evaluate_aside(bucket, update, StoreSource::Now(&*self.shared.trees), budget) {

@@ -1,7 +1,7 @@
-//! Applied watermark of a group's log, and those who wait for it to reach their index.
+//! Applied watermark of a group's log, and the waiters for their indexes.
 //!
-//! A ticket names an index *of a epoch*: the time from which this node is master until it no longer
-//! is. An index alone says nothing about whose entry stands there once another master has led.
+//! A ticket names an index *of an epoch*: the time from which this node is master until it no
+//! longer is. An index alone does not tell whose entry stands there once another master has led.
 
 use super::layout::Mark;
 use super::mastership::not_master;
@@ -84,7 +84,7 @@ impl Applied {
         self.shown.fetch_max(upto.0, Ordering::Release);
     }
 
-    /// Takes back what was to be seen and did not come: a snapshot that could not be installed.
+    /// Lowers `shown` to the applied index, after a snapshot that could not be installed.
     pub fn shows_no_more(&self) {
         self.shown.store(self.index().0, Ordering::Release);
     }
@@ -141,8 +141,8 @@ impl Applied {
         due.into_iter().for_each(Waker::wake);
     }
 
-    /// The epoch is over: of its entries, those up to `decided` stand, those up to `proposed` may
-    /// yet be decided, the others never were anywhere. Must be told before another entry can take
+    /// Ends the epoch: of its entries, those up to `decided` stand, those up to `proposed` may yet
+    /// be decided, the others never left this node. Must be called before another entry can take
     /// one of these indexes.
     pub fn end_term(&self, decided: LogIndex, proposed: LogIndex) {
         let wakers = {
@@ -195,7 +195,7 @@ impl Applied {
 
     /// Returns true if everything up to there is applied as it was proposed in that epoch.
     pub fn has(&self, epoch: u64, index: LogIndex) -> bool {
-        // In this order: what is applied while the epoch lasts was proposed in it.
+        // In this order: an entry applied while the epoch lasts was proposed in it.
         self.index() >= index && (self.epoch() == epoch || flawed(Flaw::TicketsWithoutTerms))
     }
 }

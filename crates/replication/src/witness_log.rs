@@ -59,7 +59,7 @@ impl WitnessLog {
         place.is_some_and(|place| place < self.sizes.len() as u64)
     }
 
-    /// Bytes of what is kept.
+    /// Number of bytes of the kept entries.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -81,8 +81,8 @@ impl WitnessLog {
     }
 }
 
-/// Applies an entry to a witness's store: the mark, the configuration it begins, and, unless all
-/// who hold the data have it, the entry itself.
+/// Applies an entry to a witness's store: the mark, the configuration that it begins and, unless
+/// all members with data have it, the entry itself.
 pub fn append_entry(
     group: GroupId,
     trees: &dyn Trees,

@@ -80,7 +80,7 @@ fn what_a_batch_costs_in_the_trees() {
     println!("{}", memory());
 }
 
-/// Ten rows from anywhere, after every small batch: what is in memory is put in order in between.
+/// Reads ten rows from anywhere, after every small batch: the rows in memory are sorted in between.
 #[test]
 #[ignore = "a measurement"]
 fn what_a_short_range_costs() {
@@ -233,7 +233,7 @@ fn append(log: &mut Log, count: u64, payload_bytes: usize, batch: u64, sync: boo
     log.commit(sync).expect("commits");
 }
 
-/// As a node does: what was there is read before it is overwritten.
+/// Reads each row before it is overwritten, as a node does.
 fn read_then_write(trees: &LsmTrees, rows: u64, batch: u64) -> Duration {
     let mut took = Duration::ZERO;
     for from in (0..rows).step_by(batch as usize) {
@@ -281,7 +281,7 @@ fn changes(numbers: Range<u64>) -> Vec<RowChange> {
     (0..count).map(|n| put(row(n * ROW_BYTES))).collect()
 }
 
-/// Runs work with the background thread of a node beside it, until nothing is left to merge.
+/// Runs work while a background thread merges as in a node, until nothing is left to merge.
 fn with_background<T>(trees: &LsmTrees, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -87,7 +87,7 @@ impl Available {
         if let Some(partition) = clearing.next(&ring, self.node, self.settings.ring_grace_ms) {
             match self.let_go_of(&ring, partition, clearing).await {
                 Ok(()) => return Ok(TurnOutcome::On),
-                // What this node is to receive does not wait for those who are to have the rest.
+                // A partition that this node is to receive does not wait for the other nodes.
                 Err(error) => failed = Some(error),
             }
         }

@@ -5,13 +5,13 @@
 //! arrival = since u64 | whole u8 | after    the change's name, whether all pages came, up to where
 //! ```
 //!
-//! How far it is stands in the store beside the rows, in the same batch: after any crash it goes on
-//! there. Rows merge, so it does not matter what comes twice, nor that clients write meanwhile.
+//! The progress is stored with the rows, in the same batch: after any crash the transfer continues
+//! there. Rows merge, so neither duplicates nor concurrent writes of clients matter.
 //!
-//! What the comparison is for: pages come from one owner alone, which may have missed writes that
-//! others took; and a write that a coordinator sent out before it knew of the change went to old
-//! owners only. An owner that knows of the change hands such writes on (`epoch_check.rs`), so only
-//! those are asked that know as much of the ring as this node.
+//! The comparison is needed because pages come from one owner alone, which may have missed writes
+//! that others took; and a write that a coordinator sent before it knew of the change went to old
+//! owners only. An owner that knows of the change passes such writes on (`epoch_check.rs`), so only
+//! owners are asked that know as much of the ring as this node.
 
 use super::send::{PAGE_BYTES, RowPage};
 use crate::Available;

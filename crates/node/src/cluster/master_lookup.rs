@@ -1,5 +1,5 @@
-//! Leader lookup: asks, over the lane of calls, who is in a group that this node has no replica of;
-//! and of how many groups another node is master, before it is handed one.
+//! Leader lookup: asks other members, over the lane of calls, for the members of a group without a
+//! replica here, and for the number of groups that another node leads, before it is handed one.
 //!
 //! ```text
 //! question = 3
@@ -9,10 +9,10 @@
 //! question = 3 | 5
 //! answer   = 1 byte: whether its disk hangs
 //! ```
-//! `secret.rs` and `report.rs` have questions of their own behind the same byte.
-//! Only a master that may answer reads says who is in its group; everybody else declines.
-//! The second question is declined by a node that is slow or full or whose disk hangs, that is
-//! about to stop, or that told somebody else a moment ago: that one may be handing it a group.
+//! `secret.rs` and `report.rs` have questions of their own behind the same byte. Only a master that
+//! may answer reads returns its group's members; every other node declines. The second question is
+//! declined by a node that is slow or full or whose disk hangs, that is about to stop, or that
+//! answered another asker a moment ago, which may be handing it a group.
 
 use super::question::MemberQuestion;
 use super::view::ClusterView;
@@ -90,7 +90,7 @@ fn tell_group(calls: &MemberCalls, peers: &Peers, asked: IncomingCall) {
         let configuration = group.configuration();
         let confirmed = timeout(WITHIN, still_master(&group)).await;
         let is_master = matches!(confirmed, Some(Ok(())));
-        // What was in force before a majority said so need not be so behind it.
+        // The configuration in force before a majority confirmed it need not be in force after.
         let same = configuration == group.configuration();
         tell_members(&peers, &asked, Some(configuration).filter(|_| is_master && same));
     });
@@ -111,8 +111,9 @@ fn tell_members(peers: &Peers, asked: &IncomingCall, configuration: Option<Confi
 }
 
 impl Inquirer {
-    /// True while another is declined for its sake: two that hand this node their groups at once
-    /// would give it too many. It may ask again itself: it knows what it has handed over.
+    /// Returns true while another asker is declined for this one: two that hand this node their
+    /// groups at once would give it too many. The same asker may ask again, because it knows what
+    /// it has handed over.
     fn excludes(&self, asks: NodeId, now: u64) -> bool {
         self.node != asks && now < self.at + TOLD_MS
     }

@@ -67,7 +67,7 @@ impl ClusterSight<'_> {
         wanted.filter(|node| !fit(node)).collect()
     }
 
-    /// The nearest to what is wanted that the group can be now.
+    /// Returns the members nearest to the desired ones that the group can have now.
     fn aim(&self, behind: &[NodeId]) -> Parts {
         let mut aim = Parts::new();
         for (node, part) in self.wanted {

@@ -36,7 +36,7 @@ struct ClusterReconciler {
     is_written_down: bool,
     /// Time at which each leaving member was first seen out of all groups.
     out: BTreeMap<NodeId, u64>,
-    /// Time before which the directory is not told of this node again.
+    /// Time before which the directory gets no further report of this node.
     again: u64,
     removed: bool,
     /// State of this node's own incarnation.

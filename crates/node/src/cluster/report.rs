@@ -32,7 +32,7 @@ const TEXTS_MAX: usize = 4_096;
 
 type ReportResult<T> = std::result::Result<T, Malformed>;
 
-/// A member: its part, and how far its log is on disk.
+/// A member, its part, and the last index that it has on disk.
 type MemberLog = (NodeId, Part, Option<LogIndex>);
 
 /// Report of a group's master.

@@ -63,7 +63,7 @@ pub struct PartStatus {
     pub node: NodeId,
     /// Its name.
     pub name: String,
-    /// Its part.
+    /// Part of the node.
     pub part: Part,
     /// Highest log index known to be on its disk; the master knows it of all members.
     pub match_index: Option<LogIndex>,
@@ -218,7 +218,7 @@ impl ClusterView {
         parts.iter().map(status).collect()
     }
 
-    /// Members of a group with what is known of how far they have come.
+    /// Returns the members of a group, with their last saved index if it is known.
     pub(crate) fn members_of(&self, group: &Group) -> Vec<PartStatus> {
         self.part_status(&parts_of(group), &saved(group))
     }

@@ -74,8 +74,8 @@ impl Router {
         }
     }
 
-    /// Waits until the master of a bucket's group knows what was done to the bucket: it answers a
-    /// read of nothing that was sent by a directory as new as this one.
+    /// Waits until the master of a bucket's group knows the change of the bucket: it answers an
+    /// empty read that was sent with a directory as new as this one.
     async fn known_by_master(
         self: &Arc<Router>,
         group_ref: &GroupRef,

@@ -1,11 +1,11 @@
 //! Admission of nodes: rows with the digests of the join tokens that let a node in, and the check
 //! of a shown token.
 //!
-//! A token ends by itself, after its lifetime in the directory's own time, or when all are revoked;
-//! what was asked with one that ended meanwhile is refused, whoever passed it on.
+//! A token ends after its lifetime in the directory's own time, or when all are revoked. A call
+//! with a token that has ended is refused, whichever node passed it on.
 //!
-//! Promises: who shows no token that is in force changes nothing; a token lets nodes in and gives
-//! no other right.
+//! Promises: a caller without a token in force changes nothing; a token admits nodes and gives no
+//! other right.
 //! Never: keeps or learns a token itself.
 
 use super::rows::{TOKENS, assert, set, token_key, token_of};

@@ -203,7 +203,7 @@ impl Catalog {
         self.redraw(|drawn| *drawn = cluster);
     }
 
-    /// Puts a bucket in force, or none; what was in force is retired, unless it is the same.
+    /// Replaces a bucket. `None`: removes it. The former one is retired, unless it is the same.
     pub(crate) fn replace(&self, name: &BucketName, bucket: Option<BucketDescription>) {
         let mut buckets = self.buckets.write().expect("no one panics while holding it");
         let before = match bucket {

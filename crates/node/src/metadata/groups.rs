@@ -41,7 +41,7 @@ impl Directory {
             false => (*node, Part::Voter),
         });
         let members: Vec<_> = members.collect();
-        // Witnesses join a group that has begun: what it began with holds the data.
+        // Witnesses join a group that has begun: its founders hold the data.
         founders.retain(|node| !draft.known.is_witness(*node));
         let next = self.get(&Bytes::from_static(NEXT_GROUP))?;
         let number = next.map_or(Ok(FIRST), |value| read_next_group(&value))?;

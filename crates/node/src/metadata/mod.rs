@@ -141,8 +141,8 @@ impl Directory {
         let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
         if body == Body::Done && adds(&call) {
             let known = Box::new(self.described()?);
-            // Whoever may join may greet: it needs what the members must sign their greetings with.
-            // One that is only offered comes with the directory's rows, as to every member.
+            // A node that may join needs the secret with which members sign their greetings. One
+            // that is only offered comes with the directory's rows, as to every member.
             body = match self.secret()?.filter(|row| row.is_required) {
                 Some(row) => Body::Joined(known, row.secret),
                 None => Body::Cluster(known),

@@ -1,5 +1,5 @@
-//! Successors on the ring: a row of text that names who takes over a replaced member's part,
-//! written with the change of members that replaced it.
+//! Successors on the ring: a row of text that names the successors of replaced members, written
+//! with the change of members that replaced them.
 //!
 //! ```text
 //! 1

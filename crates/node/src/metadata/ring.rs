@@ -1,10 +1,10 @@
-//! The ring, as the directory knows it: one row, and one more for planned changes.
+//! The ring in the directory: one row, and one more for planned changes.
 //!
-//! It begins with all partitions at the founder. Changes are planned one by one, shown together,
-//! and begun together; from then on the row holds both layouts, and each node that has its copy of
-//! a partition says so here, until the last one makes the partition go over. `Claim` gives every
-//! member that stays its even part at once: nothing is moved by it, so it is decided only when its
-//! caller has made sure that there is nothing to be moved (`dynamo/ring_bootstrap.rs`).
+//! At first the founder has all partitions. Changes are planned one by one, shown together, and
+//! begun together. From then on the row holds both layouts, and each node reports the copies that
+//! it has received, until the last report makes the partition go over. `Claim` gives every member
+//! that stays its even part at once. It moves nothing, so it is decided only when its caller has
+//! made sure that there is nothing to move (`dynamo/ring_bootstrap.rs`).
 
 use super::ring_words::{RingNames, described, transfers};
 use super::rows::{RING, assert, bad_row, set};
@@ -282,8 +282,7 @@ impl Directory {
         };
         let plan = ring::plan(&ring, &changes, COPIES, &BTreeSet::new()).map_err(refused)?;
         let mut next = ring.commit(&plan).map_err(refused)?;
-        // There is nothing to be moved, so every partition has arrived, and nobody has anything
-        // left.
+        // There is nothing to move, so every partition has arrived, and no node has leftovers.
         for copying in next.copying(COPIES) {
             next = next.arrive(copying.partition, &[]).unwrap_or(next);
         }

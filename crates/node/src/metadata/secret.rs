@@ -1,11 +1,11 @@
 //! The cluster's secret in the directory, and the requirement to sign greetings with it.
 //!
-//! A cluster has one from its founding on. A cluster of a version before is given one by an
-//! operator while it runs, in two steps: the secret is *offered* (members sign, and still accept
-//! unsigned greetings); once each member says that it has written it down, it is *required*.
+//! A cluster has a secret from its founding on. An operator gives one to a cluster of an earlier
+//! version while it runs, in two steps: the secret is *offered* (members sign, and still accept
+//! unsigned greetings); once each member reports that it has stored it, it is *required*.
 //!
-//! Promises: it is required only after every member of that moment has it on its disk; whoever
-//! joins later gets it with the answer that lets it join.
+//! Promises: it is required only after every member of that moment has it on its disk; a node that
+//! joins later gets it with the answer that admits it.
 //! Never: gives the secret in any other answer; changes it.
 
 use super::rows::{CLUSTER, FORM, SECRET, assert, bad_row, form, read_cluster, set};

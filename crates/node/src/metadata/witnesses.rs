@@ -1,4 +1,4 @@
-//! Witnesses among the members, and what follows from their role.
+//! Witnesses among the members: the consequences of their role.
 //!
 //! A node that joined as a witness is one for good, in every group of which it has a replica: it
 //! holds no rows, and can't begin to. A node that holds rows never becomes one. In the directory a

@@ -100,8 +100,8 @@ impl LogRepair {
     }
 }
 
-/// Applies what a log with holes holds, with what was found elsewhere, and says all that is needed
-/// of it again in a segment of its own; what is before goes.
+/// Applies a log with holes and the entries that were fetched, and writes everything needed again
+/// into a segment of its own. Drops what is before.
 pub(crate) fn write_anew(
     log: &mut Log,
     records: store::Replay,
@@ -110,7 +110,7 @@ pub(crate) fn write_anew(
     found: &RepairedEntries,
 ) -> Result<()> {
     let (groups, vnodes) = replay(log, records, trees, terms, found)?;
-    // What was fetched stands nowhere else: from now on the store holds it.
+    // Fetched entries stand nowhere else: from now on the store holds them.
     trees.rotate().map_err(store_error)?;
     trees.flush().map_err(store_error)?;
     let start = log.begin_segment().map_err(store_error)?;

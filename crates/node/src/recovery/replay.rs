@@ -1,10 +1,10 @@
-//! The log's records, shown to their groups and vnodes in the order of the stream.
+//! Replay of the log's records to their groups and vnodes, in stream order.
 //!
-//! A log may have holes: parts that can't be read and were passed over. Each group says itself
-//! whether it bears that (`logic::consensus::Replay`), and the vnodes whether a batch of theirs is
-//! missing. To find out what is lost the log is read without applying anything.
+//! A log may have holes: parts that can't be read and were skipped. Each group decides for itself
+//! whether it can bear that (`logic::consensus::Replay`), and the vnodes whether a batch of theirs
+//! is missing. To find the lost entries the log is read without applying anything.
 //!
-//! Never: takes a group whose promises may stand in a hole for whole.
+//! Never: accepts a group whose promises may stand in a hole.
 
 use super::Terms;
 use base::error::corrupt;
@@ -38,8 +38,8 @@ pub(crate) struct Lost {
     pub last: LogIndex,
 }
 
-/// Shows the log's records to their groups, and applies what is known to be decided. `mended`: what
-/// the log lost, if it has holes.
+/// Replays the log's records to their groups, and applies entries known to be decided. `mended`:
+/// the entries that the log lost, if it has holes.
 pub(crate) fn replay(
     log: &Log,
     mut records: store::Replay,
@@ -221,7 +221,7 @@ impl Replaying {
         Ok(Replaying { id, mark, replay, runs: LogPositions::default(), bare, mended })
     }
 
-    /// A part of the log can't be read; `mended`: what it held and is still needed.
+    /// Notes a part of the log that can't be read; `mended`: the needed entries that it held.
     fn hole(&mut self, mended: Option<&RepairedEntries>) {
         self.replay.hole();
         self.runs.hole();
@@ -257,7 +257,7 @@ impl Replaying {
         self.advance(trees, apply)
     }
 
-    /// Takes over what is known to be decided.
+    /// Applies entries that are known to be decided.
     fn advance(&mut self, trees: &dyn Trees, apply: bool) -> Result<()> {
         while let Some((index, payload)) = self.replay.next_decided() {
             self.mark = match (apply, self.bare) {

@@ -1,4 +1,5 @@
-//! Three nodes with real files: what is the same stays quiet, what is not is named.
+//! Comparison on three nodes with real files: equal replicas give no report, different ones are
+//! named.
 
 use crate::tests::house::{GROUP, House, put};
 use base::{BucketId, Reason, Version};

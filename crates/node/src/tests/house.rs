@@ -23,8 +23,9 @@ pub(crate) const GROUP: GroupId = GroupId(1);
 /// Longest wait for anything that must come about, however much else the machine does.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// An address that nobody takes before its node listens there, nor while that is down: a port of a
-/// loopback address of its own. What is free at 127.0.0.1 is handed to outgoing connections, too.
+/// Returns an address that no other process takes before its node listens there, nor while that is
+/// down: a port of a loopback address of its own. Free ports of 127.0.0.1 are given to outgoing
+/// connections, too.
 pub(crate) fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();

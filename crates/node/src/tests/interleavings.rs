@@ -27,7 +27,7 @@ fn begin(flaw: Option<Flaw>) {
 }
 
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
-/// killed. The next start must find all of them, or it is said what is lost.
+/// killed. The next start must find all of them. The result names those that are lost.
 fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) -> Result<(), String> {
     let here = || begin(flaw);
     here();

@@ -49,7 +49,7 @@ impl Writers {
         wait("answers", there).await;
     }
 
-    /// Each key, and what was written last.
+    /// Returns each key with the value written last.
     async fn end(self) -> Vec<(String, u64)> {
         self.stop.store(true, Ordering::Release);
         let mut last = Vec::new();

@@ -1,4 +1,4 @@
-//! Members and placement in the directory: what each call changes, and what is refused.
+//! Members and placement in the directory: effects and refusals of each call.
 
 use super::house::wait;
 use super::{Place, reason};

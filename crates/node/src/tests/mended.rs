@@ -1,5 +1,5 @@
-//! A log that can't be read everywhere: what is mended is what would be there without the damage,
-//! wherever that is, and what can't be vouched for is refused.
+//! Repair of a log with holes: the repaired log equals the undamaged one, wherever the damage is,
+//! and a log that can't be vouched for is refused.
 
 use super::{Place, bytes, set, update};
 use crate::housekeeping::Statements;

@@ -1,8 +1,8 @@
 //! Evaluation of an update: tests its conditions, writes its effects, returns its outcome.
 //!
 //! The master evaluates each update once, when it proposes it, on the store and its own undecided
-//! values; what is agreed on are the effects. So a replica that applies them needs no condition, no
-//! clock and no code of ours.
+//! entries. The replicas agree on the effects. So a replica that applies them needs no condition,
+//! no clock and no evaluation code.
 //!
 //! Promises: an update that fails leaves no effect; the steps of a sequence see the earlier ones'
 //! effects; what an update costs is bounded, all its steps together (`../budget.rs`).

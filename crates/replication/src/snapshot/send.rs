@@ -54,7 +54,7 @@ struct OpenSnapshot {
     passed: VecDeque<SendPosition>,
 }
 
-/// An answer, and what is sent behind it: a snapshot, by a stream.
+/// An answer, and the snapshot to send behind it, by a stream.
 type SendAnswer = (SnapshotAnswer, Option<(Arc<Mutex<OpenSnapshot>>, u32)>);
 
 /// Between two rows.

@@ -75,7 +75,7 @@ impl AtomicFile {
     }
 }
 
-/// The lines before the last, which is the checksum of all of them; or what is wrong.
+/// Returns the lines before the last, which is their checksum. The error describes the damage.
 pub(super) fn checked(bytes: &[u8]) -> Result<&str, &'static str> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is no text")?;
     let (front, last) = text

@@ -38,8 +38,8 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// The cluster has taken this node in: writes down whom it knows, the secret that its members
-    /// must sign their greetings with (none: they need not), and what the node is a part of.
+    /// Completes the join: stores the cluster's members, the secret with which they sign their
+    /// greetings (`None`: they do not), and the node's cluster and id.
     pub fn join(
         self,
         known: &ClusterDescription,

@@ -158,7 +158,7 @@ impl DataDir {
     }
 }
 
-/// Moves what is not moved yet. The identity goes last: until then the directory is the old node's.
+/// Moves the remaining files. The identity goes last: until then the directory is the old node's.
 fn go_on(at: &OpenDirectory, mut state: State) -> Result<Rejoin, StoreError> {
     let aside = at.path.join(&state.folder);
     if !state.moved {

@@ -78,7 +78,7 @@ pub(super) fn is_unfinished(path: &Path) -> bool {
     name.starts_with('.') && name.ends_with(ENDING)
 }
 
-/// Makes what was named, renamed or removed in a folder durable.
+/// Makes creations, renames and removals in a folder durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -25,8 +25,8 @@ impl MemoryDisk {
         MemoryDisk::of(files, names, Honesty::Honest)
     }
 
-    /// The system lets go of what a failed sync left in its memory, marked clean: what is read
-    /// there from now on is what the disk has, one of the contents since they were last durable.
+    /// Drops the pages that a failed sync left in memory, marked clean. Later reads return the
+    /// disk's content: one of the contents since they were last durable.
     pub fn evict(&self, choose: &mut dyn FnMut(usize) -> usize) {
         for content in self.lock().files.values_mut() {
             for (sector, older) in std::mem::take(&mut content.abandoned) {

@@ -144,7 +144,7 @@ impl ActiveSegment {
         BLOCK_BYTES - self.offset() % BLOCK_BYTES
     }
 
-    /// Takes back what was put since the buffer had this length.
+    /// Removes everything that was put since the buffer had this length.
     pub fn take_back(&mut self, waiting: usize) {
         self.buffer.truncate(waiting);
     }

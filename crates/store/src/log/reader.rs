@@ -125,9 +125,9 @@ impl LogReader {
         LogReader { disk, known: Arc::downgrade(known) }
     }
 
-    /// The records that begin at or behind a position, as [`Log::append`], [`Log::end`] and
-    /// [`super::Replay`] give it. They end where all that was committed (with or without a sync) is
-    /// read, and go on from there when more is.
+    /// Reads the records that begin at or behind a position, as [`Log::append`], [`Log::end`] and
+    /// [`super::Replay`] return it. The iterator ends at the last committed record (with or without
+    /// a sync), and continues when more are committed.
     pub fn read_from(&self, from: Position) -> LogRecords {
         let reader = self.clone();
         LogRecords {

@@ -212,8 +212,8 @@ pub(super) fn torn_bytes(walk: &mut FrameWalk, bad: Bad) -> Result<u64, StoreErr
 /// Bytes copied onto themselves at a time.
 const COPY_BYTES: u64 = 1024 * 1024;
 
-/// Writes what is not stated to be durable again, onto itself, and syncs it: pages of a failed sync
-/// look clean, and only a new write makes the system write them.
+/// Writes again, onto itself, what is not stated to be durable, and syncs it: pages of a failed
+/// sync look clean, and only a new write makes the system write them.
 fn make_durable(disk: &dyn Disk, last: &Segment, scan: &Scan) -> Result<(), StoreError> {
     let name = last.header.name();
     let failed = |verb: &str, source| {

@@ -66,8 +66,8 @@ struct State {
 }
 
 impl SegmentPool {
-    /// Takes over what is left from before: spares of the right length are kept, all else is
-    /// removed.
+    /// Takes over the files of an earlier run: keeps spares of the right length, and removes the
+    /// others.
     pub fn start(
         disk: Arc<dyn Disk>,
         names: &LogNames,
@@ -123,7 +123,7 @@ impl SegmentPool {
         self.shared.make(number, length.max(at_least))
     }
 
-    /// Gives back what was taken and not used.
+    /// Returns a file that was taken and not used.
     pub fn give_back(&self, spare: SpareSegment) {
         self.shared.lock().ready.push(spare);
     }

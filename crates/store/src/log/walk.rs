@@ -92,7 +92,7 @@ impl FrameWalk {
         Ok(frame.map(|frame| frame.generation - u32::from(frame.kind == OPENING)))
     }
 
-    /// Forgets what was read ahead: it may have been written since.
+    /// Discards what was read ahead: it may have been written since.
     pub fn forget(&mut self) {
         self.chunk.clear();
     }

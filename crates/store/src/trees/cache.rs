@@ -135,8 +135,8 @@ impl RowCache {
         few.then(|| self.rows.iter().map(|(key, _)| key).collect())
     }
 
-    /// A row was flushed: what is cached under its key is replaced, so that what is hot stays
-    /// cached; other rows are not brought in.
+    /// Replaces the cached value of a flushed row, so that hot rows stay cached. Other rows are not
+    /// brought in.
     pub fn flushed(&self, key: &[u8], value: Option<&[u8]>) {
         let small = key.len() + value.map_or(0, <[u8]>::len) <= ROW_BYTES_MAX;
         if small && self.rows.contains_key(key) {

@@ -182,9 +182,10 @@ impl LsmTrees {
         Ok(())
     }
 
-    /// Three steps, each safe to repeat. What is in memory goes to disk; table files that lie
-    /// wholly under the prefix are dropped; what the others hold is removed row by row - also rows
-    /// that come to light because the tombstones above them went with a dropped file.
+    /// Removes the rows under a prefix in three steps, each safe to repeat. Flushes memory; drops
+    /// table files that lie wholly under the prefix; removes the rows in other files one by one,
+    /// including rows that come to light because the tombstones above them went with a dropped
+    /// file.
     pub(super) fn drop_rows_under(&self, prefix: &[u8]) -> Result<(), StoreError> {
         self.rotate()?;
         self.flush_sealed()?;

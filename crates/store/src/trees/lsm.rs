@@ -71,8 +71,7 @@ pub(super) struct WriterState {
 }
 
 impl LsmTrees {
-    /// Opens the trees, or makes new ones in an empty directory. What was not flushed is not there
-    /// any more.
+    /// Opens the trees, or creates them in an empty directory. Unflushed rows are lost.
     pub fn open(settings: TreeSettings) -> Result<LsmTrees, StoreError> {
         let path = settings.path.clone();
         if let Some(manifest) = Manifest::read(&path)? {
@@ -186,7 +185,7 @@ impl LsmTrees {
         Ok(true)
     }
 
-    /// Turns readers from a sealed table to what was made of it on disk.
+    /// Turns readers from a sealed table to its flushed file on disk.
     pub(super) fn let_go(&self, flushed: &Arc<Memtable>) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();

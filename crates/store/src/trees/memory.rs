@@ -1,8 +1,8 @@
-//! `MemoryTrees`: the same face without a disk, for the simulator; a crash falls back to the
-//! durable point.
+//! `MemoryTrees`: the trees without a disk, for the simulator; a crash falls back to the durable
+//! point.
 //!
-//! Every key holds its versions, oldest first. A version stays while somebody can ask for it: it is
-//! the newest one, or the newest that a snapshot, the sealed or the durable point sees.
+//! Every key holds its versions, oldest first. A version stays while it can be read: it is the
+//! newest one, or the newest that a snapshot, the sealed or the durable point sees.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -100,8 +100,8 @@ pub trait Trees: Send + Sync {
         self.get(key)
     }
 
-    /// The rows as they are now, for long reads. It keeps alive what it sees (at most two tables in
-    /// memory, and files), and nothing that is written later.
+    /// Takes a snapshot of the rows, for long reads. It keeps alive what it sees (at most two
+    /// tables in memory, and files), and nothing that is written later.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
     /// Bytes in tables that are not on disk yet: the active and the sealed ones.
@@ -130,8 +130,8 @@ pub trait Trees: Send + Sync {
     /// switch fail.
     fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Ingest>, StoreError>;
 
-    /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what
-    /// is durable now: rotate and flush first to have all. Copies nothing but names.
+    /// Makes a separate store at `target` (absent or empty, on the same file system) of everything
+    /// durable. The caller rotates and flushes first to include all. Copies names only.
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError>;
 
     /// Statistics for operators.
@@ -174,8 +174,8 @@ impl Pressure {
         self.active_bytes >= self.active_bytes_max || self.dead_rows_in_the_way
     }
 
-    /// Writers should wait for the background threads before the next batch: also when nobody comes
-    /// to seal the active table, or it would grow for as long as they are busy.
+    /// Returns true if writers should wait for the background threads before the next batch, also
+    /// if the active table can't be sealed, or it would grow for as long as they are busy.
     pub fn must_wait(&self) -> bool {
         self.sealed_tables >= SEALED_TABLES_MAX
             || self.level0_runs >= LEVEL0_RUNS_MAX
@@ -186,9 +186,9 @@ impl Pressure {
 /// Dead rows that are walked over before a flush or a merge is made for them: its syncs cost about
 /// as much, however little it has to write.
 const ROWS_IN_VAIN_MIN: u64 = 25_000;
-/// Rows that such a flush or merge may write for each that was walked over in vain. Writing a row
-/// costs more than passing it, but ranges are promised to pass no more than two rows for each that
-/// they give, and with one here an everyday load passed two and a half (`tests/everyday.rs`).
+/// Rows that such a flush or merge may write for each dead row passed. Writing a row costs more
+/// than passing it, but ranges must pass no more than two rows for each that they return, and with
+/// one here an everyday load passed two and a half (`tests/everyday.rs`).
 const ROWS_WRITTEN_PER_ROW_IN_VAIN: u64 = 2;
 /// An active table with less than this part of its due size is flushed for dead rows only after
 /// that many times more were walked over, and none is while so many runs on disk are unmerged:

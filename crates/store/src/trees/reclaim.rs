@@ -1,5 +1,5 @@
-//! Merges that are due because of dead rows, where levels are not too large: tombstones that keep
-//! space, and whatever range reads walk over in vain. `compaction.rs` has the merges by levels.
+//! Reclaiming merges, which dead rows make due where levels are not too large: tombstones that keep
+//! space, and dead rows that range reads pass. `compaction.rs` has the merges by levels.
 
 use std::sync::atomic::Ordering;
 

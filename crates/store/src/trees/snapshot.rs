@@ -235,8 +235,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// A row that is alive, or the end, was reached: what was passed may be worth noting. Gives how
-    /// many dead rows that were, as far as they were walked over.
+    /// Ends a stretch at a live row, or at the end: the rows passed may be worth noting. Returns
+    /// the number of dead rows passed, as far as they were walked over.
     fn end_stretch(&mut self, alive: Option<&Bytes>) -> u64 {
         let Stretch { dead, outermost, jumped } = take(&mut self.stretch);
         let further = match (&jumped, alive) {

@@ -186,7 +186,7 @@ pub(super) struct RunWalk {
     high: usize,
     sequence: u64,
     reverse: bool,
-    /// Upwards: where what was fetched ends, and how many rows are fetched next.
+    /// Ascending: end of the fetched rows, and the number of rows to fetch next.
     fetched: usize,
     fetch: usize,
     /// Rows looked at by the last step: few of its key, however often that was written.

@@ -1,4 +1,4 @@
-//! One dead span: a stretch of keys without a row, how it was a while ago, and what is dead in it.
+//! One dead span: a stretch of keys without a row, its earlier extents, and its dead rows.
 
 use bytes::Bytes;
 
@@ -77,7 +77,7 @@ impl Span {
         self.extents.iter().find(|extent| extent.since <= sequence && asked(extent))
     }
 
-    /// Both as one; what it was before is what the larger one was.
+    /// Joins two spans. The earlier extents are those of the larger one.
     pub fn join(self, other: Span) -> Span {
         let (mut all, one) = if self.dead >= other.dead { (self, other) } else { (other, self) };
         let (now, new) = (all.newest().clone(), one.newest());

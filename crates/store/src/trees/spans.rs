@@ -151,9 +151,9 @@ impl Spans {
         Some(extent.start.clone())
     }
 
-    /// A reader of this table found no row there. Refused if a batch that the reader does not see
-    /// has put a row there: then the next reader may note it. While a batch is being inserted
-    /// nobody can tell: it waits for the end of that.
+    /// Notes a stretch in which a reader of this table found no row. Refused if a batch that the
+    /// reader does not see has put a row there: then the next reader may note it. While a batch is
+    /// being inserted that is unknown, and the note waits for its end.
     pub fn note(&self, found: DeadStretch, sight: Sight, active: &Memtable) {
         let short = |key: &Bytes| key.len() <= KEY_BYTES_MAX;
         if found.start >= found.end || !short(&found.start) || !short(&found.end) {
@@ -195,14 +195,14 @@ impl Spans {
         self.changed(&index);
     }
 
-    /// A table was sealed: what is known now holds for what it and those before it have.
+    /// Notes that a table was sealed: the spans known now hold for its rows and those before.
     pub fn seal(&self) {
         let mut index = self.index();
         let all = index.all();
         index.sealed.push_back(all);
     }
 
-    /// The oldest sealed table is durable: the spans that hold for what is.
+    /// Notes that the oldest sealed table is durable. Returns the spans that hold for durable rows.
     pub fn flushed(&self) -> Vec<DeadStretch> {
         let mut index = self.index();
         if let Some(sealed) = index.sealed.pop_front() {
@@ -211,7 +211,7 @@ impl Spans {
         index.durable.clone()
     }
 
-    /// The spans that hold for what is durable.
+    /// Returns the spans that hold for durable rows.
     pub fn durable(&self) -> Vec<DeadStretch> {
         self.index().durable.clone()
     }

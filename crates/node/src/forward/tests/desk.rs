@@ -118,7 +118,7 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
     node.router.locator.groups.find(GroupId(1)).expect("it is there").leadership.overrule(false);
     let told = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);
-    // The asking side is asked nothing: it has nobody to answer, so that would take for ever.
+    // The asking side is not asked: it has no connection to answer on, so that would take for ever.
     let look = Call::Read(Read::KeyCount, ReadLevel::Consistent);
     let told = ask(&asker, &request(look)).await.expect_err("it is not");
     assert_eq!(told.reason, Reason::NotMaster);

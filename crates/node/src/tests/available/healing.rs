@@ -1,5 +1,5 @@
-//! Copies come together by themselves: what was kept for a node that was away goes home, and
-//! what nobody reads is compared in the background.
+//! Repair of available buckets: hints are handed back, and anti-entropy compares keys that are not
+//! read.
 
 use super::three::{settled, three};
 use super::{bucket, fetch, living, store};
@@ -71,7 +71,7 @@ async fn hints_go_home_when_their_node_is_back_and_guests_keep_nothing() {
     let kept = |cluster: &Cluster| hints(cluster.node(0)) + hints(cluster.node(1));
     wait("the hints", || (kept(&cluster) == missed.len()).then_some(())).await;
 
-    // Hints are on disk like the rows: whoever keeps them may stop and start.
+    // Hints are on disk like the rows: a node that keeps them may stop and start.
     cluster.stop(0).await;
     cluster.start(0).await;
     assert_eq!(kept(&cluster), missed.len());
@@ -161,7 +161,7 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
         lost.router.available.vnode_store.change(&mut state, [(gone, None)], true)
     };
     lost.router.available.vnode_store.settled(ticket).await.expect("it is gone");
-    // Who changed nothing does not wait for whoever changes something next (seed 354).
+    // A client that changed nothing does not wait for the next change of another (seed 354).
     let nothing = lost.router.available.vnode_store.change(
         &mut lost.router.available.vnode_store.admit().expect("it takes changes"),
         [],

@@ -223,9 +223,9 @@ struct Done {
     shaky: bool,
 }
 
-/// Reads what it must find, writes or deletes, and reads it again elsewhere. It asks for most of
-/// the key's owners themselves: on a busy machine another node may stand in for a slow one at any
-/// time, and what that one was given is met by a reader only later.
+/// Reads the expected value, writes or deletes, and reads again elsewhere. Uses a quorum of the
+/// key's owners themselves: on a busy machine a fallback may stand in for a slow owner at any time,
+/// and readers find its writes only later.
 async fn client(
     nodes: Vec<Node>,
     part: Vec<(String, Option<String>, bool)>,

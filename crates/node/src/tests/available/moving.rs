@@ -73,7 +73,7 @@ fn ids(cluster: &Cluster) -> BTreeSet<NodeId> {
     cluster.nodes.iter().flatten().map(|node| node.cluster.links.node).collect()
 }
 
-/// All reach each other, and what was kept for others has gone home.
+/// Waits until all nodes reach each other, and all hints are handed back.
 pub(super) async fn linked(cluster: &Cluster) {
     let linked = || {
         let all = ids(cluster);

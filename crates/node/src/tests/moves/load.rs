@@ -47,7 +47,7 @@ impl Load {
         Load { stop, clients }
     }
 
-    /// Ends it; every client has looked at what it left. How often they were answered.
+    /// Stops the load. Every client has checked its last values. Returns the number of answers.
     pub(super) async fn end(self) -> u64 {
         self.stop.store(true, Ordering::Release);
         let mut answered = 0;
@@ -146,8 +146,8 @@ impl Client {
         }
     }
 
-    /// Each test-and-set expects what the one before wrote. Attempts have no names: what is in
-    /// doubt is looked up.
+    /// Each test-and-set expects the value that the one before wrote. Attempts have no retry ids: a
+    /// doubtful one is looked up.
     async fn chains(self) -> u64 {
         let key = format!("chain{}", self.which);
         let (mut last, mut number) = (None, 0);
