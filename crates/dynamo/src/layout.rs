@@ -10,7 +10,7 @@
 //!   row     length u16 BE | bucket | key        -> clock with its values (logic::causal)
 //!   hint    primary u64 BE | as a row           -> (nothing): that node is to get the row
 //! owner = 2^31 + partition, in the ring of the change that it speaks of
-//!   arrival copies u8                           -> how far the copy has come (moving/receive.rs)
+//!   arrival copies u8                           -> how far the copy has come (handoff/receive.rs)
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
 //!                                                  batch applied u64, clean incarnation u64
 //! value    = flags u8 | written, Unix ms, varint | [expires, Unix ms, varint] | [headers] | bytes

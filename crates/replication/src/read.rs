@@ -40,8 +40,8 @@ pub fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
     RowReader::new(group, bucket, usize::MAX).answer(read)
 }
 
-/// Reads like [`read`] at once. `None`: the read takes so long that it belongs on a thread that may
-/// block.
+/// Reads like `read`, but at once. `None`: the read takes so long that it belongs on a thread that
+/// may block.
 pub fn read_at_once(group: &Group, bucket: &Bucket, read: &Read) -> Option<Result<Reply>> {
     if is_long(read) {
         return None;
